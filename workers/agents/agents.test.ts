@@ -1,7 +1,7 @@
 // Turns of agents that a test makes up: the contract on their events, their limits, who waits for whom, and who is asked.
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import type { AgentScope, PermissionPolicy, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
+import type { AgentScope, PermissionPolicy, RunnerEvent, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Agents } from './agents.ts';

@@ -1,5 +1,5 @@
 /** Runs turns and probes with the agents of this process, and starts and ends their programs. */
-import type { AgentScope, ProbeOrder, ProbeResult, RunnerKind, TurnOrder } from '../../protocol/agents.ts';
+import type { AgentScope, ProbeOrder, ProbeResult, RunnerKind, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Program, startProgram } from './program.ts';

@@ -1,5 +1,5 @@
 /** Cuts the texts and values of a runner's event to the limits of a turn. */
-import type { RunnerEvent } from '../../protocol/agents.ts';
+import type { RunnerEvent } from '../../protocol/agents/agents.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep } from '../../protocol/rules/json-depth.ts';
 

@@ -3,8 +3,8 @@
  * ends every program with all that it started, then itself.
  */
 import { createInterface } from 'node:readline';
-import type { AgentsBootstrap, ProbeOrder, TurnOrder } from '../../protocol/agents.ts';
-import { Kind } from '../../protocol/frames.ts';
+import type { AgentsBootstrap, ProbeOrder, TurnOrder } from '../../protocol/agents/agents.ts';
+import { Kind } from '../../protocol/wire/frames.ts';
 import { openLink, pong } from '../../protocol/wire/link.ts';
 import { Agents } from './agents.ts';
 import { runnerOf } from './runners.ts';

@@ -1,5 +1,5 @@
 /** Asks a model server for its models: `GET <baseUrl>/models`, which servers of all three protocols answer alike. */
-import type { AgentModel } from '../../protocol/agents.ts';
+import type { AgentModel } from '../../protocol/agents/agents.ts';
 import { isObject } from '../../protocol/entry-checks.ts';
 import { SvcError } from '../../protocol/errors.ts';
 

@@ -1,6 +1,6 @@
 /** Prepares what goes with a message to an agent: earlier messages and attached files. */
 import { readFile, stat } from 'node:fs/promises';
-import type { TurnAttachment, TurnOrder } from '../../protocol/agents.ts';
+import type { TurnAttachment, TurnOrder } from '../../protocol/agents/agents.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
 /** The latest of what was said before, as far as it fits; oldest first. */

@@ -1,5 +1,11 @@
 /** Interfaces of runners, agents and turns: a runner opens an agent for a conversation, which takes one turn after the other. */
-import type { PermissionOption, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
+import type {
+  PermissionOption,
+  ProbeOrder,
+  ProbeResult,
+  RunnerEvent,
+  TurnOrder,
+} from '../../protocol/agents/agents.ts';
 import type { AgentProgram, ProgramOptions } from './program.ts';
 
 /** A turn as a runner sees it. */

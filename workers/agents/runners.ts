@@ -1,5 +1,5 @@
 /** Loads the runner of a kind when it is first needed: some bring large libraries. */
-import type { RunnerKind } from '../../protocol/agents.ts';
+import type { RunnerKind } from '../../protocol/agents/agents.ts';
 import type { Runner } from './runner.ts';
 
 const RUNNERS: Record<RunnerKind, () => Promise<Runner>> = {

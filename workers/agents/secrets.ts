@@ -1,5 +1,5 @@
 /** Takes the secrets that an agent was given out of what is said about it: programs and servers repeat keys in their complaints. Pure. */
-import type { RunnerSpec } from '../../protocol/agents.ts';
+import type { RunnerSpec } from '../../protocol/agents/agents.ts';
 
 const SECRET = /KEY|TOKEN|SECRET|PASSWORD/i;
 /** What is shorter stands in texts that have nothing to do with it. */

@@ -2,8 +2,8 @@
  * Runs one turn of an agent: sends its events within the contract, the limits and the pace of the supervisor, and asks its
  * questions. Whatever the runner does, each tool that started has a result, and nothing comes after the end.
  */
-import { OpenTools } from '../../protocol/agent-events.ts';
-import type { PermissionOption, RunnerEvent, TurnOrder } from '../../protocol/agents.ts';
+import { OpenTools } from '../../protocol/agents/agent-events.ts';
+import type { PermissionOption, RunnerEvent, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { boundedEvent, cutText } from './bounded-event.ts';

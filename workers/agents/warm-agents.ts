@@ -2,7 +2,7 @@
  * Keeps the agents of conversations between turns, for `idleMs` and at most `maxAgents` at a time. A turn without a place waits
  * in line; the least recently used idle agent makes room.
  */
-import type { AgentScope, TurnOrder } from '../../protocol/agents.ts';
+import type { AgentScope, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Agent } from './runner.ts';
 

@@ -9,23 +9,23 @@ import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { parentPort, threadId } from 'node:worker_threads';
-import { type ActorSpec, type Frame, Kind } from '../../protocol/frames.ts';
 import { Redactor } from '../../protocol/redactor.ts';
+import { type ActorSpec, type Frame, Kind } from '../../protocol/wire/frames.ts';
 import { type Link, openLink } from '../../protocol/wire/link.ts';
-import { ActorBlobs } from './blobs.ts';
+import { loadSqlite } from '../../storage/sqlite.ts';
 import { Calls, type Runner } from './calls.ts';
-import { showTime } from './clock.ts';
-import { loadSqlite } from './database.ts';
+import { ActorBlobs } from './context/blobs.ts';
+import { showTime } from './context/clock.ts';
+import { AppLog } from './context/log.ts';
+import { ActorSecrets } from './context/secrets.ts';
+import { Tools } from './context/tools.ts';
 import { Failures } from './failure.ts';
 import { Fires } from './fire-runner.ts';
 import { closeGlobals } from './globals.ts';
 import type { FromActor, ToActor } from './host.ts';
-import { AppLog } from './log.ts';
 import { Modules } from './modules.ts';
 import { installJsonRules } from './result.ts';
-import { ActorSecrets } from './secrets.ts';
 import { SourcePositions } from './source-positions.ts';
-import { Tools } from './tools.ts';
 import { loadValidators } from './validators.ts';
 
 if (parentPort === null) throw new Error('actor.js is started by a handler host, as a thread.');
@@ -57,7 +57,7 @@ class Actor {
     this.#blobs = new ActorBlobs(spec.blobs, send);
     const modules = new Modules(spec.codeDir, join(spec.preparedDir, 'erased'));
     const validators = loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8'));
-    const env = { spec, modules, validators, log, secrets: this.#secrets, blobs: this.#blobs, send };
+    const env = { spec, modules, validators, log, secrets: this.#secrets, redactor, blobs: this.#blobs, send };
     this.#failures = failures;
     this.#log = log;
     this.#runner = spec.automation === null ? new Tools(env) : new Fires(env);
@@ -153,6 +153,7 @@ function osThreadNumber(): number {
   }
 }
 
+// So that the first read need not, and nothing loads after app code has run.
 loadSqlite();
 installJsonRules();
 const osThread = osThreadNumber();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Kind, ToolKind } from '../../protocol/frames.ts';
-import { CALLER_KINDS } from '../../protocol/handler-caller.ts';
+import { Kind, ToolKind } from '../../protocol/wire/frames.ts';
+import { CALLER_KINDS } from '../../protocol/wire/handler-caller.ts';
 import { Call } from './calls.ts';
 
 function callOf(kind: (typeof CALLER_KINDS)[number], name = ''): Call {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { ToolKind } from '../../protocol/frames.ts';
+import { ToolKind } from '../../protocol/wire/frames.ts';
 import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 const SCHEMA = {

@@ -1,5 +1,6 @@
 /** The calls that an actor works on: each is run, and answered exactly once, however it ends. */
 import { SvcError } from '../../protocol/errors.ts';
+import type { Redactor } from '../../protocol/redactor.ts';
 import {
   type CancelReason,
   type Frame,
@@ -7,12 +8,12 @@ import {
   Kind,
   ToolKind,
   type ToolKindValue,
-} from '../../protocol/frames.ts';
-import { CALLER_KINDS, type HandlerCaller } from '../../protocol/handler-caller.ts';
-import type { Redactor } from '../../protocol/redactor.ts';
+} from '../../protocol/wire/frames.ts';
+import { CALLER_KINDS, type HandlerCaller } from '../../protocol/wire/handler-caller.ts';
+import { CallTrace } from './call-trace.ts';
+import type { AppLog, LogOrigin } from './context/log.ts';
+import { Reads } from './context/reads.ts';
 import type { Failures } from './failure.ts';
-import type { AppLog, LogOrigin } from './log.ts';
-import { Reads } from './reads.ts';
 import type { Answer } from './result.ts';
 
 const REASONS: Record<CancelReason, string> = {
@@ -21,6 +22,9 @@ const REASONS: Record<CancelReason, string> = {
   'client-gone': 'its caller has gone away',
   shutdown: 'the app is being stopped',
 };
+
+/** What is longer is a `traceparent`. */
+const TRACE_ID_CHARS = 32;
 
 // App code could put its own in their place.
 const { parse } = JSON;
@@ -40,6 +44,8 @@ export class Call {
   readonly origin: LogOrigin;
   /** Its handler asked who calls, so that its result may depend on it. */
   readCaller = false;
+  /** Where its trace is recorded, or sent on. */
+  readonly trace: CallTrace | null;
   /** What it reads, where the supervisor wants to know. */
   readonly reads: Reads | null;
   /** Whether its lines carry its number, for those who follow a run. */
@@ -61,9 +67,10 @@ export class Call {
   constructor([, id, , kind, tool, , traceId, callerKind, callerName]: FrameOf<'dispatch'>, deadline: number) {
     this.id = id;
     this.tool = tool;
-    this.traceId = traceId;
+    this.trace = traceId.length > TRACE_ID_CHARS ? CallTrace.of(traceId) : null;
+    this.traceId = this.trace === null ? traceId : this.trace.traceId;
     this.deadline = deadline;
-    this.origin = { tool, traceId };
+    this.origin = { tool, traceId: this.traceId };
     this.reads = kind === ToolKind.tracked ? new Reads() : null;
     this.#callerKind = callerKind;
     this.#callerName = callerName;
@@ -163,6 +170,7 @@ export class Calls {
         const redacted = this.#redactor.json(body);
         const { reads } = call;
         if (reads !== null) this.#send([Kind.reads, id, reads.tables, reads.keep, call.readCaller]);
+        this.#tellTrace(call);
         this.#answer(call, [Kind.result, id, status, redacted, elapsed() - startedAt]);
       },
       (error: unknown) => this.#fail(call, error, elapsed() - startedAt),
@@ -208,8 +216,14 @@ export class Calls {
     if ((body.code === 'HANDLER_ERROR' || body.code === 'INTERNAL') && !call.over) {
       this.#log.report(body.message, this.#failures.fields(error), origin, followed ? id : undefined);
     }
+    this.#tellTrace(call);
     this.#send(wrote ? [Kind.error, id, body, handlerMs, true] : [Kind.error, id, body, handlerMs]);
     this.#forget(call);
+  }
+
+  #tellTrace({ id, trace }: Call): void {
+    const frame = trace === null ? null : trace.end(id);
+    if (frame !== null) this.#send(frame);
   }
 
   #forget({ id, reads }: Call): void {

@@ -1,8 +1,8 @@
 // An automation's handler in a real thread of a real host: what it gets, what it asks, and every way in which it ends.
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import { ToolKind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { ToolKind } from '../../protocol/wire/frames.ts';
 import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 let supervisor: FakeSupervisor;

@@ -1,15 +1,23 @@
 /** Runs the fires of one automation: its handler with its own `ctx`, and what the handler returns (decisions, section 6). */
+
+import type { WebhookRequest } from '../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
-import { type AskVerb, type Frame, type FrameOf, Kind, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { WebhookRequest } from '../../protocol/webhook-messages.ts';
-import type { ActorBlobs } from './blobs.ts';
+import {
+  type AskVerb,
+  type Frame,
+  type FrameOf,
+  Kind,
+  ToolKind,
+  type ToolKindValue,
+} from '../../protocol/wire/frames.ts';
 import type { Call, Runner } from './calls.ts';
+import type { ActorBlobs } from './context/blobs.ts';
+import { type FetchInput, HttpClient } from './context/fetch.ts';
+import type { SecretsOfContext } from './context/secrets.ts';
+import type { Environment } from './context/tools.ts';
 import { AskError } from './failure.ts';
-import { type FetchInput, HttpClient } from './fetch.ts';
 import { type Answer, isPlain, toJsonBytes } from './result.ts';
-import type { SecretsOfContext } from './secrets.ts';
-import type { Environment } from './tools.ts';
 import { checkOutput } from './validators.ts';
 
 /** What the supervisor says of a fire; without `input` the handler gets undefined. */
@@ -35,7 +43,7 @@ export class Fires implements Runner {
 
   constructor(env: Environment) {
     this.#env = env;
-    this.#http = new HttpClient(env.spec.egress);
+    this.#http = new HttpClient(env.spec.egress, env.redactor);
   }
 
   async run(call: Call, kind: ToolKindValue, body: Record<string, unknown>): Promise<Answer> {

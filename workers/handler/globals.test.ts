@@ -76,6 +76,14 @@ const ESCAPES: Record<string, string> = {
   'wasm with wasi': `const { WASI } = await import('node:wasi'); return new WASI()`,
 };
 
+const CLIENT = `export default async () => {
+  const isLoaded = () => Object.getOwnPropertySymbols(globalThis).some((one) => String(one).includes('undici'));
+  const before = isLoaded();
+  const request = new Request('http://a/', { method: 'POST', body: new FormData(), headers: new Headers({ b: 'c' }) });
+  const closed = [FormData, Headers, Request, Response].every((one) => Object.isFrozen(one) && Object.isFrozen(one.prototype));
+  return [before, isLoaded(), closed, request.headers.get('b'), request instanceof Request, new Response('d').status];
+};`;
+
 let supervisor: FakeSupervisor;
 let app: App;
 
@@ -149,6 +157,11 @@ test('call sites give neither receivers nor functions', async () => {
 test('a handler that patches built-ins breaks none of the calls after it', async () => {
   await app.query('patch');
   assert.deepEqual((await app.query('echo', { b: [1] })).value, { b: [1] });
+});
+
+test("Node's HTTP client is loaded with the first use of a class of it, which is closed then", async () => {
+  const { value } = await (await supervisor.app({ files: { 'queries/client.js': CLIENT } })).query('client');
+  assert.deepEqual(value, [false, true, true, 'c', true, 200]);
 });
 
 test('ctx.fetch reaches http addresses and nothing else', async (t) => {

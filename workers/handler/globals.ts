@@ -10,11 +10,11 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
 import { StatementError } from '../writer/statements.ts';
-import { CallDatabase } from './database.ts';
+import { CallDatabase } from './context/database.ts';
+import { EgressError, HTTP_CLASSES, httpClass, watchHttpClient } from './context/fetch.ts';
+import { HandlerContext } from './context/tools.ts';
 import { countGlobals, countLoaded } from './effects.ts';
 import { AskError } from './failure.ts';
-import { EgressError, loadHttpClient } from './fetch.ts';
-import { HandlerContext } from './tools.ts';
 
 /** Our classes that app code sees. */
 const OURS = [CallDatabase, HandlerContext, SvcError, DbError, StatementError, AskError, EgressError];
@@ -39,8 +39,8 @@ const WEB =
 // Node's own fetch looks at `global`, which is another name for `globalThis`.
 const ALLOWED = new Set(`${ECMASCRIPT} ${WEB} global`.split(' '));
 
-/** Of Node's HTTP client, which is loaded with the first of them that is used. */
-const OF_HTTP_CLIENT = new Set(['FormData', 'Headers', 'Request', 'Response']);
+/** From Node 22 on, Node assigns the `constructor` of those that it makes itself, such as the bodies of responses. */
+const STREAMS = new Set(['ReadableStream', 'TransformStream', 'WritableStream']);
 
 /** Names that app code may give another value. */
 const OPEN = new Set(
@@ -75,6 +75,7 @@ const HIDDEN = [
 /** Removes every other global, puts `console` in the place of Node's, and closes what is left. Called once, before app code. */
 export function closeGlobals(console: object): void {
   countGlobals();
+  watchHttpClient();
   for (const name of Object.getOwnPropertyNames(globalThis)) {
     if (ALLOWED.has(name) || Reflect.deleteProperty(globalThis, name)) continue;
     // V8's own `gc`, which the host has it make, can only be emptied.
@@ -89,7 +90,10 @@ export function closeGlobals(console: object): void {
     )
       close(proto);
   }
-  for (const name of ALLOWED) closeGlobal(name);
+  for (const name of ALLOWED) {
+    if (HTTP_CLASSES.includes(name)) closeWhenUsed(name, () => httpClass(name));
+    else closeGlobal(name);
+  }
   preventExtensions(Object.prototype);
   for (const one of OURS) closeClass(one);
 }
@@ -98,17 +102,23 @@ function closeGlobal(name: string): void {
   const found = getOwnPropertyDescriptor(globalThis, name);
   if (found === undefined || !found.configurable) return;
   if (found.get === undefined) {
+    countLoaded(name, found.value);
     fix(name, found.value);
     return;
   }
   // Node loads what is behind some names when they are first used.
   const load = found.get;
+  closeWhenUsed(name, () => apply(load, globalThis, []) as unknown);
+}
+
+function closeWhenUsed(name: string, load: () => unknown): void {
+  // From Node 22 on, only this does not load what is behind the name.
+  Reflect.deleteProperty(globalThis, name);
   defineProperty(globalThis, name, {
     configurable: true,
-    enumerable: found.enumerable ?? false,
+    enumerable: false,
     get: () => {
-      if (OF_HTTP_CLIENT.has(name)) loadHttpClient();
-      const value: unknown = apply(load, globalThis, []);
+      const value = load();
       countLoaded(name, value);
       fix(name, value);
       return value;
@@ -118,8 +128,20 @@ function closeGlobal(name: string): void {
 
 function fix(name: string, value: unknown): void {
   const open = OPEN.has(name);
+  if (STREAMS.has(name)) keepConstructor((value as { prototype: object }).prototype);
   if (!open) closeClass(value);
   defineProperty(globalThis, name, { value, writable: open, configurable: open });
+}
+
+/** The prototype of a class whose objects may be assigned a `constructor`, which one that is frozen would refuse. */
+function keepConstructor(prototype: object): void {
+  const own = prototype.constructor;
+  defineProperty(prototype, 'constructor', {
+    get: () => own,
+    set(this: object, value: unknown) {
+      if (this !== prototype) defineProperty(this, 'constructor', { value, writable: true, configurable: true });
+    },
+  });
 }
 
 function closeClass(value: unknown): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { after, afterEach, before, describe, test } from 'node:test';
 import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
 
 const APP = {
@@ -41,10 +41,11 @@ async function running(app: App, tool: string): Promise<void> {
 
 for (const spare of [false, true]) {
   describe(`actors of a host ${spare ? 'with' : 'without'} a spare thread`, () => {
-    beforeEach(async () => {
+    before(async () => {
       supervisor = await FakeSupervisor.start({ spare });
     });
-    afterEach(() => supervisor.close());
+    afterEach(() => supervisor.endApps());
+    after(() => supervisor.close());
 
     test('many start at once, answer, and stop', async () => {
       const apps = await Promise.all(Array.from({ length: 4 }, () => supervisor.app(APP)));
@@ -82,10 +83,11 @@ for (const spare of [false, true]) {
 }
 
 describe('actors', () => {
-  beforeEach(async () => {
+  before(async () => {
     supervisor = await FakeSupervisor.start({ spare: false });
   });
-  afterEach(() => supervisor.close());
+  afterEach(() => supervisor.endApps());
+  after(() => supervisor.close());
 
   for (const [tool, what] of [
     ['forever', 'waits for ever'],

@@ -7,10 +7,10 @@ import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { type ActorSpec, type Frame, type FrameOf, type HostBootstrap, Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type ActorSpec, type Frame, type FrameOf, type HostBootstrap, Kind } from '../../protocol/wire/frames.ts';
 import { type Link, openLink, pong } from '../../protocol/wire/link.ts';
-import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
+import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
 import { MemoryWatch, type Watched } from './memory-watch.ts';
 
 /** Host → thread. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import Sqlite from 'better-sqlite3';
 import { tokenizedStatements } from '../../protocol/rules/sql.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { limitOf, withoutPlannedLimits } from './limit-parameters.ts';
 
 const REWRITTEN: [sql: string, rewritten: string][] = [
@@ -24,7 +24,7 @@ for (const [sql, rewritten] of REWRITTEN) test(sql, () => assert.equal(withoutPl
 for (const sql of KEPT) test(`kept: ${sql}`, () => assert.equal(withoutPlannedLimits(sql), sql));
 
 test('the limit is what it was, and refused where it was', () => {
-  const db = new Sqlite(':memory:');
+  const db = openSqlite(':memory:');
   const values = 'SELECT column1 AS v FROM (VALUES (1), (2), (3), (4)) LIMIT ?';
   const run = (sql: string, limit: unknown): unknown => {
     try {

@@ -1,6 +1,7 @@
 /** Reads the `LIMIT ?` of statements: rewrites it so that it does not cost a new plan for each run, and finds what it is. */
-import type { SqlParams } from '../../protocol/frames.ts';
+
 import { type Token, tokenizedStatements } from '../../protocol/rules/sql.ts';
+import type { SqlParams } from '../../protocol/wire/frames.ts';
 
 const PARAMETER = /^(?:\?\d*|[:@$]\w+)$/;
 

@@ -1,8 +1,8 @@
 /** What a handler's return value becomes: a status and JSON bytes (decisions, section 3). */
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
-import type { Row } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Row } from '../../protocol/wire/frames.ts';
 
 /** `body` is JSON text; of an action's envelope it is the `body` member alone. */
 export type Answer = { status: number; body: Buffer };

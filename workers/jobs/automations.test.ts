@@ -4,14 +4,14 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { editAutomation } from '../../protocol/automation-edit.ts';
+import { editAutomation } from '../../protocol/automations/automation-edit.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import type { IngestJob, VersionFolders } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { IngestJob, VersionFolders } from '../../protocol/wire/jobs.ts';
 import { automation } from '../../testing/apps.ts';
 import { appFiles, tarball } from '../../testing/archive.ts';
 import { loadValidators } from '../handler/validators.ts';
-import { ingest } from './ingest.ts';
+import { ingest } from './content/ingest.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'ingest-automations-'));
 after(() => rmSync(root, { recursive: true, force: true }));
@@ -78,7 +78,7 @@ const REFUSED: [name: string, automations: Record<string, string>, path: string,
     { daily: '{}', also: '{}' },
     'automations/also/automation.json#name',
     'automations/also/automation.json: name is required (missing_field).',
-    8,
+    4,
   ],
   [
     'a folder whose name is no id',

@@ -14,13 +14,13 @@ import {
   type PendingWebhook,
   pendingWebhook,
   provisionedWebhook,
-} from '../../protocol/automation.ts';
-import { type AutomationChange, editAutomation, mintWebhook } from '../../protocol/automation-edit.ts';
+} from '../../protocol/automations/automation.ts';
+import { type AutomationChange, editAutomation, mintWebhook } from '../../protocol/automations/automation-edit.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
-import { readAutomation, readUploaded } from '../../storage/automations.ts';
+import { readAutomation, readUploaded } from '../../storage/automations/automations.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
-import { writeNewFile } from './files.ts';
+import { writeNewFile } from './content/files.ts';
 
 const AUTOMATION = /^automations\/([^/]+)\/automation\.json$/;
 

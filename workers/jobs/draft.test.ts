@@ -13,8 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Snapshot } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Snapshot } from '../../protocol/wire/jobs.ts';
 import { AppPaths } from '../../storage/layout.ts';
 import { appOf } from '../../testing/apps.ts';
 import { withMark } from '../../testing/validators.ts';

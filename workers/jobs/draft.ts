@@ -7,6 +7,9 @@ import { basename, dirname, join } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { versionId } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { draftVersion } from '../../protocol/origins.ts';
+import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
 import type {
   DraftMigration,
   SeedJob,
@@ -14,15 +17,13 @@ import type {
   Snapshot,
   SnapshotJob,
   SnapshotResult,
-} from '../../protocol/jobs.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { draftVersion } from '../../protocol/origins.ts';
-import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
-import { namesInSync, syncFile } from '../../storage/atomic-file.ts';
+} from '../../protocol/wire/jobs.ts';
+import { namesInSync, syncFile } from '../../storage/files/atomic-file.ts';
 import { AppPaths, type VersionPaths } from '../../storage/layout.ts';
-import { type AppFile, hashed, readFolder } from './app-files.ts';
-import type { ExtractedFile } from './archive.ts';
-import { makeFolder, writeNewFile } from './files.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
+import { type AppFile, hashed, readFolder } from './content/app-files.ts';
+import type { ExtractedFile } from './content/archive.ts';
+import { makeFolder, writeNewFile } from './content/files.ts';
 import { inspectHandlers, writeErased } from './handlers.ts';
 import { checkFiles, contentHash, prepareFiles } from './prepare.ts';
 
@@ -117,8 +118,7 @@ async function copy(from: string, to: string): Promise<number | null> {
   // Made here, because SQLite would let others read it.
   writeFileSync(to, '', { mode: 0o600 });
   try {
-    const { default: Sqlite } = await import('better-sqlite3');
-    using(new Sqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs }), (db) =>
+    using(openSqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs }), (db) =>
       db.prepare('VACUUM INTO ?').run(to),
     );
     if (statSync(to).size === 0) {
@@ -127,7 +127,7 @@ async function copy(from: string, to: string): Promise<number | null> {
     }
     // SQLite does not flush the copy.
     await syncFile(to, 'r+');
-    return using(new Sqlite(to, { readonly: true }), (db) => Number(db.pragma('user_version', { simple: true })));
+    return using(openSqlite(to, { readonly: true }), (db) => Number(db.pragma('user_version', { simple: true })));
   } catch (error) {
     if (isDiskFull(error)) throw error;
     throw new SvcError('INTERNAL', `The live data cannot be copied: ${(error as Error).message}.`, { cause: error });

@@ -7,8 +7,8 @@ import type { Manifest } from '../../protocol/manifest.ts';
 import type { HandlerSource } from '../../protocol/rules/gates/check-handlers.ts';
 import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
+import { writeNewFile } from './content/files.ts';
 import { timeLimited } from './control.ts';
-import { writeNewFile } from './files.ts';
 
 /** Path → the TypeScript module without its types, or with the fault that keeps them from being erased. */
 export type ErasedModules = Map<string, Extract<HandlerSource, { text: string }>>;

@@ -1,12 +1,12 @@
 /** Writes the files of a new app into a folder: a blank app, or a template with a new id and name. */
 import { copyFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { LayOutJob, LayOutResult } from '../../protocol/jobs.ts';
-import { renameApp, writeBlankApp } from '../../storage/app-template.ts';
-import { syncTree } from '../../storage/atomic-file.ts';
-import { closeToOthers, openToOthers } from '../../storage/private-tree.ts';
-import { extractArchive } from './archive.ts';
-import { makeFolder } from './files.ts';
+import type { LayOutJob, LayOutResult } from '../../protocol/wire/jobs.ts';
+import { renameApp, writeBlankApp } from '../../storage/apps/app-template.ts';
+import { syncTree } from '../../storage/files/atomic-file.ts';
+import { closeToOthers, openToOthers } from '../../storage/files/private-tree.ts';
+import { extractArchive } from './content/archive.ts';
+import { makeFolder } from './content/files.ts';
 
 export async function layOut(job: LayOutJob): Promise<LayOutResult> {
   const name = await write(job);

@@ -5,12 +5,13 @@
  */
 import { createInterface } from 'node:readline';
 import { Piscina } from 'piscina';
-import { type Frame, type FrameOf, Kind } from '../../protocol/frames.ts';
-import type { JobAnswer, JobFailure, JobPool, JobsBootstrap } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type Frame, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
+import type { JobAnswer, JobFailure, JobPool, JobsBootstrap } from '../../protocol/wire/jobs.ts';
 import { openLink, pong } from '../../protocol/wire/link.ts';
-import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
+import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
 import { Control } from './control.ts';
+import { FlushRelay } from './flushes.ts';
 
 type Answer = JobAnswer<unknown> | JobFailure;
 
@@ -31,12 +32,12 @@ class Runner {
   readonly #running = new Map<number, Running>();
   #looking: NodeJS.Timeout | null = null;
 
-  constructor(settings: JobsBootstrap) {
+  constructor(settings: JobsBootstrap, flushes: FlushRelay) {
     this.#settings = settings;
     this.#pools = {
-      work: new Pool('work', settings),
-      drafts: new Pool('drafts', settings),
-      long: new Pool('long', settings),
+      work: new Pool('work', settings, flushes),
+      drafts: new Pool('drafts', settings, flushes),
+      long: new Pool('long', settings, flushes),
     };
   }
 
@@ -99,13 +100,15 @@ class Runner {
 class Pool {
   readonly #name: JobPool;
   readonly #settings: JobsBootstrap;
+  readonly #flushes: FlushRelay;
   #piscina: Piscina | null = null;
   /** Why the last one was given up. */
   #failure: unknown;
 
-  constructor(name: JobPool, settings: JobsBootstrap) {
+  constructor(name: JobPool, settings: JobsBootstrap, flushes: FlushRelay) {
     this.#name = name;
     this.#settings = settings;
+    this.#flushes = flushes;
   }
 
   get threads(): number {
@@ -126,6 +129,7 @@ class Pool {
     const { thread, threadMemoryMb } = this.#settings;
     const resourceLimits = { maxOldGenerationSizeMb: threadMemoryMb };
     const pool = new Piscina({ filename: thread, minThreads: 0, ...THREADS[this.#name], resourceLimits });
+    pool.on('message', (opened) => this.#flushes.serve(opened));
     // A thread failed without a job, as one does whose module cannot be loaded: piscina would let the jobs wait for ever.
     pool.on('error', (error: unknown) => {
       this.#piscina = null;
@@ -143,7 +147,8 @@ function failureOf(error: unknown): JobFailure {
 }
 
 function start(settings: JobsBootstrap): void {
-  const runner = new Runner(settings);
+  const flushes = new FlushRelay((frame) => link.send(frame));
+  const runner = new Runner(settings, flushes);
   const run = async (frame: FrameOf<'job'>): Promise<void> => {
     const answer = await runner.run(frame);
     try {
@@ -156,6 +161,7 @@ function start(settings: JobsBootstrap): void {
     onFrame: (frame: Frame) => {
       if (frame[0] === Kind.job) void run(frame);
       else if (frame[0] === Kind.cancel) runner.cancel(frame[1]);
+      else if (frame[0] === Kind.flushed) flushes.answer(frame);
       else if (frame[0] === Kind.ping) link.send(pong(frame[1], { threads: runner.threads, jobs: runner.jobs }));
     },
     onClose: end,

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { flatAutomations } from '../../protocol/automation.ts';
+import { flatAutomations } from '../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type {
@@ -14,11 +14,11 @@ import type {
 } from '../../protocol/manifest.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
-import type { ExtractedFile } from './archive.ts';
 import { type CheckedAutomation, checkAutomations } from './automations.ts';
-import { writeNewFile } from './files.ts';
+import type { ExtractedFile } from './content/archive.ts';
+import { writeNewFile } from './content/files.ts';
+import { prepareStatic, type StaticOptions } from './content/static.ts';
 import { checkMigrations } from './migrations.ts';
-import { prepareStatic, type StaticOptions } from './static.ts';
 import { validatorsLike } from './validators.ts';
 
 /** What a version is made of; `uploadedAt` in milliseconds since the epoch. */

@@ -6,9 +6,9 @@ import { createHash } from 'node:crypto';
 import { lstatSync, readdirSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
-import type { GitFile } from '../../protocol/git-jobs.ts';
-import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/jobs.ts';
 import { ArchiveRules, entryTypeError, pathError } from '../../protocol/rules/archive-rules.ts';
+import type { GitFile } from '../../protocol/wire/git-jobs.ts';
+import type { FileConditions, SessionFilesJob, SessionFilesResult } from '../../protocol/wire/jobs.ts';
 import {
   inParallel,
   isMissing,
@@ -18,9 +18,9 @@ import {
   syncDir,
   syncFile,
   writeFileAtomic,
-} from '../../storage/atomic-file.ts';
-import { isMomentary } from '../../storage/folder-changes.ts';
-import { extractArchive } from './archive.ts';
+} from '../../storage/files/atomic-file.ts';
+import { isMomentary } from '../../storage/files/folder-changes.ts';
+import { extractArchive } from './content/archive.ts';
 
 const SUBJECT = 'The app';
 
@@ -34,6 +34,8 @@ export async function sessionFiles(job: SessionFilesJob): Promise<SessionFilesRe
       return put(job.folder, job.path, job.bytes, job.conditions);
     case 'putAll':
       return putAll(job.folder, job.archive, job.unpackTo);
+    case 'diff':
+      return (await import('./git/diff.ts')).diffFolders(job);
     case 'delete':
       return remove(job.folder, job.path, job.conditions);
   }

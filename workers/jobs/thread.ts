@@ -1,12 +1,16 @@
 /** The job thread: what costs CPU or disk on behalf of the supervisor. piscina calls the exported functions by name. Entry of dist/job.js. */
 import { readFileSync } from 'node:fs';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
-import type { GitJob } from '../../protocol/git-jobs.ts';
-import type { JobAnswer, LayOutJob, OutputJob, PackJob, SessionFilesJob } from '../../protocol/jobs.ts';
+import type { GitJob } from '../../protocol/wire/git-jobs.ts';
+import type { JobAnswer, LayOutJob, OutputJob, PackJob, SessionFilesJob, VerifyJob } from '../../protocol/wire/jobs.ts';
+import { flushElsewhere } from '../../storage/files/flush.ts';
 import { checkOutput, loadValidators } from '../handler/validators.ts';
+import * as jobs from './content/ingest.ts';
 import { beginJob, checkCancelled, timeLimited } from './control.ts';
 import { seed as seedDraft, takeSnapshot } from './draft.ts';
-import * as jobs from './ingest.ts';
+import { flushesOfThread } from './flushes.ts';
+
+flushElsewhere(flushesOfThread());
 
 /** A function of the thread: it takes a job, and the memory by which the process watches it. A fault of our own rejects, with its stack for the log. */
 function answers<J, R>(work: (job: J) => R | Promise<R>) {
@@ -23,6 +27,7 @@ function answers<J, R>(work: (job: J) => R | Promise<R>) {
 }
 
 export const ingest = answers(jobs.ingest);
+export const review = answers(jobs.review);
 export const check = answers(jobs.check);
 export const snapshot = answers(takeSnapshot);
 export const seed = answers(seedDraft);
@@ -47,6 +52,16 @@ export const pack = answers(async ({ workspace, work }: PackJob) => {
   const files = new BackupWorkspace(workspace);
   if ('finish' in work) return { files: 1, bytes: await packManifest(files, work.finish) };
   return packSources(files, work.sources, checkCancelled);
+});
+
+/** Fails as `pack` does. */
+export const verifyBackup = answers(async ({ workspace }: VerifyJob) => {
+  const { BackupWorkspace } = await import('../../storage/backup/pack.ts');
+  const reading = await import('../../storage/backup/read.ts');
+  const { archive, databaseCopy } = new BackupWorkspace(workspace);
+  const { databases } = await reading.verifyBackup(archive, databaseCopy, checkCancelled);
+  const damaged = databases.filter(({ integrity }) => integrity !== 'ok');
+  return { damaged: damaged.map(({ path, integrity }) => ({ path, integrity })) };
 });
 
 export const sessionFiles = answers(async (job: SessionFilesJob) =>

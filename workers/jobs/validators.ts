@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm';
 import { _, Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import formats from 'ajv-formats';
-import { automationFault, invalidAutomation } from '../../protocol/automation.ts';
+import { automationFault, invalidAutomation } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';

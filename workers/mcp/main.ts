@@ -3,9 +3,9 @@
  * else. When this process loses its supervisor it ends its servers, then itself.
  */
 import { createInterface } from 'node:readline';
+import type { ToolServersBootstrap } from '../../protocol/agents/tool-servers.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { type FrameOf, Kind } from '../../protocol/frames.ts';
-import type { ToolServersBootstrap } from '../../protocol/tool-servers.ts';
+import { type FrameOf, Kind } from '../../protocol/wire/frames.ts';
 import { openLink, pong } from '../../protocol/wire/link.ts';
 import { failure, ToolServer } from './tool-server.ts';
 

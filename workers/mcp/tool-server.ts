@@ -12,14 +12,14 @@ import {
   SdkErrorCode,
   SdkHttpError,
 } from '@modelcontextprotocol/client';
-import { SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
 import {
   isStdio,
   type ToolServerEntry,
   type ToolServerLimits,
   type ToolServerState,
-} from '../../protocol/tool-servers.ts';
+} from '../../protocol/agents/tool-servers.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { HttpTransport } from './http.ts';
 import { StdioTransport } from './stdio.ts';
 

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, test } from 'node:test';
-import Sqlite from 'better-sqlite3';
-import { DbOp, type FrameOf, Kind } from '../../protocol/frames.ts';
+import { DbOp, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { isSameState, WalIndex } from '../../storage/wal-index.ts';
 import { type Change, Database } from './database.ts';
 import { type Asker, Lanes } from './lane.ts';
@@ -108,7 +108,7 @@ test('a transaction is told with its commit, and not when it is rolled back', as
 
 test('what another process committed in between shows in the states', async () => {
   await run('INSERT INTO t VALUES (1)');
-  const other = new Sqlite(file);
+  const other = openSqlite(file);
   other.exec('INSERT INTO t VALUES (2)');
   await run('INSERT INTO t VALUES (3)');
   other.close();
@@ -144,7 +144,7 @@ test('a schema that changes is told as everything, and seen by the statements af
 
 test('a trigger that another process made is seen', async () => {
   await run('INSERT INTO t VALUES (1)');
-  const other = new Sqlite(file);
+  const other = openSqlite(file);
   other.exec('CREATE TRIGGER more AFTER INSERT ON t BEGIN INSERT INTO u VALUES (new.v); END');
   other.close();
   await run('INSERT INTO t VALUES (1)');

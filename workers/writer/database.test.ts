@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import Sqlite from 'better-sqlite3';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { Database } from './database.ts';
 
 /** As SQLite counts it. */
@@ -13,7 +13,7 @@ for (const durability of ['full', 'normal'] as const) {
   test(`a database is written at the durability that is configured: ${durability}`, (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'database-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
-    const handle = new Sqlite(join(folder, 'data.sqlite'));
+    const handle = openSqlite(join(folder, 'data.sqlite'));
     const database = new Database(handle, durability);
     const pragma = (name: string) => Number(handle.pragma(name, { simple: true }));
     assert.equal(pragma('synchronous'), SYNCHRONOUS[durability]);

@@ -1,7 +1,8 @@
 /** One open database file: its settings, its prepared statements, and the operations, which answer with plain values. */
-import Sqlite from 'better-sqlite3';
-import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/frames.ts';
+import type Sqlite from 'better-sqlite3';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { isSameState, WalIndex } from '../../storage/wal-index.ts';
 import { programOf } from './programs.ts';
 import {
@@ -46,7 +47,7 @@ export class Database {
 
   /** Opens or creates `file`. Throws SQLite's error. */
   static open(file: string, durability: Durability): Database {
-    const db = new Sqlite(file, { timeout: LIMITS.writerBusyMs });
+    const db = openSqlite(file, { timeout: LIMITS.writerBusyMs });
     try {
       return new Database(db, durability);
     } catch (error) {

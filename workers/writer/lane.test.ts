@@ -3,12 +3,12 @@ import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, test } from 'node:test';
-import Sqlite from 'better-sqlite3';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { DbOp, type FrameOf, Kind, type Row, type RunResult } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { DbOp, type FrameOf, Kind, type Row, type RunResult, type SqlStatement } from '../../protocol/wire/frames.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { Database } from './database.ts';
-import { type Asker, type Clock, groupLength, type Lane, Lanes, type LaneTools } from './lane.ts';
+import { type Asker, type Clock, groupLength, type Lane, Lanes, type LaneTools, type Timing } from './lane.ts';
 import { checkpoint, migrate } from './maintenance.ts';
 import { Pulse } from './watch.ts';
 
@@ -44,6 +44,8 @@ class Client implements Asker {
   closed = false;
   /** Numbers of the operations in the order in which they were answered. */
   readonly answered: number[] = [];
+  /** What the answers said of their time. */
+  readonly timings: (Timing | undefined)[] = [];
   /** Those that have begun, as often as they did. */
   readonly begun: number[] = [];
   readonly #waiting = new Map<number, Settled>();
@@ -61,13 +63,15 @@ class Client implements Asker {
     this.begun.push(id);
   }
 
-  answer(id: number, value: unknown): void {
+  answer(id: number, value: unknown, timing?: Timing): void {
     this.answered.push(id);
+    this.timings.push(timing);
     this.#waiting.get(id)?.resolve(value);
   }
 
-  fail(id: number, error: ErrorBody): void {
+  fail(id: number, error: ErrorBody, timing?: Timing): void {
     this.answered.push(id);
+    this.timings.push(timing);
     this.#waiting.get(id)?.reject(Object.assign(new Error(error.message), error));
   }
 
@@ -78,6 +82,11 @@ class Client implements Asker {
 
   run(sql: string, params: unknown[] | Record<string, unknown> = [], tx = 0): Promise<RunResult> {
     return this.#ask(DbOp.run, tx, sql, params) as Promise<RunResult>;
+  }
+
+  /** As a traced call runs it. */
+  timed(sql: string, params: unknown[] = [], tx = 0): Promise<RunResult> {
+    return this.#ask(DbOp.run, tx, sql, params, true) as Promise<RunResult>;
   }
 
   get(sql: string, params: unknown[] = [], tx = 0): Promise<Row | null> {
@@ -181,9 +190,27 @@ test('statements that wait together share a commit and keep their order', async 
   assert.equal(lanes.counters.commits - before, 1);
 });
 
+test('who asks for it is told how long an operation waited, ran, and what it was committed with', async () => {
+  client.timings.length = 0;
+  clock.tick = 1;
+  const failing = client.timed('INSERT INTO nowhere VALUES (1)');
+  const all = [client.run(insert, [1]), client.timed(insert, [2]), failing];
+  clock.advance(50);
+  await settle(all);
+  assert.deepEqual(client.timings.map((timing) => timing?.group).sort(), [3, 3, undefined]);
+  for (const timing of client.timings.filter((one) => one !== undefined)) {
+    const { receivedAt, begunAt, endedAt } = timing;
+    assert.ok(begunAt - receivedAt >= 50 && endedAt > begunAt, JSON.stringify(timing));
+  }
+  const tx = await client.begin();
+  await client.timed(insert, [3], tx);
+  assert.equal(client.timings.at(-1)?.group, 1);
+  await client.rollback(tx);
+});
+
 test('an answer means that another process would see the row', async () => {
   await client.run(insert, ['a']);
-  const reader = new Sqlite(file, { readonly: true });
+  const reader = openSqlite(file, { readonly: true });
   assert.equal(reader.prepare('SELECT count(*) FROM t').pluck().get(), 1);
   reader.close();
 });
@@ -203,7 +230,7 @@ test('a constraint fails its own statement only', async () => {
 });
 
 test('a statement that ends the whole transaction takes nobody with it', async () => {
-  const raw = new Sqlite(file);
+  const raw = openSqlite(file);
   raw.exec('CREATE TABLE u (v UNIQUE ON CONFLICT ROLLBACK)');
   raw.close();
   const codes = await settle([
@@ -238,7 +265,7 @@ test('a full disk is an error for those who need space; reads and later writes g
   const small = new Client(
     newLanes({
       open: (path) => {
-        const raw = new Sqlite(path);
+        const raw = openSqlite(path);
         raw.pragma('max_page_count = 20');
         return new Database(raw, 'full');
       },
@@ -498,7 +525,7 @@ test('the log does not grow for ever, even when no checkpoint gets to its end', 
   // A reader keeps the checkpoint from copying what is written while it works.
   const checkpointBesideWrites = async (): Promise<void> => {
     checkpoints++;
-    const reader = new Sqlite(path, { readonly: true });
+    const reader = openSqlite(path, { readonly: true });
     reader.exec('BEGIN; SELECT count(*) FROM t');
     await writer.run('INSERT INTO t VALUES (1)');
     await checkpoint(path);
@@ -552,7 +579,9 @@ test('a drain finishes what waits and closes everything', async () => {
 });
 
 const run = { request: [Kind.db, 1, DbOp.run, 0, 'x', []] as FrameOf<'db'> };
-const batch = { request: [Kind.db, 1, DbOp.batch, 0, Array.from({ length: 600 }, () => ['x', []])] as FrameOf<'db'> };
+const batch = {
+  request: [Kind.db, 1, DbOp.batch, 0, Array.from({ length: 600 }, (): SqlStatement => ['x', []])] as FrameOf<'db'>,
+};
 const begin = { request: [Kind.db, 1, DbOp.begin, 0] as FrameOf<'db'> };
 const GROUPS: [name: string, queue: { request: FrameOf<'db'> }[], length: number][] = [
   ['nothing', [], 0],

@@ -4,8 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { DbOp, type FrameOf, GROUP_BUCKETS } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { DbOp, type FrameOf, GROUP_BUCKETS } from '../../protocol/wire/frames.ts';
 import type { Change, Database } from './database.ts';
 import { describeFailure, StatementError } from './statements.ts';
 import type { Pulse } from './watch.ts';
@@ -20,13 +20,16 @@ export type Clock = {
   after(ms: number, then: () => void): () => void;
 };
 
+/** How an operation came to its answer, on the writer's clock: for those that ask for it. */
+export type Timing = { receivedAt: number; begunAt: number; endedAt: number; group: number };
+
 /** Who asked, and where the answer goes. One object per connection. */
 export type Asker = {
   readonly closed: boolean;
   /** The operation of this id is about to begin. */
   begins(id: number): void;
-  answer(id: number, value: unknown): void;
-  fail(id: number, error: ErrorBody): void;
+  answer(id: number, value: unknown, timing?: Timing): void;
+  fail(id: number, error: ErrorBody, timing?: Timing): void;
   close(reason: Error): void;
 };
 
@@ -155,7 +158,8 @@ export class Lanes {
   }
 }
 
-type Waiting = { asker: Asker; request: FrameOf<'db'> };
+/** `timing` is of a request that asks for it, complete when it is answered. */
+type Waiting = { asker: Asker; request: FrameOf<'db'>; timing: Timing | undefined };
 /** `failedId` is the latest of its operations that failed; 0 when none did. */
 type Lease = { tx: number; asker: Asker; cancelExpiry: () => void; failedId: number };
 type LeaseEnd = 'committed' | 'rolled back' | 'expired';
@@ -221,9 +225,15 @@ export class Lane {
         message: `${LIMITS.laneQueue} statements wait for this database.`,
       });
     } else {
-      this.#queue.push({ asker, request });
+      this.#queue.push({ asker, request, timing: this.#timingOf(request) });
       this.#wake();
     }
+  }
+
+  #timingOf(request: FrameOf<'db'>): Timing | undefined {
+    if (request[request.length - 1] !== true) return undefined;
+    const at = this.#tools.clock.now();
+    return { receivedAt: at, begunAt: at, endedAt: at, group: 1 };
   }
 
   /** Runs the next group, or the next operation that needs the lane alone. */
@@ -272,7 +282,8 @@ export class Lane {
       return;
     }
     const outcomes: unknown[] = [];
-    for (const { asker, request } of group) {
+    for (const { asker, request, timing } of group) {
+      if (timing !== undefined) timing.begunAt = clock.now();
       asker.begins(request[1]);
       outcomes.push(asker.closed ? null : this.#perform(database, request));
       // SQLite rolls everything back by itself when the disk is full or cannot be read.
@@ -296,7 +307,7 @@ export class Lane {
     }
     this.#lanes.grouped(ran);
     if (change) this.#tools.committed(this.#name, change);
-    for (let i = 0; i < ran; i++) reply(group[i] as Waiting, outcomes[i]);
+    for (let i = 0; i < ran; i++) this.#reply(group[i] as Waiting, outcomes[i], ran);
     this.#afterCommit(database);
   }
 
@@ -353,7 +364,8 @@ export class Lane {
   }
 
   #begin(waiting: Waiting): void {
-    const { asker, request } = waiting;
+    const { asker, timing } = waiting;
+    if (timing !== undefined) timing.begunAt = this.#tools.clock.now();
     try {
       this.#open().begin();
     } catch (error) {
@@ -363,7 +375,7 @@ export class Lane {
     const tx = this.#lanes.nextTx();
     const cancelExpiry = this.#tools.clock.after(LIMITS.leaseMs, () => this.#endLease('expired'));
     this.#lease = { tx, asker, cancelExpiry, failedId: 0 };
-    asker.answer(request[1], tx);
+    this.#reply(waiting, tx);
   }
 
   /** An operation of the transaction that holds the lane runs at once. */
@@ -381,29 +393,42 @@ export class Lane {
     } else if (op === DbOp.commit) {
       this.#commit(database, this.#lease, request);
     } else {
+      const timing = this.#timingOf(request);
       const outcome = this.#perform(database, request);
       if (outcome instanceof Failure) this.#lease.failedId = id;
-      reply({ asker, request }, outcome);
+      this.#reply({ asker, request, timing }, outcome);
       if (!database.inTransaction) this.#endLease('rolled back');
     }
     this.#tools.pulse.leave();
   }
 
-  #commit(database: Database, { asker, failedId }: Lease, [, id, , , since]: CommitFrame): void {
+  #commit(database: Database, { asker, failedId }: Lease, request: CommitFrame): void {
+    const [, , , , since] = request;
+    const waiting = { asker, request, timing: this.#timingOf(request) };
     let change: Change | null;
     try {
       if (since > 0 && failedId >= since) throw new StatementError('SQLITE_ABORT', 'An operation before it failed.');
       change = database.commit();
     } catch (error) {
       this.#endLease('rolled back');
-      asker.fail(id, describeFailure(error));
+      this.#reply(waiting, new Failure(describeFailure(error)));
       return;
     }
     this.#lanes.grouped(1);
     if (change) this.#tools.committed(this.#name, change);
     this.#endLease('committed');
-    asker.answer(id, null);
+    this.#reply(waiting, null);
     this.#afterCommit(database);
+  }
+
+  /** `group` operations were committed together. */
+  #reply({ asker, request, timing }: Waiting, outcome: unknown, group = 1): void {
+    if (timing !== undefined) {
+      timing.endedAt = this.#tools.clock.now();
+      timing.group = group;
+    }
+    if (outcome instanceof Failure) asker.fail(request[1], outcome.body, timing);
+    else asker.answer(request[1], outcome, timing);
   }
 
   #endLease(how: LeaseEnd): void {
@@ -489,11 +514,6 @@ export function groupLength(queue: readonly { request: FrameOf<'db'> }[]): numbe
     length++;
   }
   return length;
-}
-
-function reply({ asker, request }: Waiting, outcome: unknown): void {
-  if (outcome instanceof Failure) asker.fail(request[1], outcome.body);
-  else asker.answer(request[1], outcome);
 }
 
 function failAll(group: Waiting[], error: unknown): void {

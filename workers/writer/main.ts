@@ -4,15 +4,24 @@ import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Duplex } from 'node:stream';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { DbOp, type Frame, type FrameOf, Kind, type SessionBegun } from '../../protocol/frames.ts';
 import { isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { toMonotonic } from '../../protocol/trace-context.ts';
 import { FrameError } from '../../protocol/wire/codec.ts';
+import {
+  DbOp,
+  type Frame,
+  type FrameOf,
+  Kind,
+  type SessionBegun,
+  type WriterTiming,
+} from '../../protocol/wire/frames.ts';
 import { Link, openLink, pong } from '../../protocol/wire/link.ts';
 import { openTicket } from '../../protocol/wire/ticket.ts';
-import { PRIVATE_UMASK } from '../../storage/private-tree.ts';
+import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
+import { loadSqlite } from '../../storage/sqlite.ts';
 import { Database, type Durability } from './database.ts';
-import { type Asker, type Lane, Lanes } from './lane.ts';
+import { type Asker, type Lane, Lanes, type Timing } from './lane.ts';
 import { Threads } from './threads.ts';
 import { Begun, Pulse } from './watch.ts';
 
@@ -144,17 +153,17 @@ class Connection implements Asker {
     this.#writer.begun.mark(this.#place, id);
   }
 
-  answer(id: number, value: unknown): void {
+  answer(id: number, value: unknown, timing?: Timing): void {
     try {
-      this.#link.send([Kind.dbResult, id, value]);
+      this.#link.send(timing ? [Kind.dbResult, id, value, told(timing)] : [Kind.dbResult, id, value]);
     } catch (error) {
       if (!(error instanceof FrameError)) throw error;
       this.fail(id, { code: 'SQLITE_TOOBIG', message: 'The statement was run, but its result is too large to send.' });
     }
   }
 
-  fail(id: number, error: ErrorBody): void {
-    this.#link.send([Kind.dbError, id, error]);
+  fail(id: number, error: ErrorBody, timing?: Timing): void {
+    this.#link.send(timing ? [Kind.dbError, id, error, told(timing)] : [Kind.dbError, id, error]);
   }
 
   close(reason: Error): void {
@@ -213,6 +222,10 @@ class Connection implements Asker {
   }
 }
 
+function told({ receivedAt, begunAt, endedAt, group }: Timing): WriterTiming {
+  return [toMonotonic(receivedAt), toMonotonic(begunAt), toMonotonic(endedAt), group];
+}
+
 /** A worker's frames are hostile: each is checked to have the shape that its type promises. */
 function isRequest(frame: Frame): frame is FrameOf<'db'> {
   if (frame[0] !== Kind.db) return false;
@@ -257,6 +270,14 @@ function isFile(value: unknown): boolean {
 }
 
 process.umask(PRIVATE_UMASK);
+try {
+  // Before the first call waits for it.
+  loadSqlite();
+} catch (error) {
+  // The supervisor tells what follows these words as the reason.
+  process.stderr.write(`FATAL ERROR: ${(error as Error).message}\n`);
+  process.exit(1);
+}
 createInterface({ input: process.stdin })
   .once('line', (line) => new Writer(JSON.parse(line) as WriterBootstrap).listen())
   .once('close', () => process.exit(0));

@@ -13,8 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import Sqlite from 'better-sqlite3';
-import type { MigrationFile } from '../../protocol/frames.ts';
+import type { MigrationFile } from '../../protocol/wire/frames.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { onDiskSteps } from '../../testing/disk-steps.ts';
 import { migrate } from './maintenance.ts';
 
@@ -37,7 +37,7 @@ function migrations(...texts: string[]): MigrationFile[] {
 }
 
 function read(path: string, sql: string): unknown {
-  const db = new Sqlite(path, { readonly: true });
+  const db = openSqlite(path, { readonly: true });
   try {
     return db.prepare(sql).pluck().get();
   } finally {
@@ -57,7 +57,7 @@ test('pending files are applied in order, once', async () => {
 });
 
 test('what is found in the log is flushed, whether somebody reads it or not', async () => {
-  const writing = new Sqlite(file);
+  const writing = openSqlite(file);
   writing.pragma('journal_mode = WAL');
   writing.exec(`${CREATE} PRAGMA user_version = 1`);
   assert.ok(statSync(`${file}-wal`).size > 0, 'there is something in the log');
@@ -66,7 +66,7 @@ test('what is found in the log is flushed, whether somebody reads it or not', as
   assert.equal(read(join(directory, 'alone.sqlite'), 'PRAGMA user_version'), 1, 'it is in the file');
   writing.exec('BEGIN; SELECT * FROM t');
   writing.prepare('SELECT * FROM t').all();
-  const other = new Sqlite(file);
+  const other = openSqlite(file);
   other.exec('INSERT INTO t VALUES (2)');
   const pages = () => (other.pragma('wal_checkpoint(NOOP)') as { log: number }[])[0]?.log ?? 0;
   const before = pages();
@@ -171,7 +171,7 @@ test('a file that the disk damaged is not blamed on the migration', async () => 
 
 test('the log of a large migration is emptied', async () => {
   await migrate(file, migrations(CREATE), null);
-  const other = new Sqlite(file);
+  const other = openSqlite(file);
   try {
     other.prepare('SELECT v FROM t').get();
     const rows =
@@ -186,7 +186,7 @@ test('the log of a large migration is emptied', async () => {
 
 test('a copy that shares the blocks of the file has all that was committed', async () => {
   await migrate(file, migrations(CREATE), null);
-  const writing = new Sqlite(file);
+  const writing = openSqlite(file);
   writing.exec('INSERT INTO t VALUES (7)');
   const copies: string[] = [];
   const backup = join(directory, 'backup.sqlite');
@@ -212,7 +212,7 @@ test('where the file system shares none, or somebody reads the log, the copy is 
   };
   await migrate(file, migrations(CREATE, ADD), backup, refuse);
   assert.equal(read(backup, 'SELECT count(*) FROM t'), 1);
-  const reading = new Sqlite(file);
+  const reading = openSqlite(file);
   reading.exec('INSERT INTO t VALUES (8, 9)');
   const rows = reading.prepare('SELECT v FROM t').iterate();
   rows.next();

@@ -15,17 +15,12 @@ import {
 import { dirname, join } from 'node:path';
 import type Sqlite from 'better-sqlite3';
 import { isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
-import type { MigrationFile } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { MigrationFile } from '../../protocol/wire/frames.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
 
-/** Loads SQLite on use, because the watch thread does without. */
-async function openDatabase(file: string): Promise<Sqlite.Database> {
-  const { default: Database } = await import('better-sqlite3');
-  return new Database(file);
-}
-
-async function openToMigrate(file: string): Promise<Sqlite.Database> {
-  const db = await openDatabase(file);
+function openToMigrate(file: string): Sqlite.Database {
+  const db = openSqlite(file);
   db.pragma('journal_mode = WAL');
   db.pragma('synchronous = FULL');
   return db;
@@ -33,7 +28,7 @@ async function openToMigrate(file: string): Promise<Sqlite.Database> {
 
 /** Copies the write-ahead log of `file` into it, as far as readers let it, while others go on writing. */
 export async function checkpoint(file: string): Promise<void> {
-  const db = await openDatabase(file);
+  const db = openSqlite(file);
   try {
     db.pragma('wal_checkpoint(PASSIVE)');
   } finally {
@@ -53,7 +48,7 @@ export async function migrate(
   backupTo: string | null,
   clone: Clone = cloneFile,
 ): Promise<number[]> {
-  let db = await openToMigrate(file);
+  let db = openToMigrate(file);
   try {
     const version = Number(db.pragma('user_version', { simple: true }));
     const pending = files.filter(({ name }) => migrationNumber(name) > version);
@@ -71,7 +66,7 @@ export async function migrate(
         // Closing the file anywhere in this process would end SQLite's locks on it, so SQLite closes it first.
         db.close();
         isCopied = backUp(backupTo, (to) => cloned(clone, file, to));
-        db = await openToMigrate(file);
+        db = openToMigrate(file);
       }
       if (!isCopied) backUp(backupTo, (to) => Boolean(db.prepare('VACUUM INTO ?').run(to)));
     }

@@ -3,11 +3,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import Sqlite from 'better-sqlite3';
+import type Sqlite from 'better-sqlite3';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { programOf } from './programs.ts';
 
 function open(schema: string): Sqlite.Database {
-  const db = new Sqlite(':memory:');
+  const db = openSqlite(':memory:');
   db.pragma('foreign_keys = ON');
   db.exec(schema);
   return db;
@@ -108,8 +109,8 @@ test('a virtual table is steady where no view tells of the schema', () => {
 test('a schema that another connection changed is seen', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'programs-'));
   const file = join(folder, 'data.sqlite');
-  const writer = new Sqlite(file);
-  const reader = new Sqlite(file);
+  const writer = openSqlite(file);
+  const reader = openSqlite(file);
   t.after(() => {
     writer.close();
     reader.close();

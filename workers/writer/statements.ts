@@ -1,9 +1,9 @@
 /** Statements of apps as the writer and the actors' readers handle them: what they may do, their values, rows and failures. */
 import type Sqlite from 'better-sqlite3';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import type { Row, SqlParams, SqlValue } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { refuseUnsafe } from '../../protocol/rules/sql.ts';
+import type { Row, SqlParams, SqlValue } from '../../protocol/wire/frames.ts';
 
 /** SQL that is refused, or a value over a limit, in the shape of SQLite's own errors. */
 export class StatementError extends Error {

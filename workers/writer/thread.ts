@@ -1,7 +1,7 @@
 /** Entry of the writer's threads: one watches the main thread, the others do what would hold it up. */
 import { parentPort, workerData } from 'node:worker_threads';
-import type { MigrationFile } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { MigrationFile } from '../../protocol/wire/frames.ts';
 import { checkpoint, migrate } from './maintenance.ts';
 import { type WatchedMemory, watch } from './watch.ts';
 

@@ -1,6 +1,6 @@
 /** The writer's threads as its main thread sees them. */
 import { Worker } from 'node:worker_threads';
-import type { MigrationFile } from '../../protocol/frames.ts';
+import type { MigrationFile } from '../../protocol/wire/frames.ts';
 import { StatementError } from './statements.ts';
 import type { ThreadTask } from './thread.ts';
 import type { WatchedMemory } from './watch.ts';

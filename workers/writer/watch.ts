@@ -2,8 +2,9 @@
  * The watch thread, and what the main thread shows to it through shared memory: the statement it is busy with, and how far each
  * client has come. Main thread stuck in a statement → nothing more begins → the supervisor is told, and replaces the writer.
  */
-import { Kind, type SessionBegun } from '../../protocol/frames.ts';
+
 import { LIMITS } from '../../protocol/limits.ts';
+import { Kind, type SessionBegun } from '../../protocol/wire/frames.ts';
 import { openLink } from '../../protocol/wire/link.ts';
 
 const BUSY = 0;

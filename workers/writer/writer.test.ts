@@ -8,12 +8,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import Sqlite from 'better-sqlite3';
-import { DbOp, type Frame, type FrameOf, Kind, type SessionBegun } from '../../protocol/frames.ts';
 import { encodeFrame } from '../../protocol/wire/codec.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
+import { DbOp, type Frame, type FrameOf, Kind, type SessionBegun } from '../../protocol/wire/frames.ts';
 import { Link, openLink } from '../../protocol/wire/link.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
 
 const ENTRY = fileURLToPath(new URL('../../dist/writer.js', import.meta.url));
 const insert = 'INSERT INTO t VALUES (?)';
@@ -159,7 +159,7 @@ test('what was answered is there after a kill -9', async () => {
   await ended(writer);
   await startWriter();
   await Promise.all(statements);
-  const reader = new Sqlite(join(directory, 'app.sqlite'), { readonly: true });
+  const reader = openSqlite(join(directory, 'app.sqlite'), { readonly: true });
   const stored = new Set(reader.prepare('SELECT v FROM t').pluck().all());
   reader.close();
   assert.ok(answered.length >= 500, `${answered.length} answered`);
@@ -181,7 +181,7 @@ test('a client goes on with the writer that replaces one that was killed', async
   await startWriter();
   await early;
   assert.notEqual(await db.begin(), tx);
-  const rows = new Sqlite(join(directory, 'app.sqlite'), { readonly: true });
+  const rows = openSqlite(join(directory, 'app.sqlite'), { readonly: true });
   assert.deepEqual(rows.prepare('SELECT v FROM t').pluck().all(), ['kept']);
   rows.close();
 });
@@ -377,7 +377,7 @@ test('it ends with its supervisor: connection closed, and an open transaction le
   await db.run(insert, ['a'], await db.begin());
   supervisor.close();
   await ended(writer);
-  const reader = new Sqlite(join(directory, 'app.sqlite'), { readonly: true });
+  const reader = openSqlite(join(directory, 'app.sqlite'), { readonly: true });
   assert.equal(reader.prepare('SELECT count(*) FROM t').pluck().get(), 0);
   reader.close();
 });

@@ -1,6 +1,6 @@
 /** Makes the prompt of a turn for the Agent Client Protocol, within the agent's capabilities. */
 import type { ContentBlock } from '@agentclientprotocol/sdk';
-import type { TurnOrder } from '../../../protocol/agents.ts';
+import type { TurnOrder } from '../../../protocol/agents/agents.ts';
 import { fileText, historyText, type PromptFile, promptFile } from '../prompt-parts.ts';
 import { at } from './acp-updates.ts';
 

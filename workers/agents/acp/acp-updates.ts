@@ -5,7 +5,7 @@ import {
   THINKING_LEVELS,
   type ThinkingLevel,
   type TurnUsage,
-} from '../../../protocol/agents.ts';
+} from '../../../protocol/agents/agents.ts';
 import { ownToolName, sqlOf } from '../own-tools.ts';
 
 /** The member at this path, or undefined. */

@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { RunnerSpec } from '../../../protocol/agents.ts';
+import type { RunnerSpec } from '../../../protocol/agents/agents.ts';
 import { isRunning } from '../../../testing/processes.ts';
 import { runnerCases } from '../../../testing/runner-cases.ts';
 import { eventsOf, finalOf, makePlace, RunnerTurns, type TurnWish, textOf } from '../../../testing/runner-turns.ts';

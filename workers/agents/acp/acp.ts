@@ -10,7 +10,13 @@ import {
   type RequestPermissionRequest,
   type RequestPermissionResponse,
 } from '@agentclientprotocol/sdk';
-import type { PermissionOption, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
+import type {
+  PermissionOption,
+  ProbeOrder,
+  ProbeResult,
+  RunnerEvent,
+  TurnOrder,
+} from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { DraftFiles } from '../model/draft-files.ts';
 import { TOOL_SERVER } from '../own-tools.ts';

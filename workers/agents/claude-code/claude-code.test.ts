@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RunnerEvent, RunnerSpec } from '../../../protocol/agents.ts';
+import type { RunnerEvent, RunnerSpec } from '../../../protocol/agents/agents.ts';
 import { descendantsOf } from '../../../storage/processes/tagged.ts';
 import { root } from '../../../testing/gateway.ts';
 import { STUB_MODELS } from '../../../testing/model-stub.ts';

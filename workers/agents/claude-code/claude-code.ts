@@ -7,7 +7,7 @@ import type {
   ProbeResult,
   RunnerSpec,
   TurnOrder,
-} from '../../../protocol/agents.ts';
+} from '../../../protocol/agents/agents.ts';
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { listModels } from '../model-list.ts';

@@ -1,5 +1,5 @@
 /** Translates the messages of one turn of Claude Code into events. */
-import type { RunnerEvent, TurnUsage } from '../../../protocol/agents.ts';
+import type { RunnerEvent, TurnUsage } from '../../../protocol/agents/agents.ts';
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { sqlOf, TOOL_SERVER } from '../own-tools.ts';

@@ -1,7 +1,7 @@
 /** Makes the arguments of codex and the permissions of a conversation. The user's own settings never add to them. */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { RunnerSpec, TurnOrder } from '../../../protocol/agents.ts';
+import type { RunnerSpec, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { TOOL_SERVER } from '../own-tools.ts';
 import type { Params } from './json-rpc.ts';
 

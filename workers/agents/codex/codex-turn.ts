@@ -1,6 +1,6 @@
 /** Translates the notifications of one codex turn into events, and answers its requests. */
 import { relative } from 'node:path';
-import type { PermissionOption, TurnUsage } from '../../../protocol/agents.ts';
+import type { PermissionOption, TurnUsage } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { sqlOf, TOOL_SERVER } from '../own-tools.ts';
 import type { Turn } from '../runner.ts';

@@ -2,7 +2,7 @@
  * The runner `codex`: one program of OpenAI's Codex for each conversation, over its app-server protocol. Its sign-in and its
  * conversations are in its user's home; the gateway says what it may do.
  */
-import type { AgentModel, RunnerSpec, TurnOrder } from '../../../protocol/agents.ts';
+import type { AgentModel, RunnerSpec, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { listModels } from '../model-list.ts';
 import { TOOL_SERVER } from '../own-tools.ts';

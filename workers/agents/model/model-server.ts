@@ -1,6 +1,6 @@
 /** Connects a model server to the `ai` library. The libraries are loaded with the first model. */
 import type { LanguageModel } from 'ai';
-import type { ModelApi, RunnerSpec } from '../../../protocol/agents.ts';
+import type { ModelApi, RunnerSpec } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 

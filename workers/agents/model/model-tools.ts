@@ -1,7 +1,7 @@
 /** The tools that a model is given for one turn: those of the app over MCP and, in mode `full`, those for the files of its draft. */
 import { type CallToolResult, Client, ProtocolError } from '@modelcontextprotocol/client';
 import type { ToolSet } from 'ai';
-import type { TurnOrder } from '../../../protocol/agents.ts';
+import type { TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { HttpTransport } from '../../mcp/http.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MODEL_APIS, type RunnerSpec } from '../../../protocol/agents.ts';
+import { MODEL_APIS, type RunnerSpec } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { STUB_MODELS, startModelStub } from '../../../testing/model-stub.ts';
 import { type RequestBody, type RunnerTester, runnerCases } from '../../../testing/runner-cases.ts';

@@ -1,6 +1,6 @@
 /** The runner `model`: sends turns to a model server and runs the tools that the model calls. It needs no program. */
 import type { FinishReason, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet } from 'ai';
-import type { ModelApi, RunnerEvent, ThinkingLevel, TurnOrder, TurnUsage } from '../../../protocol/agents.ts';
+import type { ModelApi, RunnerEvent, ThinkingLevel, TurnOrder, TurnUsage } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { listModels } from '../model-list.ts';

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { whyNoShim } from '../../../testing/shim/compile.ts';
@@ -10,7 +11,7 @@ function publish(store: GitFixture, folder: string, plan: CrashPlan): number | n
   const by = JSON.stringify({ ...store.by, app: 'todos' });
   return runOn(
     plan,
-    `import { git } from '${new URL('./operations.ts', import.meta.url).href}';
+    `import { git } from '${join(import.meta.dirname, 'operations.ts')}';
     const by = ${by};
     const { commit } = await git.commitApp({ ...by, folder: '${folder}', message: 'x' });
     await git.settle({ ...by, commit, tag: { name: 'todos/v2', message: 'x' } });`,

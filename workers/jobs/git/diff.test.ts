@@ -4,10 +4,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { GitFileDiff } from '../../../protocol/git-jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { GitFileDiff } from '../../../protocol/wire/git-jobs.ts';
 import { contents, type Files, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
-import { diffApp } from './diff.ts';
+import { diffApp, diffFolders } from './diff.ts';
 import { git } from './operations.ts';
 
 let store: GitFixture;
@@ -83,6 +83,23 @@ describe('a diff', () => {
     assert.deepEqual(applied(await diff(null, { 'app.json': '{}' })), { 'app.json': '{}' });
     assert.deepEqual(applied(await diff({ 'app.json': '{}', 'b.md': '' }, null)), {});
     assert.deepEqual(await diff({ 'a.md': '1' }, { 'a.md': '1' }), []);
+  });
+
+  test('of two folders is that of the same files in the repository', async () => {
+    const before = { 'app.json': '{}\n', 'old.md': 'gone\n', 'same.md': 'same' };
+    const after = { 'app.json': '{ }\n', 'new.md': 'new\n', 'same.md': 'same' };
+    const found = diffFolders({ app: 'todos', before: store.folder(before), folder: store.folder(after) });
+    assert.deepEqual(found, await diff(before, after));
+    assert.deepEqual(
+      found.map(({ path, status }) => [path, status]),
+      [
+        ['app.json', 'modified'],
+        ['new.md', 'added'],
+        ['old.md', 'deleted'],
+      ],
+    );
+    const whole = diffFolders({ app: 'todos', before: null, folder: store.folder(after) });
+    assert.ok(whole.every(({ status }) => status === 'added'));
   });
 
   test('marks binary files', async () => {

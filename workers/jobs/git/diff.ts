@@ -1,10 +1,10 @@
 /** What a folder changes of an app, file by file, as patches. */
 import { structuredPatch } from 'diff';
-import type { DiffAppJob, DiffAppResult, GitFileDiff } from '../../../protocol/git-jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type Manifest, publicParts } from '../../../protocol/manifest.ts';
+import type { DiffAppJob, DiffAppResult, GitFileDiff } from '../../../protocol/wire/git-jobs.ts';
 import { filesOf, Repository } from '../../../storage/git/repository.ts';
-import { type GitFiles, gitFiles, readFolder } from '../app-files.ts';
+import { type GitFiles, gitFiles, readFolder } from '../content/app-files.ts';
 import { asText, linesOf } from './merge-text.ts';
 
 /** Sorted by path. Throws the errors of archives, `UNKNOWN_VERSION` and `STORE_DAMAGED`. */
@@ -32,6 +32,27 @@ export async function diffApp({ app, folder, against, since, ...job }: DiffAppJo
   }
   const now = new Map([...after].map(([path, { id }]) => [path, id]));
   return { base, edited: !isSame(taken, now), behind: !isSame(taken, before), files, ...reach };
+}
+
+/** The same of two folders, without a repository. Throws the errors of archives. */
+export function diffFolders({
+  app,
+  before,
+  folder,
+}: {
+  app: string;
+  before: string | null;
+  folder: string;
+}): GitFileDiff[] {
+  const old: GitFiles = before === null ? new Map() : gitFiles(readFolder(before));
+  const now = gitFiles(readFolder(folder));
+  const patches = new Patches();
+  return [...new Set([...old.keys(), ...now.keys()])].sort().flatMap((path): GitFileDiff[] => {
+    const [from = null, to = null] = [old.get(path), now.get(path)];
+    if (from?.id === to?.id) return [];
+    const status = from === null ? 'added' : to === null ? 'deleted' : 'modified';
+    return [{ path, status, ...patches.next(`apps/${app}/${path}`, from, to) }];
+  });
 }
 
 function isSame(one: ReadonlyMap<string, string>, other: ReadonlyMap<string, string>): boolean {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import type { MergeAppResult } from '../../../protocol/git-jobs.ts';
+import type { MergeAppResult } from '../../../protocol/wire/git-jobs.ts';
 import { contents, type Files, GitFixture } from '../../../testing/git-fixture.ts';
 import { mergeApp, updateApp } from './merge.ts';
 import { git } from './operations.ts';

@@ -1,10 +1,10 @@
 /** Merges a session's files of an app and what `main` has: onto `main` to publish them, or into the session to bring it up to date. */
-import type { MergeAppJob, MergeAppResult, UpdateAppResult } from '../../../protocol/git-jobs.ts';
-import { syncTree } from '../../../storage/atomic-file.ts';
+import type { MergeAppJob, MergeAppResult, UpdateAppResult } from '../../../protocol/wire/git-jobs.ts';
+import { fingerprint } from '../../../storage/authoring/sessions.ts';
+import { syncTree } from '../../../storage/files/atomic-file.ts';
 import { objectId } from '../../../storage/git/object.ts';
 import { filesOf, Repository } from '../../../storage/git/repository.ts';
-import { fingerprint } from '../../../storage/sessions.ts';
-import { type GitFiles, gitFiles, readFolder, writeFolder } from '../app-files.ts';
+import { type GitFiles, gitFiles, readFolder, writeFolder } from '../content/app-files.ts';
 import { asText, hasMarks, mergeMarked, mergeText } from './merge-text.ts';
 
 /** The result is written to `to` when there is no conflict. Throws the errors of archives, and `STORE_DAMAGED`. */

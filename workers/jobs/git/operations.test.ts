@@ -4,7 +4,7 @@ import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import type { CommitResult, GitVersionInfo } from '../../../protocol/git-jobs.ts';
+import type { CommitResult, GitVersionInfo } from '../../../protocol/wire/git-jobs.ts';
 import { contents, type Files, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { git } from './operations.ts';
 

@@ -1,17 +1,35 @@
 /** What jobs do on the repository of the git store; each opens it, and closes it again. */
 import { statSync } from 'node:fs';
-import type { GitJob, GitOperations } from '../../../protocol/git-jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { syncTree } from '../../../storage/atomic-file.ts';
+import type { GitJob, GitOperations } from '../../../protocol/wire/git-jobs.ts';
+import { syncTree } from '../../../storage/files/atomic-file.ts';
 import { readBundle, writeBundle } from '../../../storage/git/bundle.ts';
-import { packLoose } from '../../../storage/git/packing.ts';
+import { isPackable, type PackLimits, packLoose } from '../../../storage/git/packing.ts';
 import { filesOf, openRepository, Repository, writeTree } from '../../../storage/git/repository.ts';
-import { commitTree, listVersions, nextNumber, retire, settle, tagOnly } from '../../../storage/git/versions.ts';
-import { gitFiles, listed, readFiles, readFolder, writeFolder } from '../app-files.ts';
+import {
+  commitTree,
+  listVersions,
+  nextNumber,
+  retire,
+  revive,
+  settle,
+  tagOnly,
+  versionNumbers,
+} from '../../../storage/git/versions.ts';
+import { gitFiles, listed, readFiles, readFolder, writeFolder } from '../content/app-files.ts';
 
 type Result = GitOperations[keyof GitOperations]['result'];
 type Operations = {
   [O in keyof GitOperations]: (job: GitOperations[O]['job']) => Promise<GitOperations[O]['result']>;
+};
+
+const PACK_LIMITS: PackLimits = {
+  looseObjects: LIMITS.gitLooseObjects,
+  packObjects: LIMITS.gitPackObjects,
+  packBytes: LIMITS.gitPackBytes,
+  objectBytes: LIMITS.gitPackedObjectBytes,
+  joinedPacks: LIMITS.gitJoinedPacks,
+  joinedBytes: LIMITS.gitJoinedPackBytes,
 };
 
 export const git: Operations = {
@@ -45,6 +63,10 @@ export const git: Operations = {
   nextNumber: async ({ repository, app }) => ({ number: nextNumber(new Repository(repository), app) }),
 
   retire: async ({ repository, app, tag }) => ({ retired: await retire(new Repository(repository), app, tag) }),
+
+  versionNumbers: async ({ repository, app }) => ({ numbers: versionNumbers(new Repository(repository), app) }),
+
+  revive: async ({ repository, app, numbers }) => ({ revived: await revive(new Repository(repository), app, numbers) }),
 
   async checkout({ app, from, to, durable = false, ...job }) {
     const repository = new Repository(job.repository);
@@ -101,15 +123,9 @@ export const git: Operations = {
     return { ...read, apps };
   },
 
-  packLoose: ({ repository }) =>
-    packLoose(repository, {
-      looseObjects: LIMITS.gitLooseObjects,
-      packObjects: LIMITS.gitPackObjects,
-      packBytes: LIMITS.gitPackBytes,
-      objectBytes: LIMITS.gitPackedObjectBytes,
-      joinedPacks: LIMITS.gitJoinedPacks,
-      joinedBytes: LIMITS.gitJoinedPackBytes,
-    }),
+  isPackable: async ({ repository }) => ({ packable: isPackable(repository, PACK_LIMITS) }),
+
+  packLoose: ({ repository }) => packLoose(repository, PACK_LIMITS),
 };
 
 export function runGit(job: GitJob): Promise<Result> {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { BackupWorkspace, packSources } from '../../../storage/backup/pack.ts';
-import { type PackLimits, packLoose } from '../../../storage/git/packing.ts';
+import { isPackable, type PackLimits, packLoose } from '../../../storage/git/packing.ts';
 import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { whyNoShim } from '../../../testing/shim/compile.ts';
 import { CrashPlan, runOn } from '../../../testing/shim/crash.ts';
@@ -38,6 +38,8 @@ function loose(): string[] {
   return names.filter((name) => /^..[\\/].{38}$/.test(name)).sort();
 }
 
+const packable = (limits: Partial<PackLimits> = {}) => isPackable(store.repository, { ...LIMITS, ...limits });
+
 const run = (limits: Partial<PackLimits> = {}) => packLoose(store.repository, { ...LIMITS, ...limits });
 
 /** Publishes another version of the app; seven objects or so. */
@@ -61,6 +63,7 @@ async function check(app = 'todos'): Promise<void> {
 describe('packing', NEEDS_GIT, () => {
   test('puts loose objects into packs of bounded size that git reads', async () => {
     for (let n = 0; n < 5; n++) await publish();
+    assert.equal(packable(), true);
     const before = loose().length;
     assert.deepEqual(await run({ packObjects: 20 }), { loose: before - 20, packed: 20, joined: 0 });
     await check();
@@ -77,6 +80,7 @@ describe('packing', NEEDS_GIT, () => {
 
   test('is not begun for a few objects', async () => {
     await publish();
+    assert.equal(packable({ looseObjects: 100 }), false);
     assert.deepEqual(await run({ looseObjects: 100 }), { loose: loose().length, packed: 0, joined: 0 });
     assert.deepEqual(packFiles(), []);
   });
@@ -141,7 +145,7 @@ describe('packing', NEEDS_GIT, () => {
       await new Promise(setImmediate);
     });
     try {
-      for (let n = 0; n < 25; n++) await publish();
+      for (let n = 0; n < 15; n++) await publish();
     } finally {
       done = true;
       await Promise.all([collecting, packing]);
@@ -180,7 +184,7 @@ function packUntil(point: string, passing = 1): void {
   plan.set([{ point, passing, mode: 'process' }]);
   const status = runOn(
     plan,
-    `import { packLoose } from '${new URL('../../../storage/git/packing.ts', import.meta.url).href}';
+    `import { packLoose } from '${join(import.meta.dirname, '../../../storage/git/packing.ts')}';
     await packLoose('${store.repository}', ${JSON.stringify(LIMITS)});`,
   );
   assert.equal(status, null, 'it was killed');
@@ -188,6 +192,7 @@ function packUntil(point: string, passing = 1): void {
 }
 
 const INDEXED = 'rename objects/pack/pack-*.idx';
+const REMOVED = 'unlink objects/pack/pack-*.keep';
 
 describe('packing that is cut off', { skip: whyNoShim() ?? NEEDS_GIT.skip }, () => {
   const points = [
@@ -195,7 +200,7 @@ describe('packing that is cut off', { skip: whyNoShim() ?? NEEDS_GIT.skip }, () 
     'rename objects/pack/pack-*.keep',
     'rename objects/pack/pack-*.pack',
     INDEXED,
-    'unlink objects/pack/pack-*.keep',
+    REMOVED,
   ];
   for (const [kind, replaced] of [
     ['loose objects', 'unlink objects/*/*'],
@@ -213,6 +218,8 @@ describe('packing that is cut off', { skip: whyNoShim() ?? NEEDS_GIT.skip }, () 
         if (point === INDEXED && kind === 'loose objects')
           for (const name of loose().slice(0, 5)) rmSync(join(store.repository, 'objects', name));
         await check();
+        // The last of its steps leaves nothing to do.
+        assert.equal(packable({ looseObjects: 1000, joinedPacks: 1000 }), point !== REMOVED, 'a start sees it');
         await run();
         await check();
         assert.ok(loose().length < LIMITS.looseObjects);

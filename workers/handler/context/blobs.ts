@@ -1,12 +1,12 @@
 /** The files of an app in its threads: handlers read them from the disk, and the supervisor stores and deletes them (decisions, section 13). */
 import { isAnyArrayBuffer } from 'node:util/types';
-import { type ErrorBody, errorFromBody } from '../../protocol/errors.ts';
-import { type Frame, type FrameOf, Kind } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { type BlobFolders, type BlobRecord, isMediaType, openBlob, statBlob, UNTYPED } from '../../storage/blobs.ts';
-import type { Call } from './calls.ts';
-import { effect } from './effects.ts';
-import { AskError } from './failure.ts';
+import { type ErrorBody, errorFromBody } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { type Frame, type FrameOf, Kind } from '../../../protocol/wire/frames.ts';
+import { type BlobFolders, type BlobRecord, isMediaType, openBlob, statBlob, UNTYPED } from '../../../storage/blobs.ts';
+import type { Call } from '../calls.ts';
+import { effect } from '../effects.ts';
+import { AskError } from '../failure.ts';
 
 /** `ctx.blobs` of one call. `get` and `stat` resolve to null for what is not there, `delete` to false. */
 export type BlobsOfContext = {

@@ -3,12 +3,13 @@
  * connection; everything else goes to the writer.
  */
 import { readFileSync, statSync } from 'node:fs';
-import Sqlite from 'better-sqlite3';
-import { isDiskFull } from '../../protocol/errors.ts';
-import type { Row, RunResult, SqlParams } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
-import { type Program, programOf, UNKNOWN_PROGRAM } from '../writer/programs.ts';
+import type Sqlite from 'better-sqlite3';
+import { isDiskFull } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { DbClient, Timed } from '../../../protocol/wire/db-client.ts';
+import type { Row, RunResult, SqlParams } from '../../../protocol/wire/frames.ts';
+import { openSqlite } from '../../../storage/sqlite.ts';
+import { type Program, programOf, UNKNOWN_PROGRAM } from '../../writer/programs.ts';
 import {
   bindIntegers,
   collectRows,
@@ -17,12 +18,12 @@ import {
   readRow,
   readRows,
   StatementCache,
-} from '../writer/statements.ts';
-import { Asked } from './asked.ts';
-import type { Call } from './calls.ts';
-import { withoutPlannedLimits } from './limit-parameters.ts';
+} from '../../writer/statements.ts';
+import { Asked } from '../asked.ts';
+import type { Call } from '../calls.ts';
+import { withoutPlannedLimits } from '../limit-parameters.ts';
+import { type RowsJson, rowsJsonOf, rowsToJson } from '../result.ts';
 import { statementRuns, writerAsked } from './reads.ts';
-import { type RowsJson, rowsJsonOf, rowsToJson } from './result.ts';
 import { JsonStatement } from './rows-json.ts';
 import { toParams, toStatements, toText } from './sql-params.ts';
 
@@ -88,7 +89,7 @@ export class CallDatabase {
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.#ask((client) => client.get(toText(sql), toParams(params), this.#tx));
+    return this.#ask((client) => client.get(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
   }
 
   all(sql: string, ...params: unknown[]): Promise<Row[]> {
@@ -98,7 +99,7 @@ export class CallDatabase {
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.#ask((client) => client.all(toText(sql), toParams(params), this.#tx));
+    return this.#ask((client) => client.all(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
   }
 
   /** All rows as JSON, which a handler returns as it is: the bytes are those that the rows of `all` become. */
@@ -110,23 +111,25 @@ export class CallDatabase {
       return Promise.reject(error);
     }
     return this.#ask(async (client) => {
-      const rows = await client.all(toText(sql), toParams(params), this.#tx);
+      const rows = await client.all(toText(sql), toParams(params), this.#tx, this.#timed(sql));
       return rowsJsonOf(rowsToJson(rows));
     });
   }
 
   run(sql: string, ...params: unknown[]): Promise<RunResult> {
-    return this.#ask((client) => client.run(toText(sql), toParams(params), this.#tx));
+    return this.#ask((client) => client.run(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
   }
 
   /** `[[sql, ...params], …]`: all of them or none. */
   batch(statements: [sql: string, ...params: unknown[]][]): Promise<RunResult[]> {
-    return this.#ask((client) => client.batch(toStatements(statements), this.#tx));
+    return this.#ask((client) =>
+      client.batch(toStatements(statements), this.#tx, this.#call.trace?.operation('BATCH')),
+    );
   }
 
   /** Several statements in one text, all of them or none. */
   exec(sql: string): Promise<null> {
-    return this.#ask((client) => client.exec(toText(sql), this.#tx));
+    return this.#ask((client) => client.exec(toText(sql), this.#tx, this.#call.trace?.operation('EXEC')));
   }
 
   /**
@@ -142,7 +145,8 @@ export class CallDatabase {
   async #inTransaction<T>(client: DbClient, work: (tx: CallDatabase) => Promise<T> | T): Promise<T> {
     this.#blocked = IN_TRANSACTION;
     try {
-      const number = await client.begin();
+      const { trace } = this.#call;
+      const number = await client.begin(trace?.operation('BEGIN'));
       const tx = new CallDatabase(client, null, this.#call, number);
       try {
         this.#call.assertWanted();
@@ -150,7 +154,7 @@ export class CallDatabase {
         if (tx.#mustSettle()) await settled(tx);
         tx.#blocked = ENDED;
         // What nobody awaits travels together with the commit. The writer refuses that where some of it failed, which says more.
-        const committed = client.commit(number);
+        const committed = client.commit(number, trace?.operation('COMMIT'));
         committed.catch(() => {});
         await settled(tx);
         await committed;
@@ -165,6 +169,11 @@ export class CallDatabase {
     } finally {
       this.#blocked = null;
     }
+  }
+
+  #timed(sql: string): Timed | undefined {
+    const { trace } = this.#call;
+    return trace === null ? undefined : trace.statement(sql);
   }
 
   /** The statement when it is a pure read that this thread can answer, else null. */
@@ -221,11 +230,6 @@ export class CallDatabase {
     pending.add(tracked);
     return tracked;
   }
-}
-
-/** Loads SQLite's native code, so that the first read of a thread need not, and nothing loads after app code has run. */
-export function loadSqlite(): void {
-  new Sqlite(':memory:').close();
 }
 
 /** The actor's connection. The first read opens it. */
@@ -302,7 +306,7 @@ export class Reader {
   #open(): Sqlite.Database | null {
     if (this.#db !== null) return this.#db;
     try {
-      this.#db = new Sqlite(this.#file, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
+      this.#db = openSqlite(this.#file, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
     } catch (error) {
       if ((error as { code?: unknown }).code === 'SQLITE_CANTOPEN') return null;
       throw error;
@@ -399,7 +403,7 @@ function takeSnapshot(file: string): Snapshot | null {
   const bytes = readFileSync(file);
   if (stateOf(file) !== state) return null;
   for (const at of LOG_KINDS) if (bytes[at] === 2) bytes[at] = 1;
-  const db = new Sqlite(bytes);
+  const db = openSqlite(bytes);
   db.pragma('query_only = ON');
   db.defaultSafeIntegers(true);
   return { db, state };

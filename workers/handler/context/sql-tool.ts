@@ -1,9 +1,9 @@
 /** The built-in tools behind `svc sql` and `svc_sql_*`: the tables of an app's database, and one statement of the caller. */
-import { SvcError } from '../../protocol/errors.ts';
-import type { Row, SqlParams, SqlValue } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
-import { bindIntegers, numberIfSafe, type RowStatement } from '../writer/statements.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import type { Row, SqlParams, SqlValue } from '../../../protocol/wire/frames.ts';
+import { bindIntegers, numberIfSafe, type RowStatement } from '../../writer/statements.ts';
 import type { Reader } from './database.ts';
 import { toParams } from './sql-params.ts';
 

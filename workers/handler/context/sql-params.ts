@@ -1,7 +1,8 @@
 /** Arguments of handlers as SQL text and parameters: what SQLite cannot bind is refused, with its name. */
-import type { SqlParams, SqlStatement, SqlValue } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { isPlain } from './result.ts';
+
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { SqlParams, SqlStatement, SqlValue } from '../../../protocol/wire/frames.ts';
+import { isPlain } from '../result.ts';
 
 /** Throws a `TypeError` for what is no text. */
 export function toText(sql: unknown): string {

@@ -1,10 +1,11 @@
 /** The secrets of an app in its thread: gives them to handlers, and takes their values out of what leaves the thread. */
-import type { FrameOf } from '../../protocol/frames.ts';
-import { appOfKey, isDraftKey, sessionOfKey } from '../../protocol/ids.ts';
-import type { Redactor } from '../../protocol/redactor.ts';
-import { isSecretName, setSecretCommand } from '../../protocol/secrets.ts';
-import { effect } from './effects.ts';
-import { AskError } from './failure.ts';
+
+import { appOfKey, isDraftKey, sessionOfKey } from '../../../protocol/ids.ts';
+import type { Redactor } from '../../../protocol/redactor.ts';
+import { isSecretName, setSecretCommand } from '../../../protocol/secrets.ts';
+import type { FrameOf } from '../../../protocol/wire/frames.ts';
+import { effect } from '../effects.ts';
+import { AskError } from '../failure.ts';
 
 /** `ctx.secrets`, the same for all calls. */
 export type SecretsOfContext = { readonly get: (name: unknown) => Promise<string> };

@@ -3,12 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import Sqlite from 'better-sqlite3';
-import type { Row, SqlParams } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { RowStatement } from '../writer/statements.ts';
+import type Sqlite from 'better-sqlite3';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
+import { openSqlite } from '../../../storage/sqlite.ts';
+import type { RowStatement } from '../../writer/statements.ts';
+import { installJsonRules, toJsonBytes } from '../result.ts';
 import { Reader } from './database.ts';
-import { installJsonRules, toJsonBytes } from './result.ts';
 import { JsonStatement } from './rows-json.ts';
 
 const RANDOM_ROWS = 100_000;
@@ -22,7 +23,7 @@ before(() => {
   installJsonRules();
   folder = mkdtempSync(join(tmpdir(), 'rows-json-'));
   const file = join(folder, 'data.sqlite');
-  writer = new Sqlite(file);
+  writer = openSqlite(file);
   writer.pragma('journal_mode = WAL');
   writer.pragma('synchronous = OFF');
   reader = new Reader(file);
@@ -44,7 +45,7 @@ function assertSame(sql: string, params: SqlParams = [], name = sql): void {
 
 /** How often a statement takes the way of `all` in as many runs as `params` has members; the answers are compared. */
 function runsOfAll(sql: string, params: SqlParams[], between = (_run: number): void => {}): number {
-  const db = new Sqlite(join(folder, 'data.sqlite'), { readonly: true });
+  const db = openSqlite(join(folder, 'data.sqlite'), { readonly: true });
   try {
     const plain = db.prepare<[SqlParams], unknown>(sql) as RowStatement;
     let count = 0;

@@ -2,12 +2,12 @@
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import type Sqlite from 'better-sqlite3';
-import type { Row, SqlParams } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { tokenizedStatements } from '../../protocol/rules/sql.ts';
-import { bindIntegers, type RowStatement } from '../writer/statements.ts';
-import { limitOf } from './limit-parameters.ts';
-import { rowsToJson } from './result.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { tokenizedStatements } from '../../../protocol/rules/sql.ts';
+import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
+import { bindIntegers, type RowStatement } from '../../writer/statements.ts';
+import { limitOf } from '../limit-parameters.ts';
+import { rowsToJson } from '../result.ts';
 
 /** A column, and what it held so far: texts, numbers, nothing. */
 type Column = { name: string; text: boolean; number: boolean; null: boolean };

@@ -1,5 +1,5 @@
 /** The time of a test, in the thread of the app that is tested: `Date` shows it, and it stands still. */
-import { uncountable } from './effects.ts';
+import { uncountable } from '../effects.ts';
 
 const RealDate = Date;
 const { now } = Date;

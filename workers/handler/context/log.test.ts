@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LIMITS } from '../../protocol/limits.ts';
-import { Redactor } from '../../protocol/redactor.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { Redactor } from '../../../protocol/redactor.ts';
+import { SourcePositions } from '../source-positions.ts';
 import { AppLog } from './log.ts';
-import { SourcePositions } from './source-positions.ts';
 
 const SECRET = 'p"w\\ö\n-and a line';
 

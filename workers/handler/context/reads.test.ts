@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LIMITS } from '../../protocol/limits.ts';
-import { effect } from './effects.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { effect } from '../effects.ts';
 import { Reads, statementRuns, writerAsked } from './reads.ts';
 
 const program = (tables: string[] | null, steady = true) => ({ reads: tables, writes: [], steady });

@@ -6,9 +6,9 @@ import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { Parser, type ReadEntry } from 'tar';
-import { SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { ArchiveRules, entryTypeError, pathError } from '../../protocol/rules/archive-rules.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { ArchiveRules, entryTypeError, pathError } from '../../../protocol/rules/archive-rules.ts';
 import { makeFolder, openNew } from './files.ts';
 
 /** `path` is relative with `/`. */

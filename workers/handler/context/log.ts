@@ -1,9 +1,9 @@
 /** An app's log: `log` and `console` of its handlers, as JSON lines for the supervisor. Never blocks, never throws. */
 import { format } from 'node:util';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { Redactor } from '../../protocol/redactor.ts';
-import { ownFrames, safely } from './failure.ts';
-import type { SourcePositions } from './source-positions.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Redactor } from '../../../protocol/redactor.ts';
+import { ownFrames, safely } from '../failure.ts';
+import type { SourcePositions } from '../source-positions.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 

@@ -12,13 +12,13 @@ import {
   type Stats,
 } from 'node:fs';
 import { join } from 'node:path';
-import { SvcError } from '../../protocol/errors.ts';
-import type { GitFile } from '../../protocol/git-jobs.ts';
-import { ArchiveRules, entryTypeError } from '../../protocol/rules/archive-rules.ts';
-import { isMissing } from '../../storage/atomic-file.ts';
-import { isMomentary } from '../../storage/folder-changes.ts';
-import { objectId } from '../../storage/git/object.ts';
-import type { ObjectStore } from '../../storage/git/object-store.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { ArchiveRules, entryTypeError } from '../../../protocol/rules/archive-rules.ts';
+import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
+import { isMissing } from '../../../storage/files/atomic-file.ts';
+import { isMomentary } from '../../../storage/files/folder-changes.ts';
+import { objectId } from '../../../storage/git/object.ts';
+import type { ObjectStore } from '../../../storage/git/object-store.ts';
 import type { ExtractedFile } from './archive.ts';
 import { makeFolder, writeNewFile } from './files.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { brotliCompressSync, brotliDecompressSync, constants, gunzipSync, gzipSync } from 'node:zlib';
-import { VersionPaths } from '../../storage/layout.ts';
+import { VersionPaths } from '../../../storage/layout.ts';
 import { CompressedCopies, type CompressedSizes } from './static.ts';
 
 const BYTES = Buffer.from('body { margin: 0 }\n'.repeat(500));

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { after, before, beforeEach, test } from 'node:test';
-import { Kind, ToolKind } from '../../protocol/frames.ts';
-import type { DbClient } from '../../protocol/wire/db-client.ts';
-import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
-import { Call } from './calls.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import { Kind, ToolKind } from '../../../protocol/wire/frames.ts';
+import { type App, FakeSupervisor, failure } from '../../../testing/fake-supervisor.ts';
+import { Call } from '../calls.ts';
 import { CallDatabase } from './database.ts';
 
 /** Expressions over `db` in an action → what they resolve to. Table `t(id integer primary key, s text, x)`, one row each time. */

@@ -14,13 +14,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
-import { SvcError } from '../../protocol/errors.ts';
-import type { IngestJob } from '../../protocol/jobs.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { StaticEntry, VersionSummary } from '../../protocol/manifest.ts';
-import { automation } from '../../testing/apps.ts';
-import { appFiles, type Entry, gnuName, paxName, tar, tarball, tarEntry } from '../../testing/archive.ts';
-import { readSource } from './handlers.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { StaticEntry, VersionSummary } from '../../../protocol/manifest.ts';
+import type { IngestJob } from '../../../protocol/wire/jobs.ts';
+import { automation } from '../../../testing/apps.ts';
+import { appFiles, type Entry, gnuName, paxName, tar, tarball, tarEntry } from '../../../testing/archive.ts';
+import { readSource } from '../handlers.ts';
 import { check, ingest } from './ingest.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'ingest-'));
@@ -67,6 +67,7 @@ function withEntries(...entries: Entry[]): Buffer {
 }
 
 const LONG = `${'x'.repeat(10_000)}.js`;
+const HEADER = tarEntry(paxName('a.js'));
 const BIG = Buffer.alloc(LIMITS.archiveFileBytes);
 const whole = tar(appFiles('notes'));
 
@@ -167,12 +168,12 @@ const BAD_ARCHIVES: [name: string, archive: () => Buffer, code: string, path?: s
   ],
   [
     'zeros without end behind the archive',
-    () => gzipSync(Buffer.concat([whole, Buffer.alloc(90 * 2 ** 20)])),
+    () => gzipSync(Buffer.concat([whole, Buffer.alloc(90 * 2 ** 20)]), { level: 1 }),
     'ARCHIVE_TOO_LARGE',
   ],
   [
     'headers without end',
-    () => gzipSync(Buffer.concat(Array.from({ length: 75_000 }, () => tarEntry(paxName('a.js'))))),
+    () => gzipSync(Buffer.alloc(75_000 * HEADER.length, HEADER), { level: 1 }),
     'ARCHIVE_TOO_LARGE',
   ],
   ['no manifest', () => tarball({ 'index.html': '' }), 'INVALID_MANIFEST', ''],
@@ -385,10 +386,10 @@ test('a trigger with its body is no transaction control', async () => {
 
 test('thousands of small files are taken', async () => {
   const files = Object.fromEntries(
-    Array.from({ length: 4000 }, (_, i) => [`lib/${i % 50}/${i}.js`, `export default ${i};`.repeat(80)]),
+    Array.from({ length: 2000 }, (_, i) => [`lib/${i % 50}/${i}.js`, `export default ${i};`.repeat(80)]),
   );
   const { summary } = await staged(tarball({ ...appFiles('notes'), ...files }));
-  assert.equal(summary.files, 4002);
+  assert.equal(summary.files, 2002);
 });
 
 test('the text of a handler is read, or why it cannot be is said; no symbolic link is followed', () => {

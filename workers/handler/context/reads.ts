@@ -2,9 +2,9 @@
  * What a query read, and whether its result is the same as long as those tables are (decisions, section 13). A statement counts for
  * each query that runs in the thread at that time: it may be asked through the `db` of another call that a module keeps.
  */
-import { LIMITS } from '../../protocol/limits.ts';
-import type { Program } from '../writer/programs.ts';
-import { effects } from './effects.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Program } from '../../writer/programs.ts';
+import { effects } from '../effects.ts';
 
 const running = new Set<Reads>();
 

@@ -1,24 +1,33 @@
 /** Takes the files of a version in: gathers, checks, commits and prepares them (decisions, sections 2 and 7). */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { type InputIssue, SvcError } from '../../protocol/errors.ts';
-import type { SentFiles } from '../../protocol/git-jobs.ts';
-import { versionId, versionTag } from '../../protocol/ids.ts';
-import type { CheckJob, CheckResult, CommitOrder, IngestJob, IngestResult } from '../../protocol/jobs.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
-import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
-import { checkManifest } from '../../protocol/rules/manifest-check.ts';
-import { namesInSync, syncTree } from '../../storage/atomic-file.ts';
-import { VersionPaths } from '../../storage/layout.ts';
+import { type InputIssue, SvcError } from '../../../protocol/errors.ts';
+import { versionId, versionTag } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Manifest, VersionSummary } from '../../../protocol/manifest.ts';
+import { isTypeScript } from '../../../protocol/rules/handler-imports.ts';
+import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
+import type { SentFiles } from '../../../protocol/wire/git-jobs.ts';
+import type { CheckJob, CheckResult, CommitOrder, IngestJob, IngestResult } from '../../../protocol/wire/jobs.ts';
+import { namesInSync, syncTree } from '../../../storage/files/atomic-file.ts';
+import { VersionPaths } from '../../../storage/layout.ts';
+import { isReusable, prepareAutomations } from '../automations.ts';
+import { type ErasedModules, inspectHandlers, writeErased } from '../handlers.ts';
+import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from '../migrations.ts';
+import {
+  type CheckedFiles,
+  checkFiles,
+  checkHandlerFiles,
+  contentHash,
+  hashText,
+  prepareFiles,
+  readManifest,
+  type VersionContent,
+} from '../prepare.ts';
+import { compileValidators } from '../validators.ts';
 import { hashed, readFolder } from './app-files.ts';
 import { type ExtractedFile, extractArchive } from './archive.ts';
-import { isReusable, prepareAutomations } from './automations.ts';
 import { makeFolder } from './files.ts';
-import { type ErasedModules, inspectHandlers, writeErased } from './handlers.ts';
-import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from './migrations.ts';
-import { checkFiles, checkHandlerFiles, contentHash, hashText, prepareFiles, readManifest } from './prepare.ts';
-import { compileValidators } from './validators.ts';
 
 /** Stages the version in `staging/code` and `staging/prepared`. One that is refused leaves nothing: the folder is removed. */
 export async function ingest(job: IngestJob): Promise<IngestResult> {
@@ -35,6 +44,24 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
   } catch (error) {
     rmSync(job.staging, { recursive: true, force: true });
     throw error;
+  }
+}
+
+/** Throws what a publication of a session's files would be refused for, and keeps nothing of them. */
+export async function review(job: IngestJob): Promise<void> {
+  const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
+  try {
+    // Of a process that died while it did the same.
+    for (const dir of [staged.code, staged.prepared]) rmSync(dir, { recursive: true, force: true });
+    const { files } = await gatherFiles(job, staged.code);
+    const active = job.active === null ? null : new VersionPaths(job.active.code, job.active.prepared);
+    const { app, uploadedAt } = job;
+    const sha256 = contentHash(files);
+    const content = { app, versionId: versionId(uploadedAt, sha256), uploadedAt, sha256, files };
+    const { checked, warnings } = await judge(job, content, staged, active);
+    prepareFiles(content, { ...checked, warnings }, staged, { owner: { app }, compressed: false, before: active });
+  } finally {
+    rmSync(job.staging, { recursive: true, force: true });
   }
 }
 
@@ -75,13 +102,8 @@ async function prepare(
   const { app, uploadedAt } = job;
   const id = await nameVersion(job, sha256);
   const content = { app, versionId: id, uploadedAt, sha256, files };
-  const checked = checkFiles(content, staged.code);
+  const { checked, warnings, erased } = await judge(job, content, staged, active);
   const { manifest, automations } = checked;
-  const paths = files.map((file) => file.path);
-  // A version that is brought back is as it was published, whatever the data has had since.
-  if (active !== null && !('tag' in job.source))
-    checkUnchanged(paths, (path) => readFileSync(join(staged.code, path)), migrationsOf(active.code));
-  const { warnings, erased } = await checkSources(job, { code: staged.code, paths, manifest, automations });
   const preparation = { owner: { app }, compressed: true, before: active };
   const summary = prepareFiles(content, { ...checked, warnings }, staged, preparation);
   await writeErased(erased, staged);
@@ -91,6 +113,21 @@ async function prepare(
   await syncTree(staged.code);
   await syncTree(staged.prepared);
   return { staged: summary, minted, commit, sent };
+}
+
+/** What the gates say of the files. Throws what they refuse. */
+async function judge(
+  job: IngestJob,
+  content: VersionContent,
+  { code }: VersionPaths,
+  active: VersionPaths | null,
+): Promise<{ checked: CheckedFiles; warnings: InputIssue[]; erased: ErasedModules }> {
+  const checked = checkFiles(content, code);
+  const paths = content.files.map((file) => file.path);
+  // A version that is brought back is as it was published, whatever the data has had since.
+  if (active !== null && !('tag' in job.source))
+    checkUnchanged(paths, (path) => readFileSync(join(code, path)), migrationsOf(active.code));
+  return { checked, ...(await checkSources(job, { code, paths, ...checked })) };
 }
 
 /** Nothing where the files of the version are gone: they are brought back when it is next needed. */
@@ -114,11 +151,11 @@ async function gatherFiles({ source, commit, app }: IngestJob, code: string): Pr
   const { repository } = ordered(commit);
   makeFolder(code);
   if ('tag' in source) {
-    const { git } = await import('./git/operations.ts');
+    const { git } = await import('../git/operations.ts');
     const { commit } = await git.checkout({ repository, from: source.tag, app, to: code });
     return { files: readFolder(code).map(hashed), commit, sent: null };
   }
-  const { mergeApp } = await import('./git/merge.ts');
+  const { mergeApp } = await import('../git/merge.ts');
   const merged = await mergeApp({ repository, app, base: source.base, folder: source.session, to: code });
   if ('unresolved' in merged) throw unresolved(app, merged.unresolved);
   if ('conflicts' in merged) throw mergeConflict(app, merged.conflicts);
@@ -144,7 +181,7 @@ async function checkSources(
   if (isKnown && !version.paths.some(isTypeScript)) return { warnings: [], erased: new Map() };
   const { found, erased } = await inspectHandlers(version);
   if (isKnown) return { warnings: [], erased };
-  const { invalidHandler, keepsFromLoading } = await import('../../protocol/rules/gates/check-handlers.ts');
+  const { invalidHandler, keepsFromLoading } = await import('../../../protocol/rules/gates/check-handlers.ts');
   const isPublication = commit !== null && !('tag' in source);
   const refused = isPublication ? found : found.filter(keepsFromLoading);
   if (refused.length > 0) throw invalidHandler(refused);
@@ -155,7 +192,7 @@ async function checkSources(
 async function nameVersion({ source, commit, app, uploadedAt }: IngestJob, sha256: string): Promise<string> {
   if ('tag' in source) return source.tag;
   if (commit === null) return versionId(uploadedAt, sha256);
-  const { git } = await import('./git/operations.ts');
+  const { git } = await import('../git/operations.ts');
   return versionTag(app, (await git.nextNumber({ repository: commit.repository, app })).number);
 }
 
@@ -167,7 +204,7 @@ async function commitFiles(
   manifest: Manifest,
 ): Promise<string | null> {
   if (commit === null) return null;
-  const { git } = await import('./git/operations.ts');
+  const { git } = await import('../git/operations.ts');
   const { repository, author, message } = commit;
   // The tag's name makes it another commit than that of an earlier version with the same files.
   const text = `${message ?? `${manifest.name} ${manifest.version}`}\n\nVersion: ${versionId}\n`;

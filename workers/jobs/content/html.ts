@@ -9,8 +9,8 @@ import {
   type Token,
   type TreeAdapter,
 } from 'parse5';
-import { SvcError } from '../../protocol/errors.ts';
-import { type BridgeOwner, bridgeTag } from '../../protocol/origins.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { type BridgeOwner, bridgeTag } from '../../../protocol/origins.ts';
 
 /** `scriptHashes` are sources for the page's policy, `'sha256-…'` with their quotes, each once. */
 export type BridgedPage = { html: string; scriptHashes: string[] };

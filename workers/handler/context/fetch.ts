@@ -1,6 +1,6 @@
 /**
  * `ctx.fetch`: Node's own HTTP client, ended with the call and connected only to where the app may go. It judges each connection
- * when it is made, redirects included, by the address that it goes to. The client takes milliseconds and two MiB, so it is
+ * when it is made, redirects included, by the address that it goes to. The client takes up to 50 ms and two MiB, so it is
  * loaded on the first use; the dispatcher that it shares, which app code could find, is closed.
  */
 import type * as dns from 'node:dns';
@@ -8,10 +8,12 @@ import type * as net from 'node:net';
 import type * as os from 'node:os';
 import process from 'node:process';
 import type * as tls from 'node:tls';
-import { Egress, type EgressPolicy } from '../../protocol/rules/egress.ts';
-import { joinSignals } from '../../protocol/signals.ts';
-import type { Call } from './calls.ts';
-import { effect } from './effects.ts';
+import type { Redactor } from '../../../protocol/redactor.ts';
+import { Egress, type EgressPolicy } from '../../../protocol/rules/egress.ts';
+import { joinSignals } from '../../../protocol/signals.ts';
+import type { CallTrace } from '../call-trace.ts';
+import type { Call } from '../calls.ts';
+import { effect } from '../effects.ts';
 
 export type FetchInput = string | URL | Request;
 
@@ -31,40 +33,71 @@ type Connected = (error: Error | null, socket: net.Socket | null) => void;
 type Connector = (options: ConnectOptions, connected: Connected) => void;
 type AgentClass = new (options: { connect: Connector }) => object;
 
-/** How Node's client, and every copy of it in a process, finds the dispatcher that it shares. */
-const SHARED_DISPATCHER = Symbol.for('undici.globalDispatcher.1');
+/** How Node's client, and every copy of it in a process, finds the dispatcher that it shares; newer ones have both. */
+const SHARED_DISPATCHERS = [Symbol.for('undici.globalDispatcher.2'), Symbol.for('undici.globalDispatcher.1')];
 const USED = (
   'FormData Headers Request Response AbortController AbortSignal Blob File ReadableStream ReadableStreamDefaultReader ' +
   'ReadableStreamBYOBReader ReadableStreamDefaultController ReadableByteStreamController TransformStream WritableStream ' +
   'TextDecoder TextEncoder'
 ).split(' ');
+/** Globals of the web that are the client's classes. */
+export const HTTP_CLASSES = ['FormData', 'Headers', 'Request', 'Response'];
 const CONNECT_MS = 10_000;
 /** A fetch ends so long after the deadline: by then the supervisor has answered that the time is up, which says more. */
 const LATE_MS = 250;
+/** What requests are called in traces. */
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
 
 // Taken before app code runs.
 const nativeFetch = globalThis.fetch;
 const NativeURL = globalThis.URL;
+const NodesMessagePort = globalThis.MessagePort;
 const { now } = Date;
-const { defineProperty, freeze, getOwnPropertyDescriptor } = Object;
-const nodesRequest = getOwnPropertyDescriptor(globalThis, 'Request');
-const { apply, get } = Reflect;
+const { defineProperties, defineProperty, freeze, hasOwn } = Object;
+const { deleteProperty, get } = Reflect;
 const startTimer = setTimeout;
 const stopTimer = clearTimeout;
 const { getBuiltinModule } = process as unknown as { getBuiltinModule(name: string): unknown };
 
 let agentClass: AgentClass | null = null;
+/** The classes of Node's client by their names, found while it is loaded. */
+const classes = new Map<string, unknown>();
+let isLoading = false;
+
+/**
+ * Has `loadHttpClient` find the client's classes, whose members the client defines with `Object.defineProperties`. From Node 22
+ * on, any look at their names on `globalThis` would load it. Called once, before app code.
+ */
+export function watchHttpClient(): void {
+  const watching = {
+    defineProperties(target: object, members: PropertyDescriptorMap & ThisType<unknown>): object {
+      if (isLoading && hasOwn(target, 'constructor')) classes.set(target.constructor.name, target.constructor);
+      return defineProperties(target, members);
+    },
+  };
+  Object.defineProperties = watching.defineProperties as typeof Object.defineProperties;
+}
+
+/** A class of Node's client that is a global of the web. */
+export function httpClass(name: string): unknown {
+  loadHttpClient();
+  return classes.get(name);
+}
 
 /** Loads Node's client, once, before anything else does, and closes what it shares. */
-export function loadHttpClient(): void {
+function loadHttpClient(): void {
   if (agentClass !== null) return;
-  // Reading the class is what loads it, and puts it in the place of our own getter.
-  const ours = getOwnPropertyDescriptor(globalThis, 'Request');
-  if (nodesRequest?.get) apply(nodesRequest.get, globalThis, []);
-  if (ours) defineProperty(globalThis, 'Request', ours);
-  const shared = get(globalThis, SHARED_DISPATCHER) as { constructor: AgentClass } | undefined;
-  if (shared?.constructor.name !== 'Agent')
+  isLoading = true;
+  // A class that app code has not, and the client takes when it is loaded.
+  defineProperty(globalThis, 'MessagePort', { value: NodesMessagePort, configurable: true });
+  // Any call loads it; this one has no address and fails.
+  nativeFetch('').catch(() => {});
+  deleteProperty(globalThis, 'MessagePort');
+  isLoading = false;
+  const found = SHARED_DISPATCHERS.filter((symbol) => get(globalThis, symbol) !== undefined);
+  const shared = found.length > 0 ? (get(globalThis, found[0] as symbol) as { constructor: AgentClass }) : null;
+  if (shared?.constructor.name !== 'Agent' || !HTTP_CLASSES.every((name) => classes.has(name)))
     throw new Error(`ctx.fetch does not know the HTTP client of Node ${process.version}.`);
   agentClass = shared.constructor;
   const closed = freeze({
@@ -72,7 +105,8 @@ export function loadHttpClient(): void {
       throw new Error('Use ctx.fetch.');
     },
   });
-  defineProperty(globalThis, SHARED_DISPATCHER, { value: closed, writable: false, configurable: false });
+  for (const symbol of found)
+    defineProperty(globalThis, symbol, { value: closed, writable: false, configurable: false });
   // Closes what responses are made of now, not when app code asks for it by name.
   for (const name of USED) get(globalThis, name);
 }
@@ -86,10 +120,12 @@ function isRequest(input: unknown): input is Request {
 /** `fetch` within the policy. */
 export class HttpClient {
   readonly #policy: EgressPolicy;
+  readonly #redactor: Pick<Redactor, 'text'>;
   #agent: object | null = null;
 
-  constructor(policy: EgressPolicy) {
+  constructor(policy: EgressPolicy, redactor: Pick<Redactor, 'text'>) {
     this.#policy = policy;
+    this.#redactor = redactor;
   }
 
   /**
@@ -101,20 +137,44 @@ export class HttpClient {
     const request = typeof input === 'object' && isRequest(input) ? input : null;
     // Taken as text once, so that the address that is judged is the one that is requested.
     const target = request ?? String(input);
-    const { protocol } = new NativeURL(request ? request.url : String(target));
+    const url = new NativeURL(request ? request.url : String(target));
+    const { protocol } = url;
     if (protocol !== 'http:' && protocol !== 'https:') {
       throw new TypeError(`ctx.fetch takes http and https addresses, not "${protocol}".`);
     }
     const own = init?.signal ?? request?.signal;
     const signal = own ? joinSignals([own, endOf(call)]).signal : endOf(call);
+    // Node's client uses this dispatcher, whatever app code put there.
+    const options = { ...init, signal, dispatcher: this.#dispatcher() } as RequestInit;
+    const traced = call.trace === null ? null : this.#trace(call.trace, url, request, options);
     try {
-      // Node's client uses this dispatcher, whatever app code put there.
-      return await nativeFetch(target, { ...init, signal, dispatcher: this.#dispatcher() } as RequestInit);
+      const response = await nativeFetch(target, options);
+      traced?.ended(response.status, response.status < 400 ? '' : String(response.status));
+      return response;
     } catch (error) {
       // Undici says only that it failed.
       const { cause } = error as { cause?: unknown };
-      throw cause instanceof EgressError ? cause : error;
+      const thrown = cause instanceof EgressError ? cause : error;
+      traced?.ended(0, errorType(thrown));
+      throw thrown;
     }
+  }
+
+  /** Sends the trace on with the request, unless the handler names another one. */
+  #trace(trace: CallTrace, url: URL, request: Request | null, options: RequestInit): ReturnType<CallTrace['request']> {
+    const { protocol, hostname, port } = url;
+    const method = (options.method ?? request?.method ?? 'GET').toUpperCase();
+    const traced = trace.request({
+      method: METHODS.has(method) ? method : '_OTHER',
+      // A name can hold a secret, such as a token as its first label.
+      host: this.#redactor.text(hostname),
+      port: port === '' ? (DEFAULT_PORTS[protocol] as number) : +port,
+    });
+    const { Headers: NativeHeaders } = globalThis;
+    const headers = new NativeHeaders(options.headers ?? request?.headers);
+    if (!headers.has('traceparent')) headers.set('traceparent', traced.traceparent);
+    options.headers = headers;
+    return traced;
   }
 
   #dispatcher(): object {
@@ -123,6 +183,13 @@ export class HttpClient {
     this.#agent = new (agentClass as AgentClass)({ connect: connector(this.#policy) });
     return this.#agent;
   }
+}
+
+/** What a failure is called in traces: its class, in one of the names that code has; messages may hold anything. */
+function errorType(error: unknown): string {
+  const { name, code } = error as { name?: unknown; code?: unknown };
+  const type = typeof code === 'string' ? code : name;
+  return typeof type === 'string' && /^[A-Za-z_]{1,60}$/.test(type) ? type : 'Error';
 }
 
 /** One signal for all fetches of a call, since it is kept until the deadline. */

@@ -1,21 +1,22 @@
 /** Runs the queries and actions of an app, and the `sql` tool: input checked, handler called, value turned into an answer. */
-import { SvcError } from '../../protocol/errors.ts';
-import { type ActorSpec, type Frame, ToolKind, type ToolKindValue } from '../../protocol/frames.ts';
-import type { HandlerCaller } from '../../protocol/handler-caller.ts';
-import { DbClient } from '../../protocol/wire/db-client.ts';
-import { openLink } from '../../protocol/wire/link.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import type { Redactor } from '../../../protocol/redactor.ts';
+import { DbClient } from '../../../protocol/wire/db-client.ts';
+import { type ActorSpec, type Frame, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
+import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import { openLink } from '../../../protocol/wire/link.ts';
+import type { Call, Runner } from '../calls.ts';
+import { effect } from '../effects.ts';
+import type { Modules } from '../modules.ts';
+import { type Answer, actionAnswer, queryAnswer } from '../result.ts';
+import { checkInput, type Validators } from '../validators.ts';
 import type { ActorBlobs, BlobsOfContext } from './blobs.ts';
-import type { Call, Runner } from './calls.ts';
 import { shownTime } from './clock.ts';
 import { CallDatabase, finished, Reader, settled } from './database.ts';
-import { effect } from './effects.ts';
 import { type FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
-import type { Modules } from './modules.ts';
-import { type Answer, actionAnswer, queryAnswer } from './result.ts';
 import type { ActorSecrets, SecretsOfContext } from './secrets.ts';
 import { runSql } from './sql-tool.ts';
-import { checkInput, type Validators } from './validators.ts';
 
 // App code could put its own in their place.
 const { defineProperties } = Object;
@@ -27,6 +28,7 @@ export type Environment = {
   validators: Validators;
   log: AppLog;
   secrets: ActorSecrets;
+  redactor: Redactor;
   blobs: ActorBlobs;
   /** To the supervisor. Throws when the frame is too large. */
   send(frame: Frame): void;
@@ -95,7 +97,7 @@ export class Tools implements Runner {
     this.#env = env;
     this.#reader = new Reader(dataFile);
     this.#writer = new DbClient((handlers, session) => openLink(writerSocket, writerTicket, handlers, session));
-    this.#http = new HttpClient(egress);
+    this.#http = new HttpClient(egress, env.redactor);
     this.#app = Object.freeze({ id: app, name, version, versionId });
     this.#tools = { query: new Set(queries), action: new Set(actions) };
   }

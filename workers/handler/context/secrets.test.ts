@@ -1,9 +1,9 @@
 // Secrets in real threads of a real host: who gets them, and that nothing that leaves a thread has their values.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { ToolKind } from '../../protocol/frames.ts';
-import { draftKey } from '../../protocol/ids.ts';
-import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
+import { draftKey } from '../../../protocol/ids.ts';
+import { ToolKind } from '../../../protocol/wire/frames.ts';
+import { type App, FakeSupervisor, failure } from '../../../testing/fake-supervisor.ts';
 
 const KEY = 'sk_"live"\n51/ö';
 const FILES = {

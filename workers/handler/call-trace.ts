@@ -1,0 +1,81 @@
+/** Records what one call does in its thread, for the spans of its trace: operations of the writer, and requests of `ctx.fetch`. */
+
+import { LIMITS } from '../../protocol/limits.ts';
+import {
+  monotonicMs,
+  newSpanId,
+  parseTraceparent,
+  type SpanContext,
+  traceparentOf,
+} from '../../protocol/trace-context.ts';
+import type { Timed } from '../../protocol/wire/db-client.ts';
+import { type FrameOf, Kind, type ThreadSpan } from '../../protocol/wire/frames.ts';
+
+/** Of a request: what names it in the trace. The rest of its address may hold secrets. */
+export type TracedRequest = { method: string; host: string; port: number };
+
+/** Words that statements begin with; others are not shown, because they may be anything. */
+const STATEMENT = /^\s*(insert|update|delete|replace|select|with|create|alter|drop|pragma|vacuum)\b/i;
+
+export class CallTrace {
+  readonly #caller: SpanContext;
+  /** The span of the call in this thread: that of the caller where nothing is recorded. */
+  readonly #own: SpanContext;
+  readonly #begunAt = monotonicMs();
+  readonly #spans: ThreadSpan[] = [];
+  /** Requests under way: they end with the call at the latest. */
+  readonly #requests = new Set<() => void>();
+  #leftOut = 0;
+
+  /** `traceId` as it came with the call; null where that is no `traceparent`. */
+  static of(traceId: string): CallTrace | null {
+    const caller = parseTraceparent(traceId);
+    return caller === null ? null : new CallTrace(caller);
+  }
+
+  constructor(caller: SpanContext) {
+    this.#caller = caller;
+    this.#own = caller.sampled ? { ...caller, spanId: newSpanId() } : caller;
+  }
+
+  get traceId(): string {
+    return this.#caller.traceId;
+  }
+
+  /** For an operation of the writer: is told how it went; undefined where nothing is recorded. */
+  operation(name: string): Timed | undefined {
+    if (!this.#caller.sampled) return undefined;
+    return ([receivedAt, begunAt, endedAt, group], error) =>
+      this.#add(['db', receivedAt, endedAt, error, name, begunAt - receivedAt, group]);
+  }
+
+  /** The same for a statement, of which the first word is told. */
+  statement(sql: string): Timed | undefined {
+    return this.operation(STATEMENT.exec(sql)?.[1]?.toUpperCase() ?? '');
+  }
+
+  /** A request begins. Answers its `traceparent`, and what is to be told of its end: its status, 0 and an error without an answer. */
+  request({ method, host, port }: TracedRequest): { traceparent: string; ended(status: number, error: string): void } {
+    const span = this.#caller.sampled ? { ...this.#own, spanId: newSpanId() } : this.#own;
+    const begunAt = monotonicMs();
+    const ended = (status: number, error: string): void => {
+      if (!this.#requests.delete(cut)) return;
+      this.#add(['fetch', begunAt, monotonicMs(), error, method, span.spanId, host, port, status]);
+    };
+    const cut = (): void => ended(0, 'call_ended');
+    if (this.#caller.sampled) this.#requests.add(cut);
+    return { traceparent: traceparentOf(span), ended };
+  }
+
+  /** What the supervisor is told as the call ends; null where nothing is recorded. */
+  end(callId: number): FrameOf<'spans'> | null {
+    if (!this.#caller.sampled) return null;
+    for (const cut of [...this.#requests]) cut();
+    return [Kind.spans, callId, this.#own.spanId, this.#begunAt, monotonicMs(), this.#spans, this.#leftOut];
+  }
+
+  #add(span: ThreadSpan): void {
+    if (this.#spans.length < LIMITS.spansOfCall) this.#spans.push(span);
+    else this.#leftOut++;
+  }
+}
