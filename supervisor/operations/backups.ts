@@ -1,14 +1,16 @@
 /** Backups of a running gateway: job threads make them, app by app, while calls go on. */
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm, symlink } from 'node:fs/promises';
+import { mkdir, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { DATA_FORMAT } from '../../protocol/data-format.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import type { BackupSource, PackJob } from '../../protocol/jobs.ts';
 import { joinSignals } from '../../protocol/signals.ts';
+import type { BackupSource, PackJob, VerifyResult } from '../../protocol/wire/jobs.ts';
+import type { Registry } from '../../storage/apps/registry.ts';
 import { BackupWorkspace } from '../../storage/backup/pack.ts';
+import type { BackupSchedule } from '../../storage/backup/record.ts';
 import { takeBackup } from '../../storage/backup/take.ts';
 import type { Layout } from '../../storage/layout.ts';
-import type { Registry } from '../../storage/registry.ts';
 import { type Config, defaultConfig } from '../config.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { Jobs } from '../jobs/jobs.ts';
@@ -19,7 +21,9 @@ export type BackupsOptions = {
   svcVersion: string;
   registry: Pick<Registry, 'ids'>;
   deployments: Pick<Deployments, 'hold'>;
-  jobs: Pick<Jobs, 'pack'>;
+  jobs: Pick<Jobs, 'pack' | 'verifyBackup'>;
+  /** The one in force, for the configuration in the backup. */
+  schedule: () => BackupSchedule | null;
 };
 
 export class Backups {
@@ -48,6 +52,31 @@ export class Backups {
     }
   }
 
+  /** As `take`, once the one that is under way is done. */
+  async takeNext(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+    while (this.#underWay !== null) await this.#underWay;
+    await this.take(signal, use);
+  }
+
+  /** Reads the archive that `take` gave, as a restore would. Rejects with `INVALID_BACKUP` and as `take` does. */
+  async verify(archive: string, signal: AbortSignal): Promise<VerifyResult & { bytes: number }> {
+    const { size } = await stat(archive);
+    return { ...(await this.#options.jobs.verifyBackup({ workspace: dirname(archive) }, signal)), bytes: size };
+  }
+
+  /** As `verify`, of a backup anywhere: the job reaches it by a link. */
+  async verifyFile(file: string, signal: AbortSignal): Promise<VerifyResult & { bytes: number }> {
+    const folder = join(this.#options.layout.tmpDir, `backup-${randomUUID()}`);
+    try {
+      await mkdir(folder, { mode: 0o700 });
+      const { archive } = new BackupWorkspace(folder);
+      await symlink(file, archive);
+      return await this.verify(archive, signal);
+    } finally {
+      await rm(folder, { recursive: true, force: true });
+    }
+  }
+
   /** Cancels the one that is under way; resolves when its files are gone. */
   async stop(): Promise<void> {
     this.#stopping.abort(new SvcError('OVERLOADED', 'The gateway is stopping; the backup was cancelled.'));
@@ -55,16 +84,17 @@ export class Backups {
   }
 
   async #take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
-    const { layout, config, svcVersion, registry, deployments, jobs } = this.#options;
+    const { layout, config, svcVersion, registry, deployments, jobs, schedule } = this.#options;
     const folder = join(layout.tmpDir, `backup-${randomUUID()}`);
     try {
       signal.throwIfAborted();
       await mkdir(folder, { mode: 0o700 });
       await takeBackup({
         layout,
-        config: configText(config),
+        config: configText({ ...config, backups: schedule() }),
         svcVersion,
         takenAt: Date.now(),
+        dataFormat: DATA_FORMAT,
         apps: [...registry.ids()],
         hold: (app, work) => deployments.hold(app, work),
         pack: async (work) => {

@@ -5,7 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { exists, mkdirDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
+import { exists, mkdirDurable, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 
 export type RoomToStart = {
   /** Why the start failed, in a message for the operator; what a first start left on a full disk is removed. */

@@ -1,7 +1,7 @@
 /** The file of the gateway's log: appended to, and turned over before it would be larger than it may be. */
 import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { isMissing } from '../../storage/atomic-file.ts';
+import { isMissing } from '../../storage/files/atomic-file.ts';
 
 const MiB = 1024 * 1024;
 const NEWLINE = 10;

@@ -1,6 +1,6 @@
 /** The process tree as `GET /svc/_system` shows it: every process and actor. */
 
-import { readFile } from 'node:fs/promises';
+import { readFile, statfs } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
 import type { Services } from '../services.ts';
 import type { Actor } from '../tree/actor/actor.ts';
@@ -72,6 +72,8 @@ export async function systemStatus(services: Services) {
     pid,
     uptimeMs: supervisor.uptimeMs ?? 0,
     edge: listening?.edge ?? null,
+    /** Why `auto` took `node`. */
+    edgeNotice: listening?.notice ?? null,
     url: listening?.url ?? null,
     dataDir: services.config.dataDir,
     /** Since the last time this status was asked for. */
@@ -85,9 +87,13 @@ export async function systemStatus(services: Services) {
       // Most gateways never start it.
       ...(tree.agents && tree.agents.startedAt > 0 ? [await childStatus(tree.agents)] : []),
     ],
+    /** Of the data directory; null where it cannot be read. */
+    disk: await diskOf(services.config.dataDir),
     /** The MCP servers of the configuration, in its order. */
     toolServers: services.automations.toolServers?.status() ?? [],
     automations: services.automations.status(),
+    /** Those on schedule. */
+    backups: services.scheduledBackups.status(),
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,
@@ -98,6 +104,11 @@ export async function systemStatus(services: Services) {
       retired: tree.retired,
     },
   };
+}
+
+async function diskOf(folder: string): Promise<{ freeBytes: number; sizeBytes: number } | null> {
+  const disk = await statfs(folder).catch(() => null);
+  return disk && { freeBytes: disk.bavail * disk.bsize, sizeBytes: disk.blocks * disk.bsize };
 }
 
 function supervisorStatus(): ProcessStatus {

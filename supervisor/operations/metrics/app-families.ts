@@ -1,21 +1,34 @@
 /** Metrics by app, from its meter, its actor and its files. */
 import type { Services } from '../../services.ts';
 import type { Actor } from '../../tree/actor/actor.ts';
+import { type AppDiskUsage, DiskUsage } from './disk-usage.ts';
 import type { Family, Value } from './families.ts';
 import { CALL_BUCKETS_MS, type Meter } from './meters.ts';
 
 const CALL_BUCKETS = CALL_BUCKETS_MS.map((ms) => ms / 1000);
 
-export function appFamilies({ tree, blobs }: Pick<Services, 'tree' | 'blobs'>): Family[] {
+export function appFamilies(services: Pick<Services, 'tree' | 'blobs' | 'registry' | 'layout'>): Family[] {
+  const { tree, blobs } = services;
   const { meters } = tree;
   /** Some values of each label. */
   const byApp = (values: (meter: Meter, app: string) => Value[]): Value[] =>
     meters.all.flatMap(([app, meter]) => values(meter, app));
   /** Sums over the live apps of each label. */
   const ofActors = (count: (actor: Actor) => number): Value[] =>
-    sums(tree.apps.all.map((actor) => [meters.labelOf(actor.app), count(actor)]));
+    sums(tree.apps.all, (actor) => meters.labelOf(actor.app), count);
   const ofFiles = (count: 'files' | 'bytes'): Value[] =>
-    sums(blobs.known.map(([app, usage]) => [meters.labelOf(app), usage[count]]));
+    sums(
+      blobs.known,
+      ([app]) => meters.labelOf(app),
+      ([, usage]) => usage[count],
+    );
+  const disk = new DiskUsage(services);
+  const onDisk = (kind: keyof AppDiskUsage): Value[] =>
+    sums(
+      disk.known,
+      ([app]) => meters.labelOf(app),
+      ([, usage]) => usage[kind],
+    ).map(([labels, bytes]) => [{ ...labels, kind }, bytes]);
   return [
     {
       name: 'svc_calls_total',
@@ -110,11 +123,21 @@ export function appFamilies({ tree, blobs }: Pick<Services, 'tree' | 'blobs'>): 
       type: 'gauge',
       collect: () => ofFiles('bytes'),
     },
+    {
+      name: 'svc_app_disk_bytes',
+      help: 'What databases, and the code of all versions that are kept, take on the disk, as measured every five minutes.',
+      type: 'gauge',
+      collect: () => [...onDisk('data'), ...onDisk('versions')],
+    },
   ];
 }
 
-function sums(counts: [app: string, count: number][]): Value[] {
+/** In one loop, because there may be thousands. */
+function sums<T>(items: Iterable<T>, labelOf: (item: T) => string, count: (item: T) => number): Value[] {
   const all = new Map<string, number>();
-  for (const [app, count] of counts) all.set(app, (all.get(app) ?? 0) + count);
+  for (const item of items) {
+    const app = labelOf(item);
+    all.set(app, (all.get(app) ?? 0) + count(item));
+  }
   return [...all].map(([app, count]) => [{ app }, count]);
 }

@@ -25,6 +25,14 @@ export type Family = {
 };
 export type Collected = readonly Value[] | readonly Distribution[];
 
+/** What was collected, in order, in parts of about so many lines; one part at least. */
+export function* partsOf(collected: Collected, lines: number): Generator<Collected> {
+  const [first] = collected;
+  const each = first !== undefined && 'bounds' in first ? first.bounds.length + 3 : 1;
+  const step = Math.max(1, Math.floor(lines / each));
+  for (let from = 0; from === 0 || from < collected.length; from += step) yield collected.slice(from, from + step);
+}
+
 export function samplesOf(name: string, collected: Collected): Sample[] {
   return collected.flatMap((one) =>
     'bounds' in one ? bucketsOf(name, one) : [{ labels: one[0] as Labels, value: one[1] as number }],

@@ -2,7 +2,7 @@
 import { statfs } from 'node:fs/promises';
 import { performance } from 'node:perf_hooks';
 import { version as nodeVersion } from 'node:process';
-import { GROUP_BUCKETS } from '../../../protocol/frames.ts';
+import { GROUP_BUCKETS } from '../../../protocol/wire/frames.ts';
 import type { Services } from '../../services.ts';
 import { streamOf } from '../log-stream.ts';
 import { type ProcessStatus, processes } from '../status.ts';
@@ -17,10 +17,11 @@ export function gatewayFamilies(services: Services): Family[] {
     ...writerFamilies(services),
     ...loopFamilies(services),
     ...stateFamilies(services),
+    ...backupFamilies(services),
   ];
 }
 
-function httpFamilies({ version, answers }: Services): Family[] {
+function httpFamilies({ version, httpMeter }: Services): Family[] {
   return [
     {
       name: 'svc_info',
@@ -38,7 +39,13 @@ function httpFamilies({ version, answers }: Services): Family[] {
       name: 'svc_http_answers_total',
       help: 'Answers to HTTP requests, by the class of their status.',
       type: 'counter',
-      collect: () => [2, 3, 4, 5].map((hundreds): Value => [{ status: `${hundreds}xx` }, answers[hundreds] as number]),
+      collect: () => [2, 3, 4, 5].map((hundreds): Value => [{ status: `${hundreds}xx` }, httpMeter.total(hundreds)]),
+    },
+    {
+      name: 'svc_http_duration_seconds',
+      help: 'How long HTTP requests waited for the beginning of their answer, by kind of route and class of status.',
+      type: 'histogram',
+      collect: () => httpMeter.distributions,
     },
   ];
 }
@@ -129,8 +136,28 @@ function loopFamilies({ metricsLoop }: Services): Family[] {
   ];
 }
 
+function backupFamilies({ scheduledBackups }: Services): Family[] {
+  return [
+    {
+      name: 'svc_backup_last_success_timestamp_seconds',
+      help: 'When the last backup on schedule was made and verified, in seconds since the epoch.',
+      type: 'gauge',
+      collect: () => {
+        const { lastSuccess } = scheduledBackups.status();
+        return lastSuccess === null ? [] : [[NONE, lastSuccess.at / 1000]];
+      },
+    },
+    {
+      name: 'svc_backup_failures_total',
+      help: 'Backups on schedule that failed.',
+      type: 'counter',
+      collect: () => [[NONE, scheduledBackups.status().failures]],
+    },
+  ];
+}
+
 function stateFamilies(services: Services): Family[] {
-  const { registry, tree, reads, liveStreams, changes, automations, logs, layout } = services;
+  const { registry, tree, reads, liveStreams, changes, automations, logs, layout, tracing } = services;
   const gauge = (name: string, help: string, collect: () => number): Family => ({
     name,
     help,
@@ -169,6 +196,18 @@ function stateFamilies(services: Services): Family[] {
         [{ log: 'apps' }, logs.droppedLines],
         [{ log: 'gateway' }, streamOf(services.log)?.droppedLines ?? 0],
       ],
+    },
+    {
+      name: 'svc_trace_spans_total',
+      help: 'Spans of traces that the collector took, and those that were dropped.',
+      type: 'counter',
+      collect: () =>
+        tracing === null
+          ? []
+          : [
+              [{ result: 'sent' }, tracing.queue.sent],
+              [{ result: 'dropped' }, tracing.queue.dropped],
+            ],
     },
     {
       name: 'svc_disk_bytes',

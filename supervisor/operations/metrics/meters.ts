@@ -2,9 +2,10 @@
  * Counts, by app, what calls and runs did since the start. A call adds to numbers that its actor holds already: no labels are made
  * and nothing is looked up until somebody asks for metrics (decisions, section 14).
  */
+
+import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { isDraftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunRecord } from '../../../protocol/runs.ts';
 
 /** Upper bounds of the buckets of call durations, in milliseconds; a last bucket has what is longer. */
 export const CALL_BUCKETS_MS = [0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 10_000, 30_000] as const;
@@ -48,28 +49,48 @@ export class Meter {
     this.outputTokens += usage.outputTokens;
     this.costUsd += usage.costUsd;
   }
+
+  /** Counts what another has counted, too. */
+  add(other: Meter): void {
+    for (const kind of ['queries', 'actions'] as const)
+      for (const result of ['ok', 'refused', 'failed'] as const) this[kind][result] += other[kind][result];
+    for (const [index, count] of other.buckets.entries()) (this.buckets[index] as number) += count;
+    for (const name of SUMS) this[name] += other[name];
+    for (const [state, count] of other.runs) this.runs.set(state, (this.runs.get(state) ?? 0) + count);
+  }
 }
 
-/** The meters of all apps. The first `LIMITS.metricsApps` that are used have one of their own, so that counts never go back. */
+const SUMS = ['callMs', 'keptHits', 'keptMisses', 'restarts', 'inputTokens', 'outputTokens', 'costUsd'] as const;
+
+/**
+ * The meters of all apps. The first `LIMITS.metricsApps` that are used have a label of their own, so that counts never go back;
+ * `LIMITS.activityApps` have a meter of their own.
+ */
 export class Meters {
   readonly #limit: number;
+  readonly #meterLimit: number;
   readonly #own = new Map<string, Meter>();
+  /** Of apps without a label. */
+  readonly #unlabelled = new Map<string, Meter>();
+  /** Of apps without a meter, and what those without a label came to that were removed. */
   readonly #other = new Meter();
   /** Of previews, which are nobody's use of an app: never shown. */
   readonly #drafts = new Meter();
 
-  constructor(limit: number = LIMITS.metricsApps) {
+  constructor(limit: number = LIMITS.metricsApps, meterLimit: number = LIMITS.activityApps) {
     this.#limit = limit;
+    this.#meterLimit = meterLimit;
   }
 
   /** `key` is the id of a live app or the key of a draft. */
   of(key: string): Meter {
-    const known = this.#own.get(key);
+    const known = this.#own.get(key) ?? this.#unlabelled.get(key);
     if (known !== undefined) return known;
     if (isDraftKey(key)) return this.#drafts;
-    if (this.#own.size >= this.#limit || key === OTHER) return this.#other;
+    if (this.#own.size + this.#unlabelled.size >= this.#meterLimit) return this.#other;
     const meter = new Meter();
-    this.#own.set(key, meter);
+    const isLabelled = this.#own.size < this.#limit && key !== OTHER;
+    (isLabelled ? this.#own : this.#unlabelled).set(key, meter);
     return meter;
   }
 
@@ -80,11 +101,22 @@ export class Meters {
 
   /** By label; that of all others is the last. */
   get all(): [label: string, meter: Meter][] {
-    return [...this.#own, [OTHER, this.#other]];
+    const others = new Meter();
+    for (const meter of [this.#other, ...this.#unlabelled.values()]) others.add(meter);
+    return [...this.#own, [OTHER, others]];
+  }
+
+  /** The apps that have a meter of their own. */
+  used(): [app: string, meter: Meter][] {
+    return [...this.#own, ...this.#unlabelled];
   }
 
   /** The app was removed: another may have its place. */
   forget(app: string): void {
     this.#own.delete(app);
+    const meter = this.#unlabelled.get(app);
+    if (meter === undefined) return;
+    this.#other.add(meter);
+    this.#unlabelled.delete(app);
   }
 }

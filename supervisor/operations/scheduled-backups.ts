@@ -1,0 +1,308 @@
+/** Backups on schedule: made when their time comes, verified, kept in a folder, of which the oldest go (decisions, section 14). */
+
+import { isAbsolute, resolve } from 'node:path';
+import { setImmediate } from 'node:timers';
+import type { Logger } from 'pino';
+import type { CronTrigger } from '../../protocol/automations/automation.ts';
+import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { DEFAULTS } from '../../protocol/limits.ts';
+import { joinSignals } from '../../protocol/signals.ts';
+import {
+  type BackupFile,
+  checkFolder,
+  freeName,
+  listBackups,
+  placeBackup,
+  pruneBackups,
+} from '../../storage/backup/folder.ts';
+import {
+  type BackupFailure,
+  type BackupRecord,
+  type BackupSchedule,
+  type BackupSuccess,
+  readBackupRecord,
+  writeBackupRecord,
+} from '../../storage/backup/record.ts';
+import type { Layout } from '../../storage/layout.ts';
+import { Scheduler, type SchedulerOptions } from '../automations/schedule/scheduler.ts';
+import type { ConfiguredSchedule } from './backup-schedule.ts';
+import type { Backups } from './backups.ts';
+
+/** What is known of backups on schedule: for status, metrics and the console. */
+export type BackupStatus = {
+  /** `off` without a schedule, `waiting` before the first backup, `failed` from a failure to the next good one. */
+  state: 'off' | 'waiting' | 'ok' | 'failed';
+  /** One is made just now. */
+  running: boolean;
+  /** `dir` is absolute; `setBy` says where it can be changed. */
+  schedule: (BackupSchedule & { setBy: 'configuration' | 'command' }) | null;
+  /** Milliseconds since the epoch. */
+  nextAt: number | null;
+  lastSuccess: BackupSuccess | null;
+  lastFailure: BackupFailure | null;
+  /** Since the gateway started. */
+  failures: number;
+};
+
+export type ScheduledBackupsOptions = {
+  layout: Layout;
+  /** That of the configuration file, which no command changes. */
+  configured: ConfiguredSchedule | null;
+  backups: Pick<Backups, 'takeNext' | 'verify' | 'verifyFile' | 'stop'>;
+  clock: Pick<SchedulerOptions<never>, 'now' | 'setTimer'>;
+  log: Logger;
+};
+
+const REF = 'backup';
+
+type Item = { ref: string; manifest: { enabled: boolean; triggers: CronTrigger[] } };
+
+export class ScheduledBackups {
+  readonly #options: ScheduledBackupsOptions;
+  readonly #scheduler: Scheduler<Item>;
+  readonly #stopping = new AbortController();
+  #record: BackupRecord | null = null;
+  #working: Promise<void> | null = null;
+  /** The latest scheduled time that came since the start, which the one under way deals with; 0 before the first. */
+  #dueUntil = 0;
+  #failures = 0;
+
+  constructor(options: ScheduledBackupsOptions) {
+    const { clock, log } = options;
+    this.#options = options;
+    this.#scheduler = new Scheduler<Item>({
+      now: clock.now,
+      setTimer: clock.setTimer,
+      yieldTurn: (rest) => void setImmediate(rest),
+      fire: (_item, scheduledAt) => this.#fire(scheduledAt),
+      lastFired: async () => this.#known().doneUntil,
+      watchedFrom: (_item, at) => {
+        this.#known().doneUntil = at;
+      },
+      log: (level, message) => log[level](message),
+    });
+  }
+
+  /** Reads what was made by now and begins to watch the clock. A time that was missed meanwhile is made up, once. */
+  async open(): Promise<void> {
+    const { layout, clock, log } = this.#options;
+    this.#record = await readBackupRecord(layout.backupRecord, () =>
+      log.warn('backups.json is damaged: a schedule that was set by a command has to be set again.'),
+    );
+    const { schedule } = this;
+    if (schedule !== null) {
+      await this.#checkFolder(schedule).catch((error: Error) =>
+        log.warn(`Backups on schedule will fail: ${error.message}`),
+      );
+      // What never fired has missed nothing; from now on it may.
+      this.#record.doneUntil ??= clock.now();
+      await this.#save();
+    }
+    this.#watch();
+    this.#scheduler.start();
+  }
+
+  /** The one that is in force, as the configuration has it. */
+  get schedule(): BackupSchedule | null {
+    const { configured } = this.#options;
+    if (configured === null) return this.#record?.schedule ?? null;
+    return { ...DEFAULTS.backups, ...configured };
+  }
+
+  status(): BackupStatus {
+    const { schedule } = this;
+    const { lastSuccess, lastFailure } = this.#known();
+    const hasFailed = lastFailure !== null && lastFailure.at >= (lastSuccess?.at ?? 0);
+    const state = hasFailed ? 'failed' : lastSuccess !== null ? 'ok' : 'waiting';
+    return {
+      state: schedule === null ? 'off' : state,
+      running: this.#working !== null,
+      schedule: schedule && {
+        ...schedule,
+        dir: this.#folder(schedule),
+        setBy: this.#options.configured === null ? 'command' : 'configuration',
+      },
+      nextAt: this.#scheduler.nextRunAt(REF),
+      lastSuccess,
+      lastFailure,
+      failures: this.#failures,
+    };
+  }
+
+  /** The good ones that were made and are still there, and the last damaged one, newest first. */
+  files(): Promise<BackupFile[]> {
+    const { files, damagedFile } = this.#known();
+    return listBackups([...files, ...(damagedFile === null ? [] : [damagedFile])]);
+  }
+
+  /** Begins one now, as if its time had come; without a schedule where one would be kept by default. Throws `CONFLICT` while one is made. */
+  makeNow(): void {
+    if (this.#working !== null) throw new SvcError('CONFLICT', 'A backup is being made already; see when it is done.');
+    this.#begin(this.schedule ?? { cron: '', ...DEFAULTS.backups });
+  }
+
+  /** Reads one of `files` again, as a restore would. Rejects with `NOT_FOUND` and `INVALID_BACKUP`. */
+  async verify(name: string, signal: AbortSignal): Promise<BackupFile> {
+    const found = (await this.files()).find((file) => file.name === name);
+    if (found === undefined) throw new SvcError('NOT_FOUND', `There is no backup "${name}" of this gateway.`);
+    const joined = joinSignals([signal, this.#stopping.signal]);
+    try {
+      const { damaged } = await this.#options.backups.verifyFile(found.file, joined.signal);
+      return { ...found, damaged: damaged.length > 0 };
+    } finally {
+      joined.release();
+    }
+  }
+
+  /** Null ends it. Rejects with `CONFLICT` where the configuration has one, `BACKUP_FOLDER`, and `STORAGE_FULL`. */
+  async set(schedule: BackupSchedule | null): Promise<void> {
+    if (this.#options.configured !== null)
+      throw new SvcError(
+        'CONFLICT',
+        'The configuration file has "backups". Change it there, and start the gateway again.',
+      );
+    const record = this.#known();
+    if (schedule !== null) await this.#checkFolder(schedule, true);
+    await writeBackupRecord(this.#options.layout.backupRecord, { ...record, schedule });
+    record.schedule = schedule;
+    this.#watch();
+    await this.#save();
+  }
+
+  /** One under way is given up, and made up at the next start. Resolves when its files are gone. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#scheduler.stop();
+    await this.#options.backups.stop();
+    await this.#working;
+  }
+
+  #watch(): void {
+    const { schedule } = this;
+    const trigger = schedule && ({ kind: 'cron', expr: schedule.cron, catchUp: true } as const);
+    const item = { ref: REF, manifest: { enabled: true, triggers: trigger === null ? [] : [trigger] } };
+    this.#scheduler.reconcile(REF, trigger === null ? [] : [item]);
+  }
+
+  /** One at a time: a time that comes while one is made is dealt with by it. */
+  #fire(scheduledAt: number): void {
+    this.#dueUntil = scheduledAt;
+    const { schedule } = this;
+    if (schedule === null || this.#working !== null) return;
+    this.#begin(schedule);
+  }
+
+  #begin(schedule: BackupSchedule): void {
+    this.#working = this.#make(schedule).finally(() => {
+      this.#working = null;
+    });
+  }
+
+  /** Never rejects. */
+  async #make(schedule: BackupSchedule): Promise<void> {
+    const { clock, log } = this.#options;
+    const record = this.#known();
+    const startedAt = clock.now();
+    try {
+      const { file, bytes, damaged } = await this.#makeFile(schedule, startedAt);
+      const at = clock.now();
+      if (damaged !== null) throw new SvcError('INVALID_BACKUP', damaged);
+      record.lastSuccess = { at, file, bytes, ms: at - startedAt };
+      log.info({ file, bytes, ms: at - startedAt }, 'A backup was made and verified.');
+    } catch (error) {
+      // It is made up after the next start.
+      if (this.#stopping.signal.aborted) return;
+      this.#failures++;
+      const isKnown = error instanceof SvcError;
+      const message = isKnown ? error.message : `${String(error)}. The log of the gateway has the details.`;
+      record.lastFailure = { at: clock.now(), message };
+      log.error(isKnown ? { code: error.code } : { err: error }, `A backup on schedule failed: ${message}`);
+    }
+    if (this.#dueUntil > 0) record.doneUntil = this.#dueUntil;
+    await this.#save();
+  }
+
+  /** `damaged` says of what, in words; null for a good one. */
+  async #makeFile(
+    schedule: BackupSchedule,
+    takenAt: number,
+  ): Promise<{ file: string; bytes: number; damaged: string | null }> {
+    const { backups } = this.#options;
+    const folder = this.#folder(schedule);
+    await this.#checkFolder(schedule);
+    const { signal } = this.#stopping;
+    let made: { file: string; bytes: number; damaged: string | null } | null = null;
+    // One that somebody downloads goes first.
+    const taking = backups.takeNext(signal, async (archive, signal) => {
+      const { bytes, damaged } = await backups.verify(archive, signal);
+      const file = await freeName(folder, takenAt, damaged.length > 0);
+      await this.#place(archive, file, damaged.length > 0 ? null : schedule.keep, signal);
+      made = { file, bytes, damaged: damaged.length === 0 ? null : damageOf(damaged, file) };
+    });
+    await taking.catch((error: unknown) => {
+      throw error instanceof PlaceError ? error.cause : this.#explain(error);
+    });
+    if (made === null) throw new Error('The backup was made without a file.');
+    return made;
+  }
+
+  /** `keep` null: the archive has a damaged database. It replaces the last such one, and the good ones stay. */
+  async #place(archive: string, file: string, keep: number | null, signal: AbortSignal): Promise<void> {
+    const record = this.#known();
+    const lastDamaged = record.damagedFile;
+    // Noted first: what a crash leaves under its name is found again.
+    if (keep === null) record.damagedFile = file;
+    else record.files = [...record.files, file];
+    await this.#write();
+    await placeBackup(archive, file, signal).catch((cause: unknown) => {
+      throw new PlaceError('', { cause });
+    });
+    if (keep !== null) record.files = await pruneBackups(record.files, keep);
+    else if (lastDamaged !== null) await pruneBackups([lastDamaged], 0);
+  }
+
+  /** Of what went wrong before there was an archive. */
+  #explain(error: unknown): unknown {
+    const isFull = isDiskFull(error) || (error instanceof SvcError && error.code === 'STORAGE_FULL');
+    if (!isFull) return error;
+    const { tmpDir } = this.#options.layout;
+    const message = `There is no room to make a backup: in ${tmpDir} it takes as much as the archive and a copy of the largest database. Free some space there.`;
+    return new SvcError('STORAGE_FULL', message, { cause: error });
+  }
+
+  /** A folder that was used before and is gone is not made again, unless somebody names it now. */
+  async #checkFolder(schedule: BackupSchedule, isNamed = false): Promise<void> {
+    const record = this.#known();
+    const folder = this.#folder(schedule);
+    await checkFolder(folder, isNamed || record.folder !== folder);
+    record.folder = folder;
+  }
+
+  #folder({ dir }: BackupSchedule): string {
+    return isAbsolute(dir) ? dir : resolve(this.#options.layout.dataDir, dir);
+  }
+
+  #known(): BackupRecord {
+    if (this.#record === null) throw new Error('Backups on schedule were not opened.');
+    return this.#record;
+  }
+
+  #write(): Promise<void> {
+    return writeBackupRecord(this.#options.layout.backupRecord, this.#known());
+  }
+
+  /** On a full disk it is kept in memory only. */
+  async #save(): Promise<void> {
+    await this.#write().catch((error: unknown) =>
+      this.#options.log.warn({ err: error }, 'What is known of backups on schedule could not be written.'),
+    );
+  }
+}
+
+/** The archive was made, and could not be brought into its folder. */
+class PlaceError extends Error {}
+
+function damageOf(damaged: { path: string; integrity: string }[], file: string): string {
+  const which = damaged.map(({ path, integrity }) => `${path} (${integrity})`).join(', ');
+  return `A database is damaged: ${which}. The backup with it is ${file}; older ones were kept. Restore one of them to look at what it had.`;
+}

@@ -1,0 +1,114 @@
+/** The registry: apps, their versions and uploads (specification, "Registry"; decisions, section 2). */
+import type { ActivityAnswer } from '../../../protocol/answers.ts';
+import { checkAppId, isAppId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { arrayText, KeptArray } from '../../dispatch/kept-array.ts';
+import { demand } from '../../http/access/access.ts';
+import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { answerRaw, pathOf } from '../app/raw-files.ts';
+import { integerOf, pageOf, publicOriginOf, queryOf, readJson, refuse } from '../requests.ts';
+
+export function registryRoutes(services: Services): Route[] {
+  const { apps, deployments, versionFiles, activity, blobs, tree } = services;
+  const version = '/svc/_apps/:id/versions/:versionId';
+  const list = new KeptArray();
+  return [
+    route('GET', '/svc/_apps', 'admin', async (exchange) => {
+      const records = pageOf(queryOf(exchange), await deployments.records(), ({ id }) => id, isAppId);
+      const bytes = await list.bytesOf(records.map((record) => apps.withStatus(record)));
+      exchange.send(200, {}, bytes, JSON_HEADERS);
+    }),
+    route('GET', '/svc/_apps/:id', 'manage', async (exchange, { id = '' }) => {
+      checkAppId(id);
+      const record = apps.withStatus(await deployments.record(id));
+      const manifest = record.activeVersion === null ? null : await deployments.manifest(id);
+      answerJson(exchange, 200, { ...record, manifest });
+    }),
+    route('DELETE', '/svc/_apps/:id', 'manage', async (exchange, { id = '' }) => {
+      checkAppId(id);
+      answerJson(exchange, 200, await deployments.remove(id, { purge: queryOf(exchange).get('purge') === '1' }));
+    }),
+    route('POST', '/svc/_apps/:id/upload', 'manage', async (exchange, { id = '' }, caller) => {
+      const origin = publicOriginOf(exchange, services);
+      const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
+      try {
+        checkAppId(id);
+        const activate = queryOf(exchange).get('activate') !== '0';
+        // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
+        const received = () => demand(caller, 'manage', id);
+        const result = await deployments.upload(id, body, { activate, origin, received });
+        answerJson(exchange, result.deduplicated ? 200 : 201, result);
+      } finally {
+        body.destroy();
+      }
+    }),
+    route('GET', '/svc/_apps/:id/versions', 'manage', async (exchange, { id = '' }) => {
+      checkAppId(id);
+      const query = queryOf(exchange);
+      const before = query.get('before');
+      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
+      answerJson(exchange, 200, await deployments.versions(id, { limit, ...(before === null ? {} : { before }) }));
+    }),
+    route('POST', '/svc/_apps/:id/activate', 'manage', async (exchange, { id = '' }) => {
+      const origin = publicOriginOf(exchange, services);
+      const { versionId } = await readJson(exchange);
+      checkAppId(id);
+      if (typeof versionId !== 'string') refuse('versionId', '"versionId" must be a string.');
+      answerJson(exchange, 200, await deployments.activate(id, versionId, { origin }));
+    }),
+    route('POST', '/svc/_apps/:id/rollback', 'manage', async (exchange, { id = '' }) => {
+      const origin = publicOriginOf(exchange, services);
+      const { version = null } = await readJson(exchange);
+      checkAppId(id);
+      if (version !== null && typeof version !== 'string' && !Number.isSafeInteger(version))
+        refuse('version', '"version" must be a number or a version id.');
+      answerJson(exchange, 200, await deployments.rollback(id, version as number | string | null, { origin }));
+    }),
+    route('GET', `${version}/files`, 'manage', async (exchange, { id = '', versionId = '' }) => {
+      checkAppId(id);
+      answerJson(exchange, 200, await versionFiles.list(id, versionId));
+    }),
+    route('GET', `${version}/files/*`, 'manage', async (exchange, { id = '', versionId = '', '*': rest = '' }) => {
+      checkAppId(id);
+      answerRaw(exchange, await versionFiles.read(id, versionId, pathOf(rest)));
+    }),
+    route('GET', `${version}/diff`, 'manage', async (exchange, { id = '', versionId = '' }) => {
+      checkAppId(id);
+      const { files, ...rest } = await versionFiles.diff(id, versionId);
+      const text = `${JSON.stringify(rest).slice(0, -1)},"files":${await arrayText(files)}}`;
+      exchange.send(200, NO_STORE, text, JSON_HEADERS);
+    }),
+    route('DELETE', version, 'manage', async (exchange, { id = '', versionId = '' }) => {
+      checkAppId(id);
+      answerJson(exchange, 200, await deployments.deleteVersion(id, versionId));
+    }),
+    route('POST', '/svc/_apps/:id/copies', 'manage', async (exchange, { id = '' }) => {
+      checkAppId(id);
+      answerJson(exchange, 201, { id, copy: await deployments.copyAside(id) });
+    }),
+    route('GET', '/svc/_apps/:id/activity', 'manage', async (exchange, { id = '' }) => {
+      checkAppId(id);
+      await apps.registered(id);
+      const actor = tree.apps.get(id);
+      const [points, { files, bytes, quota }] = await Promise.all([activity.of(id), blobs.usage(id)]);
+      const answer: ActivityAnswer = {
+        id,
+        state: actor?.state ?? 'idle',
+        reason: actor?.givenUp ?? null,
+        lastExit: actor?.lastExit ?? null,
+        restarts: actor?.restarts ?? 0,
+        everyMs: LIMITS.activityMs,
+        points,
+        files: { files, bytes, quota },
+      };
+      answerJson(exchange, 200, answer, NO_STORE);
+    }),
+    route('POST', '/svc/_apps/:id/restart', 'manage', async (exchange, { id = '' }) => {
+      checkAppId(id);
+      apps.restart(await apps.get(id));
+      answerJson(exchange, 200, { id, restarted: true });
+    }),
+  ];
+}

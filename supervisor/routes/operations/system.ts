@@ -1,0 +1,104 @@
+/** Looking at the gateway itself: health, the process tree, logs, and SQL by hand. */
+import { checkAppId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
+import { type LogCursor, parseCursor } from '../../../storage/logs/log-pages.ts';
+import type { Sink } from '../../dispatch/dispatcher.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { constantHeaders } from '../../edge/exchange.ts';
+import { demand } from '../../http/access/access.ts';
+import { answerError, answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import { Metrics } from '../../operations/metrics/metrics.ts';
+import { systemStatus } from '../../operations/status.ts';
+import type { Services } from '../../services.ts';
+import { traceOf } from '../../tree/actor/call.ts';
+import { checkShape, integerOf, queryOf, readBytes, refuse } from '../requests.ts';
+
+/** Prometheus text exposition format. */
+const METRICS_HEADERS = constantHeaders({
+  'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+});
+const LOGS_FOLLOW = Buffer.from(': log entries follow\n\n');
+
+export function systemRoutes(services: Services): Route[] {
+  const { apps } = services;
+  const metrics = new Metrics(services);
+  return [
+    route('GET', '/svc/_health', 'anyone', (exchange) =>
+      answerJson(exchange, 200, { ok: true, version: services.version }, NO_STORE),
+    ),
+    route('GET', '/svc/_system', 'admin', async (exchange) =>
+      answerJson(exchange, 200, await systemStatus(services), NO_STORE),
+    ),
+    route('GET', '/svc/_metrics', 'admin', async (exchange) =>
+      exchange.send(200, NO_STORE, await metrics.text(), METRICS_HEADERS),
+    ),
+    route('GET', '/svc/_logs', 'route', async (exchange, _params, caller) => {
+      const app = queryOf(exchange).get('app');
+      demand(caller, app === null ? 'admin' : 'manage', app);
+      if (app !== null) await apps.registered(app);
+      await answerLogs(services, exchange, app);
+    }),
+    route('POST', '/svc/_apps/:id/sql', 'manage', async (exchange, { id = '' }) => {
+      const bytes = await readBytes(exchange, LIMITS.requestBodyBytes);
+      if (isTooDeep(bytes)) checkShape('depth');
+      await runSql(services, exchange, id, bytes);
+    }),
+  ];
+}
+
+/**
+ * Answers with the last entries of what is kept under `key`, or with `?follow=1` with those to come; of all live apps when `key`
+ * is null.
+ */
+export async function answerLogs(services: Services, exchange: Exchange, key: string | null): Promise<void> {
+  const query = queryOf(exchange);
+  if (query.get('follow') === '1') {
+    followLogs(services, exchange, key);
+    return;
+  }
+  if (key === null) refuse('app', 'Name the app: ?app=<id>, or follow all apps with ?follow=1.');
+  const page = await services.logs.page(key, integerOf(query, 'limit', 50, LIMITS.listRowsMax), placeOf(query));
+  if (page === null)
+    refuse(
+      'before',
+      'The log has no entry at this cursor, or no longer: only the newest are kept. Begin again without it.',
+    );
+  answerJson(exchange, 200, page.entries, page.earlier === null ? {} : { 'log-cursor': page.earlier });
+}
+
+/** Where a page of a log ends: a time in milliseconds, or a cursor. */
+function placeOf(query: URLSearchParams): number | LogCursor | undefined {
+  const text = query.get('before');
+  if (text === null) return undefined;
+  const time = Number(text);
+  const place = /^\d{1,16}$/.test(text) && time >= 1 && time <= Number.MAX_SAFE_INTEGER ? time : parseCursor(text);
+  return place ?? refuse('before', '"before" must be a time in milliseconds, or the "log-cursor" of an answer.');
+}
+
+/** A reader that does not read misses lines; the file has them all. */
+function followLogs({ changes, logs }: Services, exchange: Exchange, key: string | null): void {
+  const reader = changes.readers.open(exchange, { gone: () => unfollow(), caughtUp: () => {} });
+  if (reader === null) return;
+  reader.write(LOGS_FOLLOW);
+  const unfollow = logs.follow(
+    key,
+    (_key, line) => reader.deliver(Buffer.from(`event: log\ndata: ${line}\n\n`)),
+    () => reader.end(),
+  );
+}
+
+async function runSql({ dispatcher, log }: Services, exchange: Exchange, id: string, body: Buffer): Promise<void> {
+  checkAppId(id);
+  const fail = (error: unknown) => answerError(exchange, error, log);
+  const sink: Sink = {
+    answered: (status, answer) => exchange.send(status, {}, Buffer.from(answer), JSON_HEADERS),
+    failed: fail,
+    faulted: fail,
+  };
+  const traceId = traceOf(exchange);
+  exchange.onAbort(await dispatcher.sql(id, { body, traceId, source: 'external' }, sink));
+}

@@ -1,0 +1,94 @@
+/** What goes in and out as one large file: backups, and the code of all apps with its history (decisions, section 7). */
+import { open } from 'node:fs/promises';
+import type { Logger } from 'pino';
+import { SvcError } from '../../../protocol/errors.ts';
+import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
+import type { BackupSchedule } from '../../../storage/backup/record.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { answerJson, NO_STORE } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import { goneSignal, sendStream } from '../../http/send-stream.ts';
+import { type ConfiguredSchedule, scheduleFault } from '../../operations/backup-schedule.ts';
+import type { Services } from '../../services.ts';
+import { gitStoreOf } from '../authoring/drafts.ts';
+import { type Body, publicOriginOf, readJson } from '../requests.ts';
+
+const CHUNK_BYTES = 256 * 1024;
+
+export function transferRoutes(services: Services): Route[] {
+  const { backups, scheduledBackups, log } = services;
+  return [
+    route('POST', '/svc/_backup', 'admin', async (exchange) => {
+      const gone = goneSignal(exchange);
+      try {
+        await backups.take(gone, (path, signal) => sendFile(exchange, path, 'application/gzip', signal, log));
+      } catch (error) {
+        if (!gone.aborted) throw error;
+      }
+    }),
+    route('GET', '/svc/_backups', 'admin', (exchange) => {
+      answerJson(exchange, 200, scheduledBackups.status(), NO_STORE);
+    }),
+    route('PUT', '/svc/_backups', 'admin', async (exchange) => {
+      await scheduledBackups.set(scheduleOf(await readJson(exchange)));
+      answerJson(exchange, 200, scheduledBackups.status(), NO_STORE);
+    }),
+    route('DELETE', '/svc/_backups', 'admin', async (exchange) => {
+      await scheduledBackups.set(null);
+      answerJson(exchange, 200, scheduledBackups.status(), NO_STORE);
+    }),
+    route('GET', '/svc/_backups/files', 'admin', async (exchange) => {
+      answerJson(exchange, 200, await scheduledBackups.files(), NO_STORE);
+    }),
+    route('POST', '/svc/_backups/files', 'admin', (exchange) => {
+      scheduledBackups.makeNow();
+      answerJson(exchange, 202, scheduledBackups.status(), NO_STORE);
+    }),
+    route('POST', '/svc/_backups/files/:name/verify', 'admin', async (exchange, { name = '' }) => {
+      const gone = goneSignal(exchange);
+      try {
+        answerJson(exchange, 200, await scheduledBackups.verify(name, gone), NO_STORE);
+      } catch (error) {
+        if (!gone.aborted) throw error;
+      }
+    }),
+    route('POST', '/svc/_code/export', 'admin', async (exchange) => {
+      const gone = goneSignal(exchange);
+      await gitStoreOf(services).code.export((path) => sendFile(exchange, path, 'application/x-git-bundle', gone, log));
+    }),
+    route('POST', '/svc/_code/import', 'admin', async (exchange) => {
+      const origin = publicOriginOf(exchange, services);
+      const body = exchange.streamBody(LIMITS.gitBundleBytes, LIMITS.uploadTimeoutMs);
+      try {
+        answerJson(exchange, 201, await gitStoreOf(services).code.import(body, origin));
+      } finally {
+        body.destroy();
+      }
+    }),
+  ];
+}
+
+function scheduleOf(body: Body): BackupSchedule {
+  const fault = scheduleFault(body, Date.now());
+  if (fault === null) return { ...DEFAULTS.backups, ...(body as ConfiguredSchedule) };
+  const { at, wanted } = typeof fault === 'string' ? { at: '', wanted: fault } : fault;
+  const path = at === '' ? {} : { path: at };
+  throw new SvcError('BAD_REQUEST', `${at === '' ? 'The body' : `"${at}"`} must be ${wanted}.`, path);
+}
+
+/** Answers with a file that was made for this request. */
+async function sendFile(
+  exchange: Exchange,
+  path: string,
+  type: string,
+  signal: AbortSignal,
+  log: Pick<Logger, 'warn'>,
+): Promise<void> {
+  const file = await open(path);
+  try {
+    const content = file.createReadStream({ highWaterMark: CHUNK_BYTES, autoClose: false });
+    await sendStream(exchange, content, { 'content-type': type, 'cache-control': 'no-store' }, log, signal);
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,65 @@
+/** The trash: removed apps that are still kept, listed, restored and removed for good (decisions, section 14). */
+import type { TrashRow } from '../../../protocol/answers.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { listTrash, parseTrashed, type Trashed, trashedBytes } from '../../../storage/apps/trash.ts';
+import { readCurrent } from '../../../storage/apps/versions.ts';
+import { isRecord, readJson } from '../../../storage/files/atomic-file.ts';
+import type { AppPaths } from '../../../storage/layout.ts';
+import { answerJson } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { integerOf, queryOf, refuse } from '../requests.ts';
+
+export function trashRoutes({ layout, config, deployments }: Services): Route[] {
+  /** By id. What is in the trash does not change. */
+  const sizes = new Map<string, number>();
+
+  const rowOf = async (trashed: Trashed): Promise<TrashRow> => {
+    const { id, app, removedAt } = trashed;
+    const bytes = sizes.get(id) ?? (await trashedBytes(layout, id));
+    sizes.set(id, bytes);
+    const keptUntil = removedAt + config.trashDays * LIMITS.dayMs;
+    return { id, app, ...(await namesOf(layout.trashed(id), app)), removedAt, keptUntil, bytes };
+  };
+
+  return [
+    route('GET', '/svc/_trash', 'admin', async (exchange) => {
+      const query = queryOf(exchange);
+      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
+      const before = query.get('before');
+      if (before !== null && parseTrashed(before) === null) refuse('before', '"before" must be an id of the list.');
+      const all = await listTrash(layout);
+      for (const id of sizes.keys()) if (!all.some((trashed) => trashed.id === id)) sizes.delete(id);
+      const rows: TrashRow[] = [];
+      // It may have been removed since; the rest follows all the same.
+      for (const trashed of behind(all, before).slice(0, limit)) rows.push(await rowOf(trashed));
+      answerJson(exchange, 200, rows);
+    }),
+    route('POST', '/svc/_trash/:id/restore', 'admin', async (exchange, { id = '' }) => {
+      answerJson(exchange, 200, await deployments.restore(id));
+    }),
+    route('DELETE', '/svc/_trash/:id', 'admin', async (exchange, { id = '' }) => {
+      answerJson(exchange, 200, await deployments.removeTrashed(id));
+    }),
+  ];
+}
+
+/** `all` is newest first. One that is gone meanwhile still says where to go on. */
+function behind(all: Trashed[], id: string | null): Trashed[] {
+  const last = id === null ? null : parseTrashed(id);
+  if (last === null) return all;
+  return all.filter(
+    ({ id: other, removedAt }) => removedAt < last.removedAt || (removedAt === last.removedAt && other > last.id),
+  );
+}
+
+/** Of the version that was live, as in the record of an app. */
+async function namesOf(paths: AppPaths, app: string): Promise<Pick<TrashRow, 'name' | 'version'>> {
+  const current = await readCurrent(paths);
+  const summary =
+    current === null || current === 'damaged'
+      ? null
+      : await readJson(paths.version(current.activeVersion).summary, null);
+  const { name = app, version = '' } = isRecord(summary) ? (summary as { name?: string; version?: string }) : {};
+  return { name: String(name), version: String(version) };
+}
