@@ -1,11 +1,11 @@
 /** Changes of an app's folder that are asked for by name: its `app.json`, and its automations (decisions, section 7). */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AUTOMATION_ID, automationFault, invalidAutomation } from '../../protocol/automation.ts';
+import { AUTOMATION_ID, automationFault, invalidAutomation } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
-import { exists, isMissing, isRecord, writeFileAtomic } from '../../storage/atomic-file.ts';
-import { twinFolder } from '../../storage/sessions.ts';
+import { twinFolder } from '../../storage/authoring/sessions.ts';
+import { exists, isMissing, isRecord, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 import type { ReplaceAutomation } from './sessions.ts';
 
 /** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`, or of a `handler.ts` that is there. */

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import type { NewWebhook } from '../../protocol/automation.ts';
+import type { NewWebhook } from '../../protocol/automations/automation.ts';
 import { type ErrorBody, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import type { Deployments } from '../deployments/deploy.ts';

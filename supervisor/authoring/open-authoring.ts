@@ -1,6 +1,7 @@
 /** Wires what the git store adds to a gateway: sessions, their drafts, and making apps in them. */
+
+import type { Registry } from '../../storage/apps/registry.ts';
 import type { Layout } from '../../storage/layout.ts';
-import type { Registry } from '../../storage/registry.ts';
 import type { Config } from '../config.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import { gitOn } from '../deployments/store/git-store.ts';

@@ -3,11 +3,9 @@ import { rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import type { UpdateAppResult } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
-import { isFolder } from '../../storage/atomic-file.ts';
-import type { CodeStorePaths } from '../../storage/layout.ts';
-import { type Registry, unknownApp } from '../../storage/registry.ts';
+import type { UpdateAppResult } from '../../protocol/wire/git-jobs.ts';
+import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
 import {
   fingerprint,
   isWaiting,
@@ -17,7 +15,9 @@ import {
   type SessionRecord,
   stagingFolder,
   writeSession,
-} from '../../storage/sessions.ts';
+} from '../../storage/authoring/sessions.ts';
+import { isFolder } from '../../storage/files/atomic-file.ts';
+import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { PublishedFiles, SessionCopy } from '../deployments/publication.ts';
 import type { Git } from '../deployments/store/git-store.ts';
 import type { Jobs } from '../jobs/jobs.ts';

@@ -4,8 +4,8 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { stagingFolder } from '../../storage/authoring/sessions.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
-import { stagingFolder } from '../../storage/sessions.ts';
 
 /** Where the archive is, and a name beside it for the folder that it is unpacked to. Both are gone when `work` has ended. */
 export async function withUpload<T>(

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
-import type { GitFile, GitJob } from '../../protocol/git-jobs.ts';
-import type { SessionFilesJob, SessionFilesResult } from '../../protocol/jobs.ts';
+import type { GitFile, GitJob } from '../../protocol/wire/git-jobs.ts';
+import type { SessionFilesJob, SessionFilesResult } from '../../protocol/wire/jobs.ts';
+import { fingerprint, readSession, type SessionRecord, writeSession } from '../../storage/authoring/sessions.ts';
 import { CodeStorePaths, Layout } from '../../storage/layout.ts';
-import { fingerprint, readSession, type SessionRecord, writeSession } from '../../storage/sessions.ts';
 import { tarball } from '../../testing/archive.ts';
 import { NEEDS_GIT } from '../../testing/git-fixture.ts';
 import { git as operations, runGit } from '../../workers/jobs/git/operations.ts';
@@ -61,6 +61,7 @@ before(async () => {
         await session.follow({ commit, files });
         return { id: app, version: 1, tag: `${app}/v1`, sha: commit, migrationsApplied: [], webhooks: [] };
       },
+      review: async () => {},
       recoverSession: (app, session) => recoverSession({ registry, store: codeStore }, app, session),
     },
     registry,

@@ -6,11 +6,10 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
-import type { DiffAppResult, GitAuthor, GitFile, GitFileDiff, ListChange } from '../../protocol/git-jobs.ts';
 import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
-import type { FileConditions, SessionFilesResult } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { exists } from '../../storage/atomic-file.ts';
+import type { DiffAppResult, GitAuthor, GitFile, GitFileDiff, ListChange } from '../../protocol/wire/git-jobs.ts';
+import type { FileConditions, SessionFilesResult } from '../../protocol/wire/jobs.ts';
 import {
   appFolders,
   createSession,
@@ -22,15 +21,17 @@ import {
   stagingFolder,
   sweepSessions,
   touchedAt,
-} from '../../storage/sessions.ts';
+} from '../../storage/authoring/sessions.ts';
+import { exists } from '../../storage/files/atomic-file.ts';
 import type { Deployments, PublishResult } from '../deployments/deploy.ts';
 import { SerialByKey } from '../serial.ts';
+import { checkDraft, type DraftCheck } from './draft-check.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
 import { withUpload } from './session-upload.ts';
 
 export type SessionsOptions = SessionFoldersOptions & {
   author: GitAuthor;
-  deployments: Pick<Deployments, 'publish' | 'recoverSession'>;
+  deployments: Pick<Deployments, 'publish' | 'recoverSession' | 'review'>;
   now?(): number;
 };
 
@@ -363,6 +364,13 @@ export class Sessions {
     });
     this.#tellEdited(id, one);
     return published;
+  }
+
+  /** What publishing an app of the session would be refused for, now; migrations meet the live data only then. */
+  async check(id: string, app: string): Promise<DraftCheck> {
+    const copy = await this.#exclusively(id, app, () => this.#folders.copyOf(id, app));
+    // Whoever edits meanwhile does not wait; he asks again.
+    return checkDraft(app, () => this.#within(id, () => this.#options.deployments.review(app, copy)));
   }
 
   async #onlyChanged(id: string): Promise<string> {

@@ -9,10 +9,10 @@ import type { Logger } from 'pino';
 import type { RemoteTemplate, TemplateRow } from '../../protocol/answers.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
-import type { LayOutJob } from '../../protocol/jobs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { joinSignals } from '../../protocol/signals.ts';
-import { exists, isRecord, mkdirDurable, readJson, writeFileAtomic } from '../../storage/atomic-file.ts';
+import type { LayOutJob } from '../../protocol/wire/jobs.ts';
+import { exists, isRecord, mkdirDurable, readJson, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 
 export type TemplatesOptions = {
   /** The folder of those that come with the gateway, one app folder each. */

@@ -4,22 +4,27 @@
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import type { MigrationFile } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { exists, removeDurable } from '../../storage/atomic-file.ts';
+import type { MigrationFile } from '../../protocol/wire/frames.ts';
+import { type CurrentPointer, stageCurrent, writeCurrent, writePending } from '../../storage/apps/versions.ts';
+import { exists, removeDurable } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
-import { stageCurrent, writeCurrent, writePending } from '../../storage/versions.ts';
 import type { Databases } from '../databases.ts';
 
 export type ActivationTools = {
   databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable'>;
   /** Resolves when nothing has the app's files open. */
   letGo(): Promise<void>;
+  log: Pick<Logger, 'error'>;
 };
 
-/** Resolves with the numbers of the migrations that were applied. When it rejects, the pointer has not moved. */
+/**
+ * Resolves with the numbers of the migrations that were applied: the version is live then, also after a crash. When it rejects,
+ * the pointer has not moved. No other activation may be pending: see `settlePointer`.
+ */
 export async function activateVersion(
   id: string,
   app: AppPaths,
@@ -49,10 +54,29 @@ export async function activateVersion(
     await staged.discard();
     throw error;
   }
-  await staged.place();
-  await removeDurable(app.pending);
-  if (backupTo !== null) await pruneBackups(app);
+  try {
+    await staged.place();
+    await removeDurable(app.pending);
+    if (backupTo !== null) await pruneBackups(app);
+  } catch (error) {
+    // The old code does not know the data. With its migrations and the intent on the disk the version is live without the pointer.
+    await databases.makeDurable(id);
+    tools.log.error({ app: id, err: error }, 'An activation cannot be settled; its version serves all the same.');
+  }
   return applied;
+}
+
+/** Moves the pointer to the version that serves, which an activation before could not. When it rejects, it may have moved. */
+export async function settlePointer(
+  id: string,
+  app: AppPaths,
+  pointer: CurrentPointer,
+  { databases }: Pick<ActivationTools, 'databases'>,
+): Promise<void> {
+  if (!(await exists(app.pending))) return;
+  await databases.makeDurable(id);
+  await writeCurrent(app, pointer);
+  await removeDurable(app.pending);
 }
 
 /** Copies the app's data aside, with those from before migrations; the copy's name, or null where there is no data. */

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { after, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
+import { sweepTmp, sweepTrash } from '../../storage/apps/trash.ts';
 import { Layout } from '../../storage/layout.ts';
-import { sweepTmp, sweepTrash } from '../../storage/trash.ts';
 import { type Moments, openDeployments, version } from '../../testing/deployments.ts';
 
 const { newDataDir, start: startWith, close } = await openDeployments();
@@ -179,14 +179,16 @@ test('whether a migration that the disk failed is in the data is asked when nobo
 test('what cannot be flushed after a failed commit serves, and the pointer moves when it can', async () => {
   const moments: Moments = {};
   const dataDir = newDataDir();
-  const { upload, layout } = await start(dataDir, moments);
+  const { upload, layout, events } = await start(dataDir, moments);
   await upload(version('1.0.0', 1));
   const fails = () => {
     throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR_FSYNC' });
   };
   moments.migrated = fails;
   moments.flushing = fails;
+  events.length = 0;
   await assert.rejects(upload(version('2.0.0', 2)), { code: 'SQLITE_IOERR_FSYNC' });
+  assert.equal(events.at(-1), 'swap notes 2.0.0', 'the code that knows the data serves, here too');
   const failing = await start(dataDir, moments);
   assert.equal((await failing.deployments.record('notes')).version, '2.0.0');
   assert.equal(existsSync(layout.app('notes').pending), true, 'it is not settled');
@@ -346,26 +348,57 @@ test('uploads of one app run one after the other, whatever they are', async () =
   assert.equal(versions.length, 5);
 });
 
-test('the intention outlives a pointer that cannot be moved, and the next start follows it', async () => {
-  const dataDir = newDataDir();
-  const moments: Moments = {};
-  const { upload, layout } = await start(dataDir, moments);
-  await upload(version('1', 1));
-  const { current, pending } = layout.app('notes');
-  const before = readFileSync(current);
-  moments.migrated = () => {
-    rmSync(current);
-    mkdirSync(current);
-  };
-  await assert.rejects(upload(version('2', 2)));
-  assert.equal(existsSync(pending), true, 'the migrations are in the data: only the intention says where they lead');
-  rmSync(current, { recursive: true });
-  writeFileSync(current, before);
+describe('a version whose pointer cannot be moved after its migrations is live', () => {
+  async function begin() {
+    const dataDir = newDataDir();
+    const moments: Moments = {};
+    const gateway = await start(dataDir, moments);
+    await gateway.upload(version('1', 1));
+    const { current, pending } = gateway.layout.app('notes');
+    const before = readFileSync(current);
+    moments.migrated = () => {
+      rmSync(current);
+      mkdirSync(current);
+    };
+    gateway.events.length = 0;
+    assert.deepEqual((await gateway.upload(version('2', 2))).migrationsApplied, [2]);
+    assert.equal(gateway.events.at(-1), 'swap notes 2');
+    assert.equal(existsSync(pending), true, 'only the intention says where the migrations lead');
+    delete moments.migrated;
+    /** The pointer can be written again. */
+    const heal = () => {
+      rmSync(current, { recursive: true });
+      writeFileSync(current, before);
+    };
+    return { ...gateway, dataDir, pending, heal };
+  }
+  async function atNextStart(dataDir: string, expected: string): Promise<void> {
+    const { deployments, databases, layout } = await start(dataDir);
+    assert.equal((await deployments.manifest('notes'))?.version, expected);
+    assert.equal(await databases.userVersion('notes'), 2);
+    assert.equal(existsSync(layout.app('notes').pending), false);
+  }
 
-  const { deployments, databases } = await start(dataDir);
-  assert.equal((await deployments.manifest('notes'))?.version, '2');
-  assert.equal(await databases.userVersion('notes'), 2);
-  assert.equal(existsSync(pending), false);
+  test('and the next start moves the pointer', async () => {
+    const { dataDir, heal } = await begin();
+    heal();
+    await atNextStart(dataDir, '2');
+  });
+
+  test('and the next version moves it before its own, or is refused', async () => {
+    const { upload, deployments, pending, dataDir, heal } = await begin();
+    await assert.rejects(upload(version('3', 2)));
+    assert.equal((await deployments.record('notes')).version, '2');
+    heal();
+    await assert.rejects(
+      upload(version('3', 2, { 'migrations/0003_m.sql': 'nonsense;' })),
+      isRejected('MIGRATION_FAILED'),
+    );
+    assert.equal(existsSync(pending), false, 'the failed one leaves the pointer at what served');
+    await atNextStart(dataDir, '2');
+    await upload(version('3', 2));
+    await atNextStart(dataDir, '3');
+  });
 });
 
 /** Where a crash may cut an upload of version 2 off, and which version must be active after the restart. */
@@ -504,11 +537,11 @@ test('a start with thousands of apps reads the registry only', async () => {
   const layout = new Layout(newDataDir());
   mkdirSync(layout.appsDir, { recursive: true });
   const apps = Object.fromEntries(
-    Array.from({ length: 5000 }, (_, i) => [`app-${i}`, { registeredAt: '2026-01-02T00:00:00.000Z' }]),
+    Array.from({ length: 2000 }, (_, i) => [`app-${i}`, { registeredAt: '2026-01-02T00:00:00.000Z' }]),
   );
   writeFileSync(layout.registry, JSON.stringify({ apps }));
   const { registry, deployments } = await start(layout.dataDir);
-  assert.equal(registry.ids().length, 5000);
+  assert.equal(registry.ids().length, 2000);
   assert.equal(registry.loaded('app-7'), undefined);
-  assert.equal((await deployments.records()).length, 5000);
+  assert.equal((await deployments.records()).length, 2000);
 });

@@ -5,33 +5,32 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
-import { type NewWebhook, newWebhook } from '../../protocol/automation.ts';
+import { type NewWebhook, newWebhook } from '../../protocol/automations/automation.ts';
 import { type InputIssue, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionNumber, versionTag } from '../../protocol/ids.ts';
 import { type Manifest, publicParts, type VersionSummary } from '../../protocol/manifest.ts';
-import { exists, writeFileAtomic } from '../../storage/atomic-file.ts';
-import { type AppState, unknownApp } from '../../storage/registry.ts';
-import { moveToTrash, purgeApp } from '../../storage/trash.ts';
-import { readVersion } from '../../storage/versions.ts';
+import { type AppState, unknownApp } from '../../storage/apps/registry.ts';
+import { removeTrashed } from '../../storage/apps/trash.ts';
+import { readVersion } from '../../storage/apps/versions.ts';
+import { exists } from '../../storage/files/atomic-file.ts';
 import { SerialByKey } from '../serial.ts';
 import { copyAside } from './activation.ts';
 import { Manifests } from './manifests.ts';
 import {
   afterwards,
   conclude,
-  letGo,
   Publication,
   type PublicationOptions,
   type PublicationOrder,
   pruneKeys,
   recover,
   recoverSession,
-  removeMarks,
   type SessionCopy,
   stagingFolder,
-  unknownVersion,
 } from './publication.ts';
-import type { VersionPage } from './store/code-store.ts';
+import { type RestoreResult, removeApp, restoreApp, trashedOf, unknownTrash } from './removal.ts';
+import { reviewFiles } from './review.ts';
+import { unknownVersion, type VersionPage } from './store/code-store.ts';
 
 export type DeploymentsOptions = Omit<PublicationOptions, 'now'> & { now?(): number };
 
@@ -195,6 +194,11 @@ export class Deployments {
     });
   }
 
+  /** What `publish` would refuse the session's files for, which this rejects with; what their migrations do is not tried. */
+  review(id: string, copy: Pick<SessionCopy, 'folder' | 'base'>): Promise<void> {
+    return reviewFiles(this.#options, id, copy);
+  }
+
   /** Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION`, `MIGRATION_FAILED`, and on the git store with `STORE_DAMAGED`. */
   activate(id: string, versionId: string, { origin = '' }: { origin?: string } = {}): Promise<ActivationResult> {
     return this.#changingApp(id, () => this.#activate(id, versionId, origin));
@@ -256,35 +260,23 @@ export class Deployments {
 
   /** Its data goes with it: to the trash, or at once when `purge` is set. Rejects with `UNKNOWN_APP`. */
   remove(id: string, { purge = false }: { purge?: boolean } = {}): Promise<{ id: string; deleted: true }> {
-    const { registry, layout, now, store, apps } = this.#options;
     return this.#changingApp(id, async () => {
-      if (!registry.has(id)) throw unknownApp(id);
-      const app = layout.app(id);
-      await store.begin(id, { kind: 'remove' });
-      if (!purge) await removeMarks(app);
-      else if (await exists(app.dir)) await writeFileAtomic(app.disposable, '');
-      try {
-        // First of all no new call may find the app and start it again.
-        await registry.deregister(id);
-      } catch (error) {
-        await removeMarks(app);
-        await store.abandon(id);
-        throw error;
-      }
-      try {
-        await letGo(this.#options, id);
-        if (purge) await purgeApp(layout, id);
-        else await moveToTrash(layout, id, now());
-      } catch (error) {
-        throw this.#notCleared(id, error);
-      }
-      // After the folder: a crash here leaves only what the first upload of an app of this name removes as well.
-      await afterwards(this.#options, id, 'The history of an app that was removed is still there.', () =>
-        apps.forget(id),
-      );
-      await afterwards(this.#options, id, 'The code of an app that was removed is still on main.', () =>
-        conclude(store, id),
-      );
+      await removeApp(this.#options, id, purge);
+      return { id, deleted: true };
+    });
+  }
+
+  /** `id` is that of a removed app in the trash. Rejects with `UNKNOWN_TRASH`, `CONFLICT`, and on the git store with `STORE_DAMAGED`. */
+  restore(id: string): Promise<RestoreResult> {
+    const trashed = trashedOf(id);
+    return this.#changingApp(trashed.app, () => restoreApp(this.#options, trashed));
+  }
+
+  /** Removes a removed app for good. Rejects with `UNKNOWN_TRASH`. */
+  removeTrashed(id: string): Promise<{ id: string; deleted: true }> {
+    const { app } = trashedOf(id);
+    return this.#changingApp(app, async () => {
+      if (!(await removeTrashed(this.#options.layout, id))) throw unknownTrash(id);
       return { id, deleted: true };
     });
   }
@@ -359,16 +351,6 @@ export class Deployments {
     const [before] = await store.list(id, active, { limit: 1, before: active.versionId });
     if (before === undefined) throw new SvcError('UNKNOWN_VERSION', `No older version of "${id}" is kept.`);
     return before.versionId;
-  }
-
-  /** The app is gone all the same, so that this must not read as if nothing had been changed. */
-  #notCleared(id: string, error: unknown): SvcError {
-    this.#options.log.error({ app: id, err: error }, 'An app was removed, but its folder is still there.');
-    return new SvcError(
-      'INTERNAL',
-      `The app "${id}" is registered no more, but its files could not be moved away. The next upload of "${id}" does that.`,
-      { cause: error },
-    );
   }
 
   /** One at a time for each app. */

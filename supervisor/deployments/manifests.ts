@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
-import { isMissing } from '../../storage/atomic-file.ts';
+import { isMissing } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { ReadCache } from '../pages/read-cache.ts';
 

@@ -7,30 +7,36 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import { type MintedSecret, signingKeys } from '../../protocol/automation.ts';
+import { type MintedSecret, signingKeys } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import type { VersionFolders, VersionSource } from '../../protocol/jobs.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { exists, mkdirDurable, removeDurable, renameDurable, writeFileAtomic } from '../../storage/atomic-file.ts';
-import { addWebhookKeys, pruneWebhookKeys } from '../../storage/automations.ts';
-import type { ChangeUnderWay } from '../../storage/code-store.ts';
+import type { VersionFolders, VersionSource } from '../../protocol/wire/jobs.ts';
+import type { ChangeUnderWay } from '../../storage/apps/code-store.ts';
+import type { AppState, Registry } from '../../storage/apps/registry.ts';
+import { moveToTrash, purgeApp } from '../../storage/apps/trash.ts';
+import { isIntact, listVersions, readPending, readVersion, writeIncoming } from '../../storage/apps/versions.ts';
+import { addWebhookKeys, pruneWebhookKeys } from '../../storage/automations/automations.ts';
+import {
+  exists,
+  mkdirDurable,
+  removeDurable,
+  renameDurable,
+  writeFileAtomic,
+} from '../../storage/files/atomic-file.ts';
 import { AppPaths, type Layout, VersionPaths } from '../../storage/layout.ts';
-import type { AppState, Registry } from '../../storage/registry.ts';
-import { moveToTrash, purgeApp } from '../../storage/trash.ts';
-import { isIntact, listVersions, readPending, readVersion, writeIncoming } from '../../storage/versions.ts';
 import type { Databases } from '../databases.ts';
 import type { Apps } from '../dispatch/apps.ts';
 import type { Jobs } from '../jobs/jobs.ts';
-import { activateVersion } from './activation.ts';
-import type { CodeStore } from './store/code-store.ts';
+import { activateVersion, settlePointer } from './activation.ts';
+import { type CodeStore, unknownVersion } from './store/code-store.ts';
 
 export type PublicationOptions = {
   layout: Layout;
   registry: Registry;
   store: CodeStore;
-  jobs: Pick<Jobs, 'ingest'>;
+  jobs: Pick<Jobs, 'ingest' | 'review'>;
   databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable' | 'close'>;
-  apps: Pick<Apps, 'swap' | 'versionsAtWork' | 'stop' | 'forget'>;
+  apps: Pick<Apps, 'swap' | 'versionsAtWork' | 'stop' | 'forget' | 'regain'>;
   /** Versions kept on disk for each app; the active one always is. */
   versionRetention: number;
   log: Pick<Logger, 'info' | 'error'>;
@@ -283,7 +289,7 @@ export class Publication {
   /** The folder of a new app, marked as one that no app uses: a crash before the app is registered leaves it with the mark. */
   async #makeFolder(): Promise<void> {
     const { layout, apps } = this.#options;
-    await this.#clearLeftovers();
+    await clearLeftovers(this.#options, this.#id);
     await apps.forget(this.#id);
     this.#undo.push(async () => {
       await letGo(this.#options, this.#id);
@@ -293,15 +299,6 @@ export class Publication {
     await mkdirDurable(dir);
     await writeFileAtomic(disposable, '');
     await renameDurable(dir, this.#app.dir);
-  }
-
-  /** The folder of an app that is not registered was left by a crash in a first upload, which marks it, or in a removal. */
-  async #clearLeftovers(): Promise<void> {
-    const { layout, now } = this.#options;
-    if (!(await exists(this.#app.dir))) return;
-    await letGo(this.#options, this.#id);
-    if (await exists(this.#app.disposable)) await purgeApp(layout, this.#id);
-    else await moveToTrash(layout, this.#id, now());
   }
 
   async #install(): Promise<void> {
@@ -333,17 +330,36 @@ export class Publication {
     this.#isFinal = activate;
   }
 
-  /** When that is cut off halfway, what is known of the app is forgotten, so that it will be repaired. */
+  /** When that is cut off halfway, the app is repaired. */
   async #movePointer(): Promise<number[]> {
-    const { registry, databases } = this.#options;
+    const { registry, databases, log } = this.#options;
     if (registry.loaded(this.#id)?.active?.versionId === this.version.versionId) return [];
+    const tools = { databases, letGo: () => letGo(this.#options, this.#id), log };
+    if (this.previous !== null) {
+      const pointer = { activeVersion: this.previous.versionId, activatedAt: this.#state?.updatedAt ?? this.#now };
+      await settlePointer(this.#id, this.#app, pointer, tools);
+    }
     try {
-      const tools = { databases, letGo: () => letGo(this.#options, this.#id) };
       return await activateVersion(this.#id, this.#app, this.version, tools, this.#now);
     } catch (error) {
-      if ((await readPending(this.#app)) !== null) registry.forget(this.#id);
+      if (await this.#isPending()) await this.#afterwards('An app could not be repaired.', () => this.#repair());
       throw error;
     }
+  }
+
+  /** Whether the migrations may be in the data. */
+  async #isPending(): Promise<boolean> {
+    const pending = await readPending(this.#app);
+    return pending !== null && pending.versionId === this.version?.versionId;
+  }
+
+  /** The version that the data belongs to serves, although the publication failed. */
+  async #repair(): Promise<void> {
+    const { registry, apps } = this.#options;
+    registry.forget(this.#id);
+    if (this.#state === null) return;
+    const { active } = await registry.state(this.#id);
+    if (active !== null && active.versionId !== this.previous?.versionId) await apps.swap(this.#id, active);
   }
 
   async #settle(): Promise<void> {
@@ -399,7 +415,7 @@ export class Publication {
 
   /** Unless the migrations may be in the data: the activation is then finished when the app is next needed. */
   async #takeBack(): Promise<void> {
-    if (this.#state !== null && (await readPending(this.#app)) !== null) return;
+    if (this.#state !== null && (await this.#isPending())) return;
     for (const undo of this.#undo.reverse()) await undo();
   }
 }
@@ -455,6 +471,16 @@ export async function afterwards(
   }
 }
 
+/** The folder of an app that is not registered was left by a crash in a first upload, which marks it, or in a removal. */
+export async function clearLeftovers(options: PublicationOptions, id: string): Promise<void> {
+  const { layout, now } = options;
+  const app = layout.app(id);
+  if (!(await exists(app.dir))) return;
+  await letGo(options, id);
+  if (await exists(app.disposable)) await purgeApp(layout, id);
+  else await moveToTrash(layout, id, now());
+}
+
 /** No call of the app runs, and nothing has its files open. */
 export async function letGo({ apps, databases }: PublicationOptions, id: string): Promise<void> {
   await apps.stop(id);
@@ -474,8 +500,4 @@ export async function removeMarks(app: AppPaths): Promise<void> {
 
 export function stagingFolder({ tmpDir }: Layout): string {
   return join(tmpDir, `publication-${randomUUID()}`);
-}
-
-export function unknownVersion(id: string, versionId: string): SvcError {
-  return new SvcError('UNKNOWN_VERSION', `The app "${id}" has no version "${versionId.slice(0, 80)}".`);
 }

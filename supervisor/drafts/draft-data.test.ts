@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { writeSeed } from '../../storage/draft-seed.ts';
+import { writeSeed } from '../../storage/authoring/draft-seed.ts';
 import { AppPaths } from '../../storage/layout.ts';
 import { DraftData } from './draft-data.ts';
 

@@ -1,8 +1,8 @@
 /** The data of one draft: a copy of the live data, with the draft's own migrations applied. */
 import { join } from 'node:path';
-import type { DraftMigration } from '../../protocol/jobs.ts';
-import { exists } from '../../storage/atomic-file.ts';
-import { type DraftSeed, readSeed, removeSeed, writeSeed } from '../../storage/draft-seed.ts';
+import type { DraftMigration } from '../../protocol/wire/jobs.ts';
+import { type DraftSeed, readSeed, removeSeed, writeSeed } from '../../storage/authoring/draft-seed.ts';
+import { exists } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import type { Databases } from '../databases.ts';
 import type { Jobs } from '../jobs/jobs.ts';

@@ -5,10 +5,10 @@
 import { rm } from 'node:fs/promises';
 import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { namesIn } from '../../storage/atomic-file.ts';
-import { WatchBudget } from '../../storage/folder-watch.ts';
-import { unknownApp } from '../../storage/registry.ts';
-import { sweepTemporary } from '../../storage/trash.ts';
+import { unknownApp } from '../../storage/apps/registry.ts';
+import { sweepTemporary } from '../../storage/apps/trash.ts';
+import { namesIn } from '../../storage/files/atomic-file.ts';
+import { WatchBudget } from '../../storage/files/folder-watch.ts';
 import { Manifests } from '../deployments/manifests.ts';
 import type { App, AppsView } from '../dispatch/apps.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
@@ -54,8 +54,8 @@ export class Drafts {
 
   /** For the tools of a session's drafts, under the ids of their apps. */
   dispatcher(session: string): Dispatcher {
-    const { changes, reads, idempotency, config } = this.#options;
-    return new Dispatcher({ apps: this.#view(session), changes, reads, idempotency, config });
+    const { changes, reads, idempotency, tracing, config } = this.#options;
+    return new Dispatcher({ apps: this.#view(session), changes, reads, idempotency, tracing, config });
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */

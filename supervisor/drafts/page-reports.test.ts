@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { LogFollower } from '../../storage/app-log.ts';
+import type { LogFollower } from '../../storage/logs/app-log.ts';
 import { checkPageReport, handlerFault, type PageError, PageReports } from './page-reports.ts';
 
 const KEY = '_draft/s1/notes';

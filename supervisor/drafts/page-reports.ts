@@ -4,8 +4,9 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { AppLogs, LogEntry } from '../../storage/app-log.ts';
-import { isRecord } from '../../storage/atomic-file.ts';
+import { isRecord } from '../../storage/files/atomic-file.ts';
+import type { AppLogs } from '../../storage/logs/app-log.ts';
+import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 
 /** `console.error`, an error or a rejection that nothing caught, a request that failed, something that the CSP refused. */

@@ -1,7 +1,7 @@
 // The order in which jobs start, without any process.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { JobPool } from '../../protocol/jobs.ts';
+import type { JobPool } from '../../protocol/wire/jobs.ts';
 import { JobQueue, type QueuedJob } from './job-queue.ts';
 
 type Job = QueuedJob & { name: string };

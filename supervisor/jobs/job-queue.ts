@@ -1,5 +1,5 @@
 /** The order in which jobs start: one app never has all threads, nor all places to wait, and apps take turns. Pure. */
-import type { JobPool } from '../../protocol/jobs.ts';
+import type { JobPool } from '../../protocol/wire/jobs.ts';
 
 export type QueuedJob = {
   pool: JobPool;

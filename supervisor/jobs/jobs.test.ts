@@ -4,8 +4,9 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
-import type { IngestJob } from '../../protocol/jobs.ts';
+import { build } from 'esbuild';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { IngestJob } from '../../protocol/wire/jobs.ts';
 import { appFiles, tarball } from '../../testing/archive.ts';
 import { buildJobModule } from '../../testing/job-module.ts';
 import { type OpenJobs, type OpenJobsOptions, openJobs } from '../../testing/jobs.ts';
@@ -209,6 +210,35 @@ test('what a job thread cannot reach: other files, other processes, the environm
     spawn: denied,
   } as never);
   assert.ok(existsSync(outside));
+});
+
+test('a job thread flushes what it wrote, also where Node denies that to its process, and gets the code of a fault', async (t) => {
+  const file = join(root, 'flushing.mjs');
+  await build({
+    stdin: {
+      contents: `
+        import { flush, flushElsewhere } from './storage/files/flush.ts';
+        import { flushesOfThread } from './workers/jobs/flushes.ts';
+        flushElsewhere(flushesOfThread());
+        export async function ingest({ job }) {
+          // As Node does from version 26 on.
+          const denying = { sync: async () => { throw Object.assign(new Error('denied'), { code: 'ERR_ACCESS_DENIED' }); } };
+          const flushed = job.paths.map((path) => flush(denying, path).then(() => null, ({ code }) => code));
+          return { ok: true, value: await Promise.all(flushed) };
+        }`,
+      resolveDir: join(import.meta.dirname, '../..'),
+    },
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    outfile: file,
+  });
+  const { jobs, log } = await open(t, { thread: file });
+  const paths = [...Array.from({ length: 50 }, () => root), file, join(root, 'gone')];
+  const expected = [...paths.slice(1).map(() => null), 'ENOENT'];
+  const both = [1, 2].map(() => jobs.ingest({ app: 'a', paths } as never));
+  for (const results of await Promise.all(both)) assert.deepEqual(results, expected);
+  assert.deepEqual(log, []);
 });
 
 test('too many jobs of one kind are refused by its name, and other apps still have places', async (t) => {

@@ -4,8 +4,9 @@
  */
 import { basename, dirname } from 'node:path';
 import { type ErrorCode, errorFromBody, SvcError } from '../../protocol/errors.ts';
-import { type Frame, Kind } from '../../protocol/frames.ts';
-import type { GitOperation, GitOperations } from '../../protocol/git-jobs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { type Frame, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
+import type { GitOperation, GitOperations } from '../../protocol/wire/git-jobs.ts';
 import type {
   CheckJob,
   CheckResult,
@@ -25,16 +26,22 @@ import type {
   SessionFilesResult,
   SnapshotJob,
   SnapshotResult,
-} from '../../protocol/jobs.ts';
-import { LIMITS } from '../../protocol/limits.ts';
+  VerifyJob,
+  VerifyResult,
+} from '../../protocol/wire/jobs.ts';
+import type { Tracing } from '../tracing/tracing.ts';
 import { type Child, type ChildEvents, OUT_OF_MEMORY } from '../tree/child.ts';
+import { Flushes } from './flushes.ts';
 import { JobQueue, type QueuedJob } from './job-queue.ts';
 
 export type JobsOptions = {
   /** The process, which is started with the first job: `Tree.jobsChild`. */
   createChild(events: ChildEvents): Child;
+  /** The folders that jobs may write: what is flushed for them is in these. */
+  writable: string[];
   /** For the log: a job failed of itself, by a fault of ours. */
   onFault(what: string): void;
+  tracing?: Pick<Tracing, 'current'> | null;
   jobMs?: number;
   now?(): number;
 };
@@ -63,6 +70,7 @@ const QUEUE = {
 /** Reads, what is named by its content, and moves of names that say what they move from. */
 const REPEATABLE = new Set<GitOperation>([
   'openRepository',
+  'isPackable',
   'packLoose',
   'commitApp',
   'commitTree',
@@ -78,7 +86,8 @@ const REPEATABLE = new Set<GitOperation>([
 
 export class Jobs {
   readonly #child: Child;
-  readonly #options: Required<Omit<JobsOptions, 'createChild'>>;
+  readonly #options: Required<Omit<JobsOptions, 'createChild' | 'writable'>>;
+  readonly #flushes: Flushes;
   readonly #queue = new JobQueue<Job>(QUEUE);
   #nextId = 0;
   /** Until then the process is kept without work. */
@@ -87,8 +96,16 @@ export class Jobs {
   #failedAt = 0;
   #closed = false;
 
-  constructor({ createChild, onFault, jobMs = LIMITS.jobMs, now = () => performance.now() }: JobsOptions) {
-    this.#options = { onFault, jobMs, now };
+  constructor({
+    createChild,
+    writable,
+    onFault,
+    tracing = null,
+    jobMs = LIMITS.jobMs,
+    now = () => performance.now(),
+  }: JobsOptions) {
+    this.#options = { onFault, tracing, jobMs, now };
+    this.#flushes = new Flushes(writable);
     this.#child = createChild({
       onReady: () => this.#pump(),
       onFrame: (frame) => this.#onFrame(frame),
@@ -99,6 +116,11 @@ export class Jobs {
   /** Checks and stages an uploaded archive. Rejects with the archive's or manifest's error. */
   ingest(job: IngestJob): Promise<IngestResult> {
     return this.#run('ingest', job, { subject: 'upload', party: job.app, repeatable: true });
+  }
+
+  /** Checks the files of a session as `ingest` does, and keeps nothing. Rejects with what it would reject with. */
+  review(job: IngestJob): Promise<void> {
+    return this.#run('review', job, { subject: 'upload', party: job.app, repeatable: true });
   }
 
   /** Checks the manifest of a stored version again. Rejects with `INVALID_MANIFEST`. */
@@ -113,7 +135,7 @@ export class Jobs {
 
   /** Reads or writes the files of an app in a session. Rejects with the errors of archives, `NOT_FOUND`, `PRECONDITION_FAILED`. */
   sessionFiles<W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }): Promise<SessionFilesResult[W]> {
-    const repeatable = job.work === 'list' || job.work === 'read';
+    const repeatable = job.work === 'list' || job.work === 'read' || job.work === 'diff';
     return this.#run('sessionFiles', job, { subject: 'files', party: basename(job.folder), repeatable });
   }
 
@@ -125,6 +147,12 @@ export class Jobs {
   /** Packs a part of a backup. Rejects with the job's own error, soon after `signal` aborts with `OVERLOADED`. */
   pack(job: PackJob, signal?: AbortSignal): Promise<PackResult> {
     return this.#run('pack', job, { subject: 'backup', party: null, pool: 'long', ms: LIMITS.backupPartMs, signal });
+  }
+
+  /** Reads a finished backup as a restore would. Rejects as `pack` does, and with `INVALID_BACKUP`. */
+  verifyBackup(job: VerifyJob, signal?: AbortSignal): Promise<VerifyResult> {
+    const ms = LIMITS.backupVerifyMs;
+    return this.#run('verifyBackup', job, { subject: 'backup', party: null, pool: 'long', ms, signal });
   }
 
   /** Does an operation on the repository of the git store. Rejects with its error. */
@@ -167,6 +195,7 @@ export class Jobs {
       else this.#child.send([Kind.cancel, id, 'cancelled']);
     };
     if (signal?.aborted) throw cancelled(terms.subject);
+    const span = this.#options.tracing?.current?.child(`job ${name}`);
     try {
       return await new Promise<T>((resolve, reject) => {
         const { jobMs: ms } = this.#options;
@@ -179,7 +208,11 @@ export class Jobs {
         signal?.addEventListener('abort', cancel, { once: true });
         this.#pump();
       });
+    } catch (error) {
+      span?.fail(error instanceof SvcError ? error.code : 'INTERNAL');
+      throw error;
     } finally {
+      span?.end();
       signal?.removeEventListener('abort', cancel);
     }
   }
@@ -222,6 +255,10 @@ export class Jobs {
 
   /** Throws for a frame that this process may not send; its connection is then closed. */
   #onFrame(frame: Frame): void {
+    if (frame[0] === Kind.flush) {
+      this.#flush(frame);
+      return;
+    }
     if (frame[0] !== Kind.jobDone) throw new Error(`The jobs process may not send frames of kind ${frame[0]}.`);
     const [, id, answer] = frame;
     const job = [...this.#queue.running].find((one) => one.id === id);
@@ -236,6 +273,14 @@ export class Jobs {
       throw error;
     }
     this.#pump();
+  }
+
+  #flush([, id, path]: FrameOf<'flush'>): void {
+    const { pid } = this.#child;
+    void this.#flushes.flush(path).then((fault) => {
+      // The next process counts from the start again.
+      if (this.#child.pid === pid) this.#child.send([Kind.flushed, id, fault]);
+    });
   }
 
   #onExit(reason: string): void {

@@ -1,30 +1,31 @@
 /** Every route of the gateway, for the router and for the test of the documentation. */
-import type { RunRecord } from '../../protocol/runs.ts';
+import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { senderSecret } from '../automations/webhooks/webhooks.ts';
 import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
-import { agentRoutes } from './agents.ts';
-import { authoringRoutes } from './authoring.ts';
-import { automationRoutes, fireRoutes, hookRoutes } from './automations.ts';
-import { blobRoutes } from './blobs.ts';
-import { chatRoutes } from './chat.ts';
-import { conversationRoutes } from './conversations.ts';
-import { draftRoutes } from './drafts.ts';
-import { liveRoutes } from './live.ts';
-import { mcpRoutes } from './mcp.ts';
+import { agentRoutes } from './agents/agents.ts';
+import { chatRoutes } from './agents/chat.ts';
+import { conversationRoutes } from './agents/conversations.ts';
+import { mcpRoutes } from './agents/mcp.ts';
+import { blobRoutes } from './app/blobs.ts';
+import { liveRoutes } from './app/live.ts';
+import { pageRoutes } from './app/pages.ts';
+import { toolRoutes } from './app/tools.ts';
+import { authoringRoutes } from './authoring/authoring.ts';
+import { draftRoutes } from './authoring/drafts.ts';
+import { sessionRoutes } from './authoring/sessions.ts';
+import { automationRoutes, fireRoutes, hookRoutes } from './automations/automations.ts';
+import { runRoutes } from './automations/runs.ts';
 import { openApiRoutes } from './openapi.ts';
-import { pageRoutes } from './pages.ts';
-import { registryRoutes } from './registry.ts';
+import { registryRoutes } from './operations/registry.ts';
+import { secretRoutes } from './operations/secrets.ts';
+import { settingsRoutes } from './operations/settings.ts';
+import { systemRoutes } from './operations/system.ts';
+import { tokenRoutes } from './operations/tokens.ts';
+import { transferRoutes } from './operations/transfers.ts';
+import { trashRoutes } from './operations/trash.ts';
 import { publicOriginOf } from './requests.ts';
-import { runRoutes } from './runs.ts';
-import { secretRoutes } from './secrets.ts';
-import { sessionRoutes } from './sessions.ts';
-import { settingsRoutes } from './settings.ts';
 import { signInRoutes } from './sign-in.ts';
-import { systemRoutes } from './system.ts';
-import { tokenRoutes } from './tokens.ts';
-import { toolRoutes } from './tools.ts';
-import { transferRoutes } from './transfers.ts';
 
 export function allRoutes(services: Services): Route[] {
   const { apps, automations } = services;
@@ -34,6 +35,7 @@ export function allRoutes(services: Services): Route[] {
     ...toolRoutes(services),
     ...mcpRoutes(services),
     ...registryRoutes(services),
+    ...trashRoutes(services),
     ...automationRoutes({
       catalog,
       enablement,
@@ -42,6 +44,10 @@ export function allRoutes(services: Services): Route[] {
         return 'problem' in found ? found.problem : null;
       },
       publicOrigin: (exchange) => publicOriginOf(exchange, services),
+      get times() {
+        return automations.scheduler.times;
+      },
+      now: automations.now,
       nextRunAt: (ref) => automations.scheduler.nextRunAt(ref),
       lastRuns: (refs) => runs.lastRuns(refs.flatMap((ref) => catalog.get(ref) ?? [])),
       registered,

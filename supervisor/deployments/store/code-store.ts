@@ -5,11 +5,11 @@
 import type { VersionRecord } from '../../../protocol/answers.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isArchiveVersion } from '../../../protocol/ids.ts';
-import type { CommitOrder } from '../../../protocol/jobs.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import type { ChangeUnderWay } from '../../../storage/code-store.ts';
+import type { CommitOrder } from '../../../protocol/wire/jobs.ts';
+import type { ChangeUnderWay } from '../../../storage/apps/code-store.ts';
+import { installVersion, listVersions, readVersion, removeVersion } from '../../../storage/apps/versions.ts';
 import type { Layout, VersionPaths } from '../../../storage/layout.ts';
-import { installVersion, listVersions, readVersion, removeVersion } from '../../../storage/versions.ts';
 
 /** Which versions to list: at most `limit`, those before the version `before`. */
 export type VersionPage = { limit?: number; before?: string };
@@ -49,12 +49,18 @@ export type CodeStore = {
   find(id: string, versionId: string): Promise<VersionRecord | null>;
   /** Whether the commit is a version of the app. */
   isVersion(id: string, commit: string): Promise<boolean>;
+  /** Puts the files of a version that is not on the disk into a new folder. Rejects with `STORE_DAMAGED`. */
+  checkOut(id: string, versionId: string, to: string): Promise<void>;
   /** Newest first. */
   list(id: string, active: VersionSummary | null, page: VersionPage): Promise<VersionRecord[]>;
   /** Takes a version off the disk; from the first step on all of it is gone. */
   discard(id: string, versionId: string): Promise<void>;
   /** Takes a version away for good. */
   delete(id: string, versionId: string): Promise<void>;
+  /** The numbers that only the store knows its versions by: none on the tarball backend. */
+  numbers(id: string): Promise<number[]>;
+  /** Has the versions of a removed app again, whose files are in their place. Rejects with `STORE_DAMAGED` without the live one. */
+  revive(id: string, numbers: number[], activeVersion: string | null): Promise<void>;
 };
 
 export class ArchiveStore implements CodeStore {
@@ -80,6 +86,11 @@ export class ArchiveStore implements CodeStore {
   async begin(): Promise<void> {}
   async finish(): Promise<void> {}
   async abandon(): Promise<void> {}
+  async revive(): Promise<void> {}
+
+  async numbers(): Promise<number[]> {
+    return [];
+  }
 
   async underWay(): Promise<null> {
     return null;
@@ -87,6 +98,11 @@ export class ArchiveStore implements CodeStore {
 
   async settle(): Promise<boolean> {
     return false;
+  }
+
+  /** What is not on the disk is nowhere. */
+  checkOut(id: string, versionId: string): Promise<never> {
+    return Promise.reject(unknownVersion(id, versionId));
   }
 
   async isVersion(): Promise<boolean> {
@@ -125,4 +141,8 @@ export class ArchiveStore implements CodeStore {
 function versionRecord(summary: VersionSummary, active: VersionSummary | null): VersionRecord {
   const { versionId, sha256, version, uploadedAt, files, bytes } = summary;
   return { versionId, active: versionId === active?.versionId, sha256, version, uploadedAt, files, bytes };
+}
+
+export function unknownVersion(id: string, versionId: string): SvcError {
+  return new SvcError('UNKNOWN_VERSION', `The app "${id}" has no version "${versionId.slice(0, 80)}".`);
 }

@@ -13,12 +13,13 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type CodeStorePaths, Layout } from '../../../storage/layout.ts';
 import { appFiles, tarball } from '../../../testing/archive.ts';
 import { openDeployments, type StartOptions, sessionCopy, version } from '../../../testing/deployments.ts';
 import { openJobs } from '../../../testing/jobs.ts';
-import { gitOn } from './git-store.ts';
+import { type Git, GitStore, gitOn } from './git-store.ts';
 
 const { root, newDataDir, start: startOn, close } = await openDeployments();
 after(close);
@@ -361,3 +362,26 @@ test('the repository is worked on in another thread, and its errors come back as
     await end();
   }
 });
+
+for (const [what, closes, warnings] of [
+  ['fails is tried again, with a warning', false, 1],
+  ['a stop takes away is no warning', true, 0],
+] as const)
+  test(`packing that ${what}`, async () => {
+    const warned: unknown[] = [];
+    const { layout } = await start(newDataDir());
+    const paths = layout.codeStore as CodeStorePaths;
+    let fail = (_error: Error): void => {};
+    const job = new Promise<never>((_resolve, reject) => {
+      fail = reject;
+    });
+    const git = (() => job) as unknown as Git;
+    const log = { warn: (error: unknown) => warned.push(error), error: () => {} };
+    const store = new GitStore({ layout, paths, git, log, author: { name: 'svc', email: 'svc@localhost' } });
+    await store.tidy();
+    const closed = closes ? store.close() : undefined;
+    fail(new SvcError('OVERLOADED', 'The gateway stops.'));
+    if (closed === undefined) await setImmediate();
+    await (closed ?? store.close());
+    assert.equal(warned.length, warnings);
+  });

@@ -6,12 +6,11 @@ import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { VersionRecord } from '../../../protocol/answers.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import type { GitAuthor, GitOperation, GitOperations, GitTag, GitVersion } from '../../../protocol/git-jobs.ts';
 import { versionNumber, versionTag } from '../../../protocol/ids.ts';
-import type { CommitOrder } from '../../../protocol/jobs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import { clearPlace, exists, isThere, mkdirDurable, writeFileAtomic } from '../../../storage/atomic-file.ts';
+import type { GitAuthor, GitOperation, GitOperations, GitTag, GitVersion } from '../../../protocol/wire/git-jobs.ts';
+import type { CommitOrder } from '../../../protocol/wire/jobs.ts';
 import {
   type ChangeUnderWay,
   commitOf,
@@ -23,10 +22,11 @@ import {
   removeMaterialized,
   sweepMaterialized,
   writeChange,
-} from '../../../storage/code-store.ts';
+} from '../../../storage/apps/code-store.ts';
+import { sweepTemporary } from '../../../storage/apps/trash.ts';
+import { readVersion } from '../../../storage/apps/versions.ts';
+import { clearPlace, exists, isThere, mkdirDurable, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
 import type { CodeStorePaths, Layout, VersionPaths } from '../../../storage/layout.ts';
-import { sweepTemporary } from '../../../storage/trash.ts';
-import { readVersion } from '../../../storage/versions.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { SerialByKey } from '../../serial.ts';
 import type { Change, CodeStore, VersionPage } from './code-store.ts';
@@ -155,6 +155,10 @@ export class GitStore implements CodeStore {
     return tag === null ? null : recordOf(tag, null);
   }
 
+  async checkOut(id: string, versionId: string, to: string): Promise<void> {
+    await this.#options.git('checkout', { app: id, from: versionId, to });
+  }
+
   async isVersion(id: string, commit: string): Promise<boolean> {
     const job = { app: id, limit: LIMITS.versionsListed, before: null };
     return (await this.#options.git('listVersions', job)).versions.some((version) => version.commit === commit);
@@ -179,6 +183,26 @@ export class GitStore implements CodeStore {
     // The tag last: until it is gone the version can be brought back.
     await this.discard(id, versionId);
     await this.#refs.run('refs', () => this.#options.git('retire', { app: id, tag: versionId }));
+  }
+
+  async numbers(id: string): Promise<number[]> {
+    return (await this.#options.git('versionNumbers', { app: id })).numbers;
+  }
+
+  revive(id: string, numbers: number[], activeVersion: string | null): Promise<void> {
+    const { git } = this.#options;
+    return this.#refs.run('refs', async () => {
+      await git('revive', { app: id, numbers });
+      if (activeVersion === null) return;
+      if ((await this.#tag(id, activeVersion)) === null)
+        throw new SvcError('STORE_DAMAGED', `The git repository has no version ${activeVersion} any more.`);
+      const message = `Restore ${id}\n`;
+      const job = { app: id, ...this.#signed() };
+      const { commit, unchanged } = await git('commitTree', { ...job, from: activeVersion, message });
+      if (!unchanged) this.#main = (await git('settle', { ...job, commit, tag: null })).main;
+      await this.#writeActiveMain();
+      this.#packer.changed();
+    });
   }
 
   async #settle(id: string, { kind, versionId, commit }: Exclude<ChangeUnderWay, { kind: 'remove' }>): Promise<void> {
@@ -257,11 +281,15 @@ class Packer {
   async #pack(): Promise<void> {
     const { git, log } = this.#options;
     try {
+      // Mostly not, and packing has a thread of its own.
+      if (!(await git('isPackable', {})).packable) return;
       while (!this.#closed) {
         const { packed, joined } = await git('packLoose', {});
         if (packed === 0 && joined === 0) return;
       }
     } catch (error) {
+      // A stop takes the job away: the next start looks again.
+      if (this.#closed) return;
       log.warn({ err: error }, 'The objects of the git repository could not be packed; that is tried again.');
     }
   }

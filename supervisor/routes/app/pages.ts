@@ -1,32 +1,18 @@
 /** What a browser asks for: the console, the page bridge, each app's files and change stream. */
-import { SvcError } from '../../protocol/errors.ts';
-import { isAppId, isVersionId } from '../../protocol/ids.ts';
-import type { Exchange } from '../edge/edge.ts';
-import type { Place } from '../http/access/places.ts';
-import { notFound, type Route, route } from '../http/router.ts';
-import type { Services } from '../services.ts';
-import { subscriptionOf } from './requests.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { isAppId, isVersionId } from '../../../protocol/ids.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import type { Place } from '../../http/access/places.ts';
+import { notFound, type Route, route } from '../../http/router.ts';
+import { ICON } from '../../pages/icons.ts';
+import type { Services } from '../../services.ts';
+import { subscriptionOf } from '../requests.ts';
 
 /** A version's id is one segment, or the two of a tag, whose slash may be encoded. */
 const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
 
-/** Parts of the console's script and style. */
-const CONSOLE_PARTS = new Set([
-  'view.js',
-  'session.js',
-  'automations.js',
-  'runs.js',
-  'automations.css',
-  'chat.js',
-  'turn.js',
-  'attachments.js',
-  'conversations.js',
-  'draft.js',
-  'minted.js',
-  'markdown.js',
-  'secrets.js',
-  'chat.css',
-]);
+/** What the build splits the console's script into, named by what is in it, and pictures of the templates. */
+const CONSOLE_PART = /^(?:part-[A-Z0-9]{8}\.js|preview-[a-z0-9-]{1,63}\.png)$/;
 
 export function pageRoutes(services: Services): Route[] {
   const { apps, pages, changes, consoleFiles } = services;
@@ -50,6 +36,8 @@ export function pageRoutes(services: Services): Route[] {
     route('GET', path, 'anyone', (exchange, _params, _caller, place) => consoleFiles.serve(exchange, place, name));
 
   return [
+    // At the console and where all apps share an origin; at the origin of an app it is the app's.
+    route('GET', `/${ICON}`, 'anyone', (exchange, _params, _caller, place) => consoleFiles.serveMark(exchange, place)),
     route('GET', '/svc', 'anyone', (exchange) => exchange.send(308, { location: '/svc/' }, '')),
     own('/svc/', 'index.html'),
     own('/svc/_console.js', 'console.js'),
@@ -57,8 +45,8 @@ export function pageRoutes(services: Services): Route[] {
     own('/svc/_client.js', 'client.js'),
     own('/svc/_dev.js', 'dev.js'),
     route('GET', '/svc/_console/:part', 'anyone', (exchange, { part = '' }, _caller, place) => {
-      if (!CONSOLE_PARTS.has(part)) throw new SvcError('NOT_FOUND', 'The console has no such file.');
-      consoleFiles.serve(exchange, place, part);
+      if (!CONSOLE_PART.test(part)) throw new SvcError('NOT_FOUND', 'The console has no such file.');
+      consoleFiles.serve(exchange, place, `_console/${part}`);
     }),
     route('GET', '/svc/:id/_changes', 'stream', async (exchange, { id = '' }) => {
       const active = await apps.activeVersion(known(id));

@@ -2,7 +2,7 @@
  * The automations of live versions: what there is, switching and running them, minting webhooks, and where webhooks come in
  * (decisions, section 6).
  */
-import type { AutomationRow, ShownRun, ShownTrigger } from '../../protocol/answers.ts';
+import type { AutomationRow, ShownRun, ShownTrigger } from '../../../protocol/answers.ts';
 import {
   automationRef,
   type MintedSecretWebhook,
@@ -10,25 +10,31 @@ import {
   type Trigger,
   WEBHOOK_ROUTE_PREFIX,
   webhookUrl,
-} from '../../protocol/automation.ts';
-import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId } from '../../protocol/ids.ts';
-import type { RunRecord } from '../../protocol/runs.ts';
-import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../automations/catalog.ts';
-import { type Enablement, unknownAutomation } from '../automations/enablement.ts';
-import type { Fires } from '../automations/fires/fires.ts';
-import { answerFailedRun, type Webhooks } from '../automations/webhooks/webhooks.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { demand } from '../http/access/access.ts';
-import { answerJson } from '../http/answers.ts';
-import { type Route, route } from '../http/router.ts';
-import { pageOf, queryOf, readJson } from './requests.ts';
+} from '../../../protocol/automations/automation.ts';
+import type { RunRecord } from '../../../protocol/automations/runs.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { checkAppId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../../automations/catalog.ts';
+import { type Enablement, unknownAutomation } from '../../automations/enablement.ts';
+import type { Fires } from '../../automations/fires/fires.ts';
+import type { CronTimes } from '../../automations/schedule/cron-times.ts';
+import { upcomingFires } from '../../automations/schedule/upcoming.ts';
+import { answerFailedRun, type Webhooks } from '../../automations/webhooks/webhooks.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { demand } from '../../http/access/access.ts';
+import { answerJson } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import { integerOf, pageOf, queryOf, readJson } from '../requests.ts';
 
 export type AutomationRoutesOptions = {
   catalog: AutomationCatalog;
   enablement: Enablement;
   /** When a cron trigger of it fires next, in milliseconds since the epoch; null when none does. */
   nextRunAt(ref: string): number | null;
+  times: CronTimes;
+  /** Milliseconds since the epoch. */
+  now(): number;
   /** The latest run of each of these, where there is one. */
   lastRuns(refs: string[]): Promise<ReadonlyMap<string, RunRecord>>;
   /** Where others reach the gateway, for the addresses of webhooks; called in the turn in which the exchange was handed over. */
@@ -38,6 +44,9 @@ export type AutomationRoutesOptions = {
   /** Rejects with `UNKNOWN_APP`. */
   registered(app: string): Promise<void>;
 };
+
+/** Of the calendar, unless more are asked for. */
+const UPCOMING_DAYS = 7;
 
 export function automationRoutes(options: AutomationRoutesOptions): Route[] {
   const { catalog, enablement } = options;
@@ -68,6 +77,15 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
         (ref) => parseRef(ref) !== null,
       );
       const answer = { rows: await rowsOf(page, origin), errors, total: all.length };
+      answerJson(exchange, 200, answer, { 'cache-control': 'no-store' });
+    }),
+    route('GET', '/svc/_automations/_upcoming', 'route', async (exchange, _params, caller) => {
+      const query = queryOf(exchange);
+      const app = query.get('app') ?? undefined;
+      demand(caller, app === undefined ? 'admin' : 'manage', app ?? null);
+      const days = integerOf(query, 'days', UPCOMING_DAYS, LIMITS.upcomingDays);
+      if (app !== undefined) await options.registered(app);
+      const answer = await upcomingFires(catalog.list(app), options.times, options.now(), days);
       answerJson(exchange, 200, answer, { 'cache-control': 'no-store' });
     }),
     route('GET', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }) => {

@@ -3,12 +3,13 @@ import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { suite, type TestContext, test } from 'node:test';
 import { pino } from 'pino';
-import { unknownApp } from '../../storage/registry.ts';
-import { serveExchanges } from '../../testing/exchange-server.ts';
-import { RunsWorld, settle } from '../../testing/scripted-runs.ts';
-import { AgentTokens } from '../http/access/agent-tokens.ts';
-import { Pipeline } from '../http/pipeline.ts';
-import { Router } from '../http/router.ts';
+import { unknownApp } from '../../../storage/apps/registry.ts';
+import { serveExchanges } from '../../../testing/exchange-server.ts';
+import { RunsWorld, settle } from '../../../testing/scripted-runs.ts';
+import { AgentTokens } from '../../http/access/agent-tokens.ts';
+import { Pipeline } from '../../http/pipeline.ts';
+import { Router } from '../../http/router.ts';
+import { HttpMeter } from '../../operations/metrics/http-meter.ts';
 import { fireRoutes } from './automations.ts';
 
 const RUN = '/svc/_automations/todos/digest/run';
@@ -40,7 +41,8 @@ for (const edge of ['auto', 'node'] as const) {
         visitors: null,
         agentTokens: new AgentTokens(),
         corsOrigins: [],
-        answers: new Float64Array(6),
+        meter: new HttpMeter(),
+        tracing: null,
         log,
       });
       const port = await serveExchanges(t, pipeline.handle, edge);

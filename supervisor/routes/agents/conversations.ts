@@ -1,19 +1,20 @@
 /** Conversations over HTTP, with the files that go with their messages (decisions, sections 8 and 12). */
-import { checkAppId } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionName } from '../../protocol/session-key.ts';
-import { isRecord } from '../../storage/atomic-file.ts';
-import { checkConversationId, nameOf } from '../agents/conversations/conversations.ts';
-import { arrayText } from '../dispatch/kept-array.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { demand } from '../http/access/access.ts';
-import { answerJson, JSON_HEADERS, NO_STORE } from '../http/answers.ts';
-import { noneMatch } from '../http/assets.ts';
-import { type Params, type Route, route } from '../http/router.ts';
-import { sendStream } from '../http/send-stream.ts';
-import type { Services } from '../services.ts';
-import { gitStoreOf } from './drafts.ts';
-import { type Body, integerOf, optionalText, queryOf, readJson, refuse, requiredText } from './requests.ts';
+
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import { checkAppId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { isRecord } from '../../../storage/files/atomic-file.ts';
+import { checkConversationId, nameOf } from '../../agents/conversations/conversations.ts';
+import { arrayText } from '../../dispatch/kept-array.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { demand } from '../../http/access/access.ts';
+import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
+import { noneMatch } from '../../http/assets.ts';
+import { type Params, type Route, route } from '../../http/router.ts';
+import { sendStream } from '../../http/send-stream.ts';
+import type { Services } from '../../services.ts';
+import { gitStoreOf } from '../authoring/drafts.ts';
+import { type Body, integerOf, optionalText, queryOf, readJson, refuse, requiredText } from '../requests.ts';
 import { answerTurn, flagOf, requestOf, turnRoutes } from './turns.ts';
 
 /** Whatever its type says, a browser runs nothing of it. */

@@ -1,21 +1,21 @@
 /** The files of apps and drafts over HTTP: uploads that stream to disk, downloads with ranges (decisions, section 13). */
 import type { FileHandle } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { type BlobRecord, isMediaType, UNTYPED } from '../../storage/blobs.ts';
-import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
-import { declaredLength } from '../edge/framing.ts';
-import { demand } from '../http/access/access.ts';
-import type { Place } from '../http/access/places.ts';
-import { answerJson, NO_STORE } from '../http/answers.ts';
-import { isSingleRange, noneMatch, parseRange, rangeApplies } from '../http/assets.ts';
-import { type Params, type Route, route } from '../http/router.ts';
-import { goneSignal, sendStream } from '../http/send-stream.ts';
-import type { Services } from '../services.ts';
-import { gitStoreOf } from './drafts.ts';
-import { refuse } from './requests.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { checkAppId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { type BlobQuery, type BlobRecord, isBlobCursor, isMediaType, UNTYPED } from '../../../storage/blobs.ts';
+import type { Exchange, ResponseHeaders } from '../../edge/edge.ts';
+import { declaredLength } from '../../edge/framing.ts';
+import { demand } from '../../http/access/access.ts';
+import type { Place } from '../../http/access/places.ts';
+import { answerJson, NO_STORE } from '../../http/answers.ts';
+import { isSingleRange, noneMatch, parseRange, rangeApplies } from '../../http/assets.ts';
+import { type Params, type Route, route } from '../../http/router.ts';
+import { goneSignal, sendStream } from '../../http/send-stream.ts';
+import type { Services } from '../../services.ts';
+import { gitStoreOf } from '../authoring/drafts.ts';
+import { integerOf, queryOf, refuse } from '../requests.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 /** So much is answered as a whole. */
@@ -42,9 +42,26 @@ export function blobRoutes(services: Services): Route[] {
     return (await gitStoreOf(services).drafts.draft(sid, id)).key;
   };
   return [
-    ...routesOf(services, '/svc/:id/_blobs', live), //
+    route('GET', '/svc/:id/_blobs', 'manage', async (exchange, params) => {
+      const query = listOf(queryOf(exchange));
+      const key = await live(params);
+      const [page, usage] = await Promise.all([services.blobs.list(key, query), services.blobs.usage(key)]);
+      answerJson(exchange, 200, { ...page, usage }, NO_STORE);
+    }),
+    ...routesOf(services, '/svc/:id/_blobs', live),
     ...routesOf(services, '/svc/_draft/:sid/:id/_blobs', draft),
   ];
+}
+
+function listOf(query: URLSearchParams): BlobQuery {
+  const order = query.get('sort') ?? 'newest';
+  const prefix = query.get('prefix') ?? '';
+  const after = query.get('after');
+  if (order !== 'newest' && order !== 'largest') refuse('sort', '"sort" must be newest or largest.');
+  if (!/^[0-9a-f]{0,64}$/.test(prefix))
+    refuse('prefix', '"prefix" must be the beginning of a SHA-256 in lower-case hex.');
+  if (after !== null && !isBlobCursor(after)) refuse('after', '"after" must be the "next" of the page before.');
+  return { order, prefix, after, limit: integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax) };
 }
 
 function routesOf({ blobs, log }: Services, address: string, owner: Owner): Route[] {

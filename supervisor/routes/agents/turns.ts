@@ -1,18 +1,18 @@
 /** Turns over HTTP, of windows and conversations alike: the message, its events, aborting, answers to agents (decisions, section 12). */
-import { CHAT_MODES, type ChatMode, THINKING_LEVELS } from '../../protocol/agents.ts';
-import { SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionName } from '../../protocol/session-key.ts';
-import type { TurnRequest } from '../agents/turns/turn-lane.ts';
-import { sendTurn } from '../agents/turns/turn-stream.ts';
-import type { AcceptedTurn, HeldTurn } from '../agents/turns/turns.ts';
-import type { Exchange } from '../edge/edge.ts';
-import type { Caller } from '../http/access/access.ts';
-import { answerJson } from '../http/answers.ts';
-import type { EventReaders } from '../http/event-streams.ts';
-import { type Needs, type Params, type Route, route } from '../http/router.ts';
-import type { Services } from '../services.ts';
-import { type Body, optionalText, readJson, refuse } from './requests.ts';
+import { CHAT_MODES, type ChatMode, THINKING_LEVELS } from '../../../protocol/agents/agents.ts';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { TurnRequest } from '../../agents/turns/turn-lane.ts';
+import { sendTurn } from '../../agents/turns/turn-stream.ts';
+import type { AcceptedTurn, HeldTurn } from '../../agents/turns/turns.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import type { Caller } from '../../http/access/access.ts';
+import { answerJson } from '../../http/answers.ts';
+import type { EventReaders } from '../../http/event-streams.ts';
+import { type Needs, type Params, type Route, route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { type Body, optionalText, readJson, refuse } from '../requests.ts';
 
 /**
  * The routes of the turns of what is at `path`; `nameOf` rejects unless it is there, and for this caller. To let an agent do what

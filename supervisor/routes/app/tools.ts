@@ -1,18 +1,25 @@
 /** The dispatcher over HTTP: `svc_describe`, `svc_read`, `svc_write` (specification, "Three-tool dispatcher"; decisions, section 3). */
 import type { Logger } from 'pino';
-import { SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { describeAll, describeApps } from '../dispatch/describe.ts';
-import { appOf, type Dispatcher, type RecordedSink, type Sink, type Target, toolOf } from '../dispatch/dispatcher.ts';
-import type { RecordedAnswer } from '../dispatch/idempotency.ts';
-import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
-import { type Caller, demand } from '../http/access/access.ts';
-import { notPublic, shownToVisitors, Visitor } from '../http/access/visitors.ts';
-import { answerError, JSON_HEADERS, toSvcError } from '../http/answers.ts';
-import { type Route, route } from '../http/router.ts';
-import type { Services } from '../services.ts';
-import { type CallTiming, newTraceId } from '../tree/actor/call.ts';
-import { type Body, parseCall } from './requests.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { describeAll, describeApps } from '../../dispatch/describe.ts';
+import {
+  appOf,
+  type Dispatcher,
+  type RecordedSink,
+  type Sink,
+  type Target,
+  toolOf,
+} from '../../dispatch/dispatcher.ts';
+import type { RecordedAnswer } from '../../dispatch/idempotency.ts';
+import type { Exchange, ResponseHeaders } from '../../edge/edge.ts';
+import { type Caller, demand } from '../../http/access/access.ts';
+import { notPublic, shownToVisitors, Visitor } from '../../http/access/visitors.ts';
+import { answerError, JSON_HEADERS, toSvcError } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { type CallTiming, traceOf } from '../../tree/actor/call.ts';
+import { type Body, parseCall } from '../requests.ts';
 
 const EMPTY = Buffer.alloc(0);
 const READ_PREFIX = Buffer.from('{"isError":false,"data":');
@@ -122,7 +129,9 @@ class HttpCall implements Sink, RecordedSink {
 
   #run(target: Target, body: Body, bytes: Buffer): void {
     const exchange = this.#exchange;
-    const traceId = newTraceId(exchange.header('traceparent'));
+    const traceId = traceOf(exchange);
+    exchange.span?.set('svc.app', target.app.id);
+    exchange.span?.set('svc.tool', target.tool.name);
     const source = this.#caller.kind === 'agent' ? 'agent' : 'handler';
     const { shown: caller } = this.#caller;
     const request = { body: bytes.length === 0 ? EMPTY : bytes, input: body.input, traceId, source, caller } as const;
@@ -141,6 +150,7 @@ class HttpCall implements Sink, RecordedSink {
   }
 
   answered(status: number, body: Uint8Array, timing: CallTiming): void {
+    if (timing.cache !== undefined) this.#exchange.span?.set('svc.cache', timing.cache);
     this.#exchange.send(httpStatus(status), this.#timing(timing), envelope(this.#kind, status, body), JSON_HEADERS);
   }
 

@@ -1,14 +1,14 @@
 /** Making and changing apps without an editor: blank ones, templates, names, automations (decisions, section 7). */
-import { checkAppId } from '../../protocol/ids.ts';
-import type { AutomationDraft } from '../authoring/app-edits.ts';
-import { type Authoring, type Staged, type Where, webhooksOf } from '../authoring/authoring.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { demand } from '../http/access/access.ts';
-import { answerJson, NO_STORE } from '../http/answers.ts';
-import { type Route, route } from '../http/router.ts';
-import type { Services } from '../services.ts';
+import { checkAppId } from '../../../protocol/ids.ts';
+import type { AutomationDraft } from '../../authoring/app-edits.ts';
+import { type Authoring, type Staged, type Where, webhooksOf } from '../../authoring/authoring.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { demand } from '../../http/access/access.ts';
+import { answerJson, NO_STORE } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { type Body, optionalText, publicOriginOf, readJson, refuse, requiredText } from '../requests.ts';
 import { gitStoreOf } from './drafts.ts';
-import { type Body, optionalText, publicOriginOf, readJson, refuse, requiredText } from './requests.ts';
 
 export function authoringRoutes(services: Services): Route[] {
   const { templates } = services;

@@ -1,24 +1,24 @@
 /** Drafts over HTTP: previews of the apps of a session, with tools, streams, logs, settings and data of their own (decisions, section 7). */
-import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId, draftKey } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { type BridgeOwner, bridgeTag } from '../../protocol/origins.ts';
-import { readSettings, writeSettings } from '../../storage/settings.ts';
-import type { GitStoreServices } from '../authoring/open-authoring.ts';
-import type { Draft } from '../drafts/draft.ts';
-import type { Drafts } from '../drafts/drafts.ts';
-import { checkPageReport } from '../drafts/page-reports.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { demand } from '../http/access/access.ts';
-import type { Place } from '../http/access/places.ts';
-import { answerJson, NO_STORE } from '../http/answers.ts';
-import { type Route, route } from '../http/router.ts';
-import { pagePolicy } from '../pages/page-policy.ts';
-import { redirectToFolder, sendPageError } from '../pages/pages.ts';
-import type { Services } from '../services.ts';
-import { parseBody, queryOf, readBytes, readJson, subscriptionOf } from './requests.ts';
-import { answerLogs } from './system.ts';
-import { answerTool } from './tools.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { checkAppId, draftKey } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { type BridgeOwner, bridgeTag } from '../../../protocol/origins.ts';
+import { readSettings, writeSettings } from '../../../storage/settings.ts';
+import type { GitStoreServices } from '../../authoring/open-authoring.ts';
+import type { Draft } from '../../drafts/draft.ts';
+import type { Drafts } from '../../drafts/drafts.ts';
+import { checkPageReport } from '../../drafts/page-reports.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { demand } from '../../http/access/access.ts';
+import type { Place } from '../../http/access/places.ts';
+import { answerJson, NO_STORE } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import { pagePolicy } from '../../pages/page-policy.ts';
+import { redirectToFolder, sendPageError } from '../../pages/pages.ts';
+import type { Services } from '../../services.ts';
+import { answerTool } from '../app/tools.ts';
+import { answerLogs } from '../operations/system.ts';
+import { parseBody, queryOf, readBytes, readJson, subscriptionOf } from '../requests.ts';
 
 export function draftRoutes(services: Services): Route[] {
   const drafts = (): Drafts => gitStoreOf(services).drafts;

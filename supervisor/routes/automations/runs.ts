@@ -1,17 +1,17 @@
 /** The history of runs, their events, and what can be done to a run (decisions, section 6). */
-import { AUTOMATION_ID, parseRef } from '../../protocol/automation.ts';
-import { SvcError } from '../../protocol/errors.ts';
-import { isAppId } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { CHAT_RUNS, RUN_STATES, type RunRecord } from '../../protocol/runs.ts';
-import type { RunFilter } from '../../storage/run-rows.ts';
-import type { RunLedger } from '../automations/history/ledger.ts';
-import type { RunEvents } from '../automations/history/run-events.ts';
-import { arrayText } from '../dispatch/kept-array.ts';
-import { type Caller, demand } from '../http/access/access.ts';
-import { answerJson, JSON_HEADERS } from '../http/answers.ts';
-import { type Route, route } from '../http/router.ts';
-import { integerOf, queryOf, readJson } from './requests.ts';
+import { AUTOMATION_ID, parseRef } from '../../../protocol/automations/automation.ts';
+import { CHAT_RUNS, RUN_STATES, type RunRecord } from '../../../protocol/automations/runs.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { isAppId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { RunFilter } from '../../../storage/automations/run-rows.ts';
+import type { RunLedger } from '../../automations/history/ledger.ts';
+import type { RunEvents } from '../../automations/history/run-events.ts';
+import { arrayText } from '../../dispatch/kept-array.ts';
+import { type Caller, demand } from '../../http/access/access.ts';
+import { answerJson, JSON_HEADERS } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import { integerOf, queryOf, readJson } from '../requests.ts';
 
 export type RunServices = {
   runs: RunLedger;

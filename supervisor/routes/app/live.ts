@@ -1,17 +1,17 @@
 /** Live queries over HTTP, of live apps and of drafts (decisions, section 13). */
-import { SvcError } from '../../protocol/errors.ts';
-import { isAppId, isSessionId } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { SubscribeOptions } from '../dispatch/changes.ts';
-import type { Dispatcher } from '../dispatch/dispatcher.ts';
-import { canonical } from '../dispatch/idempotency.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { type Caller, demand } from '../http/access/access.ts';
-import { notFound, type Route, route } from '../http/router.ts';
-import type { FollowedQuery } from '../live/live-streams.ts';
-import type { Services } from '../services.ts';
-import { gitStoreOf } from './drafts.ts';
-import { parseJson, queryOf, refuse, subscriptionOf } from './requests.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { isAppId, isSessionId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { SubscribeOptions } from '../../dispatch/changes.ts';
+import type { Dispatcher } from '../../dispatch/dispatcher.ts';
+import { canonical } from '../../dispatch/idempotency.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { type Caller, demand } from '../../http/access/access.ts';
+import { notFound, type Route, route } from '../../http/router.ts';
+import type { FollowedQuery } from '../../live/live-streams.ts';
+import type { Services } from '../../services.ts';
+import { gitStoreOf } from '../authoring/drafts.ts';
+import { parseJson, queryOf, refuse, subscriptionOf } from '../requests.ts';
 import { permit } from './tools.ts';
 
 export function liveRoutes(services: Services): Route[] {

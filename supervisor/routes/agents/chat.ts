@@ -1,15 +1,15 @@
 /** Chat windows over HTTP: messages and their turns, lists, histories, answers to agents (specification, "Per-app surface"; decisions, sections 8 and 12). */
-import type { ChatMode } from '../../protocol/agents.ts';
-import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId, isSessionId } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionName } from '../../protocol/session-key.ts';
-import { type Caller, demand } from '../http/access/access.ts';
-import { answerJson, NO_STORE } from '../http/answers.ts';
-import { type Params, type Route, route } from '../http/router.ts';
-import type { Services } from '../services.ts';
-import { gitStoreOf } from './drafts.ts';
-import { type Body, integerOf, queryOf, readJson, refuse } from './requests.ts';
+import type { ChatMode } from '../../../protocol/agents/agents.ts';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { checkAppId, isSessionId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { type Caller, demand } from '../../http/access/access.ts';
+import { answerJson, NO_STORE } from '../../http/answers.ts';
+import { type Params, type Route, route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { gitStoreOf } from '../authoring/drafts.ts';
+import { type Body, integerOf, queryOf, readJson, refuse } from '../requests.ts';
 import { answerTurn, flagOf, requestOf, turnRoutes } from './turns.ts';
 
 export function chatRoutes(services: Services): Route[] {

@@ -8,21 +8,22 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
-import { SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import { EDGES, eventually } from '../../testing/edges.ts';
-import type { EdgeKind } from '../../testing/gateway.ts';
-import { hooked, ScriptedCatalog, ScriptedFires } from '../../testing/scripted-webhooks.ts';
-import { inTime } from '../../testing/waiting.ts';
-import { Webhooks } from '../automations/webhooks/webhooks.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { openEdge } from '../edge/open-edge.ts';
-import { Access } from '../http/access/access.ts';
-import { AgentTokens } from '../http/access/agent-tokens.ts';
-import { Places } from '../http/access/places.ts';
-import { SignIns } from '../http/access/sign-ins.ts';
-import { Pipeline } from '../http/pipeline.ts';
-import { Router } from '../http/router.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { EDGES, eventually } from '../../../testing/edges.ts';
+import type { EdgeKind } from '../../../testing/gateway.ts';
+import { hooked, ScriptedCatalog, ScriptedFires } from '../../../testing/scripted-webhooks.ts';
+import { inTime } from '../../../testing/waiting.ts';
+import { Webhooks } from '../../automations/webhooks/webhooks.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { openEdge } from '../../edge/open-edge.ts';
+import { Access } from '../../http/access/access.ts';
+import { AgentTokens } from '../../http/access/agent-tokens.ts';
+import { Places } from '../../http/access/places.ts';
+import { SignIns } from '../../http/access/sign-ins.ts';
+import { Pipeline } from '../../http/pipeline.ts';
+import { Router } from '../../http/router.ts';
+import { HttpMeter } from '../../operations/metrics/http-meter.ts';
 import { hookRoutes } from './automations.ts';
 
 const SLUG = '0123456789abcdef01234567';
@@ -89,7 +90,8 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
-    answers: new Float64Array(6),
+    meter: new HttpMeter(),
+    tracing: null,
     log,
   });
 

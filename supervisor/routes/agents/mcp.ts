@@ -1,20 +1,20 @@
 /** MCP over HTTP: the apps' tools for agents, of the whole gateway, of one app, or of a draft (decisions, section 12). */
 
-import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId } from '../../protocol/ids.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { Dispatcher } from '../dispatch/dispatcher.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { type Caller, demand } from '../http/access/access.ts';
-import { AgentCaller } from '../http/access/agent-caller.ts';
-import { type Route, route } from '../http/router.ts';
-import { checkOrigin, McpServer } from '../mcp/server.ts';
-import type { SessionOwner } from '../mcp/sessions.ts';
-import { appTools, dispatcherTools, type McpCaller, type McpTools } from '../mcp/tools.ts';
-import type { Services } from '../services.ts';
-import { gitStoreOf } from './drafts.ts';
-import { parseJson, readBytes } from './requests.ts';
-import { describe, permit } from './tools.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { checkAppId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { Dispatcher } from '../../dispatch/dispatcher.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { type Caller, demand } from '../../http/access/access.ts';
+import { AgentCaller } from '../../http/access/agent-caller.ts';
+import { type Route, route } from '../../http/router.ts';
+import { checkOrigin, McpServer } from '../../mcp/server.ts';
+import type { SessionOwner } from '../../mcp/sessions.ts';
+import { appTools, dispatcherTools, type McpCaller, type McpTools } from '../../mcp/tools.ts';
+import type { Services } from '../../services.ts';
+import { describe, permit } from '../app/tools.ts';
+import { gitStoreOf } from '../authoring/drafts.ts';
+import { parseJson, readBytes } from '../requests.ts';
 
 export function mcpRoutes(services: Services): Route[] {
   const { dispatcher } = services;

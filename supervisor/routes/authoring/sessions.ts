@@ -1,28 +1,19 @@
 /** Sessions over HTTP: opening and closing them, the files of their apps, what they change, publishing (decisions, section 7). */
-import { SvcError } from '../../protocol/errors.ts';
-import type { GitFile } from '../../protocol/git-jobs.ts';
-import type { FileConditions } from '../../protocol/jobs.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionDiff } from '../authoring/sessions.ts';
-import { type PendingWebhookOf, pendingWebhooks } from '../automations/pending-webhooks.ts';
-import { arrayText } from '../dispatch/kept-array.ts';
-import type { Exchange } from '../edge/edge.ts';
-import { demand } from '../http/access/access.ts';
-import { answerJson, JSON_HEADERS, NO_STORE } from '../http/answers.ts';
-import { noneMatch } from '../http/assets.ts';
-import { type Route, route } from '../http/router.ts';
-import type { Services } from '../services.ts';
-import { gitStoreOf } from './drafts.ts';
-import { integerOf, optionalText, publicOriginOf, queryOf, readBytes, readJson } from './requests.ts';
 
-/** Sent as a download that nothing runs: what is served to browsers is the draft's own address. */
-const RAW = {
-  'content-type': 'application/octet-stream',
-  'content-disposition': 'attachment',
-  'x-content-type-options': 'nosniff',
-  'content-security-policy': "default-src 'none'; sandbox",
-  'cache-control': 'no-cache',
-};
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
+import type { FileConditions } from '../../../protocol/wire/jobs.ts';
+import type { SessionDiff } from '../../authoring/sessions.ts';
+import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';
+import { arrayText } from '../../dispatch/kept-array.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { demand } from '../../http/access/access.ts';
+import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { answerRaw, pathOf } from '../app/raw-files.ts';
+import { integerOf, optionalText, publicOriginOf, queryOf, readBytes, readJson } from '../requests.ts';
+import { gitStoreOf } from './drafts.ts';
 
 export function sessionRoutes(services: Services): Route[] {
   const sessions = () => gitStoreOf(services).sessions;
@@ -62,10 +53,7 @@ export function sessionRoutes(services: Services): Route[] {
       }
     }),
     route('GET', `${files}/*`, 'manage', async (exchange, { sid = '', id = '', '*': rest = '' }) => {
-      const { sha, bytes } = await sessions().readFile(sid, id, pathOf(rest));
-      const etag = `"${sha}"`;
-      if (noneMatch(exchange.header('if-none-match'), etag)) exchange.send(304, { ...RAW, etag }, '');
-      else exchange.send(200, { ...RAW, etag }, Buffer.from(bytes));
+      answerRaw(exchange, await sessions().readFile(sid, id, pathOf(rest)));
     }),
     route('PUT', `${files}/*`, 'manage', async (exchange, { sid = '', id = '', '*': rest = '' }) => {
       const conditions = conditionsOf(exchange);
@@ -88,6 +76,9 @@ export function sessionRoutes(services: Services): Route[] {
     route('POST', '/svc/_sessions/:sid/apps/:id/update', 'manage', async (exchange, { sid = '', id = '' }) =>
       answerJson(exchange, 200, await sessions().update(sid, id)),
     ),
+    route('POST', '/svc/_sessions/:sid/apps/:id/check', 'manage', async (exchange, { sid = '', id = '' }) =>
+      answerJson(exchange, 200, await sessions().check(sid, id), NO_STORE),
+    ),
     route('POST', '/svc/_sessions/:sid/publish', 'route', async (exchange, { sid = '' }, caller) => {
       const origin = publicOriginOf(exchange, services);
       const body = await readJson(exchange);
@@ -107,13 +98,4 @@ function conditionsOf(exchange: Exchange): FileConditions {
   const ifMatch = exchange.header('if-match');
   const ifNoneMatch = exchange.header('if-none-match');
   return { ...(ifMatch === undefined ? {} : { ifMatch }), ...(ifNoneMatch === undefined ? {} : { ifNoneMatch }) };
-}
-
-/** `rest` is what follows `files`, undecoded. */
-function pathOf(rest: string): string {
-  try {
-    return decodeURIComponent(rest.slice(1));
-  } catch {
-    throw new SvcError('BAD_REQUEST', 'The address has a malformed percent-encoding.');
-  }
 }

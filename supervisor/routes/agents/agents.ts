@@ -1,11 +1,11 @@
 /** Which agents the gateway can drive, and what they have (specification, "Gateway routes"). */
 
-import type { AgentServices } from '../agents/open-agents.ts';
-import type { RunnerReport } from '../agents/runners/catalog.ts';
-import { answerJson, NO_STORE } from '../http/answers.ts';
-import { type Route, route } from '../http/router.ts';
-import type { Services } from '../services.ts';
-import { queryOf } from './requests.ts';
+import type { AgentServices } from '../../agents/open-agents.ts';
+import type { RunnerReport } from '../../agents/runners/catalog.ts';
+import { answerJson, NO_STORE } from '../../http/answers.ts';
+import { type Route, route } from '../../http/router.ts';
+import type { Services } from '../../services.ts';
+import { queryOf } from '../requests.ts';
 
 export function agentRoutes({ agents }: Services): Route[] {
   return [

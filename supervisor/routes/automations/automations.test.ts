@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { after, type TestContext, test } from 'node:test';
 import { pino } from 'pino';
-import type { RunRecord } from '../../protocol/runs.ts';
-import { automation } from '../../testing/apps.ts';
-import { openWorkshop } from '../../testing/automations.ts';
-import { serveExchanges } from '../../testing/exchange-server.ts';
-import { AgentTokens } from '../http/access/agent-tokens.ts';
-import { Pipeline } from '../http/pipeline.ts';
-import { Router } from '../http/router.ts';
+import type { RunRecord } from '../../../protocol/automations/runs.ts';
+import { automation } from '../../../testing/apps.ts';
+import { openWorkshop } from '../../../testing/automations.ts';
+import { serveExchanges } from '../../../testing/exchange-server.ts';
+import { CronTimes } from '../../automations/schedule/cron-times.ts';
+import { AgentTokens } from '../../http/access/agent-tokens.ts';
+import { Pipeline } from '../../http/pipeline.ts';
+import { Router } from '../../http/router.ts';
+import { HttpMeter } from '../../operations/metrics/http-meter.ts';
+import { publicOriginOf } from '../requests.ts';
 import { automationRoutes } from './automations.ts';
-import { publicOriginOf } from './requests.ts';
 
 const workshop = await openWorkshop();
 after(() => workshop.close());
@@ -48,6 +50,8 @@ async function serve(
   const routes = automationRoutes({
     ...parts,
     nextRunAt: (ref) => (ref === 'notes/daily' ? 1234 : null),
+    times: new CronTimes('UTC'),
+    now: () => Date.UTC(2026, 0, 1, 12),
     lastRuns: async () => new Map([['notes/daily', { ...RUN, ref: 'notes/daily', app: 'notes', automation: 'daily' }]]),
     secretProblem: (_app, name) => (name === 'THERE' ? null : `Set ${name}.`),
     publicOrigin: (exchange) => publicOriginOf(exchange, { config: { publicUrl }, listening: () => listening }),
@@ -60,7 +64,8 @@ async function serve(
     visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
-    answers: new Float64Array(6),
+    meter: new HttpMeter(),
+    tracing: null,
     log: pino({ level: 'silent' }),
   });
   const port = await serveExchanges(t, (exchange) => pipeline.handle(exchange));
@@ -196,4 +201,18 @@ test('what is refused', async (t) => {
     const answer = await call(method, path, body);
     assert.deepEqual([answer.status, answer.json.error.code], [status, code], `${method} ${path}`);
   }
+});
+
+test('says what fires in the next days, of one app too', async (t) => {
+  const { call } = await serve(t, {
+    daily: automation({ name: 'Daily', triggers: [{ kind: 'cron', expr: '0 9 * * *' }] }),
+    off: automation({ enabled: false, triggers: [{ kind: 'cron', expr: '0 9 * * *' }] }),
+  });
+  const { status, json } = await call('GET', '/_upcoming?days=2&app=notes');
+  assert.equal(status, 200);
+  const fires = [Date.UTC(2026, 0, 2, 9), Date.UTC(2026, 0, 3, 9)];
+  const row = { ref: 'notes/daily', app: 'notes', id: 'daily', name: 'Daily', fires, more: false };
+  assert.deepEqual(json, { rows: [row], more: false });
+  assert.equal((await call('GET', '/_upcoming?days=32')).json.error.path, 'days');
+  assert.equal((await call('GET', '/_upcoming?app=nowhere')).json.error.code, 'UNKNOWN_APP');
 });

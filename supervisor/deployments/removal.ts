@@ -1,0 +1,144 @@
+/**
+ * Removes apps and restores them from the trash (decisions, sections 2 and 14). The registry decides: after a crash at any step an
+ * app that is registered is there, whole, and one that is not is in the trash.
+ */
+import { SvcError } from '../../protocol/errors.ts';
+import { isArchiveVersion, versionNumber } from '../../protocol/ids.ts';
+import { unknownApp } from '../../storage/apps/registry.ts';
+import {
+  moveToTrash,
+  noteRemoval,
+  parseTrashed,
+  purgeApp,
+  readRemoval,
+  type Trashed,
+  takeFromTrash,
+} from '../../storage/apps/trash.ts';
+import { readCurrent } from '../../storage/apps/versions.ts';
+import { exists, namesIn, removeDurable, writeFileAtomic } from '../../storage/files/atomic-file.ts';
+import type { AppPaths } from '../../storage/layout.ts';
+import { afterwards, clearLeftovers, conclude, letGo, type PublicationOptions, removeMarks } from './publication.ts';
+
+export type RestoreResult = { id: string; restored: true; activeVersion: string | null };
+
+/** Its data goes with it: to the trash, or at once when `purge` is set. Rejects with `UNKNOWN_APP`. */
+export async function removeApp(options: PublicationOptions, id: string, purge: boolean): Promise<void> {
+  const { registry, layout, now, store, apps } = options;
+  if (!registry.has(id)) throw unknownApp(id);
+  const app = layout.app(id);
+  await store.begin(id, { kind: 'remove' });
+  try {
+    await (purge ? markForPurge(app) : markForTrash(options, id));
+    // First of all no new call may find the app and start it again.
+    await registry.deregister(id);
+  } catch (error) {
+    await removeMarks(app);
+    if (await exists(app.removed)) await removeDurable(app.removed);
+    await store.abandon(id);
+    throw error;
+  }
+  try {
+    await letGo(options, id);
+    if (purge) await purgeApp(layout, id);
+    else await moveToTrash(layout, id, now());
+  } catch (error) {
+    throw notCleared(options, id, error);
+  }
+  // After the folder: a crash here leaves only what the first upload of an app of this name removes as well.
+  await afterwards(options, id, 'The history of an app that was removed is still there.', () => apps.forget(id));
+  await afterwards(options, id, 'The code of an app that was removed is still on main.', () => conclude(store, id));
+}
+
+async function markForPurge(app: AppPaths): Promise<void> {
+  if (await exists(app.dir)) await writeFileAtomic(app.disposable, '');
+}
+
+async function markForTrash({ layout, store, now }: PublicationOptions, id: string): Promise<void> {
+  const app = layout.app(id);
+  await removeMarks(app);
+  // A repository that cannot be read keeps no app from being removed.
+  const versions = await store.numbers(id).catch(() => null);
+  if (await exists(app.dir)) await noteRemoval(app, { removedAt: now(), versions });
+}
+
+/** The app is gone all the same, so that this must not read as if nothing had been changed. */
+function notCleared({ log }: PublicationOptions, id: string, error: unknown): SvcError {
+  log.error({ app: id, err: error }, 'An app was removed, but its folder is still there.');
+  return new SvcError(
+    'INTERNAL',
+    `The app "${id}" is registered no more, but its files could not be moved away. The next upload of "${id}" does that.`,
+    { cause: error },
+  );
+}
+
+/** Throws `UNKNOWN_TRASH` for an id that no removed app can have. */
+export function trashedOf(id: string): Trashed {
+  const trashed = parseTrashed(id);
+  if (trashed === null) throw unknownTrash(id);
+  return trashed;
+}
+
+export function unknownTrash(id: string): SvcError {
+  return new SvcError('UNKNOWN_TRASH', `The trash has no "${id.slice(0, 80)}".`);
+}
+
+/**
+ * Registers a removed app again, as it was: code with its versions, data, files, settings, secrets, chat windows, logs. Rejects with
+ * `UNKNOWN_TRASH`, `CONFLICT` and `STORE_DAMAGED`; it is then in the trash as before.
+ */
+export async function restoreApp(options: PublicationOptions, trashed: Trashed): Promise<RestoreResult> {
+  const { registry, layout, store, apps, log } = options;
+  const { id, app } = trashed;
+  if (registry.has(app))
+    throw new SvcError('CONFLICT', `There is an app "${app}" now. Remove that one first, then restore this one.`);
+  await checkStore(options, trashed);
+  // Until the app is registered, this says of all that follows that it did not happen.
+  await store.begin(app, { kind: 'remove' });
+  try {
+    await clearLeftovers(options, app);
+    await apps.forget(app);
+    if (!(await takeFromTrash(layout, trashed))) throw unknownTrash(id);
+    const active = await readCurrent(layout.app(app));
+    const activeVersion = active === null || active === 'damaged' ? null : active.activeVersion;
+    await store.revive(app, await versionsOf(layout.app(app), app), activeVersion);
+    await apps.regain(app);
+    await registry.register(app);
+  } catch (error) {
+    const words = 'An app that could not be restored is not back in the trash yet; the next start does that.';
+    await afterwards(options, app, words, () => moveToTrash(layout, app, trashed.removedAt));
+    await afterwards(options, app, words, () => apps.forget(app));
+    await afterwards(options, app, words, () => conclude(store, app));
+    throw error;
+  }
+  await afterwards(options, app, 'The note of a restoration could not be removed.', () => store.abandon(app));
+  // Its first use repairs what the removal or the crash of an older gateway left.
+  const { active } = await registry.state(app);
+  if (active !== null)
+    await afterwards(options, app, 'What follows a restored app could not be told of it.', () =>
+      apps.swap(app, active),
+    );
+  log.info({ app, trash: id, version: active?.versionId ?? null }, 'Restored an app from the trash.');
+  return { id: app, restored: true, activeVersion: active?.versionId ?? null };
+}
+
+/** Rejects when it is not there, or was removed from the other store. */
+async function checkStore({ layout, store }: PublicationOptions, { id, app }: Trashed): Promise<void> {
+  const paths = layout.trashed(id);
+  if (!(await exists(paths.dir))) throw unknownTrash(id);
+  const others = (await namesIn(paths.versionsDir)).filter(
+    (name) => isArchiveVersion(name) === (store.backend === 'git') && !name.startsWith('.'),
+  );
+  if (others.length === 0) return;
+  throw new SvcError(
+    'CONFLICT',
+    `"${app}" was removed from the other store, and its versions cannot be restored to this one. Its folder is trash/${id} of ` +
+      'the data directory: push what is in versions/, then copy data.sqlite while the gateway is stopped.',
+  );
+}
+
+/** The numbers of its tags: those noted, else those of the versions that it has a folder of. */
+async function versionsOf(app: AppPaths, id: string): Promise<number[]> {
+  const noted = (await readRemoval(app))?.versions;
+  if (noted) return noted;
+  return (await namesIn(app.preparedDir)).flatMap((name) => versionNumber(id, app.versionOf(name)) ?? []);
+}

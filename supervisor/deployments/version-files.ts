@@ -1,0 +1,66 @@
+/** Reads the files of an app's versions, and what changes when another one becomes live. A version's files never change. */
+import { randomUUID } from 'node:crypto';
+import { realpath, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { GitFile, GitFileDiff } from '../../protocol/wire/git-jobs.ts';
+import type { SessionFilesResult } from '../../protocol/wire/jobs.ts';
+import type { Registry } from '../../storage/apps/registry.ts';
+import { exists } from '../../storage/files/atomic-file.ts';
+import type { Layout } from '../../storage/layout.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import { type CodeStore, unknownVersion } from './store/code-store.ts';
+
+export type VersionFilesOptions = {
+  layout: Layout;
+  registry: Registry;
+  store: CodeStore;
+  jobs: Pick<Jobs, 'sessionFiles'>;
+};
+
+/** `from` is the version that is live now, null where there is none; `files` is what changes from it to the other. */
+export type VersionDiff = { from: string | null; to: string; files: GitFileDiff[] };
+
+export class VersionFiles {
+  readonly #options: VersionFilesOptions;
+
+  constructor(options: VersionFilesOptions) {
+    this.#options = options;
+  }
+
+  /** Sorted by path. Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION`, `STORE_DAMAGED`. */
+  list(id: string, versionId: string): Promise<GitFile[]> {
+    return this.#within(id, versionId, (folder) => this.#options.jobs.sessionFiles({ work: 'list', folder }));
+  }
+
+  /** Rejects as `list` does, and with `NOT_FOUND`. */
+  read(id: string, versionId: string, path: string): Promise<SessionFilesResult['read']> {
+    return this.#within(id, versionId, (folder) => this.#options.jobs.sessionFiles({ work: 'read', folder, path }));
+  }
+
+  /** What changes when the version becomes live. Rejects as `list` does. */
+  async diff(id: string, versionId: string): Promise<VersionDiff> {
+    const { layout, registry, jobs } = this.#options;
+    const { active } = await registry.state(id);
+    const before = active === null ? null : await realpath(layout.app(id).version(active.versionId).code);
+    const files = await this.#within(id, versionId, (folder) =>
+      jobs.sessionFiles({ work: 'diff', folder, before, app: id }),
+    );
+    return { from: active?.versionId ?? null, to: versionId, files };
+  }
+
+  async #within<T>(id: string, versionId: string, work: (folder: string) => Promise<T>): Promise<T> {
+    const { layout, registry, store } = this.#options;
+    await registry.state(id);
+    if ((await store.find(id, versionId)) === null) throw unknownVersion(id, versionId);
+    const { code } = layout.app(id).version(versionId);
+    // On the git store it is a link, which jobs do not follow.
+    if (await exists(code)) return await work(await realpath(code));
+    const staged = join(layout.tmpDir, `version-${randomUUID()}`);
+    try {
+      await store.checkOut(id, versionId, staged);
+      return await work(staged);
+    } finally {
+      await rm(staged, { recursive: true, force: true });
+    }
+  }
+}
