@@ -7,20 +7,23 @@ import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import { appOfKey, isDraftKey, sessionOfKey, unknownSession } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { isMissing, isThere, syncDir } from '../storage/atomic-file.ts';
+import { unknownApp } from '../storage/apps/registry.ts';
 import {
+  type BlobPage,
+  type BlobQuery,
   type BlobRecord,
   blobFolders,
   countBlobs,
   deletedMark,
   isSha256,
+  listBlobs,
   openBlob,
   statBlob,
   typeFile,
   UNTYPED,
 } from '../storage/blobs.ts';
+import { isMissing, isThere, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
-import { unknownApp } from '../storage/registry.ts';
 import { givePartBack } from './edge/upload-buffers.ts';
 import { toSvcError } from './http/answers.ts';
 import { SerialByKey } from './serial.ts';
@@ -121,6 +124,11 @@ export class Blobs {
       return { ok: false, value: toSvcError(error, this.#options.log).toBody() };
     }
   };
+
+  /** A page of what it has stored; of a draft without what is the live app's. */
+  list(key: string, query: BlobQuery): Promise<BlobPage> {
+    return listBlobs(blobFolders(this.#options.layout, key).own, query);
+  }
 
   /** What it has stored, and may store, in bytes. */
   async usage(key: string): Promise<{ files: number; bytes: number; quota: number }> {

@@ -3,13 +3,14 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { resolve } from 'node:path';
-import { BUILT_IN_RUNNERS, type RunnerEntry } from '../protocol/agents.ts';
+import { BUILT_IN_RUNNERS, type RunnerEntry } from '../protocol/agents/agents.ts';
+import { runnersFault } from '../protocol/agents/runner-entries.ts';
+import { type ToolServerEntry, toolServersFault } from '../protocol/agents/tool-servers.ts';
 import type { EntryFault } from '../protocol/entry-checks.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
 import { isNetwork } from '../protocol/rules/addresses.ts';
 import { type EgressSettings, isHostPattern, PATTERN_FORM } from '../protocol/rules/egress.ts';
-import { runnersFault } from '../protocol/runner-entries.ts';
-import { type ToolServerEntry, toolServersFault } from '../protocol/tool-servers.ts';
+import { type ConfiguredSchedule, scheduleFault } from './operations/backup-schedule.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
@@ -54,6 +55,8 @@ export type Config = {
   /** Where `ctx.fetch` may connect to. */
   egress: Partial<EgressSettings>;
   trashDays: number;
+  /** When backups are made, how many are kept, and where: 7 in `backups` by default. `dir` is relative to the data directory. */
+  backups: ConfiguredSchedule | null;
   /** Agents that are kept at a time. */
   maxAgents: number;
   /** The MCP servers whose tools automations may call, by name. */
@@ -215,6 +218,7 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   publicLimits: [{ ...DEFAULTS.publicLimits }, limits],
   egress: [{ allow: [], deny: [] }, egress],
   trashDays: [DEFAULTS.trashDays, integer(0, 3650)],
+  backups: [null, (value) => scheduleFault(value)],
   maxAgents: [DEFAULTS.maxAgents, integer(1, 64)],
   mcpServers: [{}, toolServersFault],
   runners: [{}, runnersFault],

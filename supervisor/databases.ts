@@ -1,8 +1,8 @@
 /** The supervisor's connections to the SQLite writer: the gateway's own databases, and upkeep of the apps'. */
 
 import { ERROR_CODES, errorFromBody } from '../protocol/errors.ts';
-import type { MigrationFile } from '../protocol/frames.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
+import type { MigrationFile } from '../protocol/wire/frames.ts';
 import { openLink } from '../protocol/wire/link.ts';
 import type { Layout } from '../storage/layout.ts';
 import { survive } from './outlive-writer.ts';

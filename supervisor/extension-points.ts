@@ -1,8 +1,8 @@
 /** What an embedding host may put in place of the gateway's own parts (specification, "Host-injected seams"). */
-import type { ChatMode, ThinkingLevel, TurnAttachment } from '../protocol/agents.ts';
-import type { HandlerCaller } from '../protocol/handler-caller.ts';
-import type { RunRecord, RunState } from '../protocol/runs.ts';
-import type { WebhookRequest } from '../protocol/webhook-messages.ts';
+import type { ChatMode, ThinkingLevel, TurnAttachment } from '../protocol/agents/agents.ts';
+import type { RunRecord, RunState } from '../protocol/automations/runs.ts';
+import type { WebhookRequest } from '../protocol/automations/webhook-messages.ts';
+import type { HandlerCaller } from '../protocol/wire/handler-caller.ts';
 
 /** One turn of a conversation, as a runner gets it. */
 export type ConversationTurn = {

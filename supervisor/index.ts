@@ -1,7 +1,8 @@
 /** What an embedding program imports. */
+
+export type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 export type { ErrorBody, ErrorCode } from '../protocol/errors.ts';
 export { ERROR_CODES, SvcError } from '../protocol/errors.ts';
-export type { RunRecord, RunState } from '../protocol/runs.ts';
 export type { Config } from './config.ts';
 export { ConfigError } from './config.ts';
 export type {

@@ -5,9 +5,9 @@ import { appOfKey, isDraftKey, sessionOfKey } from '../protocol/ids.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { Redactor } from '../protocol/redactor.ts';
 import { checkSecretName, checkSecretValue, type SecretRecord, setSecretCommand } from '../protocol/secrets.ts';
-import { inParallel, isMissing } from '../storage/atomic-file.ts';
+import { unknownApp } from '../storage/apps/registry.ts';
+import { inParallel, isMissing } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
-import { unknownApp } from '../storage/registry.ts';
 import {
   DamagedSecrets,
   newSecretKey,

@@ -1,15 +1,21 @@
 /** The daemon: a gateway behind an edge of its own, with signals (architecture, "Supervision"). */
 import { rm } from 'node:fs/promises';
+import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { LIMITS } from '../protocol/limits.ts';
+import { type Config, ConfigError } from './config.ts';
 import type { Edge } from './edge/edge.ts';
 import { openEdge } from './edge/open-edge.ts';
 import { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 import { writeWhenRoom } from './operations/full-disk.ts';
+import { ServiceManager } from './operations/service-manager.ts';
 import { VERSION } from './wiring.ts';
 
 export type ServeOptions = GatewayOptions & {
-  /** Stop on SIGTERM and SIGINT, at once on the second one (default true). */
+  /**
+   * This process is the gateway's (default true): it stops on SIGTERM and SIGINT, at once on the second one, and is a
+   * service of systemd where that started it.
+   */
   signals?: boolean;
 };
 
@@ -42,16 +48,19 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     },
   });
   const { config } = gateway;
+  const manager = new ServiceManager(signals ? process.env : {}, process.pid, gateway.log);
   const daemonFile = join(config.dataDir, 'run', 'daemon.json');
   const ended = new AbortController();
   const end = async (code: number) => {
     ended.abort();
+    manager.stopping('Stopping: calls that are under way may end.');
     edge?.stopAccepting();
     await gateway.stop(LIMITS.drainMs);
     await edge?.close();
     await rm(daemonFile, { force: true }).catch((error: unknown) =>
       gateway.log.warn({ err: error }, 'daemon.json could not be removed.'),
     );
+    manager.close();
     finish(code);
   };
   const stop = (code: number): Promise<void> => {
@@ -60,18 +69,22 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
   };
   await gateway.start();
   try {
-    const opened = openEdge(config.edge, {
+    const isPassed = manager.socket !== null;
+    // The other edge cannot take a socket over.
+    const opened = openEdge(isPassed && config.edge === 'auto' ? 'node' : config.edge, {
       handler: gateway.exchangeHandler,
       onFault: (error) => gateway.log.error({ err: error }, 'A request failed unexpectedly.'),
     });
     edge = opened.edge;
-    if (opened.notice) gateway.log.warn(opened.notice);
-    const port = await edge.listen(config.host, config.port);
-    const url = `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`;
-    gateway.setListening({ edge: edge.kind, url });
+    if (opened.notice) gateway.log.info(`${opened.notice} svc doctor says how to get it.`);
+    const { host } = config;
+    const port = isPassed ? await takeOver(edge, manager.socket, config) : await edge.listen(host, config.port);
+    const url = `http://${reachable(host)}:${port}`;
+    gateway.setListening({ edge: edge.kind, url, notice: opened.notice });
     const daemon = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
     await writeWhenRoom(daemonFile, `${JSON.stringify(daemon)}\n`, ended.signal, gateway.log);
     if (signals) stopOnSignals(() => stop(0), gateway, exited);
+    manager.ready(`Ready on ${url}`);
     return {
       gateway,
       url,
@@ -84,10 +97,22 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     };
   } catch (error) {
     ended.abort();
+    manager.close();
     await gateway.stop(0);
     await edge?.close();
     throw error;
   }
+}
+
+/**
+ * Listens on the socket that systemd passed. The configuration has to say the same address, because the names of the gateway
+ * and the rules for outgoing connections follow from it.
+ */
+async function takeOver(edge: Edge, socket: number, config: Config): Promise<number> {
+  const { host, port } = await edge.adopt(socket);
+  if (port === config.port && (host === config.host || isIP(config.host) === 0)) return port;
+  const said = `the configuration says ${config.host} port ${config.port}`;
+  throw new ConfigError(`The socket of systemd listens on ${host} port ${port}, and ${said}: make them the same.`);
 }
 
 function stopOnSignals(stop: () => Promise<void>, gateway: Gateway, exited: Promise<number>): void {
@@ -106,4 +131,11 @@ function stopOnSignals(stop: () => Promise<void>, gateway: Gateway, exited: Prom
   void exited.then(() => {
     for (const name of names) process.off(name, onSignal);
   });
+}
+
+/** The name of a host in an address that can be called from this machine, which one that stands for all its addresses is not. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
 }

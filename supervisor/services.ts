@@ -11,6 +11,7 @@ import type { Automations } from './automations/automations.ts';
 import type { Blobs } from './blobs.ts';
 import type { Config } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
+import type { VersionFiles } from './deployments/version-files.ts';
 import type { Apps, AppsOptions } from './dispatch/apps.ts';
 import type { CachedReads } from './dispatch/cached-reads.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
@@ -19,10 +20,14 @@ import type { Access, Caller } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
 import type { LiveStreams } from './live/live-streams.ts';
 import type { McpSessions } from './mcp/sessions.ts';
+import type { Activity } from './operations/activity.ts';
 import type { Backups } from './operations/backups.ts';
 import type { EventLoopMonitor } from './operations/event-loop.ts';
+import type { HttpMeter } from './operations/metrics/http-meter.ts';
+import type { ScheduledBackups } from './operations/scheduled-backups.ts';
 import type { ConsoleFiles } from './pages/console-files.ts';
 import type { Preferences } from './pages/preferences.ts';
+import type { Tracing } from './tracing/tracing.ts';
 
 export type Services = AppsOptions & {
   version: string;
@@ -46,7 +51,9 @@ export type Services = AppsOptions & {
   liveStreams: LiveStreams;
   mcpSessions: McpSessions;
   deployments: Deployments;
+  versionFiles: VersionFiles;
   backups: Backups;
+  scheduledBackups: ScheduledBackups;
   /** Sessions, drafts and authoring; null on the tarball backend. */
   gitStore: GitStoreServices;
   templates: Templates;
@@ -54,12 +61,18 @@ export type Services = AppsOptions & {
   attachments: Attachments;
   consoleFiles: ConsoleFiles;
   preferences: Preferences;
+  /** The last hour of each app. */
+  activity: Activity;
   eventLoop: EventLoopMonitor;
   /** The same for metrics, so that neither takes the other's figures; it runs once somebody asks for them. */
   metricsLoop: EventLoopMonitor;
-  /** Answers to HTTP requests since the start, by the hundreds of their status. */
-  answers: Float64Array;
+  httpMeter: HttpMeter;
+  /** Null where no traces are wanted. */
+  tracing: Tracing | null;
   log: Logger;
-  /** What `serve` found out about its edge; null while nothing listens or when a host owns the server. */
-  listening: () => { edge: 'uws' | 'node'; url: string } | null;
+  /**
+   * What `serve` found out about its edge, with why it is not the fast one where that was wanted; null while nothing listens
+   * or when a host owns the server.
+   */
+  listening: () => { edge: 'uws' | 'node'; url: string; notice?: string | null } | null;
 };

@@ -5,17 +5,18 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { appOfKey, isDraftKey, sessionOfKey } from '../protocol/ids.ts';
-import { AppLogs } from '../storage/app-log.ts';
-import { mkdirDurable } from '../storage/atomic-file.ts';
+import { Registry } from '../storage/apps/registry.ts';
+import { sweepDaily } from '../storage/apps/trash.ts';
 import { blobFolders } from '../storage/blobs.ts';
+import { checkFormat, moveFormat } from '../storage/data-format.ts';
+import { mkdirDurable } from '../storage/files/atomic-file.ts';
 import { Layout } from '../storage/layout.ts';
+import { AppLogs } from '../storage/logs/app-log.ts';
 import { Children, reapChildren } from '../storage/processes/children.ts';
 import { acquireDataLock, type DataLock } from '../storage/processes/data-lock.ts';
 import { makeSocketFolder } from '../storage/processes/socket-folder.ts';
 import { tagOf } from '../storage/processes/tagged.ts';
 import { writeProfile } from '../storage/profile.ts';
-import { Registry } from '../storage/registry.ts';
-import { sweepDaily } from '../storage/trash.ts';
 import { Attachments } from './agents/conversations/attachments.ts';
 import { Chat } from './agents/conversations/chat.ts';
 import { ConversationTurns } from './agents/conversations/conversation-turns.ts';
@@ -31,6 +32,7 @@ import type { Config } from './config.ts';
 import { Databases } from './databases.ts';
 import { Deployments } from './deployments/deploy.ts';
 import { checkStore, openStore } from './deployments/store/open-store.ts';
+import { VersionFiles } from './deployments/version-files.ts';
 import { Apps } from './dispatch/apps.ts';
 import { CachedReads } from './dispatch/cached-reads.ts';
 import { ChangeStreams } from './dispatch/changes.ts';
@@ -49,9 +51,12 @@ import { Jobs } from './jobs/jobs.ts';
 import { LiveQueries } from './live/live-queries.ts';
 import { LiveStreams } from './live/live-streams.ts';
 import { McpSessions } from './mcp/sessions.ts';
+import { Activity, dataBytes } from './operations/activity.ts';
 import { Backups } from './operations/backups.ts';
 import { EventLoopMonitor } from './operations/event-loop.ts';
 import { roomToStart, unlessFull } from './operations/full-disk.ts';
+import { HttpMeter } from './operations/metrics/http-meter.ts';
+import { ScheduledBackups } from './operations/scheduled-backups.ts';
 import { ConsoleFiles } from './pages/console-files.ts';
 import { Pages } from './pages/pages.ts';
 import { Preferences } from './pages/preferences.ts';
@@ -61,6 +66,7 @@ import { allRoutes } from './routes/all.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import type { Simulation } from './simulation.ts';
+import { Tracing } from './tracing/tracing.ts';
 import { packageRoot, withRealPaths } from './tree/entry-points.ts';
 import type { TreeOptions } from './tree/specifications.ts';
 import { Tree } from './tree/tree.ts';
@@ -99,11 +105,17 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
   const lock = acquireDataLock(layout.lock);
   const undo: (() => unknown)[] = [];
   try {
+    const found = await checkFormat(layout);
     await checkStore(layout);
+    const tracing = host.simulation === undefined ? await Tracing.open(process.env, VERSION, log) : null;
+    undo.push(() => tracing?.close());
     const tag = tagOf(layout.dataDir);
     const reaped = await reapChildren(layout.children, tag);
     if (reaped.length > 0)
       log.warn({ pids: reaped.map((child) => child.pid) }, 'Ended the processes of a gateway that died.');
+    await moveFormat(layout, found, VERSION, (error) =>
+      log.warn({ err: error }, 'format.json could not be written: the disk is full.'),
+    );
     const logs = new AppLogs({ layout });
     const appLog = logs.append.bind(logs);
     // Hosts and jobs are told which folders they may use, so these must be there.
@@ -167,8 +179,11 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       commits.changed(app);
     });
     const pages = new Pages(log);
+    const folders = jobFolders(layout);
     const jobs = new Jobs({
-      createChild: (events) => tree.jobsChild(jobFolders(layout), events),
+      tracing,
+      createChild: (events) => tree.jobsChild(folders, events),
+      writable: folders.writable,
       onFault: (what) => log.error(what),
     });
     const runtime = databases.client('_runtime', layout.runtimeDb, false);
@@ -190,6 +205,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       commits,
       reads: new CachedReads(results),
       changes,
+      tracing,
       pages,
       logs,
       idempotency,
@@ -200,7 +216,19 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const store = openStore(parts);
     const { versionRetention } = config;
     const deployments: Deployments = new Deployments({ ...parts, store, apps, versionRetention });
-    const backups = new Backups({ ...parts, svcVersion: VERSION, deployments });
+    const clock = host.simulation?.clock ?? systemClock;
+    const backups = new Backups({
+      ...parts,
+      svcVersion: VERSION,
+      deployments,
+      schedule: () => scheduledBackups.schedule,
+    });
+    const scheduledBackups: ScheduledBackups = new ScheduledBackups({
+      ...parts,
+      configured: config.backups,
+      backups,
+      clock,
+    });
     const dispatcher = new Dispatcher({ ...parts, apps });
     const templates = openTemplates(parts);
     const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments }, templates);
@@ -226,7 +254,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onProcess,
       conversationRunner: agents.run,
       fireAutomationFactory: extensions.fireAutomationFactory ?? null,
-      clock: host.simulation?.clock ?? systemClock,
+      clock,
     });
     const conversationTurns = new ConversationTurns(runtime);
     const drafts = gitStore && new TurnDrafts({ ...gitStore, catalog: automations.catalog, log });
@@ -264,9 +292,16 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       chat,
       agents,
       liveStreams: new LiveStreams(live, changes),
+      activity: new Activity({
+        meters: tree.meters,
+        dataBytes: (app) => dataBytes(layout.app(app)),
+        subscribers: (app) => changes.subscribersOf(app) + live.followersOf(app),
+      }),
       mcpSessions,
       deployments,
+      versionFiles: new VersionFiles({ ...parts, store }),
       backups,
+      scheduledBackups,
       gitStore,
       templates,
       conversations,
@@ -275,15 +310,17 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       preferences: new Preferences(identity.db),
       eventLoop: new EventLoopMonitor(),
       metricsLoop: new EventLoopMonitor(),
-      answers: new Float64Array(6),
+      httpMeter: new HttpMeter(),
+      tracing,
       listening: host.listening,
     };
     const router = new Router(allRoutes(services));
     const authorize = host.authorize ?? null;
     const visitors = access && addresses;
     const { corsOrigins } = config;
-    const { answers } = services;
-    const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, answers, log });
+    const { httpMeter: meter } = services;
+    const seen = { meter, tracing, log };
+    const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, ...seen });
     await treeReady;
     // What a crash left may need the writer.
     await deployments.open();
@@ -291,9 +328,11 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     await gitStore?.drafts.open();
     await agents.catalog?.open();
     await automations.open();
+    await scheduledBackups.open();
     templates.open();
     if (gitStore !== null) void openConversations(services);
     services.eventLoop.start();
+    services.activity.start();
     const sweeping = sweepDaily(layout, config.trashDays, (error) =>
       log.warn({ err: error }, 'Old files could not be removed.'),
     );
@@ -376,7 +415,7 @@ export async function disassemble(
     agents,
     agentProcess,
     deployments,
-    backups,
+    scheduledBackups,
     changes,
     gitStore,
     templates,
@@ -387,6 +426,7 @@ export async function disassemble(
   } = services;
   clearInterval(sweeping);
   pipeline.draining = true;
+  services.activity.stop();
   services.eventLoop.stop();
   services.metricsLoop.stop();
   const steps: (() => unknown)[] = [
@@ -395,7 +435,7 @@ export async function disassemble(
     () => services.mcpSessions.close(),
     () => changes.closeAll(),
     () => services.commits.close(),
-    () => backups.stop(),
+    () => scheduledBackups.stop(),
     // Uploads need the writer to end well, so they come first.
     () =>
       Promise.race([
@@ -413,6 +453,7 @@ export async function disassemble(
     () => tree.stop(drainMs),
     () => logs.flush(),
     () => access?.close(),
+    () => services.tracing?.close(),
     () => lock.release(),
   ];
   for (const step of steps) {

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import type { Logger } from 'pino';
-import type { AgentScope } from '../../protocol/agents.ts';
+import type { AgentScope } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Config } from '../config.ts';
 import type { ConversationRunner, ExtensionPoints, GivenExtensions } from '../extension-points.ts';

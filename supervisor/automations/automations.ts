@@ -6,9 +6,9 @@ import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import type { Logger } from 'pino';
 import { isDiskFull } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { readWebhookKeys } from '../../storage/automations.ts';
+import type { Registry } from '../../storage/apps/registry.ts';
+import { readWebhookKeys } from '../../storage/automations/automations.ts';
 import type { Layout } from '../../storage/layout.ts';
-import type { Registry } from '../../storage/registry.ts';
 import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import type { Deployments } from '../deployments/deploy.ts';
@@ -19,6 +19,7 @@ import type { ConversationRunner, FireAutomationFactory } from '../extension-poi
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Secrets } from '../secrets.ts';
 import type { SimulatedClock } from '../simulation.ts';
+import type { Tracing } from '../tracing/tracing.ts';
 import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
 import { Enablement } from './enablement.ts';
@@ -49,6 +50,7 @@ export type AutomationsOptions = {
   baseUrl(): string | null;
   /** A process came into being or is gone: the record of children on disk is due. */
   onProcess(pid: number, role: string, alive: boolean): void;
+  tracing: Tracing | null;
   conversationRunner: ConversationRunner;
   fireAutomationFactory: FireAutomationFactory | null;
   clock: Clock;
@@ -119,6 +121,7 @@ export class Automations {
       baseUrl: options.baseUrl,
       appLog: options.appLog,
       automationTimeoutMs: config.automationTimeoutMs,
+      tracing: options.tracing,
       log,
       now,
     });

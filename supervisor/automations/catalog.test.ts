@@ -6,8 +6,8 @@ import { after, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { LIMITS } from '../../protocol/limits.ts';
+import { Registry } from '../../storage/apps/registry.ts';
 import { Layout } from '../../storage/layout.ts';
-import { Registry } from '../../storage/registry.ts';
 import { automation } from '../../testing/apps.ts';
 import { AutomationCatalog } from './catalog.ts';
 

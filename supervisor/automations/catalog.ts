@@ -5,12 +5,12 @@ import {
   automationRef,
   flatAutomation,
   provisionedWebhook,
-} from '../../protocol/automation.ts';
+} from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { inParallel } from '../../storage/atomic-file.ts';
-import { listAutomations, readAutomation } from '../../storage/automations.ts';
+import type { Registry } from '../../storage/apps/registry.ts';
+import { listAutomations, readAutomation } from '../../storage/automations/automations.ts';
+import { inParallel } from '../../storage/files/atomic-file.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
-import type { Registry } from '../../storage/registry.ts';
 
 /** What is kept of a manifest: not what only its file is asked for. */
 export type LiveManifest = Omit<AutomationManifest, 'prompt' | 'outputSchema' | 'costEstimate' | 'generated'> & {

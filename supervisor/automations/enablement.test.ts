@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { after, test } from 'node:test';
-import type { MintedWebhook } from '../../protocol/automation.ts';
-import { editAutomation } from '../../protocol/automation-edit.ts';
-import { addWebhookKeys, readWebhookKeys } from '../../storage/automations.ts';
+import type { MintedWebhook } from '../../protocol/automations/automation.ts';
+import { editAutomation } from '../../protocol/automations/automation-edit.ts';
+import { addWebhookKeys, readWebhookKeys } from '../../storage/automations/automations.ts';
 import { automation } from '../../testing/apps.ts';
 import { ORIGIN, openWorkshop } from '../../testing/automations.ts';
 

@@ -14,12 +14,17 @@ import {
   pendingWebhook,
   provisionedWebhook,
   signingKeys,
-} from '../../protocol/automation.ts';
-import { editAutomation, mintWebhook } from '../../protocol/automation-edit.ts';
+} from '../../protocol/automations/automation.ts';
+import { editAutomation, mintWebhook } from '../../protocol/automations/automation-edit.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { addWebhookKeys, pruneWebhookKeys, readAutomation, writeAutomation } from '../../storage/automations.ts';
+import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
+import {
+  addWebhookKeys,
+  pruneWebhookKeys,
+  readAutomation,
+  writeAutomation,
+} from '../../storage/automations/automations.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
-import { type Registry, unknownApp } from '../../storage/registry.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { AutomationCatalog, LiveAutomation } from './catalog.ts';
 

@@ -1,6 +1,11 @@
 /** Says which webhooks the publication of a draft would create: those that its automations want and the live ones do not have. */
-import { automationRef, keepsAddress, pendingWebhook, provisionedWebhook } from '../../protocol/automation.ts';
-import { listAutomations, readAutomation } from '../../storage/automations.ts';
+import {
+  automationRef,
+  keepsAddress,
+  pendingWebhook,
+  provisionedWebhook,
+} from '../../protocol/automations/automation.ts';
+import { listAutomations, readAutomation } from '../../storage/automations/automations.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import type { AutomationCatalog } from './catalog.ts';
 

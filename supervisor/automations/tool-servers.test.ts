@@ -1,8 +1,8 @@
 // What the supervisor takes from the process of the MCP servers, and what it does not. That process is played by the test.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type Frame, Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type Frame, Kind } from '../../protocol/wire/frames.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
 import { McpToolServers } from './tool-servers.ts';
 

@@ -1,7 +1,5 @@
 /** The tools of MCP servers: the supervisor's side of the process (workers/mcp) that talks to them, started on the first call. */
-import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
-import { type Frame, Kind, ToolKind } from '../../protocol/frames.ts';
-import { LIMITS } from '../../protocol/limits.ts';
+
 import {
   isStdio,
   TOOL_SERVER_LIMITS,
@@ -10,7 +8,10 @@ import {
   type ToolServerLimits,
   type ToolServerSettings,
   type ToolServerState,
-} from '../../protocol/tool-servers.ts';
+} from '../../protocol/agents/tool-servers.ts';
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { type Frame, Kind, ToolKind } from '../../protocol/wire/frames.ts';
 import { GROUP_LEADER } from '../../storage/processes/children.ts';
 import { identityOf, killGroup, type ProcessIdentity } from '../../storage/processes/process-identity.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';

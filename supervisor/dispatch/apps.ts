@@ -5,10 +5,10 @@
 import { rm } from 'node:fs/promises';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
-import type { AppLogs } from '../../storage/app-log.ts';
+import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
+import { isIntact, readVersion } from '../../storage/apps/versions.ts';
 import type { Layout } from '../../storage/layout.ts';
-import { type Registry, unknownApp } from '../../storage/registry.ts';
-import { isIntact, readVersion } from '../../storage/versions.ts';
+import type { AppLogs } from '../../storage/logs/app-log.ts';
 import type { Blobs } from '../blobs.ts';
 import type { ProgramTokens } from '../http/access/program-tokens.ts';
 import type { Jobs } from '../jobs/jobs.ts';
@@ -206,6 +206,11 @@ export class Apps implements AppsView {
     await idempotency.forget(id);
     await this.#later.automations.runs.forgetApp(id);
     await this.#later.conversations.forgetApp(id);
+  }
+
+  /** Knows of an app whose folder is in its place again what it must know before it serves. */
+  async regain(id: string): Promise<void> {
+    await this.#options.secrets.load(id);
   }
 
   /** A registry record with the status that only the process tree knows. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
-import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import { STATE_BYTES } from '../../storage/wal-index.ts';
 import { Commits } from '../results/commits.ts';
 import { Results } from '../results/results.ts';

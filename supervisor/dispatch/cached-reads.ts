@@ -3,8 +3,8 @@
  * nothing was committed since it began (decisions, section 13).
  */
 import type { SvcError } from '../../protocol/errors.ts';
-import { isSameCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Meter } from '../operations/metrics/meters.ts';
 import { canonicalInput } from '../results/canonical.ts';
 import type { Beginning, Reads, Results } from '../results/results.ts';

@@ -52,6 +52,11 @@ export class ChangeStreams {
     return this.readers.count;
   }
 
+  /** Change streams of an app that are open. */
+  subscribersOf(app: string): number {
+    return this.#apps.get(app)?.subscribers.size ?? 0;
+  }
+
   /** Apps and drafts that have events or subscribers. */
   get size(): number {
     return this.#apps.size;

@@ -4,13 +4,15 @@
  * action wrote before its answer leaves, `remember` runs an action under an idempotency key and records its answer.
  */
 import { SvcError } from '../../protocol/errors.ts';
-import { ToolKind } from '../../protocol/frames.ts';
-import { ADMIN_CALLER } from '../../protocol/handler-caller.ts';
 import { isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { membersOf } from '../../protocol/rules/json-members.ts';
+import { ToolKind } from '../../protocol/wire/frames.ts';
+import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
 import type { Config } from '../config.ts';
+import type { Span } from '../tracing/span.ts';
+import type { Tracing } from '../tracing/tracing.ts';
 import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
 import type { App, AppsView } from './apps.ts';
 import type { CachedReads, StartRun } from './cached-reads.ts';
@@ -23,6 +25,7 @@ export type DispatcherOptions = {
   changes: ChangeStreams;
   reads: CachedReads;
   idempotency: Idempotency;
+  tracing: Tracing | null;
   config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
 };
 
@@ -137,7 +140,8 @@ export class Dispatcher {
       faulted: (error) => sink.faulted(error),
     };
     // No handler runs, so nobody asks who calls.
-    const request = { kind: ToolKind.sql, tool: 'sql', body, traceId, caller: ADMIN_CALLER, allowedMs: LIMITS.sqlMs };
+    const traced = this.#trace(app, 'sql', 'sql', traceId);
+    const request = { kind: ToolKind.sql, tool: 'sql', body, ...traced, caller: ADMIN_CALLER, allowedMs: LIMITS.sqlMs };
     const call = new Call(request, reply, performance.now());
     const actor = this.apps.actor(app);
     actor.submit(call);
@@ -175,11 +179,22 @@ export class Dispatcher {
   }
 
   /** `schema` is given for a query that is to say what it read. */
-  #callOf({ kind, tool }: Target, { body, traceId, caller }: Request, reply: CallReply, schema?: number): Call {
+  #callOf({ app, kind, tool }: Target, { body, traceId, caller }: Request, reply: CallReply, schema?: number): Call {
     const { config } = this.#options;
     const allowedMs = tool.timeoutMs ?? (kind === 'query' ? config.queryTimeoutMs : config.actionTimeoutMs);
-    const request = { kind: ToolKind[kind], tool: tool.name, body, traceId, caller, allowedMs, schema };
+    const { traceId: id, span } = this.#trace(app, kind, tool.name, traceId);
+    const request = { kind: ToolKind[kind], tool: tool.name, body, traceId: id, span, caller, allowedMs, schema };
     return new Call(request, reply, performance.now());
+  }
+
+  /** The span of a call, from its place in the mailbox to its end. */
+  #trace({ id }: App, kind: string, tool: string, traceId: string): { traceId: string; span: Span | null } {
+    const { tracing } = this.#options;
+    if (tracing === null) return { traceId, span: null };
+    const span = tracing.start(`${kind} ${id}.${tool}`, 'internal', traceId);
+    span.set('svc.app', id);
+    span.set('svc.tool', tool);
+    return { traceId: span.traceId, span };
   }
 }
 

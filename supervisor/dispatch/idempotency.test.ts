@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import Database from 'better-sqlite3';
-import type { SqlParams, SqlStatement } from '../../protocol/frames.ts';
 import { type DbClient, DbError } from '../../protocol/wire/db-client.ts';
+import type { SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { Idempotency } from './idempotency.ts';
 
 const lost = () => new DbError({ code: 'WRITER_LOST', message: 'The connection was lost.' });
@@ -10,7 +10,7 @@ const ANSWER = { status: 201, body: Buffer.from('{"data":1}') };
 
 /** A writer that dies in the middle of the next statements, as the test wants it. */
 class FragileDb {
-  readonly #db = new Database(':memory:');
+  readonly #db = openSqlite(':memory:');
   /** For each of the next statements: it dies before it, or after its commit. */
   deaths: ('before' | 'after')[] = [];
 

@@ -1,6 +1,7 @@
 /** What a tool is called with, and where its answer goes. */
-import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+
 import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
+import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Reads } from '../results/results.ts';
 import type { CallReply, CallTiming } from '../tree/actor/call.ts';
 import type { App } from './apps.ts';
@@ -14,7 +15,7 @@ export type Target =
 /**
  * What a call is made with. `body` is JSON text whose `input` member is the input; empty for `{}`. `input` is the same as a value,
  * undefined for `{}`; a query whose `input` is bytes is not looked for among kept results. `tracked` asks what a query read also
- * where nothing is kept.
+ * where nothing is kept. `traceId` is a whole `traceparent` where the call is part of a span.
  */
 export type Request = {
   body: Uint8Array;

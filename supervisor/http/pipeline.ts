@@ -1,12 +1,14 @@
 /** The first thing every request meets: its place, its route, cross-origin rules, who calls, and errors in the one shape. */
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import { draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
+import { appOfKey, draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
-import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
+import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import { pagePolicy } from '../pages/page-policy.ts';
 import { redirect } from '../pages/pages.ts';
+import type { Span } from '../tracing/span.ts';
+import type { Tracing } from '../tracing/tracing.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import { type Access, ADMIN, type Authorize, type Caller, demand, HostCaller, NOBODY } from './access/access.ts';
 import { agentCaller } from './access/agent-caller.ts';
@@ -27,8 +29,9 @@ export type PipelineOptions = {
   /** What such a host decides by; null: it lets through whom it wants. */
   authorize: Authorize | null;
   corsOrigins: readonly string[];
-  /** Counts answers by the hundreds of their status. */
-  answers: Float64Array;
+  meter: AnswerMeter;
+  /** Null where no traces are wanted. */
+  tracing: Tracing | null;
   log: Logger;
 };
 
@@ -37,6 +40,8 @@ const PREFLIGHT: ResponseHeaders = {
   'access-control-allow-headers': 'authorization, content-type, idempotency-key, if-match, last-event-id, traceparent',
   'access-control-max-age': '600',
 };
+
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 type Found = Extract<Match, { route: Route }>;
 
@@ -61,8 +66,10 @@ export class Pipeline {
   }
 
   readonly handle = (exchange: Exchange): void => {
-    exchange.counts = this.#options.answers;
-    const { corsOrigins } = this.#options;
+    const { corsOrigins, meter, tracing } = this.#options;
+    exchange.meter = meter;
+    exchange.begunAt = performance.now();
+    if (tracing !== null) exchange.span = requestSpan(tracing, exchange);
     const cors = corsOrigins.length > 0 ? corsHeaders(exchange, corsOrigins) : null;
     if (cors !== null) exchange.addHeaders(cors);
     let place = EMBEDDED;
@@ -84,6 +91,10 @@ export class Pipeline {
     const known = place.kind === 'page' && place.owner === null ? this.#caller(exchange, place) : undefined;
     const path = this.#pathOf(exchange, place, known);
     const match = router.match(exchange.method, path);
+    if ('route' in match) {
+      exchange.routeKind = match.route.kind;
+      if (exchange.span !== null) nameSpan(exchange.span, exchange.method, match);
+    }
     if (exchange.method === 'OPTIONS') {
       this.#answerOptions(exchange, match, crossOrigin);
       return;
@@ -115,9 +126,13 @@ export class Pipeline {
   }
 
   #run(exchange: Exchange, place: Place, { route, params }: Found, caller: Caller): void {
-    const { access } = this.#options;
+    const { access, tracing } = this.#options;
+    const { span } = exchange;
     const endings = access?.endings ?? 0;
-    const done = route.handle(exchange, params, caller, place);
+    const done =
+      tracing === null || span === null
+        ? route.handle(exchange, params, caller, place)
+        : tracing.within(span, () => route.handle(exchange, params, caller, place));
     if (!(done instanceof Promise)) return;
     done.then(
       () => access?.endStreamsSince(endings),
@@ -181,6 +196,21 @@ export class Pipeline {
   }
 }
 
+/** The name and attributes follow the semantic conventions of OpenTelemetry; addresses may hold secrets and are left out. */
+function requestSpan(tracing: Tracing, exchange: Exchange): Span {
+  const method = METHODS.has(exchange.method) ? exchange.method : '_OTHER';
+  const span = tracing.start(method === '_OTHER' ? 'HTTP' : method, 'server', exchange.header('traceparent'), true);
+  span.set('http.request.method', method);
+  return span;
+}
+
+function nameSpan(span: Span, method: string, { route, params }: Found): void {
+  const subject = subjectOf(route, params);
+  span.name = `${method} ${route.path}`;
+  span.set('http.route', route.path);
+  if (subject !== null) span.set('svc.app', appOfKey(subject));
+}
+
 /** For the origins that the configuration names; null for others, which may not read the answer (decisions, section 1). */
 function corsHeaders(exchange: Exchange, origins: readonly string[]): ResponseHeaders | null {
   const origin = exchange.header('origin');
@@ -188,7 +218,7 @@ function corsHeaders(exchange: Exchange, origins: readonly string[]): ResponseHe
   return {
     'access-control-allow-origin': origin,
     vary: 'origin',
-    'access-control-expose-headers': 'server-timing, idempotency-replayed, etag',
+    'access-control-expose-headers': 'server-timing, idempotency-replayed, etag, log-cursor',
   };
 }
 

@@ -7,6 +7,7 @@ const route = (method: Route['method'], path: string): Route => ({
   path,
   needs: 'admin',
   handle: () => {},
+  kind: 0,
 });
 const router = new Router([
   route('GET', '/svc/_apps'),

@@ -1,6 +1,7 @@
 /** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for what cannot be decoded. */
 import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
+import { ROUTE_KINDS, routeKind } from '../operations/metrics/http-meter.ts';
 import type { Caller } from './access/access.ts';
 import type { Capability } from './access/grants.ts';
 import type { Place } from './access/places.ts';
@@ -31,10 +32,12 @@ export type Route = {
    * itself.
    */
   visitors?: 'page' | 'tool';
+  /** Its place in `ROUTE_KINDS`, for metrics. */
+  kind: number;
 };
 
 export function route(method: Method, path: string, needs: Needs, handle: Handle): Route {
-  return { method, path, needs, handle };
+  return { method, path, needs, handle, kind: ROUTE_KINDS.indexOf(routeKind(path)) };
 }
 
 /** First segments that belong to the gateway; everything else is the host's. */

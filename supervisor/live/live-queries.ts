@@ -1,7 +1,7 @@
 /** Finds or makes the one evaluation of a query and input for all who follow it, and bounds what all of them take together. */
 import { SvcError } from '../../protocol/errors.ts';
-import { isSameCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Commits, Written } from '../results/commits.ts';
 import {
@@ -80,6 +80,11 @@ export class LiveQueries {
       clients: this.#clients.size,
       bytes: this.#keptBytes,
     };
+  }
+
+  /** Subscriptions to the live queries of an app. */
+  followersOf(key: string): number {
+    return this.#apps.get(key)?.followers ?? 0;
   }
 
   /** The first state is told as soon as it is known, not before this returns. Each call needs a follower of its own. Throws `OVERLOADED`. */

@@ -7,8 +7,8 @@
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { errorEnvelope, SvcError } from '../../protocol/errors.ts';
-import { type HandlerCaller, isSameCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type HandlerCaller, isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Written } from '../results/commits.ts';
 import type { Reads } from '../results/results.ts';

@@ -3,8 +3,8 @@
  * connection (decisions, section 13).
  */
 import { SvcError } from '../../protocol/errors.ts';
-import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { AttachedChanges, ChangeStreams, SubscribeOptions } from '../dispatch/changes.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { Exchange } from '../edge/edge.ts';

@@ -9,7 +9,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { JSON_HEADERS, toSvcError } from '../http/answers.ts';
-import { newTraceId } from '../tree/actor/call.ts';
+import { traceOf } from '../tree/actor/call.ts';
 import { listen, listenedUris, RefusedResource } from './listen.ts';
 import { endedSession, type McpSession, type McpSessions, type SessionOwner } from './sessions.ts';
 import type { FollowedResource } from './subscriptions.ts';
@@ -77,7 +77,7 @@ export class McpServer {
       return;
     }
     const { id, name, args, isModern } = call;
-    const traceId = newTraceId(exchange.header('traceparent'));
+    const traceId = traceOf(exchange);
     let reply: string;
     try {
       const answer = await tools.call({ name, args, traceId, signal: left.signal });
@@ -151,7 +151,7 @@ export class McpServer {
       const value = exchange.header(name);
       if (value !== undefined) headers.set(name, value);
     }
-    const traceId = newTraceId(exchange.header('traceparent'));
+    const traceId = traceOf(exchange);
     this.#library ??= this.#load();
     const library = await this.#library;
     const request = new Request(`http://gateway${exchange.path}`, {

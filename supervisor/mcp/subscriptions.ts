@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { unknownApp } from '../../storage/registry.ts';
+import { unknownApp } from '../../storage/apps/registry.ts';
 import type { EventReader } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
 import type { LiveRequest, LiveState } from '../live/live-query.ts';

@@ -3,8 +3,8 @@
  * (decisions, section 12).
  */
 import { SvcError } from '../../protocol/errors.ts';
-import type { HandlerCaller } from '../../protocol/handler-caller.ts';
 import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
+import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import { manifestOf } from '../dispatch/describe.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
 import { canonical } from '../dispatch/idempotency.ts';

@@ -119,7 +119,9 @@ function successes({ needs, path }: Route, answers: string): Json {
         : needs === 'page' || (needs === 'anyone' && !answers.includes('{'))
           ? '*/*'
           : 'application/json';
-  const answer = { description: 'Done.', content: { [type]: {} } };
+  const [, header] = /answer's header `([a-z-]+)`/.exec(answers) ?? [];
+  const headers = header === undefined ? {} : { headers: { [header]: { schema: { type: 'string' } } } };
+  const answer = { description: 'Done.', ...headers, content: { [type]: {} } };
   return Object.fromEntries((statuses.length === 0 ? ['200'] : statuses).map((status) => [status, answer]));
 }
 

@@ -2,20 +2,27 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
 import { answerError } from '../http/answers.ts';
-import { Asset, serveAsset } from '../http/assets.ts';
+import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
 import { consoleFile } from '../tree/entry-points.ts';
+import { iconAsset, MARK } from './icons.ts';
 import { pagePolicy } from './page-policy.ts';
 
 const TYPES = {
   html: 'text/html; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   css: 'text/css; charset=utf-8',
+  png: 'image/png',
 };
 
-type OwnFile = { type: string; etag: string; bytes: Buffer };
+type OwnFile = { type: string; etag: string; bytes: Record<Encoding, Buffer> };
+
+const ENCODINGS: readonly Encoding[] = ['br', 'gzip'];
+/** The build names these by what is in them. */
+const PARTS = '_console/part-';
 
 export class ConsoleFiles {
   readonly #log: Logger;
@@ -27,7 +34,19 @@ export class ConsoleFiles {
     this.#pathOf = pathOf;
   }
 
-  /** `name` is one of those that are built. */
+  /** The icon of the gateway. */
+  serveMark(exchange: Exchange, place: Place): void {
+    const policy = consolePolicy(place);
+    const { asset, bytes } = iconAsset(MARK, { ...policy, 'cache-control': 'no-cache' });
+    serveAsset(
+      exchange,
+      asset,
+      () => bytes,
+      (error) => answerError(exchange, error, this.#log, policy),
+    );
+  }
+
+  /** Answers with one of the files that are built. */
   serve(exchange: Exchange, place: Place, name: string): void {
     const policy = consolePolicy(place);
     const fail = (error: unknown) => answerError(exchange, error, this.#log, policy);
@@ -38,8 +57,9 @@ export class ConsoleFiles {
     }
     file.then(
       ({ type, etag, bytes }) => {
-        const asset = new Asset(type, etag, [], { ...policy, 'cache-control': 'no-cache' });
-        serveAsset(exchange, asset, () => bytes, fail);
+        const cacheControl = name.startsWith(PARTS) ? 'public, max-age=31536000, immutable' : 'no-cache';
+        const asset = new Asset(type, etag, ENCODINGS, { ...policy, 'cache-control': cacheControl });
+        serveAsset(exchange, asset, (encoding) => bytes[encoding], fail);
       },
       (error: unknown) => {
         this.#files.delete(name);
@@ -59,7 +79,13 @@ function consolePolicy(place: Place): Record<string, string> {
 }
 
 async function openFile(path: string): Promise<OwnFile> {
-  const bytes = await readFile(path);
-  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 32)}"`;
-  return { type: TYPES[path.slice(path.lastIndexOf('.') + 1) as keyof typeof TYPES], etag, bytes };
+  const files = Promise.all([readFile(path), readFile(`${path}.br`), readFile(`${path}.gz`)]);
+  const [identity, br, gzip] = await files.catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'ENOENT' && path.includes('/_console/')
+      ? new SvcError('NOT_FOUND', 'The console has no such file.')
+      : error;
+  });
+  const etag = `"${createHash('sha256').update(identity).digest('base64url').slice(0, 32)}"`;
+  const type = TYPES[path.slice(path.lastIndexOf('.') + 1) as keyof typeof TYPES];
+  return { type, etag, bytes: { identity, br, gzip } };
 }

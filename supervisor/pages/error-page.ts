@@ -2,6 +2,7 @@
 import type { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
+import { MARK } from './icons.ts';
 import { pagePolicy } from './page-policy.ts';
 
 const TITLES: Record<string, string> = {
@@ -28,9 +29,6 @@ body{margin:0;min-height:100vh;display:grid;place-items:center;background:var(--
 main{box-sizing:border-box;width:min(32rem,calc(100vw - 2rem));padding:2rem;border-radius:16px;background:var(--card)}
 h1{margin:.75rem 0 .5rem;font-size:1.4rem;line-height:1.25}p{margin:.5rem 0;overflow-wrap:anywhere}
 .dim{color:var(--dim);font-size:.875rem}a{color:var(--accent)}nav{display:flex;flex-wrap:wrap;gap:1.25rem;margin-top:1.25rem}`;
-
-const MARK =
-  "<svg xmlns='http://www.w3.org/2000/svg' width='32' height='32' viewBox='0 0 32 32'><rect width='32' height='32' rx='9' fill='#e5683c'/><path d='M8.5 24v-7.5a7.5 7.5 0 0 1 15 0V24M16 24v-6.5' fill='none' stroke='#fff' stroke-width='3' stroke-linecap='round'/></svg>";
 
 /** Answers a navigation with the error's status. */
 export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError): void {

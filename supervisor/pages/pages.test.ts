@@ -322,9 +322,12 @@ test('a file is read once, for many at a time, until its version is forgotten', 
 test('the client script', async (t) => {
   const { port, clientFile } = await setUp(t);
   assert.equal((await send(port, 'GET', '/svc/_client.js')).status, 500, 'not built yet');
-  writeFileSync(clientFile, 'window.svc = {};');
+  const script = 'window.svc = {};';
+  writeFileSync(clientFile, script);
+  writeFileSync(`${clientFile}.br`, brotliCompressSync(script));
+  writeFileSync(`${clientFile}.gz`, gzipSync(script));
   const answer = await send(port, 'GET', '/svc/_client.js');
-  assert.deepEqual([answer.status, answer.body.toString()], [200, 'window.svc = {};']);
+  assert.deepEqual([answer.status, answer.body.toString()], [200, script]);
   assert.deepEqual([answer.headers['content-type'], answer.headers['cache-control']], [JS, 'no-cache']);
   assertPolicy(answer, 'client script');
   const again = await send(port, 'GET', '/svc/_client.js', { 'if-none-match': answer.headers.etag as string });

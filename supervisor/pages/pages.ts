@@ -13,6 +13,7 @@ import { isNavigation } from '../http/access/fetch-metadata.ts';
 import type { Place } from '../http/access/places.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
 import { sendErrorPage } from './error-page.ts';
+import { APP_ICON, ICON, iconAsset, tileOf } from './icons.ts';
 import { pagePolicy } from './page-policy.ts';
 import { ReadCache } from './read-cache.ts';
 
@@ -64,14 +65,19 @@ export class Pages {
       }
       const path = filePath(rest);
       const send = (index: PageIndex): void => {
-        const page = index.pages.get(path);
+        const name = path === ICON && !index.pages.has(ICON) ? APP_ICON : path;
+        const page = index.pages.get(name);
+        if (!page && path === ICON) {
+          sendTile(exchange, place, version.id, fail);
+          return;
+        }
         if (!page) throw notFound();
         // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
         const kept = pinned && !page.type.startsWith('text/html');
         serveAsset(
           exchange,
           assetOf(page, place, kept),
-          (encoding) => this.#bytes(version, page, path, encoding),
+          (encoding) => this.#bytes(version, page, name, encoding),
           fail,
         );
       };
@@ -114,6 +120,12 @@ export class Pages {
     const unread = () => new SvcError('INTERNAL', 'The file could not be read; the log has the details.');
     sendPageError(exchange, place, error instanceof SvcError ? error : unread());
   }
+}
+
+/** The icon of an app that has none. */
+function sendTile(exchange: Exchange, place: Place, id: string, fail: (error: unknown) => void): void {
+  const { asset, bytes } = iconAsset(tileOf(id), { ...pagePolicy(place), 'cache-control': NOT_KEPT });
+  serveAsset(exchange, asset, () => bytes, fail);
 }
 
 function pageOf(entry: StaticEntry): Page {

@@ -4,12 +4,23 @@ import { Random } from '../../testing/random.ts';
 import { type Fault, ResultsModel } from '../../testing/results-model/model.ts';
 
 const STEPS = 150;
-const SCHEDULES = 3000;
+const SCHEDULES = 1000;
+
+/** Each with the first seed whose schedule shows it; should the model change, a later one does. */
+const FAULTS: [fault: Fault, seed: number][] = [
+  ['messages only', 10],
+  ['schema not told', 2569],
+  ['runs shared for ever', 1],
+  ['writes during a run not told', 7],
+  ['subscribers told at once', 230],
+  ['callers share', 2],
+];
 
 test(`no read is old in ${SCHEDULES} schedules of the model, and many are hits`, async () => {
   let hits = 0;
   let reads = 0;
-  for (let seed = 1; seed <= SCHEDULES; seed++) {
+  const seeds = Array.from({ length: SCHEDULES }, (_, i) => i + 1);
+  for (const seed of [...seeds, ...FAULTS.map(([, seed]) => seed)]) {
     const model = new ResultsModel(new Random(seed));
     await model.run(STEPS);
     assert.deepEqual(model.violations, [], `seed ${seed}`);
@@ -19,17 +30,9 @@ test(`no read is old in ${SCHEDULES} schedules of the model, and many are hits`,
   assert.ok(hits > reads / 20, `${hits} of ${reads} reads were hits`);
 });
 
-const FAULTS: Fault[] = [
-  'messages only',
-  'schema not told',
-  'runs shared for ever',
-  'writes during a run not told',
-  'subscribers told at once',
-  'callers share',
-];
-for (const fault of FAULTS) {
+for (const [fault, first] of FAULTS) {
   test(`the model finds a supervisor with this fault: ${fault}`, async () => {
-    for (let seed = 1; seed <= SCHEDULES; seed++) {
+    for (let seed = first; seed < first + 3 * SCHEDULES; seed++) {
       const model = new ResultsModel(new Random(seed), fault);
       await model.run(STEPS);
       if (model.violations.length > 0) return;

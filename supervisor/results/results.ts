@@ -3,8 +3,9 @@
  * they were (decisions, section 13). A kept result is answered only where a run that began now would give the same: the state
  * of the database is looked at for each read, so no message has to arrive in time, or at all.
  */
-import type { HandlerCaller } from '../../protocol/handler-caller.ts';
+
 import { LIMITS } from '../../protocol/limits.ts';
+import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Commits } from './commits.ts';
 import type { History, Written } from './history.ts';
 import { ResultStore } from './result-store.ts';

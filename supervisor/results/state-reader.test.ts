@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import Database from 'better-sqlite3';
+import { openSqlite } from '../../storage/sqlite.ts';
 import { WalIndex } from '../../storage/wal-index.ts';
 import { Commits } from './commits.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-state-'));
 const file = join(folder, 'data.sqlite');
-const db = new Database(file);
+const db = openSqlite(file);
 db.pragma('journal_mode = WAL');
 db.exec('CREATE TABLE t (a)');
 const index = new WalIndex(file);

@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, describe, test } from 'node:test';
-import { type Frame, Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type Frame, Kind } from '../../protocol/wire/frames.ts';
 import type { Link } from '../../protocol/wire/link.ts';
 import { Child, type ChildSpec } from './child.ts';
 

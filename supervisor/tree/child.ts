@@ -5,8 +5,8 @@
  *                      └──── exit ────────────────────↑  └─ intensity exceeded → failed
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { type Frame, Kind, type ProcessStats } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type Frame, Kind, type ProcessStats } from '../../protocol/wire/frames.ts';
 import type { Link } from '../../protocol/wire/link.ts';
 import { startGraceTimer } from './grace-timer.ts';
 import { RestartPolicy } from './restart.ts';

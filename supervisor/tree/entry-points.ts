@@ -1,8 +1,8 @@
 /** Where the files are that other processes and threads run: always the built ones, also when this code runs from source. */
 import { existsSync, realpathSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { bindingFolders } from '../../storage/sqlite.ts';
 
 /** The folder that holds our package.json: above `dist/` when built, above `supervisor/` when run from source. */
 export const packageRoot: string = (() => {
@@ -35,10 +35,9 @@ export function templateFolder(id = ''): string {
  * a symbolic link: the module loader looks at the link before it follows it.
  */
 export function hostReadable(): string[] {
-  const require = createRequire(import.meta.url);
-  const native = dirname(require.resolve('better-sqlite3/package.json'));
-  const searched = (require.resolve.paths('better-sqlite3') ?? []).filter((folder) => existsSync(folder));
-  const wanted = [join(packageRoot, 'dist'), join(packageRoot, 'package.json'), dirname(native), ...searched];
+  const { packages, searched } = bindingFolders();
+  const beside = [...packages.map(dirname), ...searched.filter((folder) => existsSync(folder))];
+  const wanted = [join(packageRoot, 'dist'), join(packageRoot, 'package.json'), ...beside];
   return withRealPaths(wanted);
 }
 

@@ -6,19 +6,28 @@ import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { type Frame, Kind } from '../../protocol/frames.ts';
 import { encodeFrame, FrameDecoder } from '../../protocol/wire/codec.ts';
+import { type Frame, Kind } from '../../protocol/wire/frames.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { LinkServer } from './links.ts';
 
 const key = randomBytes(32);
 const expected: Ticket = { role: 'host', host: 'host-1' };
 
-/** A server that expects `host-1` and answers its pings; `closed` collects why connections ended. */
-async function startServer(t: TestContext): Promise<{ path: string; closed: string[] }> {
+type Served = { path: string; closed: string[]; lost: Promise<Error | null> };
+
+/**
+ * A server that expects `host-1` and answers its pings; `closed` collects the faults of peers, `lost` resolves when the owner
+ * is told that a connection ended.
+ */
+async function startServer(t: TestContext): Promise<Served> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-links-'));
   const path = join(folder, 'socket');
   const closed: string[] = [];
+  let tellLost: (error: Error | null) => void = () => {};
+  const lost = new Promise<Error | null>((resolve) => {
+    tellLost = resolve;
+  });
   const server = new LinkServer(
     key,
     (ticket, link) => {
@@ -28,7 +37,7 @@ async function startServer(t: TestContext): Promise<{ path: string; closed: stri
           if (frame[0] !== Kind.ping) throw new Error('not a ping');
           link.send([Kind.pong, frame[1], { heapUsed: 1 }]);
         },
-        onClose: () => {},
+        onClose: tellLost,
       };
     },
     (why) => closed.push(why),
@@ -38,11 +47,11 @@ async function startServer(t: TestContext): Promise<{ path: string; closed: stri
     server.close();
     rmSync(folder, { recursive: true });
   });
-  return { path, closed };
+  return { path, closed, lost };
 }
 
 async function open(path: string, ...bytes: Buffer[]): Promise<Socket> {
-  const socket = connect(path);
+  const socket = connect(path).pause();
   socket.on('error', () => {});
   await once(socket, 'connect');
   for (const chunk of bytes) socket.write(chunk);
@@ -95,3 +104,13 @@ for (const [name, bytes] of [
     assert.deepEqual(await answer(good), [Kind.pong, 7, { heapUsed: 1 }]);
   });
 }
+
+test('a process that ends with what it has not read is no fault of a peer', async (t) => {
+  const { path, closed, lost } = await startServer(t);
+  const [ending, good] = [await open(path, hello, ping), await open(path, hello, ping)];
+  // The answer to the first is on its way since the second has one.
+  await answer(good);
+  ending.destroy();
+  assert.equal(((await lost) as NodeJS.ErrnoException | null)?.code, 'ECONNRESET');
+  assert.deepEqual(closed, []);
+});

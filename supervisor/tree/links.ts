@@ -1,8 +1,8 @@
 /** The supervisor's own socket: accepts workers, checks their tickets, and hands each connection to its owner. */
 import { chmodSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { Kind } from '../../protocol/frames.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { Kind } from '../../protocol/wire/frames.ts';
 import { Link, type LinkHandlers } from '../../protocol/wire/link.ts';
 import { openTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 
@@ -57,7 +57,8 @@ export class LinkServer {
       onClose: (error) => {
         clearTimeout(timer);
         this.#links.delete(link);
-        if (error) this.#onBadPeer(error.message);
+        // A process that ends with its connections is reported by its owner: the system's errors say nothing of the peer.
+        if (error && !('syscall' in error)) this.#onBadPeer(error.message);
         owner?.onClose(error, link);
       },
     };

@@ -4,13 +4,13 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { ActorSpec, SessionBegun } from '../../protocol/frames.ts';
-import { hostFlags, jobsFlags, THREAD_COUNTS } from '../../protocol/host-flags.ts';
+import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/agents/tool-servers.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { EgressSettings } from '../../protocol/rules/egress.ts';
-import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/tool-servers.ts';
+import type { ActorSpec, SessionBegun } from '../../protocol/wire/frames.ts';
+import { hostFlags, jobsFlags, OWN_LIBRARIES, OWN_PROCESS } from '../../protocol/wire/host-flags.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import type { KeepBlob } from '../blobs.ts';
 import type { GivenSecrets } from '../secrets.ts';
@@ -105,7 +105,7 @@ export class Specifications {
     const { actorMemoryMb, codeDirs, simulation } = this.#options;
     // The host of a test lives for one or two apps' threads.
     const spare = simulation === undefined ? {} : { spare: 'once' };
-    const flags = hostFlags([...THREAD_COUNTS, ...hostReadable(), ...withRealPaths(codeDirs)]);
+    const flags = hostFlags([...OWN_PROCESS, ...hostReadable(), ...withRealPaths(codeDirs)]);
     const bootstrap = () => ({ actorMemoryMb, ...spare });
     return this.#process(name, { role: 'host', host: name }, { flags, patient: shared }, bootstrap);
   }
@@ -126,7 +126,7 @@ export class Specifications {
 
   /** The process of jobs. What it may read and write besides our own code is in these folders and files. */
   jobs({ readable, writable }: { readable: string[]; writable: string[] }): ChildSpec {
-    const flags = jobsFlags({ readable: [...jobsReadable(), ...readable], writable });
+    const flags = jobsFlags({ readable: [OWN_LIBRARIES, ...jobsReadable(), ...readable], writable });
     const { jobsMemoryMb: memoryMb, jobMemoryMb: threadMemoryMb } = LIMITS;
     const bootstrap = () => ({ thread: entryPoint('job'), threadMemoryMb, memoryMb });
     return this.#process('jobs', { role: 'jobs' }, { flags, memoryMb }, bootstrap);

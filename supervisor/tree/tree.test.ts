@@ -4,10 +4,10 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { automationRef } from '../../protocol/automation.ts';
-import { ToolKind } from '../../protocol/frames.ts';
-import { ADMIN_CALLER } from '../../protocol/handler-caller.ts';
+import { automationRef } from '../../protocol/automations/automation.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
+import { ToolKind } from '../../protocol/wire/frames.ts';
+import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
 import type { Actor } from './actor/actor.ts';
 import { Call, type CallReply } from './actor/call.ts';
 import { Tree } from './tree.ts';

@@ -1,11 +1,11 @@
 /** The supervision tree: the writer, the handler hosts and the actors on them, started, watched, placed and stopped. */
 import { rmSync } from 'node:fs';
+import type { ToolServerSettings } from '../../protocol/agents/tool-servers.ts';
 import type { SvcError } from '../../protocol/errors.ts';
-import { type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/frames.ts';
 import { isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import type { ToolServerSettings } from '../../protocol/tool-servers.ts';
+import { type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/wire/frames.ts';
 import type { Link, LinkHandlers } from '../../protocol/wire/link.ts';
 import type { Ticket } from '../../protocol/wire/ticket.ts';
 import { Meters } from '../operations/metrics/meters.ts';
@@ -65,9 +65,10 @@ export class Tree {
     this.apps = new Population({ places: maxLiveActors, ...shared });
     this.drafts = new Population({ places: LIMITS.draftThreads, ...shared });
     this.#specifications = new Specifications(options);
-    this.#links = new LinkServer(this.#specifications.key, this.#welcome, (why) =>
-      log('warn', `a connection was closed: ${why}`),
-    );
+    // At a stop processes end with their connections, in any order.
+    this.#links = new LinkServer(this.#specifications.key, this.#welcome, (why) => {
+      if (!this.#stopping) log('warn', `a connection was closed: ${why}`);
+    });
     const deadlines = new Deadlines(now);
     this.#environment = {
       now,

@@ -3,8 +3,9 @@
  * so that next time only that app is held up. A database changes its writer while the old one is down, and stays with the
  * new one; a writer refuses other databases.
  */
-import type { SessionBegun } from '../../protocol/frames.ts';
+
 import { LIMITS } from '../../protocol/limits.ts';
+import type { SessionBegun } from '../../protocol/wire/frames.ts';
 import type { Child, ChildSpec } from './child.ts';
 import type { Specifications } from './specifications.ts';
 

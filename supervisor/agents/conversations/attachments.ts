@@ -5,11 +5,12 @@ import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { Logger } from 'pino';
-import type { TurnAttachment } from '../../../protocol/agents.ts';
+import type { TurnAttachment } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import { isMissing, namesIn, removeDurable, syncDir } from '../../../storage/atomic-file.ts';
+import { unknownApp } from '../../../storage/apps/registry.ts';
+import { sweepTemporary } from '../../../storage/apps/trash.ts';
 import {
   ATTACHED_BYTES,
   type AttachmentRecord,
@@ -19,9 +20,8 @@ import {
   GET_ATTACHMENT,
   insertAttachment,
 } from '../../../storage/chat/conversation-rows.ts';
+import { isMissing, namesIn, removeDurable, syncDir } from '../../../storage/files/atomic-file.ts';
 import type { Layout } from '../../../storage/layout.ts';
-import { unknownApp } from '../../../storage/registry.ts';
-import { sweepTemporary } from '../../../storage/trash.ts';
 import { survive } from '../../outlive-writer.ts';
 import { SerialByKey } from '../../serial.ts';
 

@@ -1,10 +1,10 @@
 /** Lists, reads and deletes the chat windows of apps and drafts, and runs their turns (specification, "Chat window"). */
 import type { Logger } from 'pino';
-import type { ChatMode } from '../../../protocol/agents.ts';
+import type { ChatMode } from '../../../protocol/agents/agents.ts';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { HistoryRow } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { draftKey } from '../../../protocol/ids.ts';
-import type { SessionName } from '../../../protocol/session-key.ts';
-import type { HistoryRow } from '../../../protocol/turns.ts';
 import { type ChatWindow, ChatWindows } from '../../../storage/chat/windows.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { sessionOf, type TurnDrafts } from '../turns/turn-drafts.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { TurnEvent } from '../../../protocol/agents.ts';
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import type { NewTurn, StoredEvent } from '../../../protocol/agents/turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { NewTurn, StoredEvent } from '../../../protocol/turns.ts';
 import { HistoryFold } from '../../../storage/chat/transcript.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
 import { ConversationTurns, Tally } from './conversation-turns.ts';

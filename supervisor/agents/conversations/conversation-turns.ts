@@ -1,8 +1,5 @@
 /** Stores and reads the turns of conversations as rows of `runtime.sqlite`, for `Turns` (decisions, section 12). */
-import type { TurnEvent } from '../../../protocol/agents.ts';
-import { SvcError } from '../../../protocol/errors.ts';
-import type { Row } from '../../../protocol/frames.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type {
   HistoryRow,
   NewTurn,
@@ -12,8 +9,11 @@ import type {
   StoredTurn,
   TurnEnd,
   TurnState,
-} from '../../../protocol/turns.ts';
+} from '../../../protocol/agents/turns.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import type { Row } from '../../../protocol/wire/frames.ts';
 import {
   COUNT_CONVERSATIONS,
   endTurn,

@@ -1,9 +1,9 @@
 /** Creates, lists, renames and deletes the conversations about an app, as rows of `runtime.sqlite` (decisions, sections 8 and 12). */
 import { randomBytes } from 'node:crypto';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isSessionId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { SessionName } from '../../../protocol/session-key.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import {
   CONVERSATIONS_SCHEMA,

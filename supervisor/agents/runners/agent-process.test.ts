@@ -1,9 +1,9 @@
 // Turns through a process that a test makes up: pace, answers, ends of every kind, and what the process may not send.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { ProbeOrder, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
-import { type Frame, Kind } from '../../../protocol/frames.ts';
+import type { ProbeOrder, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { type Frame, Kind } from '../../../protocol/wire/frames.ts';
 import { inTime } from '../../../testing/waiting.ts';
 import type { Child, ChildEvents } from '../../tree/child.ts';
 import { AgentProcess, type RunOptions } from './agent-process.ts';

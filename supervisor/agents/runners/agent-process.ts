@@ -1,9 +1,9 @@
 /** Sends turns and probes to the agents process (workers/agents), and starts that process with the first of them. */
-import { isRunnerEvent, OpenTools } from '../../../protocol/agent-events.ts';
-import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
+import { isRunnerEvent, OpenTools } from '../../../protocol/agents/agent-events.ts';
+import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { type Frame, Kind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { type Frame, Kind } from '../../../protocol/wire/frames.ts';
 import { AGENT_LEADER } from '../../../storage/processes/children.ts';
 import {
   compareIdentity,

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { ProbeOrder, ProbeResult, RunnerEntry } from '../../../protocol/agents.ts';
+import type { ProbeOrder, ProbeResult, RunnerEntry } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { eventually } from '../../../testing/edges.ts';
 import { RunnerCatalog } from './catalog.ts';

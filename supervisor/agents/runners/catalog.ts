@@ -4,9 +4,9 @@
  */
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
-import type { AgentModel, HostTool, ProbeOrder, ProbeResult, RunnerKind } from '../../../protocol/agents.ts';
+import type { AgentModel, HostTool, ProbeOrder, ProbeResult, RunnerKind } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { isRecord, readJson, writeFileAtomic } from '../../../storage/atomic-file.ts';
+import { isRecord, readJson, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
 import { SerialByKey } from '../../serial.ts';
 import type { AgentProcess } from './agent-process.ts';
 import type { Runners } from './runners.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RUNNER_KINDS, type RunnerEntry, type RunnerKind } from '../../../protocol/agents.ts';
+import { RUNNER_KINDS, type RunnerEntry, type RunnerKind } from '../../../protocol/agents/agents.ts';
 import { runnerEnvironment } from './environment.ts';
 
 const COMMON = {

@@ -1,5 +1,5 @@
 /** Makes the environment of a runner's program from a list of variables. No other variable of the gateway reaches it. Pure. */
-import type { RunnerEntry, RunnerKind } from '../../../protocol/agents.ts';
+import type { RunnerEntry, RunnerKind } from '../../../protocol/agents/agents.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

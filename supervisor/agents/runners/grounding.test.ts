@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { CHAT_MODES } from '../../../protocol/agents.ts';
+import { CHAT_MODES } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { root } from '../../../testing/gateway.ts';
 import { filledIn, type GroundingParts, sections } from './grounding.ts';

@@ -3,7 +3,7 @@
  * "Catalogs"). Each mode has a text, with placeholders for what differs from app to app.
  */
 import { readFile } from 'node:fs/promises';
-import type { ChatMode, HostTool } from '../../../protocol/agents.ts';
+import type { ChatMode, HostTool } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Manifest } from '../../../protocol/manifest.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AgentModel, RunnerKind } from '../../../protocol/agents.ts';
+import type { AgentModel, RunnerKind } from '../../../protocol/agents/agents.ts';
 import { chooseModel } from './models.ts';
 
 const MODELS: AgentModel[] = [{ id: 'small' }, { id: 'large', isDefault: true }, { id: 'house/huge' }];

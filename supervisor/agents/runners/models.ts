@@ -1,5 +1,5 @@
 /** Chooses the model of a turn, and checks that its runner has it. Pure. */
-import type { AgentModel, RunnerEntry, RunnerKind } from '../../../protocol/agents.ts';
+import type { AgentModel, RunnerEntry, RunnerKind } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 
 export type ModelChoice = {

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { AgentModel, RunnerEntry, RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
+import type { AgentModel, RunnerEntry, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { Layout } from '../../../storage/layout.ts';
 import type { Dispatcher } from '../../dispatch/dispatcher.ts';

@@ -5,9 +5,9 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { RunnerEvent, TurnOrder } from '../../../protocol/agents.ts';
+import type { RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
+import { sessionKey } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { sessionKey } from '../../../protocol/session-key.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import type { Dispatcher } from '../../dispatch/dispatcher.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';

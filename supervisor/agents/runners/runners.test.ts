@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { RunnerEntry } from '../../../protocol/agents.ts';
+import type { RunnerEntry } from '../../../protocol/agents/agents.ts';
 import { Runners } from './runners.ts';
 
 /** Folders for a PATH; a name that ends in `!` is a file that cannot be run, one that ends in `/` a folder. */

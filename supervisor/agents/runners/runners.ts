@@ -1,7 +1,12 @@
 /** Finds and chooses runners: those of the configuration, else those whose programs are on PATH (decisions, section 12). */
 import { access, constants, stat } from 'node:fs/promises';
 import { delimiter, join, resolve } from 'node:path';
-import { BUILT_IN_RUNNERS, type RunnerEntry, type RunnerKind, type RunnerSpec } from '../../../protocol/agents.ts';
+import {
+  BUILT_IN_RUNNERS,
+  type RunnerEntry,
+  type RunnerKind,
+  type RunnerSpec,
+} from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { runnerEnvironment } from './environment.ts';
 

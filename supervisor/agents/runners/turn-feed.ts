@@ -1,5 +1,5 @@
 /** Queues the events of a turn between the agents process, which adds them, and one reader, which takes them. */
-import type { RunnerEvent } from '../../../protocol/agents.ts';
+import type { RunnerEvent } from '../../../protocol/agents/agents.ts';
 
 export class TurnFeed {
   readonly #onTaken: (bytes: number) => void;

@@ -3,9 +3,9 @@
  * events waits for `room`, so that few are not stored yet. The turn never waits for its followers.
  */
 import type { Logger } from 'pino';
-import type { TurnEvent } from '../../../protocol/agents.ts';
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/agents/turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/turns.ts';
 import type { StorePace } from './store-pace.ts';
 
 /** Events as they are sent, one behind the other; `id` is that of the last one. */

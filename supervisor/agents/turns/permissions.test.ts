@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TurnEvent } from '../../../protocol/agents.ts';
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type PermissionResult, Permissions } from './permissions.ts';
 

@@ -1,5 +1,5 @@
 /** Keeps the permission requests of a turn until a person answers or the time is up (decisions, section 12). */
-import type { PermissionOption, TurnEvent } from '../../../protocol/agents.ts';
+import type { PermissionOption, TurnEvent } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 
 type Question = Extract<TurnEvent, { type: 'permission' }>;

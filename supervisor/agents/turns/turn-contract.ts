@@ -2,18 +2,18 @@
  * Makes the events of a runner, whatever it yields, keep the contract of turns (decisions, sections 8 and 12): members that are
  * invalid or unknown are left out, each `tool.start` gets its `tool.result`, `final` comes at most once. Pure.
  */
-import { OpenTools } from '../../../protocol/agent-events.ts';
+import { OpenTools } from '../../../protocol/agents/agent-events.ts';
 import {
   PERMISSION_OPTION_KINDS,
   type PermissionOption,
   type RunnerEvent,
   type TurnEvent,
   type TurnUsage,
-} from '../../../protocol/agents.ts';
+} from '../../../protocol/agents/agents.ts';
+import { USAGE_MEMBERS } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
-import { USAGE_MEMBERS } from '../../../protocol/runs.ts';
 
 type Yielded = { type: string; [member: string]: unknown };
 /** A runner's events, sound. */

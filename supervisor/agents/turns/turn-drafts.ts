@@ -4,10 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { TurnEvent } from '../../../protocol/agents.ts';
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import type { SessionName } from '../../../protocol/session-key.ts';
-import { FolderChanges } from '../../../storage/folder-changes.ts';
+import { FolderChanges } from '../../../storage/files/folder-changes.ts';
 import type { Sessions } from '../../authoring/sessions.ts';
 import type { AutomationCatalog } from '../../automations/catalog.ts';
 import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';

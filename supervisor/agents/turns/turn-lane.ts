@@ -1,8 +1,8 @@
 /** A conversation that is open for turns: the turns that run and wait in it, and what is stored of them. */
-import type { ChatMode, ThinkingLevel, TurnAttachment } from '../../../protocol/agents.ts';
+import type { ChatMode, ThinkingLevel, TurnAttachment } from '../../../protocol/agents/agents.ts';
+import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
+import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { type SessionName, sessionKey } from '../../../protocol/session-key.ts';
-import type { OpenConversation, StoredTurn } from '../../../protocol/turns.ts';
 import type { TurnWork } from './turn-work.ts';
 
 /** By name; `model` is absent where the runner decides. */

@@ -3,8 +3,7 @@
  * No turn waits for it: it stores records in order, in the background.
  */
 import type { Logger } from 'pino';
-import type { TurnEvent } from '../../../protocol/agents.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import {
   CHAT_RUNS,
   NOT_GRANTED,
@@ -12,8 +11,9 @@ import {
   type RunNode,
   type RunRecord,
   USAGE_MEMBERS,
-} from '../../../protocol/runs.ts';
-import { recordedValue } from '../../../storage/run-rows.ts';
+} from '../../../protocol/automations/runs.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import type { RunLedger } from '../../automations/history/ledger.ts';
 import type { RunEvents } from '../../automations/history/run-events.ts';
 import { usageOf } from './turn-contract.ts';

@@ -5,10 +5,10 @@
  *      └─ abort ─────────┘
  */
 import type { Logger } from 'pino';
-import type { TurnEvent } from '../../../protocol/agents.ts';
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import type { TurnEnd } from '../../../protocol/agents/turns.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { TurnEnd } from '../../../protocol/turns.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
 import type { LiveTurn } from './live-turn.ts';

@@ -4,12 +4,12 @@
  */
 import type { Logger } from 'pino';
 import { v7 as uuid } from 'uuid';
-import { OpenTools } from '../../../protocol/agent-events.ts';
-import type { AgentScope, ChatMode, TurnEvent } from '../../../protocol/agents.ts';
+import { OpenTools } from '../../../protocol/agents/agent-events.ts';
+import type { AgentScope, ChatMode, TurnEvent } from '../../../protocol/agents/agents.ts';
+import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
+import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { type SessionName, sessionKey } from '../../../protocol/session-key.ts';
-import type { OpenConversation, StoredTurn } from '../../../protocol/turns.ts';
 import { hashOf } from '../../../storage/chat/transcript.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';

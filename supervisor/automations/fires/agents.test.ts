@@ -1,9 +1,9 @@
 // ctx.agent: what a runner's events become, and every way in which its turn ends.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Usage } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { Usage } from '../../../protocol/runs.ts';
 import { RunsWorld, settle } from '../../../testing/scripted-runs.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { askAgent, type PermissionDecision } from './agents.ts';

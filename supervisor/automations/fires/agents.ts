@@ -1,8 +1,9 @@
 /** Runs `ctx.agent`: one turn of the conversation runner, read to its end (decisions, sections 6 and 8). */
+
+import { USAGE_MEMBERS, type Usage } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
-import { USAGE_MEMBERS, type Usage } from '../../../protocol/runs.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 
 export type AgentTurn = {

@@ -35,6 +35,7 @@ class ScriptedGateway {
       return { id, key: id, active: SUMMARY };
     };
     return new Dispatcher({
+      tracing: null,
       apps: {
         get: app,
         serving: () => SUMMARY,

@@ -1,10 +1,10 @@
 // What a handler asks for while it runs: nodes, their batches and limits, ctx.state, ctx.runs, the log.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { RunEvent, RunNode } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Redactor } from '../../../protocol/redactor.ts';
-import type { RunEvent, RunNode } from '../../../protocol/runs.ts';
 import { RunsWorld, type ScriptedCall, settle } from '../../../testing/scripted-runs.ts';
 import type { Fire } from './fire.ts';
 import type { ToolAnswer } from './fire-tools.ts';

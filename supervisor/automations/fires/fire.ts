@@ -5,20 +5,28 @@
  */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { parseRef } from '../../../protocol/automation.ts';
+import { parseRef } from '../../../protocol/automations/automation.ts';
+import {
+  NOT_GRANTED,
+  noUsage,
+  RUN_STATES,
+  type RunNode,
+  type RunRecord,
+  type Usage,
+} from '../../../protocol/automations/runs.ts';
+import { type WebhookResponse, webhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
-import type { AskVerb } from '../../../protocol/frames.ts';
-import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
-import { NOT_GRANTED, noUsage, RUN_STATES, type RunNode, type RunRecord, type Usage } from '../../../protocol/runs.ts';
-import { type WebhookResponse, webhookResponse } from '../../../protocol/webhook-messages.ts';
-import { parseEntry } from '../../../storage/app-log.ts';
-import { type RunFilter, recordedValue } from '../../../storage/run-rows.ts';
+import type { AskVerb } from '../../../protocol/wire/frames.ts';
+import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import { type RunFilter, recordedValue } from '../../../storage/automations/run-rows.ts';
+import { parseEntry } from '../../../storage/logs/log-pages.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
 import type { Secrets } from '../../secrets.ts';
+import type { Span } from '../../tracing/span.ts';
 import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { RunLedger } from '../history/ledger.ts';
@@ -41,6 +49,8 @@ export type FireOptions = {
   secrets: Pick<Secrets, 'get' | 'redactor'>;
   now(): number;
   log: Logger;
+  /** Of the run, where its trace is recorded or sent on. */
+  span?: Span | null;
 };
 
 type Arguments = Record<string, unknown>;
@@ -59,7 +69,7 @@ const TOO_DEEP = `nests deeper than ${LIMITS.jsonDepth} levels`;
 const ENDED = new SvcError('RUN_ABORTED', 'The run has ended.');
 
 export class Fire implements CallReply {
-  readonly traceId = newTraceId(undefined);
+  readonly traceId: string;
   /** What its handler, and the tools that it calls, see as the caller. */
   readonly caller: HandlerCaller;
   /** Resolves when the run is over; never rejects. */
@@ -80,6 +90,7 @@ export class Fire implements CallReply {
 
   constructor(options: FireOptions) {
     this.options = options;
+    this.traceId = options.span?.traceId ?? newTraceId(undefined);
     this.caller = Object.freeze({ kind: 'automation', name: options.automation.ref });
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
@@ -170,8 +181,9 @@ export class Fire implements CallReply {
 
   async #tool({ name, args }: Arguments): Promise<Uint8Array> {
     if (typeof name !== 'string') throw bad('name', 'The name of the tool must be a string.');
-    const { tools, automation } = this.options;
-    const call = () => tools.call({ automation, traceId: this.traceId, signal: this.signal }, name, args);
+    const { tools, automation, span } = this.options;
+    const traceId = span?.traceparent ?? this.traceId;
+    const call = () => tools.call({ automation, traceId, signal: this.signal }, name, args);
     return await this.#node('tool', name, args, call);
   }
 
@@ -215,13 +227,21 @@ export class Fire implements CallReply {
     work: (node: OpenNode) => Promise<{ json: Uint8Array; ok: boolean }>,
   ): Promise<Uint8Array> {
     const node = this.#begin(kind, name, json(args));
+    // Calls of apps have spans of their own.
+    const span = name.startsWith('svc_')
+      ? null
+      : this.options.span?.child(kind === 'tool' ? `tool ${node.name}` : kind);
     try {
       const answer = await work(node);
       this.#endNode(node, answer.ok, answer.json, null);
       return answer.json;
     } catch (error) {
-      this.#endNode(node, false, EMPTY, this.#bodyOf(error));
+      const body = this.#bodyOf(error);
+      span?.fail(body.code);
+      this.#endNode(node, false, EMPTY, body);
       throw error;
+    } finally {
+      span?.end();
     }
   }
 

@@ -12,17 +12,19 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { v7 as uuid } from 'uuid';
-import { automationRef, type HistoryKeep, parseRef } from '../../../protocol/automation.ts';
+import { automationRef, type HistoryKeep, parseRef } from '../../../protocol/automations/automation.ts';
+import { noUsage, type RunRecord, type RunTrigger } from '../../../protocol/automations/runs.ts';
+import type { WebhookRequest, WebhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { type SqlStatement, ToolKind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
-import { noUsage, type RunRecord, type RunTrigger } from '../../../protocol/runs.ts';
-import type { WebhookRequest, WebhookResponse } from '../../../protocol/webhook-messages.ts';
-import { recordedValue } from '../../../storage/run-rows.ts';
+import { type SqlStatement, ToolKind } from '../../../protocol/wire/frames.ts';
+import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import type { ConversationRunner, FireAutomation, FireAutomationFactory } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
 import type { Secrets } from '../../secrets.ts';
+import type { Span } from '../../tracing/span.ts';
+import type { Tracing } from '../../tracing/tracing.ts';
 import type { Actor } from '../../tree/actor/actor.ts';
 import { Call } from '../../tree/actor/call.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
@@ -48,6 +50,8 @@ export type FireRequest = {
   /** The request that fired it, for the handler; it is not recorded. */
   request?: WebhookRequest;
   parentRunId?: string | null;
+  /** The span that fires it, where traces are recorded. */
+  span?: Span | null;
   /** How many `onFailure` fires led to this one. */
   depth?: number;
   extra?: (runId: string) => SqlStatement[];
@@ -80,6 +84,7 @@ export type FiresOptions = {
   /** One line of JSON for an app's log, without the newline. */
   appLog(app: string, line: string): void;
   automationTimeoutMs: number;
+  tracing: Pick<Tracing, 'start' | 'current'> | null;
   log: Logger;
   /** Milliseconds since the epoch. */
   now?: () => number;
@@ -99,6 +104,7 @@ class Pending {
   /** How it is to end once it is stored, because it was stopped before. */
   doom: Outcome | null = null;
   fire: Fire | null = null;
+  firedBy: Span | null = null;
   keep: HistoryKeep;
   resolve: (run: RunRecord) => void = () => {};
   readonly ended = new Promise<RunRecord>((resolve) => {
@@ -147,6 +153,8 @@ export class Fires {
     if (lane.length > LIMITS.runsWaiting) throw tooManyWait(ref);
     // Taken before anything is awaited: of two that start at once, the second finds the first.
     const pending = new Pending(run, request, input, lane.length === 0);
+    // What the clock fires is part of nothing, whatever set its timer.
+    pending.firedBy = request.span ?? (kind === 'cron' ? null : (this.#options.tracing?.current ?? null));
     lane.push(pending);
     this.#lanes.set(ref, lane);
     this.#runs.set(run.runId, pending);
@@ -247,10 +255,21 @@ export class Fires {
     pending.keep = automation.manifest.history.keep;
     const startedAt = this.#now();
     pending.run = { ...pending.run, state: 'running', startedAt };
-    const fire = new Fire({ ...this.#options, runId: pending.run.runId, automation, now: this.#now });
+    const span = this.#span(pending, automation);
+    const fire = new Fire({ ...this.#options, runId: pending.run.runId, automation, now: this.#now, span });
     pending.fire = fire;
     void fire.outcome.then((outcome) => this.#end(pending, outcome));
     this.#launch(pending, fire, automation, startedAt).catch((error: unknown) => fire.faulted(error));
+  }
+
+  #span({ run, firedBy }: Pending, { ref, app }: LiveAutomation): Span | null {
+    const { tracing } = this.#options;
+    if (tracing === null) return null;
+    const span = tracing.start(`fire ${ref}`, 'internal', firedBy?.traceparent);
+    span.set('svc.app', app);
+    span.set('svc.run_id', run.runId);
+    span.set('svc.trigger', run.trigger.kind);
+    return span;
   }
 
   async #launch(pending: Pending, fire: Fire, automation: LiveAutomation, startedAt: number): Promise<void> {
@@ -267,8 +286,9 @@ export class Fires {
     // It may have been cancelled between.
     if (fire.over) return;
     const body = Buffer.from(fireBody(run, request, automation, pending.input));
-    const { traceId, caller } = fire;
-    const tool = { kind: ToolKind.fire, tool: automation.id, body, traceId, caller, allowedMs };
+    const { traceId, caller, options } = fire;
+    const { span } = options;
+    const tool = { kind: ToolKind.fire, tool: automation.id, body, traceId, span, caller, allowedMs };
     const call = new Call(tool, fire, performance.now());
     actor.submit(call);
     await fire.outcome;
@@ -279,6 +299,9 @@ export class Fires {
   /** Never rejects. */
   async #end(pending: Pending, outcome: Outcome): Promise<void> {
     pending.phase = 'ending';
+    const span = pending.fire?.options.span;
+    if (outcome.error !== null) span?.fail(outcome.error.code);
+    span?.end();
     const usage = pending.fire?.usage ?? noUsage();
     const run = await this.#store({ ...pending.run, ...outcome, usage: { ...usage }, endedAt: this.#now() }, pending);
     pending.run = run;
@@ -289,7 +312,7 @@ export class Fires {
     }
     this.#leave(pending);
     pending.resolve(run);
-    if (outcome.state === 'error' && !this.#stopping) await this.#fireFailure(pending.request, run);
+    if (outcome.state === 'error' && !this.#stopping) await this.#fireFailure(pending.request, run, span);
   }
 
   /** The run as it is stored. One that cannot be stored counts as failed: the next start will find it interrupted. */
@@ -310,7 +333,11 @@ export class Fires {
     }
   }
 
-  async #fireFailure({ automation, depth = 0 }: FireRequest, { runId, ref, error }: RunRecord): Promise<void> {
+  async #fireFailure(
+    { automation, depth = 0 }: FireRequest,
+    { runId, ref, error }: RunRecord,
+    span: Span | null | undefined,
+  ): Promise<void> {
     const { catalog, log } = this.#options;
     const failedOne = catalog.get(ref) ?? automation;
     const target = failureTarget(failedOne, depth, (other) => catalog.get(other));
@@ -323,6 +350,7 @@ export class Fires {
         at: this.#now(),
         input: { runId, automationName: failedOne.manifest.name, error },
         parentRunId: runId,
+        span: span ?? null,
         depth: depth + 1,
       });
     } catch (cause) {

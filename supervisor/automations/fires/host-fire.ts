@@ -1,10 +1,11 @@
 /** A run in the embedding host's own process instead of a thread: the seam `fireAutomationFactory` (specification, "Host-injected seams"). */
+
+import type { RunRecord } from '../../../protocol/automations/runs.ts';
+import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import type { AskVerb } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunRecord } from '../../../protocol/runs.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
-import type { WebhookRequest } from '../../../protocol/webhook-messages.ts';
+import type { AskVerb } from '../../../protocol/wire/frames.ts';
 import type { FireAutomation, FireContext, FireLog } from '../../extension-points.ts';
 import { unknownSecret } from '../../secrets.ts';
 import { timedOut } from '../../tree/actor/call-errors.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { SqlParams } from '../../../protocol/frames.ts';
+import { RUN_STATES, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { RUN_STATES, type RunRecord } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import { claimMessage, listRuns, type RunFilter } from '../../../storage/run-rows.ts';
+import type { SqlParams } from '../../../protocol/wire/frames.ts';
+import { claimMessage, listRuns, type RunFilter } from '../../../storage/automations/run-rows.ts';
 import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
 import type { RunLedger } from './ledger.ts';
 import { DROP_OLD, DROP_OLDEST } from './retention.ts';

@@ -1,11 +1,11 @@
 /** The run ledger: every run of an automation and what it did, durable, with its history kept in bounds (decisions, section 6). */
 import type { Logger } from 'pino';
-import { automationRef, type HistoryKeep } from '../../../protocol/automation.ts';
+import { automationRef, type HistoryKeep } from '../../../protocol/automations/automation.ts';
+import type { Insights, RunNode, RunRecord } from '../../../protocol/automations/runs.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
-import type { SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { Insights, RunNode, RunRecord } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import type { SqlStatement } from '../../../protocol/wire/frames.ts';
 import {
   endRun,
   errorText,
@@ -20,7 +20,7 @@ import {
   type RunFilter,
   releaseMessage,
   runOf,
-} from '../../../storage/run-rows.ts';
+} from '../../../storage/automations/run-rows.ts';
 import { inTurns } from '../../dispatch/kept-array.ts';
 import { survive } from '../../outlive-writer.ts';
 import { Retention } from './retention.ts';

@@ -1,9 +1,9 @@
 /** Which runs leave the history when one of their automation ends (`history.keep`). Pinned ones never do. */
-import type { HistoryKeep } from '../../../protocol/automation.ts';
-import type { RunResult, SqlStatement } from '../../../protocol/frames.ts';
+import type { HistoryKeep } from '../../../protocol/automations/automation.ts';
+import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunRecord } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import type { RunResult, SqlStatement } from '../../../protocol/wire/frames.ts';
 import { survive } from '../../outlive-writer.ts';
 
 // `LIMIT (SELECT ?)`: where SQLite's planner looks at a parameter, as it does at a plain `LIMIT ?`, each new value has the

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pino } from 'pino';
+import type { RunEvent, RunNode, RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunEvent, RunNode, RunRecord } from '../../../protocol/runs.ts';
 import { type EventClient, openEvents, send, serveExchanges } from '../../../testing/exchange-server.ts';
 import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
 import { ADMIN } from '../../http/access/access.ts';
@@ -11,7 +11,7 @@ import { EMBEDDED } from '../../http/access/places.ts';
 import { answerError } from '../../http/answers.ts';
 import { EventReaders } from '../../http/event-streams.ts';
 import { Router } from '../../http/router.ts';
-import { runRoutes } from '../../routes/runs.ts';
+import { runRoutes } from '../../routes/automations/runs.ts';
 import { RunEvents } from './run-events.ts';
 
 const OPENING = 'retry: 2000\n: events of runs';

@@ -1,7 +1,8 @@
 /** What happens in runs, told to those who follow: one run from its beginning, or all of them live (decisions, section 6). */
+
+import { noUsage, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { noUsage, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/runs.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import type { EventReader, EventReaders } from '../../http/event-streams.ts';
 import type { RunLedger } from './ledger.ts';

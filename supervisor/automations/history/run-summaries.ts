@@ -1,10 +1,10 @@
 /** One row for each run that ended, in `analytics.sqlite`; it stays when the run leaves the history (decisions, section 6). */
 import type { Logger } from 'pino';
-import type { Row, SqlStatement } from '../../../protocol/frames.ts';
+import type { Insights, RunRecord, RunSums } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { Insights, RunRecord, RunSums } from '../../../protocol/runs.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import { ANALYTICS_SCHEMA, usageValues } from '../../../storage/run-rows.ts';
+import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
+import { ANALYTICS_SCHEMA, usageValues } from '../../../storage/automations/run-rows.ts';
 import { survive } from '../../outlive-writer.ts';
 
 const INSERT = `INSERT INTO run_summaries (run_id, app_id, automation_id, trigger_kind, state, model, started_at, ended_at, nodes,

@@ -15,7 +15,7 @@
  * 3. It keeps a formatter for every spelling of a time zone. It gets one spelling.
  */
 import { Cron, CronPattern } from 'croner';
-import type { CronTrigger } from '../../../protocol/automation.ts';
+import type { CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { canonicalZone, parseCron } from '../../../protocol/rules/cron-expression.ts';
 
@@ -28,12 +28,12 @@ const YEARS = new CronPattern('* * * * *').year;
 export type CronTime = Pick<CronTrigger, 'expr' | 'tz'>;
 
 export class CronTimes {
-  readonly #hostZone: string;
+  #hostZone: string | undefined;
   /** By expression and time zone; begun anew when full. Not one map whose items are deleted: V8 chains its outgrown tables. */
   #jobs = new Map<string, Cron>();
 
-  /** `hostZone` is for triggers without a zone of their own. */
-  constructor(hostZone = Intl.DateTimeFormat().resolvedOptions().timeZone) {
+  /** `hostZone` is for triggers without a zone of their own; by default the zone of this machine. */
+  constructor(hostZone?: string) {
     this.#hostZone = hostZone;
   }
 
@@ -41,7 +41,7 @@ export class CronTimes {
    * The first fire after `after`, in milliseconds since the epoch; null after the last one. Throws when the
    * expression or the zone cannot be understood.
    */
-  next({ expr, tz = this.#hostZone }: CronTime, after: number): number | null {
+  next({ expr, tz = this.#zone() }: CronTime, after: number): number | null {
     const key = `${tz}\0${expr}`;
     let job = this.#jobs.get(key);
     if (job === undefined) {
@@ -50,6 +50,12 @@ export class CronTimes {
       this.#jobs.set(key, job);
     }
     return job.nextRun(new Date(after))?.getTime() ?? null;
+  }
+
+  /** Asked for when it is needed: what `Intl` loads for it takes 14 ms, which few starts need. */
+  #zone(): string {
+    this.#hostZone ??= Intl.DateTimeFormat().resolvedOptions().timeZone;
+    return this.#hostZone;
   }
 
   /** The last fire up to `now`, given one that is not after it. Takes few looks however many lie between. */

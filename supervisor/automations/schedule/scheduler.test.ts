@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import type { CronTrigger } from '../../../protocol/automation.ts';
+import type { CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { ScriptedClock } from '../../../testing/scripted-clock.ts';
 import { CronTimes } from './cron-times.ts';

@@ -1,5 +1,5 @@
 /** Fires automations on schedule: one list of what is due when, under one timer, in turns that leave the event loop free. */
-import type { AutomationManifest, CronTrigger } from '../../../protocol/automation.ts';
+import type { AutomationManifest, CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { CronTimes } from './cron-times.ts';
 
@@ -45,7 +45,7 @@ type Present<A> = { at: number; before: number; suspects: Set<Watched<A>> };
 /** Decisions, section 6, "Cron". */
 export class Scheduler<A extends Schedulable> {
   readonly #options: SchedulerOptions<A>;
-  readonly #times: CronTimes;
+  readonly times: CronTimes;
   readonly #elapsed: () => number;
   readonly #watched = new Map<string, Watched<A>>();
   readonly #refs = new Map<string, string[]>();
@@ -62,7 +62,7 @@ export class Scheduler<A extends Schedulable> {
 
   constructor(options: SchedulerOptions<A>) {
     this.#options = options;
-    this.#times = options.times ?? new CronTimes();
+    this.times = options.times ?? new CronTimes();
     this.#elapsed = options.elapsed ?? (() => performance.now());
   }
 
@@ -213,8 +213,8 @@ export class Scheduler<A extends Schedulable> {
     let missed: number | null = null;
     for (const { trigger, state } of entries) {
       if (state === 'fresh' || state === 'invalid') continue;
-      const first = this.#times.next(trigger, trigger.catchUp ? fired : Math.max(fired, now - LIMITS.cronLateMs - 1));
-      if (first !== null && first <= now) missed = Math.max(missed ?? first, this.#times.latest(trigger, first, now));
+      const first = this.times.next(trigger, trigger.catchUp ? fired : Math.max(fired, now - LIMITS.cronLateMs - 1));
+      if (first !== null && first <= now) missed = Math.max(missed ?? first, this.times.latest(trigger, first, now));
     }
     return missed;
   }
@@ -240,10 +240,10 @@ export class Scheduler<A extends Schedulable> {
   #fire(entry: Entry<A>, now: number): void {
     const { watched, trigger, due } = entry;
     let scheduledAt = due;
-    let next = this.#times.next(trigger, due);
+    let next = this.times.next(trigger, due);
     if (next !== null && next <= now) {
-      scheduledAt = this.#times.latest(trigger, next, now);
-      next = this.#times.next(trigger, scheduledAt);
+      scheduledAt = this.times.latest(trigger, next, now);
+      next = this.times.next(trigger, scheduledAt);
     }
     this.#putAt(entry, next);
     const isMissed = now - scheduledAt > LIMITS.cronLateMs;
@@ -271,16 +271,15 @@ export class Scheduler<A extends Schedulable> {
   /** The next time of an entry that has none. */
   #firstOf({ watched, trigger, order }: Entry<A>, now: number): number | null {
     // What fired already does not come again because the clock was set back, unless that clock was plainly wrong.
-    if (watched.fired > now && watched.fired - now <= LIMITS.cronBackMs)
-      return this.#times.next(trigger, watched.fired);
+    if (watched.fired > now && watched.fired - now <= LIMITS.cronBackMs) return this.times.next(trigger, watched.fired);
     const present = this.#present;
     if (present && order < present.before) {
-      const first = this.#times.next(trigger, present.at - LIMITS.cronLateMs - 1);
+      const first = this.times.next(trigger, present.at - LIMITS.cronLateMs - 1);
       const isPast = first !== null && first <= present.at;
       if (isPast || trigger.catchUp) present.suspects.add(watched);
-      return isPast ? this.#times.next(trigger, present.at) : first;
+      return isPast ? this.times.next(trigger, present.at) : first;
     }
-    return this.#times.next(trigger, now);
+    return this.times.next(trigger, now);
   }
 
   #putAt(entry: Entry<A>, next: number | null): void {

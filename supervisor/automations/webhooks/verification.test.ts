@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash, createHmac } from 'node:crypto';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import type { HmacVerify } from '../../../protocol/automation.ts';
+import type { HmacVerify } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isSecret, type Proof, readProof, type SignedVerify } from './verification.ts';
 

@@ -1,6 +1,6 @@
 /** How the sender of a webhook proves itself with a secret, as each service does it (decisions, section 13). Pure. */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import type { HmacVerify, WebhookVerify } from '../../../protocol/automation.ts';
+import type { HmacVerify, WebhookVerify } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isSignedWith, readWebhookHeaders } from './standard-webhooks.ts';
 

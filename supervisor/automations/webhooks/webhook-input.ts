@@ -1,10 +1,10 @@
 /** What a handler gets of a webhook's request: the body as a value, and the request itself. Pure. */
 import { isUtf8 } from 'node:buffer';
-import type { WebhookVerify } from '../../../protocol/automation.ts';
+import type { WebhookVerify } from '../../../protocol/automations/automation.ts';
+import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
-import type { WebhookRequest } from '../../../protocol/webhook-messages.ts';
 
 /** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */
 export const SECRET_HEADER = 'x-host-webhook-secret';

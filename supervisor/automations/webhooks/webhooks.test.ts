@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import { Webhook } from 'standardwebhooks';
-import type { WebhookVerify } from '../../../protocol/automation.ts';
+import type { WebhookVerify } from '../../../protocol/automations/automation.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { serveExchanges } from '../../../testing/exchange-server.ts';

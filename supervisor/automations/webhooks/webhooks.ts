@@ -1,11 +1,15 @@
 /** Incoming webhooks: who sends, whether it is their turn, one fire, its answer (specification, "Webhook route"). */
 import { hash, randomBytes } from 'node:crypto';
-import { type ProvisionedWebhook, provisionedWebhook, type WebhookVerify } from '../../../protocol/automation.ts';
+import {
+  type ProvisionedWebhook,
+  provisionedWebhook,
+  type WebhookVerify,
+} from '../../../protocol/automations/automation.ts';
+import type { RunRecord } from '../../../protocol/automations/runs.ts';
+import type { WebhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { errorEnvelope, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { RunRecord } from '../../../protocol/runs.ts';
-import type { WebhookResponse } from '../../../protocol/webhook-messages.ts';
-import { claimMessage } from '../../../storage/run-rows.ts';
+import { claimMessage } from '../../../storage/automations/run-rows.ts';
 import type { BodyRoom, Exchange } from '../../edge/edge.ts';
 import { answerJson } from '../../http/answers.ts';
 import { type Secrets, unknownSecret } from '../../secrets.ts';

@@ -2,10 +2,10 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
-import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/handler-caller.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { PageOwner } from '../../../protocol/origins.ts';
+import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { cookiesFor, endedCookies, type RegisteredAt, readCookie, type Session, type SignIn } from './cookie.ts';
 import { type Capability, type Grant, may } from './grants.ts';

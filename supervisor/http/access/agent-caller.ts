@@ -1,8 +1,9 @@
 /** Says what an agent with the token of its turn may do, and guards each of its tools (decisions, sections 8 and 11). */
+
+import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
-import { parseSessionKey } from '../../../protocol/session-key.ts';
+import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { BEARER, type Caller, unauthorized } from './access.ts';
 import type { AgentCapability, AgentGrant, AgentTokens } from './agent-tokens.ts';

@@ -3,8 +3,8 @@
  * section 12). They are derived from a key of this process, so that nothing is kept between turns.
  */
 import { createHmac, hash, randomBytes } from 'node:crypto';
+import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { draftKey } from '../../../protocol/ids.ts';
-import { parseSessionKey } from '../../../protocol/session-key.ts';
 
 const PREFIX = 'svca_';
 

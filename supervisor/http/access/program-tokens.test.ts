@@ -4,11 +4,12 @@ import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import Database from 'better-sqlite3';
+import type Database from 'better-sqlite3';
 import { SvcError } from '../../../protocol/errors.ts';
-import type { SqlParams, SqlStatement } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type DbClient, DbError } from '../../../protocol/wire/db-client.ts';
+import type { SqlParams, SqlStatement } from '../../../protocol/wire/frames.ts';
+import { openSqlite } from '../../../storage/sqlite.ts';
 import { type NewProgramToken, ProgramTokens } from './program-tokens.ts';
 
 const DAY = LIMITS.dayMs;
@@ -24,7 +25,7 @@ class IdentityDb {
   gate: Promise<void> | null = null;
 
   constructor(file: string) {
-    this.#db = new Database(file);
+    this.#db = openSqlite(file);
     this.#db.pragma('synchronous = OFF');
   }
 

@@ -2,10 +2,10 @@
 import type { BlockList } from 'node:net';
 import { isIP } from 'node:net';
 import { SvcError } from '../../../protocol/errors.ts';
-import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { pageHost } from '../../../protocol/origins.ts';
 import { addressesOf, bareAddress, subscriberOf } from '../../../protocol/rules/addresses.ts';
+import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { Config } from '../../config.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { BodyBudget } from '../../edge/exchange.ts';

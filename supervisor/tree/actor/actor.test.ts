@@ -1,8 +1,8 @@
 // The races of an actor's life, one by one at the level of frames; and a random walk through all of them.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, mock, test } from 'node:test';
-import { Kind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { Kind } from '../../../protocol/wire/frames.ts';
 import { settle, type Thread, version, World } from '../../../testing/scripted-host.ts';
 import type { Actor } from './actor.ts';
 

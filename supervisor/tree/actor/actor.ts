@@ -10,9 +10,9 @@
  *   failed_to_start, quarantined ─new version, restart→ idle
  */
 import { SvcError } from '../../../protocol/errors.ts';
-import type { RetireReason } from '../../../protocol/frames.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
+import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import type { Meter } from '../../operations/metrics/meters.ts';
 import { COLD, heated, type Population, type Tenant } from '../population.ts';
 import { type Call, type Deadlines, Mailbox } from './call.ts';
@@ -128,6 +128,11 @@ export class Actor implements Tenant {
     const { current, next } = this.#generations;
     if (this.state !== 'live' || !current || next || (!this.#serial && !this.mailbox.empty)) return false;
     return current.answered === current.inFlight.size;
+  }
+
+  /** Why it takes no calls until a new version or a restart; null where it does. */
+  get givenUp(): string | null {
+    return this.#isGivenUp ? this.#givenUp : null;
   }
 
   /** It takes no calls at present. */

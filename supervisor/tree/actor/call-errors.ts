@@ -1,8 +1,8 @@
 /** What callers are told when an app cannot take their call, or ended while it ran. */
 import { SvcError } from '../../../protocol/errors.ts';
-import type { RetireReason } from '../../../protocol/frames.ts';
 import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { RetireReason } from '../../../protocol/wire/frames.ts';
 
 export function stoppingError(): SvcError {
   return new SvcError('OVERLOADED', 'The gateway is stopping; try again in a moment.', {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { ToolKind } from '../../../protocol/frames.ts';
-import { ADMIN_CALLER } from '../../../protocol/handler-caller.ts';
+import { ToolKind } from '../../../protocol/wire/frames.ts';
+import { ADMIN_CALLER } from '../../../protocol/wire/handler-caller.ts';
 import { Call, type CallReply, Deadlines, Mailbox } from './call.ts';
 
 beforeEach(() => mock.timers.enable({ apis: ['setInterval'] }));

@@ -1,10 +1,13 @@
 /** One tool call on its way through an actor; the mailbox where it waits, and the clock of its deadline. */
 import { createHash, randomBytes } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
-import { type AskVerb, ToolKind, type ToolKindValue } from '../../../protocol/frames.ts';
-import type { HandlerCaller } from '../../../protocol/handler-caller.ts';
+import { parseTraceparent } from '../../../protocol/trace-context.ts';
+import { type AskVerb, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
+import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import type { Exchange } from '../../edge/edge.ts';
 import type { Meter } from '../../operations/metrics/meters.ts';
 import type { Reads } from '../../results/results.ts';
+import type { Span } from '../../tracing/span.ts';
 
 /**
  * Milliseconds: waiting in the mailbox, and running in the handler; whether the handler may have run at all; of a query, whether its
@@ -42,17 +45,18 @@ export type CallReply = {
   faulted(error: unknown): void;
 };
 
-/** Not version ff, and no id of zeros: the recommendation (W3C Trace Context) calls them invalid. */
-const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
-
 // Random once, then counted: unique for this boot and the others, at no cost per call.
 const tracePrefix = randomBytes(8).toString('hex');
 let traced = 0;
 
 /** 32 hex characters: those of an incoming `traceparent`, else new ones. */
 export function newTraceId(traceparent: string | undefined): string {
-  const given = traceparent === undefined ? undefined : TRACEPARENT.exec(traceparent)?.[1];
-  return given ?? tracePrefix + (++traced).toString(16).padStart(16, '0');
+  return parseTraceparent(traceparent)?.traceId ?? tracePrefix + (++traced).toString(16).padStart(16, '0');
+}
+
+/** What a call belongs to that a request makes: its span's `traceparent` where there is one, else a trace id. */
+export function traceOf(exchange: Pick<Exchange, 'span' | 'header'>): string {
+  return exchange.span === null ? newTraceId(exchange.header('traceparent')) : exchange.span.traceparent;
 }
 
 export type CallRequest = {
@@ -62,6 +66,8 @@ export type CallRequest = {
   /** JSON text whose `input` member is the input; empty for `{}`. */
   body: Uint8Array;
   traceId: string;
+  /** Where its trace is recorded or sent on. */
+  span?: Span | null | undefined;
   caller: HandlerCaller;
   /** Time it is allowed in all, waiting included, in milliseconds. */
   allowedMs: number;
@@ -86,6 +92,8 @@ export class Call {
   meter: Meter | null = null;
   /** What it read, when its thread has said so. */
   tracked: Tracked | null = null;
+  /** Its thread has told the spans of it. */
+  traced = false;
   /** Questions of a fire that are still open. */
   openAsks = 0;
   /** Its neighbours on the list of `Deadlines`. */
@@ -112,6 +120,9 @@ export class Call {
   drop(): void {
     this.settled = true;
     this.#deadlines?.delete(this);
+    const { span, kind } = this.request;
+    // That of a fire ends with its run.
+    if (span != null && kind !== ToolKind.fire) span.end();
   }
 
   expire(): void {
@@ -135,6 +146,7 @@ export class Call {
   }
 
   fail(error: SvcError, handlerMs = 0): void {
+    this.request.span?.fail(error.code);
     this.drop();
     const timing = this.#timing(handlerMs);
     this.#count(timing, error.status);

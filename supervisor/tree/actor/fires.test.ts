@@ -1,8 +1,8 @@
 // Fires of automations on scripted threads: one at a time, what they ask, and how they end.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, mock, test } from 'node:test';
-import { type AskVerb, type Frame, Kind } from '../../../protocol/frames.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { type AskVerb, type Frame, Kind } from '../../../protocol/wire/frames.ts';
 import { settle, type Thread, version, World } from '../../../testing/scripted-host.ts';
 import type { Actor } from './actor.ts';
 import type { Call, CallReply } from './call.ts';

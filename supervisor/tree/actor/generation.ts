@@ -4,8 +4,12 @@
  *   placed ─host runs, has a place→ starting ─ready→ live ─retire→ draining ─empty→ stopping → gone
  *                                        └───────────── death at any point ────────────────────↑
  */
-import { automationRef } from '../../../protocol/automation.ts';
+import { automationRef } from '../../../protocol/automations/automation.ts';
 import { type ErrorBody, errorFromBody, type InputIssue, type SvcError } from '../../../protocol/errors.ts';
+import { appOfKey } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { VersionSummary } from '../../../protocol/manifest.ts';
+import { monotonicMs, toMonotonic } from '../../../protocol/trace-context.ts';
 import {
   type ActorSpec,
   ASKS,
@@ -16,15 +20,14 @@ import {
   type ProcessStats,
   type RetireReason,
   ToolKind,
-} from '../../../protocol/frames.ts';
-import { CALLER_KINDS } from '../../../protocol/handler-caller.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import type { VersionSummary } from '../../../protocol/manifest.ts';
+} from '../../../protocol/wire/frames.ts';
+import { CALLER_KINDS } from '../../../protocol/wire/handler-caller.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
 import { isMediaType } from '../../../storage/blobs.ts';
 import type { KeepBlob } from '../../blobs.ts';
 import type { GivenSecrets } from '../../secrets.ts';
 import type { SimulatedClock } from '../../simulation.ts';
+import { addThreadSpans, isThreadSpans } from '../../tracing/thread-spans.ts';
 import type { Child } from '../child.ts';
 import { startGraceTimer } from '../grace-timer.ts';
 import type { Call } from './call.ts';
@@ -169,7 +172,7 @@ export class Generation implements LinkHandlers {
     call.attempts++;
     call.sentAt = this.#now();
     this.calls++;
-    const { kind, tool, body, traceId, caller, schema } = call.request;
+    const { kind, tool, body, span, caller, schema } = call.request;
     call.tracked = null;
     if (schema !== undefined && schema !== this.#schema) {
       this.#schema = schema;
@@ -177,6 +180,7 @@ export class Generation implements LinkHandlers {
     }
     const remainingMs = Math.max(0, call.deadline - call.sentAt);
     const callerKind = CALLER_KINDS.indexOf(caller.kind);
+    const traceId = span == null ? call.request.traceId : span.traceparent;
     const asKind = schema === undefined ? kind : ToolKind.tracked;
     this.#link?.send([Kind.dispatch, call.id, remainingMs, asKind, tool, body, traceId, callerKind, caller.name ?? '']);
   }
@@ -251,6 +255,9 @@ export class Generation implements LinkHandlers {
         return;
       case Kind.reads:
         this.#read(frame);
+        return;
+      case Kind.spans:
+        this.#traced(frame);
         return;
       case Kind.log:
         if (!isLogLine(frame)) throw new Error('Not a log line.');
@@ -336,6 +343,16 @@ export class Generation implements LinkHandlers {
     if (call?.request.schema === undefined) return;
     const reads = { tables: tables === null ? ('all' as const) : new Set(tables), keep, caller };
     call.tracked = { reads, version: this.spec.versionId };
+  }
+
+  #traced(frame: FrameOf<'spans'>): void {
+    if (!isThreadSpans(frame)) throw new Error('Not the spans of a call.');
+    const call = this.inFlight.get(frame[1]);
+    const span = call?.request.span;
+    if (!call || !span?.sampled || call.traced) return;
+    call.traced = true;
+    const origin = { process: this.host.name, app: appOfKey(this.spec.app) };
+    addThreadSpans(span, frame, origin, { begunAt: toMonotonic(call.sentAt), now: monotonicMs() });
   }
 
   #failed([, id, error, handlerMs, wrote = false]: FrameOf<'error'>): void {

@@ -1,6 +1,7 @@
 /** The threads of one actor: the one that serves, a newer version's that is starting beside it, and those that drain. */
-import type { RetireReason } from '../../../protocol/frames.ts';
+
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import type { Call } from './call.ts';
 import type { Generation } from './generation.ts';
 
