@@ -46,10 +46,12 @@ export type CommandContext = Surroundings & {
 
 /** What the command line named, for advice after an error; `worksIn` is the session that the command found or was given. */
 export type Subject = {
+  command?: string;
   app?: string | undefined;
   tool?: string | undefined;
   session?: string | undefined;
   template?: string | undefined;
+  automation?: string | undefined;
   worksIn?: string;
 };
 
@@ -155,15 +157,21 @@ export function subjectOf(positionals: string, args: Arguments): Subject {
     tool: args.optionalAt(1),
     session: args.text('session') ?? args.optionalAt(1),
     template: args.text('clone'),
+    automation: positionals.includes('app/automation')
+      ? args.optionalAt(indexOfApp(positionals))?.split('/')[1]
+      : undefined,
   };
 }
 
 /** `<app>`, or the app of `[app/automation]`; a folder is none. */
 function appOf(positionals: string, args: Arguments): string | undefined {
-  const index = positionals.split(' ').findIndex((word) => /^[<[]app\b/.test(word));
-  const named = args.optionalAt(index);
+  const named = args.optionalAt(indexOfApp(positionals));
   if (named === undefined || !positionals.includes('app/automation')) return named;
   return named.includes('/') ? named.slice(0, named.indexOf('/')) : undefined;
+}
+
+function indexOfApp(positionals: string): number {
+  return positionals.split(' ').findIndex((word) => /^[<[]app\b/.test(word));
 }
 
 /** JSON on the command line: written out, from a file (`@file`) or from standard input (`-`); `absent` when it is left out. */
@@ -192,7 +200,10 @@ async function inputText(argument: string, stdin: Readable, cwd: string): Promis
   try {
     return readFileSync(resolve(cwd, argument.slice(1)), 'utf8');
   } catch {
-    throw new CommandError(`The file ${argument.slice(1)} cannot be read.`);
+    throw new CommandError(
+      `The file ${argument.slice(1)} cannot be read.`,
+      'Check its path: @<file>, from the current folder.',
+    );
   }
 }
 
@@ -202,7 +213,10 @@ const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 /** For work that has something to clean up: the first Ctrl-C aborts `signal`, the second ends the process. */
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
-  const interrupt = () => controller.abort(new CommandError('Interrupted; nothing was left behind.'));
+  const interrupt = () =>
+    controller.abort(
+      new CommandError('Interrupted; nothing was left behind.', 'Run the command again when you want to go on.'),
+    );
   for (const name of STOP_SIGNALS) process.once(name, interrupt);
   try {
     return await work(controller.signal);

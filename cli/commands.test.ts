@@ -376,7 +376,12 @@ const CASES: Case[] = [
   { line: ['restart', 'odd'], code: EXIT.failed, err: ['✗ constructor: Odd.\n'] },
   { line: ['token', '--url', 'http://x'], code: EXIT.usage, err: ['--url is not for "svc token".'] },
   { line: ['restart', 'notes'], out: ['✓ notes is restarted'], request: 'POST /svc/_apps/notes/restart' },
-  { line: ['rm', 'notes', '--yes'], out: ['stays in the trash for 7 days'], request: 'DELETE /svc/_apps/notes' },
+  {
+    line: ['rm', 'notes', '--yes'],
+    out: ['kept in the trash'],
+    err: ['Get it back: svc trash restore notes'],
+    request: 'DELETE /svc/_apps/notes',
+  },
   { line: ['rm', 'notes', '-y', '--purge'], out: ['with its data'], request: 'DELETE /svc/_apps/notes?purge=1' },
   { line: ['rm', 'notes'], code: EXIT.usage, err: ['--yes'], request: 'GET /svc/_apps/notes' },
   {
@@ -443,7 +448,7 @@ const CASES: Case[] = [
   { line: ['logs', 'notes'], out: [/warn {3}add {2}one {2}n=5\n$/] },
   { line: ['logs', 'notes', '-n', '2'], err: ['Nothing has been logged'] },
   { line: ['logs'], out: [/todos {2}zero\n.* notes {2}add {2}one/] },
-  { line: ['logs', 'notes', '-n', '9999'], code: EXIT.usage, err: ['--lines takes a whole number from 1 to 500'] },
+  { line: ['logs', 'notes', '-n', '99999'], code: EXIT.usage, err: ['--lines takes a whole number from 1 to 10000'] },
   {
     line: ['apps', '--token', 'wrong'],
     code: EXIT.refused,
@@ -522,8 +527,8 @@ const CASES: Case[] = [
   { line: ['versions', 'a/../b'], code: EXIT.failed, request: 'GET /svc/_apps/a%2F..%2Fb/versions?limit=50' },
   { line: [], out: ['svc <command>', ...COMMANDS.map(({ summary }) => summary)] },
   { line: ['read', 'notes'], code: EXIT.usage, err: ['✗ <query> is missing.\n  See: svc help read\n'] },
-  { line: ['help', 'push'], out: ['Usage  svc push <dir> [options]', '--no-activate'] },
-  { line: ['push', '--help'], out: ['Usage  svc push <dir> [options]'] },
+  { line: ['help', 'push'], out: ['Usage  svc push <dir|file> [options]', '--no-activate'] },
+  { line: ['push', '--help'], out: ['Usage  svc push <dir|file> [options]'] },
   {
     line: ['new', 'svc-test-nowhere', '--clone', 'kanbn'],
     code: EXIT.usage,
@@ -601,7 +606,7 @@ test('help as JSON has every command with its options', async (t) => {
     push,
     commands.find(({ name }: { name: string }) => name === 'push'),
   );
-  assert.equal(push.usage, 'svc push <dir> [options]');
+  assert.equal(push.usage, 'svc push <dir|file> [options]');
   assert.ok(push.options.some(({ name, value }: Record<string, string>) => name === 'id' && value !== undefined));
 });
 

@@ -44,8 +44,8 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--open': 'Open the console in the browser, or the first app of --with',
         ...DATA_DIRECTORY,
       },
-      examples: ['svc serve', 'svc serve --data-dir .svc --with templates/todos', 'svc serve --port 0 --json'],
-      load: async () => (await import('./commands/serve.ts')).serve,
+      examples: ['svc serve', 'svc serve --data-dir .svc --with ./notes', 'svc serve --port 0 --json'],
+      load: async () => (await import('./commands/operations/serve.ts')).serve,
     },
     convert: {
       local: true,
@@ -59,7 +59,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         ...DATA_DIRECTORY,
       },
       examples: ['svc convert --store git --data-dir .svc'],
-      load: async () => (await import('./commands/convert.ts')).convert,
+      load: async () => (await import('./commands/operations/convert.ts')).convert,
     },
     'open [app]': {
       summary: 'Print a link that signs a browser in to the console or an app',
@@ -75,7 +75,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     status: {
       summary: 'Show the gateway and its process tree',
       options: { '-w, --watch': 'Refresh every second' },
-      load: async () => (await import('./commands/status.ts')).status,
+      load: async () => (await import('./commands/operations/status.ts')).status,
     },
     doctor: {
       local: true,
@@ -85,7 +85,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--mend': 'Make files in the data directory private that other users can open',
         ...DATA_DIRECTORY,
       },
-      load: async () => (await import('./commands/doctor.ts')).doctor,
+      load: async () => (await import('./commands/operations/doctor.ts')).doctor,
     },
     'token [rotate|create|ls|revoke] [token]': {
       summary: 'Print or replace the access token; make, list or revoke tokens for programs',
@@ -109,14 +109,28 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       load: async () => (await import('./commands/access.ts')).token,
     },
-    'backup [file]': {
-      summary: 'Save code, data and configuration to one file while the gateway runs',
+    'backup [verify|ls|now] [file]': {
+      summary: 'Save code, data and configuration to one file while the gateway runs, now or on schedule',
       details: [
         'The file is verified before it gets its name, and only its owner can read it. It contains all data of all apps, but not the access token.',
         'Without a file, or with a folder, the name comes from the time. A stopped gateway is backed up from its data directory.',
+        '"verify" reads a backup as a restore would: every checksum, every database and the row count of every table.',
+        '"now" has the gateway make one in its own folder, as its schedule does; "ls" lists what is there. "verify" takes a name of that list, too.',
+        'With --schedule the gateway makes backups from then on, in the folder named (default: backups in its data directory), and removes the oldest after each good one. svc status shows how the last one went.',
       ],
-      examples: ['svc backup', 'svc backup /srv/backups/'],
-      load: async () => (await import('./commands/backup.ts')).backup,
+      options: {
+        '--schedule <cron>':
+          'When to make one, such as "0 3 * * *", in the time zone of the gateway; "off" for no more',
+        '--keep <count>': `With --schedule: files to keep (default ${DEFAULTS.backups.keep})`,
+      },
+      examples: [
+        'svc backup',
+        'svc backup /srv/backups/',
+        'svc backup verify monday.svc-backup.tar.gz',
+        'svc backup now',
+        'svc backup /mnt/backups --schedule "0 3 * * *" --keep 14',
+      ],
+      load: async () => (await import('./commands/operations/backup.ts')).backup,
     },
     'restore <file>': {
       local: true,
@@ -126,7 +140,17 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '--data-dir <dir>': 'Directory to restore to: empty or missing' },
       examples: ['svc restore monday.svc-backup.tar.gz --data-dir /srv/svc'],
-      load: async () => (await import('./commands/backup.ts')).restore,
+      load: async () => (await import('./commands/operations/backup.ts')).restore,
+    },
+    'completion <bash|zsh|fish>': {
+      local: true,
+      summary: 'Print the script with which a shell completes command lines of svc',
+      details: [
+        'Completes commands, options and files, and the names of apps, tools, versions, sessions, automations and tokens that the gateway has.',
+        'Load it in the start file of the shell (~/.bashrc, ~/.zshrc, ~/.config/fish/config.fish).',
+      ],
+      examples: ['eval "$(svc completion bash)"', 'eval "$(svc completion zsh)"', 'svc completion fish | source'],
+      load: async () => (await import('./commands/completion.ts')).completion,
     },
   },
   Apps: {
@@ -145,7 +169,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--publish': 'Without a folder: publish it at once',
       },
       examples: ['svc new notes', 'svc new ./guestbook --name "Guest book"', 'svc new --clone todos'],
-      load: async () => (await import('./commands/new.ts')).newApp,
+      load: async () => (await import('./commands/apps/new.ts')).newApp,
     },
     'types <app>': {
       summary: "Print TypeScript declarations of an app's tools, of what handlers and tests get, and of window.svc",
@@ -155,7 +179,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '-o, --out <file>': 'Write them to this file' },
       examples: ['svc types ./notes --out notes/svc.d.ts', 'svc types todos', 'svc types todos --out todos-client.ts'],
-      load: async () => (await import('./commands/types.ts')).types,
+      load: async () => (await import('./commands/apps/types.ts')).types,
     },
     'test <dir>': {
       local: true,
@@ -168,41 +192,56 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc test ./notes', 'svc test ./notes --watch'],
       load: async () => (await import('./commands/test.ts')).test,
     },
-    'push <dir>': {
+    'push <dir|file>': {
       summary: 'Upload an app folder and make it live',
       details: [
         'Skips hidden files, node_modules, links, databases and file types that apps may not contain.',
         'Bundles the packages that handlers import from node_modules.',
+        'A file is an archive (.tar.gz or .tgz) with app.json at its top. It is sent as it is.',
       ],
       options: {
         '--id <id>': 'Id to register it under (default: the id in app.json)',
         '--no-activate': 'Store the version without making it live',
       },
-      examples: ['svc push ./notes'],
-      load: async () => (await import('./commands/push.ts')).push,
+      examples: ['svc push ./notes', 'svc push notes.tar.gz'],
+      load: async () => (await import('./commands/apps/push.ts')).push,
     },
     apps: {
       summary: 'List the apps',
-      load: async () => (await import('./commands/apps.ts')).apps,
+      load: async () => (await import('./commands/apps/apps.ts')).apps,
     },
     'describe [app [tool]]': {
       summary: 'Describe all apps, one app, or one of its queries and actions',
       examples: ['svc describe', 'svc describe notes', 'svc describe notes add'],
-      load: async () => (await import('./commands/apps.ts')).describe,
+      load: async () => (await import('./commands/apps/apps.ts')).describe,
     },
-    'versions <app>': {
-      summary: 'List the stored versions of an app',
+    'versions <files|show|diff|rm|app> [app] [version] [path]': {
+      summary: 'List the stored versions of an app; list, print or compare their files; delete one',
+      details: [
+        '"files" lists the files of the live version, or of the one that you name. "show" prints one of them. "diff" tells what changes if a version becomes live: by default the one that "svc rollback" makes live. "rm" deletes a version that is not live.',
+        'Name a version as for "svc activate".',
+      ],
       options: {
         '-n, --lines <count>': 'Versions to show, at most 500 (default 50)',
         '--before <version>': 'Only versions older than this one',
+        '--stat': 'With diff: only the names and counts of lines',
+        '--out <file>': 'With show: write the file there',
+        '-y, --yes': 'With rm: do not ask',
       },
-      examples: ['svc versions notes', 'svc versions notes -n 10 --before notes/v90'],
-      load: async () => (await import('./commands/versions.ts')).versions,
+      examples: [
+        'svc versions notes',
+        'svc versions notes -n 10 --before notes/v90',
+        'svc versions files notes 3',
+        'svc versions show notes 3 app.json',
+        'svc versions diff notes --stat',
+        'svc versions rm notes 2',
+      ],
+      load: async () => (await import('./commands/apps/version-files.ts')).versions,
     },
     'activate <app> <version>': {
       summary: 'Make a stored version live',
       details: ['The last six characters of a version are enough; on the git store, its number.'],
-      load: async () => (await import('./commands/versions.ts')).activate,
+      load: async () => (await import('./commands/apps/versions.ts')).activate,
     },
     'rollback <app> [version]': {
       summary: 'Make the previous version live again',
@@ -211,22 +250,52 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Prints the migrations that the data has and the older version does not know.',
       ],
       examples: ['svc rollback notes', 'svc rollback notes 3'],
-      load: async () => (await import('./commands/versions.ts')).rollback,
+      load: async () => (await import('./commands/apps/versions.ts')).rollback,
+    },
+    'activity <app>': {
+      summary: 'Show how an app is, and what it did in the last hour',
+      details: ['Calls, errors, durations, size of the data and live subscribers, minute by minute.'],
+      examples: ['svc activity notes', 'svc activity notes --json'],
+      load: async () => (await import('./commands/apps/activity.ts')).activity,
+    },
+    'settings <app> [key] [value]': {
+      summary: "Show the settings of an app's page, or choose one",
+      details: ['They are the "knobs" of its app.json. What is not chosen is as by default.'],
+      options: {
+        '--default': 'With a key: go back to the default',
+        '--session <session>': 'Those of the draft in this session',
+      },
+      examples: [
+        'svc settings journal',
+        'svc settings journal typeface serif',
+        'svc settings journal typeface --default',
+      ],
+      load: async () => (await import('./commands/apps/settings.ts')).settings,
     },
     'restart <app>': {
       summary: 'Restart an app and end its quarantine',
-      load: async () => (await import('./commands/apps.ts')).restart,
+      load: async () => (await import('./commands/apps/apps.ts')).restart,
     },
     'rm <app>': {
       summary: 'Remove an app',
       details: [
-        `Code and data stay in the trash of the data directory for ${DEFAULTS.trashDays} days, unless you give --purge.`,
+        `Code and data stay in the trash for ${DEFAULTS.trashDays} days (trashDays), unless you give --purge: see svc trash.`,
       ],
       options: {
         '--purge': 'Delete code and data at once',
         '-y, --yes': 'Do not ask',
       },
-      load: async () => (await import('./commands/apps.ts')).rm,
+      load: async () => (await import('./commands/apps/apps.ts')).rm,
+    },
+    'trash [restore|empty] [app]': {
+      summary: 'List the removed apps that are still kept; restore one, or delete them for good',
+      details: [
+        'Restores code with its versions, data, files, settings, secrets and chat windows. Its tokens for programs, run history and conversations are deleted when an app is removed.',
+        'Name an app for the one that was removed last, or an id of the list. "empty" without a name deletes all.',
+      ],
+      options: { '-y, --yes': 'Do not ask' },
+      examples: ['svc trash', 'svc trash restore notes', 'svc trash empty notes'],
+      load: async () => (await import('./commands/apps/trash.ts')).trash,
     },
   },
   Drafts: {
@@ -244,7 +313,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--test': 'Run the tests of the folder after each change',
       },
       examples: ['svc dev ./notes', 'svc dev ./notes --open'],
-      load: async () => (await import('./commands/dev.ts')).dev,
+      load: async () => (await import('./commands/authoring/dev.ts')).dev,
     },
     'sessions [open|rm|update] [session]': {
       summary: 'List the open sessions; open, close or update one',
@@ -261,7 +330,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc sessions update redesign --app notes',
         'svc sessions rm redesign',
       ],
-      load: async () => (await import('./commands/sessions.ts')).sessions,
+      load: async () => (await import('./commands/authoring/sessions.ts')).sessions,
     },
     'diff [app]': {
       summary: 'Show what a session changes compared to what is published',
@@ -270,7 +339,16 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--stat': 'Only the names of the files',
       },
       examples: ['svc diff', 'svc diff notes --session redesign'],
-      load: async () => (await import('./commands/sessions.ts')).diff,
+      load: async () => (await import('./commands/authoring/sessions.ts')).diff,
+    },
+    'check [app]': {
+      summary: 'Tell what publishing a session would be refused for',
+      details: [
+        'Checks manifest, handlers, automations, schemas and migrations as publishing does, and publishes nothing. Exits with 1 when something is found.',
+      ],
+      options: { '--session <session>': 'Session (default: the only open one)' },
+      examples: ['svc check', 'svc check notes --session dev-notes'],
+      load: async () => (await import('./commands/authoring/sessions.ts')).check,
     },
     'publish [app|dir]': {
       summary: 'Publish the changes of a session to an app as its next live version',
@@ -283,7 +361,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '-m, --message <text>': 'Commit message',
       },
       examples: ['svc publish', 'svc publish notes -m "Search by word"', 'svc publish ./notes'],
-      load: async () => (await import('./commands/sessions.ts')).publish,
+      load: async () => (await import('./commands/authoring/sessions.ts')).publish,
     },
     'export <file|dir>': {
       summary: 'Save the code of all apps: as a git bundle with its history, or as plain folders',
@@ -291,13 +369,13 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'A name that ends in .bundle gets a file that git can clone; any other name gets a new folder with one folder per app. It contains no data: see svc backup.',
       ],
       examples: ['svc export apps.bundle', 'svc export ./apps'],
-      load: async () => (await import('./commands/transfer.ts')).exportCode,
+      load: async () => (await import('./commands/apps/transfer.ts')).exportCode,
     },
     'import <file|dir>': {
       summary: 'Import the apps of a git bundle, or of the subfolders of a folder',
       details: ['A bundle needs a gateway without apps and restores every version. A folder is pushed app by app.'],
       examples: ['svc import apps.bundle', 'svc import ./apps'],
-      load: async () => (await import('./commands/transfer.ts')).importCode,
+      load: async () => (await import('./commands/apps/transfer.ts')).importCode,
     },
   },
   Agents: {
@@ -321,7 +399,14 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc chat notes --mode full "Group the list by day"',
         'svc chat notes --mode full --attach sketch.png "Make it look like this"',
       ],
-      load: async () => (await import('./commands/chat.ts')).chat,
+      load: async () => (await import('./commands/agents/chat.ts')).chat,
+    },
+    'chats <show|rm|app> [app] [window]': {
+      summary: 'List the conversations about an app; print or delete one',
+      details: ['"show" prints what was said last in one. "rm" deletes one, with the draft that it works on.'],
+      options: { '-y, --yes': 'With rm: do not ask' },
+      examples: ['svc chats notes', 'svc chats show notes 3f2a9c1d', 'svc chats rm notes 3f2a9c1d'],
+      load: async () => (await import('./commands/agents/chats.ts')).chats,
     },
     agents: {
       summary: 'Show the agents that were found, their models, and how to get or sign in to one',
@@ -331,7 +416,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '--refresh': 'Ask the agents again, after an installation or a sign-in' },
       examples: ['svc agents', 'svc agents --refresh'],
-      load: async () => (await import('./commands/agents.ts')).agents,
+      load: async () => (await import('./commands/agents/agents.ts')).agents,
     },
     'mcp [app]': {
       summary: 'Serve the tools of an app, or of the gateway, to an MCP client that starts programs',
@@ -340,7 +425,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Clients that speak MCP over HTTP need no program: see docs/mcp.md.',
       ],
       examples: ['svc mcp notes', 'claude mcp add notes -- svc mcp notes'],
-      load: async () => (await import('./commands/mcp.ts')).mcp,
+      load: async () => (await import('./commands/agents/mcp.ts')).mcp,
     },
   },
   Data: {
@@ -348,7 +433,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Run a query',
       details: [JSON_INPUT],
       examples: ['svc read notes list', `svc read notes list '{"limit": 5}'`],
-      load: async () => (await import('./commands/data.ts')).read,
+      load: async () => (await import('./commands/apps/data.ts')).read,
     },
     'write <app> <action> [input]': {
       summary: 'Run an action',
@@ -357,7 +442,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--key <key>': 'Idempotency key: the same key and input runs once in 24 hours',
       },
       examples: [`svc write notes add '{"text": "Milk"}'`, 'svc write notes add - < note.json'],
-      load: async () => (await import('./commands/data.ts')).write,
+      load: async () => (await import('./commands/apps/data.ts')).write,
     },
     'sql <app> <statement> [params]': {
       summary: "Run one SQL statement on an app's database",
@@ -368,18 +453,39 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: { '-y, --yes': 'Do not ask' },
       examples: ["svc sql notes 'select * from notes'", `svc sql notes 'delete from notes where id = ?' '[3]'`],
-      load: async () => (await import('./commands/data.ts')).sql,
+      load: async () => (await import('./commands/apps/data.ts')).sql,
     },
     'live <app> <query> [input]': {
       summary: 'Follow the result of a query',
       details: ['Prints the result at once and again whenever it differs.', JSON_INPUT],
       examples: ['svc live notes list', `svc live notes list '{"limit": 5}' --json`],
-      load: async () => (await import('./commands/data.ts')).live,
+      load: async () => (await import('./commands/apps/data.ts')).live,
     },
     'changes <app>': {
       summary: 'Follow changes in the tables of an app',
       options: { '--tables <a,b>': 'Only these tables' },
-      load: async () => (await import('./commands/data.ts')).changes,
+      load: async () => (await import('./commands/apps/data.ts')).changes,
+    },
+    'files <ls|get|put|rm> <app> [sha256|file]': {
+      summary: 'List, download, upload or delete the files that an app keeps',
+      details: [
+        'A file is known by the SHA-256 of its content; its beginning is enough where no other begins so. "ls" shows what came last first. "put" prints that of what it stored, and takes the type from the ending of the name.',
+        'Deleting a file leaves the rows of tables that name it.',
+      ],
+      options: {
+        '-n, --lines <count>': 'With ls: files to show (default 50)',
+        '--sort <newest|largest>': 'With ls: which come first (default newest)',
+        '--out <file>': 'With get: where to write it (default: a name made of its SHA-256 and type)',
+        '--type <type>': 'With put: its media type, such as image/png',
+        '-y, --yes': 'With rm: do not ask',
+      },
+      examples: [
+        'svc files ls album',
+        'svc files put album photo.jpg',
+        'svc files get album 3f2a9c --out photo.jpg',
+        'svc files rm album 3f2a9c',
+      ],
+      load: async () => (await import('./commands/apps/files.ts')).files,
     },
     'secret <set|ls|rm> <app> [name]': {
       summary: 'Set, list or remove the secrets of an app',
@@ -401,40 +507,42 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Show the log of one app or of all',
       options: {
         '-f, --follow': 'Continue with new entries',
-        '-n, --lines <count>': 'Entries to show (default 50)',
+        '-n, --lines <count>': 'Entries to show (default 50, at most 10000)',
       },
       examples: ['svc logs', 'svc logs notes -f'],
-      load: async () => (await import('./commands/data.ts')).logs,
+      load: async () => (await import('./commands/apps/data.ts')).logs,
     },
   },
   Automations: {
-    'automations [enable|disable|provision|show] [app/automation]': {
-      summary: 'List automations, switch them on or off, or create their webhooks',
+    'automations [enable|disable|provision|show|upcoming] [app/automation]': {
+      summary: 'List automations and when they fire, switch them on or off, or create their webhooks',
       details: [
-        'Without a verb, lists automations and when they fire. "show" prints one with its file.',
+        'Without a verb, lists automations and when they fire. "show" prints one with its file, "upcoming" what fires in the next days.',
         '"provision" creates webhooks still pending in live versions, of one automation, one app or all; a push does so by itself. Secrets are shown once: if you lose one, --renew replaces the address and the secret, and the old ones stop working at once.',
       ],
       options: {
         '--app <app>': 'Only those of this app',
+        '--days <n>': 'With upcoming: so many days ahead (default 7)',
         '--renew': 'With provision: replace the address and the secret of a webhook',
       },
       examples: [
         'svc automations',
+        'svc automations upcoming --days 2',
         'svc automations disable notes/digest',
         'svc automations provision --app notes',
         'svc automations provision notes/inbox --renew',
       ],
-      load: async () => (await import('./commands/automations.ts')).automations,
+      load: async () => (await import('./commands/automations/automations.ts')).automations,
     },
-    'run <app/automation|show|cancel> [input]': {
-      summary: 'Run an automation now; show or cancel a run',
+    'run <app/automation|show|again|cancel> [input]': {
+      summary: 'Run an automation now; show, repeat or cancel a run',
       details: [
         JSON_INPUT,
-        '"svc run show <run>" prints a run with its calls, "svc run cancel <run>" ends a running one.',
+        '"svc run show <run>" prints a run with its calls, "svc run again <run>" runs its automation with the same input, "svc run cancel <run>" ends a running one.',
       ],
       options: { '-w, --wait': 'Wait for the end, and fail if the run fails' },
       examples: ['svc run notes/digest --wait', `svc run notes/digest '{"day": "monday"}'`],
-      load: async () => (await import('./commands/runs.ts')).run,
+      load: async () => (await import('./commands/automations/runs.ts')).run,
     },
     'runs [app/automation]': {
       summary: 'Show the latest runs, or follow them as they happen',
@@ -445,7 +553,14 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '-n, --lines <count>': 'Runs to show (default 20)',
       },
       examples: ['svc runs', 'svc runs notes/digest --state error', 'svc runs -f'],
-      load: async () => (await import('./commands/runs.ts')).runs,
+      load: async () => (await import('./commands/automations/runs.ts')).runs,
+    },
+    insights: {
+      summary: 'Show what the runs of the last days did and cost, by automation, model and day',
+      details: ['Runs that left the history and apps that were removed count too. A day is one of UTC.'],
+      options: { '--days <n>': 'So many days, at most 366 (default 30)' },
+      examples: ['svc insights', 'svc insights --days 7'],
+      load: async () => (await import('./commands/automations/insights.ts')).insights,
     },
   },
 };

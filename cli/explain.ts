@@ -1,8 +1,9 @@
 /** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
-import { type ErrorBody, type InputIssue, SvcError } from '../protocol/errors.ts';
+import { ERROR_CODES, type ErrorBody, type ErrorCode, type InputIssue, SvcError } from '../protocol/errors.ts';
+import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import type { Subject } from './command.ts';
-import { CommandError, GatewayError, messageOf } from './failure.ts';
-import { allApps, allSessions, type DescribedApp, findRow, type ToolAnswer } from './gateway/api.ts';
+import { CommandError, GatewayError, messageOf, systemStep } from './failure.ts';
+import { allApps, allAutomations, allSessions, type DescribedApp, findRow, type ToolAnswer } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
 import { nearest } from './terminal/nearest.ts';
 
@@ -11,60 +12,26 @@ export type Explanation = { title: string; lines: string[] };
 /** Names listed when none is near the one that was typed. */
 const LISTED = 8;
 
-/** Advice that needs no question to the gateway. `<app>` and `<tool>` are replaced by what the command line named. */
-const ADVICE = new Map<string, string[]>(
-  Object.entries({
-    UNKNOWN_AUTOMATION: ['List them: svc automations'],
-    NO_GIT_STORE: [
-      'This gateway keeps uploads as archives. Stop it and move its apps, data stays: svc convert --store git',
-    ],
-    INVALID_HANDLER: ['The rules: docs/handler-rules.md'],
-    UNKNOWN_TOKEN: ['List them: svc token ls'],
-    NO_RUNNER: ['What there is, and how to get one: svc agents'],
-    UNKNOWN_MODEL: ['Which there are: svc agents'],
-    AGENT_FAILED: ['Is it signed in? svc agents'],
-    MODE_UNAVAILABLE: [
-      'A window keeps the mode of its first turn: leave --window out for a new one.',
-      'Mode full needs the git store. Stop the gateway and move its apps: svc convert --store git',
-    ],
-    UNKNOWN_RUN: ['The latest that are kept: svc runs'],
-    UNKNOWN_VERSION: ['Stored versions: svc versions <app>'],
-    NO_ACTIVE_VERSION: ['Make one live: svc versions <app>, then svc activate <app> <version>'],
-    QUARANTINED: ['See why: svc logs <app>.  Then push a fixed version, or try again: svc restart <app>'],
-    HANDLER_ERROR: ['Details: svc logs <app>'],
-    INVALID_INPUT: ['What it takes: svc describe <app> <tool>'],
-    WRONG_KIND: ['What it takes: svc describe <app> <tool>'],
-    OVERLOADED: ['Try again in a moment.  Who is busy: svc status'],
-    RATE_LIMITED: ['Try again in a moment.  Who is busy: svc status'],
-    INTERNAL: ['The gateway logged the details where it runs (standard error of svc serve).'],
-  }),
-);
-
 const DIFF = 'svc diff <app> --session <session>';
 const UPDATE = 'svc sessions update <session> --app <app>';
 const PUBLISH = 'svc publish <app> --session <session>';
 
 /** `client` answers which names exist; those that the command line named are compared with them. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
-  if (error instanceof GatewayError) return explainGatewayError(error.body, client, subject);
-  const message = messageOf(error);
-  if (error instanceof SvcError)
-    return { title: `${error.code}: ${message}`, lines: error.path === undefined ? [] : [`at ${error.path}`] };
-  return { title: message, lines: error instanceof CommandError ? [error.hint ?? []].flat() : [] };
+  if (error instanceof GatewayError) return explainBody(error.body, client, subject);
+  if (error instanceof SvcError) return explainBody(error.toBody(), client, subject);
+  if (error instanceof CommandError) return { title: error.message, lines: [error.hint ?? []].flat() };
+  return { title: messageOf(error), lines: [systemStep(error)] };
 }
 
-async function explainGatewayError(
-  body: ErrorBody,
-  client: Client | undefined,
-  subject: Subject,
-): Promise<Explanation> {
+async function explainBody(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<Explanation> {
   const { code, message, path, issues = [], files = [] } = body;
   const isSaid = !path || message.includes(path) || code === 'UNKNOWN_TEMPLATE';
   const lines = [
     ...(isSaid ? [] : [`at ${path}`]),
     ...issues.slice(1).map((issue) => `${placeOf(issue)}: ${issue.message}`),
     ...files.filter((file) => !message.includes(file)),
-    ...(await nextStep(body, client, subject)),
+    ...(await nextSteps(body, client, subject)),
   ];
   return { title: `${code}: ${message}`, lines };
 }
@@ -74,8 +41,33 @@ function placeOf({ path, line, column }: InputIssue): string {
   return line === undefined ? path || '(input)' : `${path}:${line}:${column ?? 1}`;
 }
 
-async function nextStep(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<string[]> {
-  const { app = '<app>', tool = '', session = '', template = '', worksIn } = subject;
+/** What is known of this error in particular, else what the documents say about its code. */
+async function nextSteps(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<string[]> {
+  const own = await ownSteps(body, client, subject);
+  return own.length > 0 || !isCode(body.code) ? own : stepsOf(body.code, body.path, subject);
+}
+
+function isCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERROR_CODES, code);
+}
+
+/** The documents' sentences, with what the command line named in their commands, which can be pasted. */
+function stepsOf(code: ErrorCode, path: string | undefined, { app, tool, session, worksIn }: Subject): string[] {
+  const named = Object.entries({ app, tool, session: worksIn ?? session });
+  return NEXT_STEPS[code]
+    .replace(' at `path`', () => (path ? ` at ${path}` : ''))
+    .replace(/(?:that|in) `issues`(?: names)?/, 'named above')
+    .split(/(?<=\.) /)
+    .map((sentence) =>
+      named.reduce(
+        (text, [name, value]) => (value ? text.replaceAll(`<${name}>`, () => value) : text),
+        sentence.replace(/(?<=`|\.md)\.$/, '').replaceAll('`', ''),
+      ),
+    );
+}
+
+async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<string[]> {
+  const { app = '', tool = '', session = '', template = '', automation = '', worksIn } = subject;
   // Asking must not hide the error that is being explained.
   const ask = async <T>(question: (client: Client) => Promise<T[]>): Promise<T[] | null> =>
     client === undefined ? null : question(client).catch(() => null);
@@ -85,6 +77,8 @@ async function nextStep(body: ErrorBody, client: Client | undefined, subject: Su
   switch (body.code) {
     case 'UNAUTHORIZED':
       return [tokenHint(client)];
+    case 'BAD_REQUEST':
+      return requestAdvice(subject);
     case 'UNKNOWN_APP': {
       const own = worksIn === undefined ? null : await appsOf(worksIn);
       const live = (await ask(allApps))?.map(({ id }) => id) ?? null;
@@ -99,6 +93,11 @@ async function nextStep(body: ErrorBody, client: Client | undefined, subject: Su
         return data[list].map(({ name }) => name);
       });
       return suggest(tool, tools, `Its ${list}`, `It has no ${list}.`);
+    }
+    case 'UNKNOWN_AUTOMATION': {
+      const list = await ask(async (open) => (await allAutomations(open, app)).rows);
+      const ids = list?.map(({ id }) => id) ?? null;
+      return suggest(automation, ids, `Automations of ${app}`, `${app} has no automations.`);
     }
     case 'UNKNOWN_SESSION': {
       const open = (await ask(allSessions))?.map(({ sessionId }) => sessionId) ?? null;
@@ -116,10 +115,15 @@ async function nextStep(body: ErrorBody, client: Client | undefined, subject: Su
       if (worksIn === undefined) return [];
       return sessionAdvice(body, worksIn, subject.app ? [subject.app] : await appsOf(worksIn));
     default:
-      return (ADVICE.get(body.code) ?? []).map((line) =>
-        line.replaceAll('<app>', () => app).replace(' <tool>', () => tool && ` ${tool}`),
-      );
+      return [];
   }
+}
+
+/** What is wrong is in the message: what would be right is in the help of the command. */
+function requestAdvice({ command, app }: Subject): string[] {
+  if (command === undefined) return [];
+  const tables = command === 'sql' ? [`What its tables are: svc sql ${app} 'SELECT sql FROM sqlite_schema'`] : [];
+  return [...tables, `What it takes: svc help ${command}`];
 }
 
 /** What to do about a session that cannot be published: commands that can be pasted, for its app if it has only one. */

@@ -4,24 +4,28 @@ import { type ErrorBody, SvcError } from '../protocol/errors.ts';
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 64 } as const;
 
 /** What to do next: a line or several. */
-type Hint = string | readonly string[] | undefined;
+type Hint = string | readonly string[];
 
-/** Something on this side failed, in a way that the user can do something about. */
+/** Something on this side failed, in a way that the user can do something about: `hint` says what. */
 export class CommandError extends Error {
   readonly code: string = 'FAILED';
   readonly exitCode: number = EXIT.failed;
-  readonly hint: Hint;
+  readonly hint: Hint | undefined;
 
-  constructor(message: string, hint?: Hint) {
+  constructor(message: string, hint: Hint | undefined) {
     super(message);
     this.hint = hint;
   }
 }
 
-/** The command line itself is wrong. */
+/** The command line itself is wrong. Whoever prints it says which command's help to read. */
 export class UsageError extends CommandError {
   override readonly code = 'USAGE';
   override readonly exitCode = EXIT.usage;
+
+  constructor(message: string, hint?: Hint) {
+    super(message, hint);
+  }
 }
 
 /** No gateway answers at the address. */
@@ -79,6 +83,20 @@ const REASONS: Record<string, string> = {
   ELOOP: 'its links lead round in a circle',
 };
 
+const PERMISSIONS = 'Name another place, or run the command as the user who owns this one.';
+const SPACE = 'Free some space, then run the command again.';
+const PLACE = 'Check the path, then run the command again.';
+const STEPS: Record<string, string> = {
+  EACCES: PERMISSIONS,
+  EPERM: PERMISSIONS,
+  EROFS: 'Name another place, or mount the disk for writing.',
+  ENOSPC: SPACE,
+  EDQUOT: SPACE,
+  EFBIG: SPACE,
+  DATA_LOCKED: 'See what runs there: svc status',
+  EIO: 'See the log of the system, and copy what can still be read.',
+};
+
 const DONE: Record<string, string> = {
   mkdir: 'made',
   mkdtemp: 'made',
@@ -98,6 +116,12 @@ export function fileFault(error: unknown): string | null {
   const reason = REASONS[code];
   if (!(error instanceof Error) || reason === undefined || typeof path !== 'string') return null;
   return `${dest ?? path} cannot be ${DONE[syscall] ?? 'used'}: ${reason}.`;
+}
+
+/** What to do about an error of the system, or one that nobody foresaw. */
+export function systemStep(error: unknown): string {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  return STEPS[code] ?? (fileFault(error) === null ? 'See what is wrong here: svc doctor' : PLACE);
 }
 
 /** The reason alone, for errors that name no path, or one that the user does not know. */

@@ -81,7 +81,10 @@ function usage(command: Command): string {
 
 /** `[options]` is on a line of its own where the others leave no room. */
 function usageLines(command: Command, columns: number, style: Style): string[] {
-  const lines = joined([`svc ${head(command)}`, '[options]'], ' ', columns - 'Usage  '.length);
+  const width = columns - 'Usage  '.length;
+  const whole = `svc ${head(command)}`;
+  const parts = whole.length <= width ? [whole] : whole.split(' ').flatMap((word) => brokenAtBars(word, width));
+  const lines = joined([...parts, '[options]'], ' ', width);
   return lines.map((line, i) => (i === 0 ? `${style('dim', 'Usage')}  ${line}` : `${' '.repeat(7)}${line}`));
 }
 
@@ -92,7 +95,9 @@ function head({ name, positionals }: Command): string {
 /** A name, which takes `width` columns, with its explanation beside it or below. */
 function entry(name: string, width: number, text: string, columns: number): string[] {
   if (columns < WIDE) {
-    const names = joined(name.trim().split(' '), ' ', columns - 2).map((line) => `  ${line}`);
+    const words = name.trim().split(' ');
+    const parts = words.flatMap((word) => brokenAtBars(word, columns - 2));
+    const names = joined(parts, ' ', columns - 2).map((line) => `  ${line}`);
     return [...names, ...wrap(text, columns - NEXT_LINE.length).map((line) => NEXT_LINE + line)];
   }
   const indent = ' '.repeat(NAME_WIDTH + 4);
@@ -100,4 +105,10 @@ function entry(name: string, width: number, text: string, columns: number): stri
   if (width > NAME_WIDTH) return [`  ${name}`, ...lines];
   const [first = '', ...rest] = lines;
   return [`  ${name.trimEnd()}${first.slice(width + 2)}`, ...rest];
+}
+
+/** A list of verbs that is longer than a line, `[enable|disable|…]`, continues on the next one. */
+function brokenAtBars(word: string, most: number): string[] {
+  const end = word.length <= most ? 0 : word.lastIndexOf('|', most - 1) + 1;
+  return end === 0 ? [word] : [word.slice(0, end), ...brokenAtBars(word.slice(end), most)];
 }

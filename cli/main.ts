@@ -1,6 +1,6 @@
 /** The `svc` command's entry. */
 import { LIMITS } from '../protocol/limits.ts';
-import { EXIT, reasonOf } from './failure.ts';
+import { EXIT, reasonOf, systemStep } from './failure.ts';
 import { runCommandLine } from './run-command-line.ts';
 
 /** A gateway keeps running when its output can no longer be written. */
@@ -28,6 +28,6 @@ if (outlivesOutput) setTimeout(end, LIMITS.logDrainMs);
 function endWithout(error: NodeJS.ErrnoException): void {
   // A reader that has seen enough (`svc logs -f | head`) is no failure.
   if (error.code === 'EPIPE') process.exit(EXIT.ok);
-  process.stderr.write(`✗ Standard output cannot be written: ${reasonOf(error)}.\n`);
+  process.stderr.write(`✗ Standard output cannot be written: ${reasonOf(error)}.\n  ${systemStep(error)}\n`);
   process.exit(EXIT.failed);
 }

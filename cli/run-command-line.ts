@@ -19,6 +19,7 @@ import { Terminal, type TerminalStreams } from './terminal/terminal.ts';
 /** Never throws: an error is told on stderr, or as JSON on stdout with `--json`, and in the exit code. */
 export async function runCommandLine(argv: string[], machine: Surroundings & TerminalStreams): Promise<number> {
   const [first, ...rest] = argv;
+  if (machine.env.SVC_COMPLETE) return completeWords(argv, machine);
   const terminal = new Terminal(machine, machine.env, argv.includes('--json'));
   try {
     if (first === undefined || first === 'help' || first === '--help' || first === '-h') {
@@ -35,6 +36,13 @@ export async function runCommandLine(argv: string[], machine: Surroundings & Ter
   }
 }
 
+/** For the script of a shell (`svc completion`). */
+async function completeWords(argv: string[], machine: Surroundings & TerminalStreams): Promise<number> {
+  const { complete } = await import('./complete.ts');
+  new Terminal(machine, machine.env, false).lines(await complete(argv, machine));
+  return EXIT.ok;
+}
+
 async function runCommand(
   command: Command,
   words: string[],
@@ -46,7 +54,7 @@ async function runCommand(
   try {
     const args = parseArguments(words, command);
     if (args.has('help')) return help(command, terminal);
-    subject = subjectOf(command.positionals, args);
+    subject = { command: command.name, ...subjectOf(command.positionals, args) };
     const dataDir = args.text('data-dir');
     const flags = { url: args.text('url'), token: args.text('token'), dataDir };
     const context: CommandContext = {

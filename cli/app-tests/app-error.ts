@@ -1,7 +1,7 @@
 /** What a call of an app under test rejects with: the gateway's error, and the stack of the handler that threw. */
 import { join } from 'node:path';
 import type { ErrorBody, InputIssue } from '../../protocol/errors.ts';
-import type { LogEntry } from '../../storage/app-log.ts';
+import type { LogEntry } from '../../storage/logs/log-pages.ts';
 
 /** A place in a file of the app, as its log has it. */
 const FRAME = /^(\s+at .*?)((?:[\w.@+~-]+\/)*[\w.-]+\.(?:m?js|ts)):(\d+:\d+\)?)$/gm;

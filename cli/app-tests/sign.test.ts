@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { WebhookVerify } from '../../protocol/automation.ts';
+import type { WebhookVerify } from '../../protocol/automations/automation.ts';
 import { readProof } from '../../supervisor/automations/webhooks/verification.ts';
 import { signatureHeaders } from './sign.ts';
 

@@ -1,6 +1,6 @@
 /** Signs a request as the sender of a webhook does, so that a test only names the body. */
 import { createHmac, randomUUID } from 'node:crypto';
-import type { WebhookVerify } from '../../protocol/automation.ts';
+import type { WebhookVerify } from '../../protocol/automations/automation.ts';
 
 /** Headers by which `verify` knows the sender; `now` is milliseconds since the epoch. */
 export function signatureHeaders(

@@ -19,7 +19,11 @@ async function set(context: CommandContext): Promise<void> {
   const path = pathOf(context, nameOf(context));
   const client = connect();
   const value = await readValue(context);
-  if (value === '') throw new CommandError(`The value is empty. ${NOTHING_STORED}`);
+  if (value === '')
+    throw new CommandError(
+      `The value is empty. ${NOTHING_STORED}`,
+      `To remove it: svc secret rm ${args.at(1)} ${args.at(2)}`,
+    );
   const answer = await client.put<SecretRecord>(path, Buffer.from(JSON.stringify({ value })));
   terminal.answer(answer, () => terminal.done(`${answer.name} of ${ownerOf(context)} is set`));
   if (value.length < LIMITS.secretHiddenChars)
@@ -77,11 +81,16 @@ function ownerOf({ args, terminal }: CommandContext): string {
 async function readValue({ args, terminal }: CommandContext): Promise<string> {
   if (!terminal.stdin.isTTY) {
     const bytes = await bufferOf(terminal.stdin);
-    if (!isUtf8(bytes)) throw new CommandError(`The value is not UTF-8; encode it as text. ${NOTHING_STORED}`);
+    if (!isUtf8(bytes))
+      throw new CommandError(
+        `The value is not UTF-8. ${NOTHING_STORED}`,
+        'Encode it as text, such as: base64 < file | svc secret set …',
+      );
     return bytes.toString().replace(/\r?\n$/, '');
   }
   const lines = await terminal.askUnseen(`Value of ${args.at(2)} (not shown): `);
-  if (lines.length === 0) throw new CommandError(NOTHING_STORED);
+  if (lines.length === 0)
+    throw new CommandError(NOTHING_STORED, `Give a value: svc secret set ${args.at(1)} ${args.at(2)}`);
   if (lines.length > 1)
     throw new CommandError(
       `The value has several lines. ${NOTHING_STORED}`,

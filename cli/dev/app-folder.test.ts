@@ -32,7 +32,7 @@ test('a folder below that cannot be read is named, with what that means', async 
     await asUser(folder, async () =>
       assert.throws(() => scanAppFolder(folder), {
         message: `${name} cannot be read: permission is denied.`,
-        hint: 'Nothing is sent before it can be read, because its files would count as deleted.',
+        hint: 'Make it readable, or move it out. Nothing is sent before, because its files would count as deleted.',
       }),
     );
     chmodSync(join(folder, name), 0o755);

@@ -5,10 +5,10 @@ import { buffer } from 'node:stream/consumers';
 import { constants } from 'node:zlib';
 import { create, Header, Pack, ReadEntry } from 'tar';
 import type { UploadAnswer } from '../../protocol/answers.ts';
-import { flatAutomation, flatAutomations } from '../../protocol/automation.ts';
+import { flatAutomation, flatAutomations } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { STORED_EXTENSIONS } from '../../protocol/rules/archive-rules.ts';
-import { isMissing } from '../../storage/atomic-file.ts';
+import { isMissing } from '../../storage/files/atomic-file.ts';
 import { CommandError, reasonOf } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
@@ -46,10 +46,14 @@ export function readAppId(folder: string): string {
   if (fault !== null) {
     const { reason, place } = fault;
     const where = place === null ? 'app.json' : `app.json:${place.line}:${place.column}`;
-    throw new CommandError(`${where}: It is not valid JSON: ${reason}.`, place === null ? [] : excerpt(text, place));
+    throw new CommandError(`${where}: It is not valid JSON: ${reason}.`, [
+      ...(place === null ? [] : excerpt(text, place)),
+      'Correct it there, then run the command again.',
+    ]);
   }
   const id = (JSON.parse(text) as { id?: unknown } | null)?.id;
-  if (typeof id !== 'string' || id === '') throw new CommandError('app.json has no "id".');
+  if (typeof id !== 'string' || id === '')
+    throw new CommandError('app.json has no "id".', 'Add one, such as: "id": "notes"');
   return id;
 }
 
@@ -71,7 +75,7 @@ export function scanAppFolder(folder: string): AppFolder {
   const largest = sizes.reduce((a, b) => (b.bytes > a.bytes ? b : a));
   throw new CommandError(
     `The folder has ${formatBytes(found.bytes)} of files; an app may have ${formatBytes(LIMITS.archiveTotalBytes)}.`,
-    `Its largest file is ${largest.file} (${formatBytes(largest.bytes)}).`,
+    `Leave some out. The largest is ${largest.file} (${formatBytes(largest.bytes)}).`,
   );
 }
 
@@ -110,7 +114,7 @@ function readable<T>(folder: string, read: () => T): T | null {
     if (isMissing(error)) throw error;
     throw new CommandError(
       `${folder === '' ? 'The folder' : folder} cannot be read: ${reasonOf(error as NodeJS.ErrnoException)}.`,
-      'Nothing is sent before it can be read, because its files would count as deleted.',
+      'Make it readable, or move it out. Nothing is sent before, because its files would count as deleted.',
     );
   }
 }
@@ -140,8 +144,17 @@ export type UploadOptions = {
  * Throws `INVALID_HANDLER` before anything is sent when a package cannot be bundled.
  */
 export async function uploadApp(client: Client, folder: string, options: UploadOptions = {}): Promise<UploadAnswer> {
-  const { id = readAppId(folder), files = scanAppFolder(folder).files, activate = true, onSent } = options;
-  const archive = await packApp(folder, files);
+  const { id = readAppId(folder), files = scanAppFolder(folder).files } = options;
+  return sendArchive(client, id, await packApp(folder, files), options);
+}
+
+/** Uploads an archive as it is. */
+export function sendArchive(
+  client: Client,
+  id: string,
+  archive: Buffer,
+  { activate = true, onSent }: Pick<UploadOptions, 'activate' | 'onSent'>,
+): Promise<UploadAnswer> {
   const path = withQuery(route`/svc/_apps/${id}/upload`, { activate: activate ? undefined : 0 });
   return client.upload<UploadAnswer>(path, archive, (sent) => onSent?.(sent, archive.length));
 }

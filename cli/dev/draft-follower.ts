@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
-import type { LogEntry } from '../../storage/app-log.ts';
+import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import { explain } from '../explain.ts';
 import { CommandError, errorBodyOf, GatewayError, UnreachableError } from '../failure.ts';
 import { type DescribedApp, findRow, route, type ToolAnswer, withQuery } from '../gateway/api.ts';
@@ -179,7 +179,7 @@ export class DraftFollower {
     while (!signal.aborted) {
       try {
         const onLost = (): void => {
-          throw new UnreachableError('The stream ended.');
+          throw new UnreachableError('The stream ended.', []);
         };
         for await (const event of this.#client.follow(path, { signal, onLost, onOpen: look })) heard(event);
       } catch (error) {

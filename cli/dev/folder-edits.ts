@@ -2,8 +2,8 @@
  * Waits for edits of a folder. The system's watchers are quick, but miss what happens in a folder before it is watched: so the
  * files are looked at regularly as well.
  */
-import { isMissing } from '../../storage/atomic-file.ts';
-import { FolderWatch, WatchBudget } from '../../storage/folder-watch.ts';
+import { isMissing } from '../../storage/files/atomic-file.ts';
+import { FolderWatch, WatchBudget } from '../../storage/files/folder-watch.ts';
 import { scanAppFolder } from './app-folder.ts';
 
 /** Editors write a file in several steps, and many files at once. */

@@ -8,8 +8,8 @@ import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
-import { inParallel, isMissing, writeFileAtomic } from '../../storage/atomic-file.ts';
-import { CommandError, GatewayError, reasonOf, UnreachableError } from '../failure.ts';
+import { inParallel, isMissing, writeFileAtomic } from '../../storage/files/atomic-file.ts';
+import { CommandError, GatewayError, reasonOf, systemStep, UnreachableError } from '../failure.ts';
 import { filesPath, type SessionFile } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { formatBytes, formatCount } from '../terminal/units.ts';
@@ -295,5 +295,5 @@ function refusedBySystem(path: string, done: 'read' | 'written', error: unknown)
   const cause = error as NodeJS.ErrnoException;
   // The file itself is replaced: it is a folder above it that exists as a file.
   const reason = cause.code === 'EEXIST' ? 'a file is where its folder should be' : reasonOf(cause);
-  return new CommandError(`${path} cannot be ${done}: ${reason}.`);
+  return new CommandError(`${path} cannot be ${done}: ${reason}.`, systemStep(cause));
 }

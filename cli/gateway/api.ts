@@ -1,8 +1,9 @@
 /** The gateway's routes as commands use them: paths, the shapes of answers (decisions, sections 1 to 5), and whole lists. */
-import type { AppRecord, AutomationRow } from '../../protocol/answers.ts';
-import type { AutomationManifest, NewWebhook } from '../../protocol/automation.ts';
+import type { AppRecord, AutomationRow, TrashRow } from '../../protocol/answers.ts';
+import type { AutomationManifest, NewWebhook } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
+import type { BlobPage } from '../../storage/blobs.ts';
 import type { SessionRow } from '../../supervisor/authoring/sessions.ts';
 import type { AutomationFault } from '../../supervisor/automations/catalog.ts';
 import type { ProgramTokenRow } from '../../supervisor/http/access/program-tokens.ts';
@@ -49,6 +50,11 @@ export async function findRow(client: Client, id: string): Promise<SessionRow | 
   return (await allSessions(client)).find(({ sessionId }) => sessionId === id);
 }
 
+/** Every removed app that is kept, newest first. */
+export function allTrash(client: Client): Promise<TrashRow[]> {
+  return allRows((last) => client.get(withQuery('/svc/_trash', { limit: LIMITS.listRowsMax, before: last?.id })));
+}
+
 /** All tokens for programs, newest first. */
 export function allTokens(client: Client): Promise<ProgramTokenRow[]> {
   return allRows((last) => client.get(withQuery('/svc/_tokens', { limit: LIMITS.listRowsMax, before: last?.id })));
@@ -73,6 +79,9 @@ export async function allRows<T>(read: (last: T | undefined) => Promise<T[]>): P
     if (page.length < LIMITS.listRowsMax) return rows;
   }
 }
+
+/** A page of the files that an app keeps; `usage` is of all of them, in bytes. */
+export type FileList = BlobPage & { usage: { files: number; bytes: number; quota: number } };
 
 export type SessionFile = { path: string; size: number; sha: string };
 /** What creating an app answers; with `publish`, also the version. */

@@ -30,13 +30,23 @@ function readLocal(path: string, cwd: string): LocalFile {
   const file = resolve(cwd, path);
   let bytes: Buffer;
   try {
-    if (statSync(file).size > most) throw new CommandError(`${path} is larger than ${formatBytes(most)}.`);
+    if (statSync(file).size > most)
+      throw new CommandError(`${path} is larger than ${formatBytes(most)}.`, 'Send a smaller one, or a part of it.');
     bytes = readFileSync(file);
   } catch (error) {
-    throw error instanceof CommandError ? error : new CommandError(`The file ${path} cannot be read.`);
+    throw error instanceof CommandError
+      ? error
+      : new CommandError(
+          `The file ${path} cannot be read.`,
+          'Check its path: --attach <file>, from the current folder.',
+        );
   }
   const type = imageType(bytes) ?? (isUtf8(bytes) && !bytes.includes(0) ? 'text/plain' : null);
-  if (type === null) throw new CommandError(`${path}: agents take images (PNG, JPEG, GIF, WebP) and texts in UTF-8.`);
+  if (type === null)
+    throw new CommandError(
+      `${path}: agents take images (PNG, JPEG, GIF, WebP) and texts in UTF-8.`,
+      'Convert it to one of these, or say in the message what is in it.',
+    );
   return { name: basename(file), type, bytes };
 }
 

@@ -92,9 +92,10 @@ export class Client {
     body: Buffer,
     onSent: (bytes: number) => void = () => {},
     type = 'application/gzip',
+    method: 'POST' | 'PUT' = 'POST',
   ): Promise<T> {
     const options = { headers: { 'content-type': type }, body, onSent, timeoutMs: LIMITS.uploadTimeoutMs };
-    return (await this.call('POST', path, options)).body as T;
+    return (await this.call(method, path, options)).body as T;
   }
 
   /** One call. An answer of 400 and above throws, unless it says `isError: false`: that is an action's own status. */
@@ -114,9 +115,9 @@ export class Client {
     return this.#readBytes(await this.#open('GET', path, { signal }), signal);
   }
 
-  /** Asks for something that is made first and then sent, and writes it to a new file that only its owner may read. */
-  async download(path: string, file: string, signal: AbortSignal): Promise<void> {
-    const answer = await this.#open('POST', path, { timeoutMs: LIMITS.backupWaitMs, signal });
+  /** Writes an answer to a new file that only its owner may read. What is asked for with POST is made first, and then sent. */
+  async download(path: string, file: string, signal: AbortSignal, method: 'GET' | 'POST' = 'POST'): Promise<void> {
+    const answer = await this.#open(method, path, { timeoutMs: LIMITS.backupWaitMs, signal });
     try {
       await pipeline(answer, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
     } catch (error) {

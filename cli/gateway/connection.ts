@@ -98,7 +98,11 @@ function profileOf(surroundings: Surroundings): Connection | null {
   }
   if (profile?.url === undefined) return null;
   const { url, token, tokenFile } = profile;
-  if (typeof url !== 'string') throw new CommandError(`"url" in the profile ${urlFrom} must be a text.`);
+  if (typeof url !== 'string')
+    throw new CommandError(
+      `"url" in the profile ${urlFrom} must be a text.`,
+      'Such as: { "url": "http://127.0.0.1:8787" }',
+    );
   const stored = tokenFile === undefined ? undefined : readTextFile(resolve(dirname(file), tokenFile));
   return { url: checkUrl(url, urlFrom), urlFrom, token: token ?? stored, tokenFrom: tokenFile ?? urlFrom };
 }

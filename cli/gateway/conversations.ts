@@ -1,4 +1,4 @@
-/** The conversations about an app: its windows and, on the git store, those that change its code. Lists them, and has the addresses of one. */
+/** The conversations about an app: its windows and, on the git store, those that change its code. Lists them, reads one, and has its addresses. */
 import { LIMITS } from '../../protocol/limits.ts';
 import { GatewayError } from '../failure.ts';
 import { allRows, type ChatWindow, route, withQuery } from './api.ts';
@@ -49,7 +49,28 @@ export function sendingTo({ kind, app, id }: ConversationName): { path: string; 
   return { path: route`/svc/${app}/_turn`, body: { conversationId: id } };
 }
 
-export function turnPath({ kind, app, id }: ConversationName, turnId: string): string {
-  if (kind === 'window') return route`/svc/${app}/_chat/windows/${id}/turns/${turnId}`;
-  return route`/_svc-conversations/apps/${app}/sessions/${id}/turns/${turnId}`;
+export function conversationPath({ kind, app, id }: ConversationName): string {
+  if (kind === 'window') return route`/svc/${app}/_chat/windows/${id}`;
+  return route`/_svc-conversations/apps/${app}/sessions/${id}`;
+}
+
+export function turnPath(name: ConversationName, turnId: string): string {
+  return conversationPath(name) + route`/turns/${turnId}`;
+}
+
+/** A row of what was said: a message, a part of an answer, or a tool. The first of a conversation has `seq` 1. */
+export type HistoryRow = {
+  seq: number;
+  kind: 'user' | 'assistant' | 'tool';
+  text?: string;
+  toolName?: string;
+  ok?: boolean;
+  errorText?: string;
+};
+
+/** What was said last, oldest first. */
+export async function readHistory(client: Client, name: ConversationName): Promise<HistoryRow[]> {
+  const [path, limit] = [conversationPath(name), LIMITS.listRowsMax];
+  if (name.kind === 'window') return client.get(withQuery(`${path}/history`, { limit }));
+  return (await client.get<{ messages: HistoryRow[] }>(withQuery(path, { limit }))).messages;
 }

@@ -37,4 +37,12 @@ test('paths are shown as a person would write them', () => {
   ] as const) {
     assert.equal(shortPath(path, surroundings), shown);
   }
+  // Where services run.
+  for (const [path, shown] of [
+    ['/var/lib/svc', '/var/lib/svc'],
+    ['/home/ann/x', '~/x'],
+    ['/', '.'],
+  ] as const) {
+    assert.equal(shortPath(path, { ...surroundings, cwd: '/' }), shown);
+  }
 });

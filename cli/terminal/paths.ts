@@ -6,7 +6,7 @@ import { join } from 'node:path';
 export function shortPath(path: string, { env, cwd }: { env: NodeJS.ProcessEnv; cwd: string }): string {
   const home = env.HOME ?? homedir();
   if (path === cwd) return '.';
-  if (path.startsWith(join(cwd, '/'))) return path.slice(cwd.length + 1);
+  if (path.startsWith(join(cwd, '/')) && cwd !== '/') return path.slice(cwd.length + 1);
   if (path === home) return '~';
   return path.startsWith(join(home, '/')) ? join('~', path.slice(home.length)) : path;
 }

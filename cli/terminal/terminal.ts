@@ -1,6 +1,6 @@
 /**
- * Where a command writes: answers to stdout, everything else to stderr. Every text passes `visible`, and no other code writes to
- * the streams: text of an app, an archive or a log cannot drive the terminal.
+ * Where a command writes: answers to stdout, everything else to stderr. Every text for a terminal passes `visible`, and no other code
+ * writes to the streams: text of an app, an archive or a log cannot drive the terminal.
  */
 import { createInterface } from 'node:readline/promises';
 import { type Readable, Writable } from 'node:stream';
@@ -80,6 +80,12 @@ export class Terminal {
   /** Part of a line, or `\n`: for text that comes in pieces. */
   piece(text: string): void {
     this.#stdout.write(text === '\n' ? text : visible(text));
+  }
+
+  /** A file as it is, for a program. A terminal, which it could drive, never gets it. */
+  bytes(content: Buffer): void {
+    if (this.#stdout.isTTY) throw new Error('A terminal gets text by line().');
+    this.#stdout.write(content);
   }
 
   /** `✓ text`. */

@@ -1,5 +1,5 @@
 /** Draws one turn of an agent as its events come: its text to stdout, everything else to stderr. */
-import type { TurnEvent, TurnUsage } from '../../protocol/agents.ts';
+import type { TurnEvent, TurnUsage } from '../../protocol/agents/agents.ts';
 import type { Terminal } from './terminal.ts';
 import { TextFlow } from './text-flow.ts';
 import { formatCount, formatDuration } from './units.ts';

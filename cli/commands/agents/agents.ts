@@ -1,0 +1,65 @@
+/** `svc agents`: the agents that the gateway found, their models, and how to get or sign in to one. */
+import type { AgentModel } from '../../../protocol/agents/agents.ts';
+import type { CommandContext } from '../../command.ts';
+import { withQuery } from '../../gateway/api.ts';
+import type { Terminal } from '../../terminal/terminal.ts';
+
+/** `<e>Available`, `<e>Version`, `<e>Models`, … for each engine (specification, "Gateway routes"). */
+type AgentStatus = Record<string, unknown>;
+
+const SHOWN_MODELS = 12;
+/** What is to be done on the gateway's machine, by the kind of an agent. */
+const SIGN_IN: Record<string, string> = {
+  codex: 'codex login',
+  'claude-code': 'claude, then /login',
+};
+const INSTALL = [
+  'Codex: npm install -g @openai/codex, then codex login',
+  'Claude Code: npm install -g @anthropic-ai/claude-code, then claude, then /login',
+  'Any agent that speaks ACP, or a model server: "runners" in the configuration, see docs/agents.md',
+];
+
+export async function agents({ args, terminal, connect }: CommandContext): Promise<void> {
+  const refresh = args.has('refresh') ? 1 : undefined;
+  const status = await connect().get<AgentStatus>(withQuery('/svc/_agents/status', { refresh }));
+  terminal.answer(status, () => {
+    const names = Object.keys(status).flatMap((key) => /^(.+)Available$/.exec(key)?.[1] ?? []);
+    for (const name of names) draw(terminal, name, status);
+    if (names.some((name) => status[`${name}Available`] === true)) return;
+    terminal.note('No agent was found. On the machine of the gateway, get one of these:');
+    for (const line of INSTALL) terminal.hint(`  ${line}`);
+  });
+}
+
+function draw(terminal: Terminal, name: string, status: AgentStatus): void {
+  const { style } = terminal;
+  const of = (member: string): unknown => status[`${name}${member}`];
+  const isThere = of('Available') === true;
+  const wrong = whatIsWrong(of);
+  const sign = !isThere ? style('dim', '–') : wrong === null ? style('green', '✓') : style('yellow', '!');
+  terminal.line(
+    `${sign} ${style('bold', name)} ${isThere ? (of('Version') ?? '') : style('dim', 'not found')}`.trimEnd(),
+  );
+  if (wrong !== null) terminal.line(`  ${wrong}`);
+  if (!isThere) return;
+  const models = (of('Models') ?? []) as AgentModel[];
+  for (const { id, name: title, isDefault } of models.slice(0, SHOWN_MODELS)) {
+    const more = [title === id ? '' : (title ?? ''), isDefault ? 'default' : '']
+      .filter((part) => part !== '')
+      .join(', ');
+    terminal.line(`  ${id}${more && `  ${style('dim', more)}`}`);
+  }
+  if (models.length > SHOWN_MODELS)
+    terminal.line(style('dim', `  ${models.length - SHOWN_MODELS} more: svc agents --json`));
+  if (models.length === 0 && wrong === null)
+    terminal.line(style('dim', '  Its models are not known yet: svc agents --refresh'));
+}
+
+/** Null where nothing is known to be; `of` is what the gateway says of an agent. */
+function whatIsWrong(of: (member: string) => unknown): string | null {
+  const isOut = of('Available') === true && of('SignedIn') === false;
+  const detail = of('Detail');
+  if (!isOut) return typeof detail === 'string' ? detail : null;
+  const kind = String(of('Kind'));
+  return `Not signed in. On the gateway's machine: ${SIGN_IN[kind] ?? 'see its own documentation'}`;
+}

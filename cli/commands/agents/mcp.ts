@@ -1,0 +1,134 @@
+/** `svc mcp`: speaks MCP over standard input and output, for clients that start a program, and passes each message to the gateway. */
+import { createInterface } from 'node:readline';
+import type { CommandContext } from '../../command.ts';
+import { UsageError } from '../../failure.ts';
+import { route } from '../../gateway/api.ts';
+import { type McpFetch, type McpMessage, McpSubscriptions, messagesOf } from '../../gateway/mcp-subscriptions.ts';
+
+type Message = McpMessage & {
+  params?: { name?: string; requestId?: string | number; _meta?: Record<string, unknown> };
+  result?: { protocolVersion?: string };
+};
+
+const VERSION = 'io.modelcontextprotocol/protocolVersion';
+const PARSE_ERROR = -32_700;
+const INVALID_REQUEST = -32_600;
+const NOT_ANSWERED = -32_000;
+const LISTEN = 'subscriptions/listen';
+/** Of clients of 2025; newer ones listen. */
+const OF_SESSION: unknown[] = ['resources/subscribe', 'resources/unsubscribe'];
+
+export async function mcp({ args, terminal, connect }: CommandContext): Promise<void> {
+  if (terminal.stdin.isTTY)
+    throw new UsageError('svc mcp is started by an MCP client, which writes to its standard input.');
+  const app = args.optionalAt(0);
+  const path = app === undefined ? '/svc/_mcp' : route`/svc/${app}/_mcp`;
+  const running = new Map<string | number, AbortController>();
+  /** Those that last until somebody ends them. */
+  const listening = new Set<AbortController>();
+  const underWay = new Set<Promise<void>>();
+  /** Agreed on with a client of 2025; later ones name it in each message. */
+  let agreed: string | undefined;
+
+  const tell = (message: Message): void => {
+    agreed = message.result?.protocolVersion ?? agreed;
+    terminal.event(message);
+  };
+
+  const send: McpFetch = async (method, message, { headers, signal, text } = {}) => {
+    // A gateway that was started again may be at another address.
+    const { url, token } = connect(true).connection;
+    return await fetch(url + path, {
+      method,
+      headers: {
+        ...headersOf(message ?? {}, agreed),
+        ...headers,
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      },
+      ...(message !== null && { body: text ?? JSON.stringify(message) }),
+      ...(signal && { signal }),
+    });
+  };
+  const subscriptions = new McpSubscriptions(send, tell);
+
+  const answer = async (message: Message, text: string, signal: AbortSignal): Promise<void> => {
+    if (OF_SESSION.includes(message.method) && message.params?._meta?.[VERSION] === undefined) {
+      tell(await subscriptions.answer(message));
+      return;
+    }
+    const response = await send('POST', message, { signal, text });
+    if (message.method === 'initialize') subscriptions.begun(message, response);
+    let isAnswered = message.id === undefined;
+    for await (const part of messagesOf(response)) {
+      isAnswered ||= part.id === message.id;
+      tell(part);
+    }
+    if (!isAnswered) throw new Error('The gateway ended this without an answer.');
+  };
+
+  const pass = async (message: Message, text: string): Promise<void> => {
+    const leaving = new AbortController();
+    if (message.id !== undefined) running.set(message.id, leaving);
+    if (message.method === LISTEN) listening.add(leaving);
+    try {
+      await answer(message, text, leaving.signal);
+    } catch (error) {
+      if (message.id === undefined || leaving.signal.aborted) return;
+      terminal.event({
+        jsonrpc: '2.0',
+        id: message.id,
+        error: { code: NOT_ANSWERED, message: (error as Error).message },
+      });
+    } finally {
+      if (message.id !== undefined) running.delete(message.id);
+      listening.delete(leaving);
+    }
+  };
+
+  for await (const line of createInterface({ input: terminal.stdin })) {
+    if (line.trim() === '') continue;
+    let message: Message;
+    try {
+      message = JSON.parse(line) as Message;
+    } catch (error) {
+      terminal.event({ jsonrpc: '2.0', id: null, error: { code: PARSE_ERROR, message: (error as Error).message } });
+      continue;
+    }
+    if (typeof message !== 'object' || message === null) {
+      const error = { code: INVALID_REQUEST, message: 'A message is an object.' };
+      terminal.event({ jsonrpc: '2.0', id: null, error });
+      continue;
+    }
+    if (message.method === 'notifications/cancelled' && message.params?.requestId !== undefined) {
+      running.get(message.params.requestId)?.abort();
+      continue;
+    }
+    const passing: Promise<void> = pass(message, line).finally(() => underWay.delete(passing));
+    underWay.add(passing);
+    // Until both sides agree on a version, nothing else makes sense.
+    if (message.method === 'initialize') await passing;
+  }
+  for (const leaving of listening) leaving.abort();
+  await Promise.all(underWay);
+  await subscriptions.close();
+}
+
+/** What the body says, once more as headers, as MCP over HTTP wants it. */
+function headersOf({ method, params }: Message, agreed: string | undefined): Record<string, string> {
+  const named = params?._meta?.[VERSION];
+  const version = typeof named === 'string' ? named : agreed;
+  const subject = params?.name ?? params?.uri;
+  return {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    ...(version !== undefined && { 'mcp-protocol-version': version }),
+    ...(typeof named === 'string' && method !== undefined && { 'mcp-method': method }),
+    ...(typeof named === 'string' && subject !== undefined && { 'mcp-name': headerOf(subject) }),
+  };
+}
+
+/** A URI may have characters that a header cannot. */
+function headerOf(value: string): string {
+  const isPlain = /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(value) && !value.startsWith('=?base64?');
+  return isPlain ? value : `=?base64?${Buffer.from(value).toString('base64')}?=`;
+}

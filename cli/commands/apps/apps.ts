@@ -1,0 +1,163 @@
+/** `svc apps`, `svc describe`, `svc restart`, `svc rm`: the registered apps. */
+import {
+  type ActionDefinition,
+  type JsonSchema,
+  publicParts,
+  type QueryDefinition,
+} from '../../../protocol/manifest.ts';
+import type { CommandContext } from '../../command.ts';
+import { CommandError, EXIT } from '../../failure.ts';
+import { type AppSummary, allApps, type DescribedApp, route, type ToolAnswer, withQuery } from '../../gateway/api.ts';
+import type { Client } from '../../gateway/client.ts';
+import { nearest } from '../../terminal/nearest.ts';
+import type { Column } from '../../terminal/table.ts';
+import { drawJson, type Terminal } from '../../terminal/terminal.ts';
+import { formatAge } from '../../terminal/units.ts';
+import { drawState } from '../operations/status.ts';
+import { drawNetwork, drawPublic, drawUses } from './versions.ts';
+
+const NO_APPS = 'No app is registered yet. Make one: svc new notes && svc push notes';
+
+export async function apps({ terminal, connect }: CommandContext): Promise<void> {
+  const now = Date.now();
+  const columns: Column[] = [
+    { title: 'APP', squeeze: true },
+    { title: 'NAME', squeeze: true, drop: 1 },
+    'STATE',
+    { title: 'VERSION', drop: 2 },
+    { title: 'TOOLS', align: 'right', drop: 4 },
+    { title: 'UPDATED', drop: 3 },
+  ];
+  terminal.list(await allApps(connect()), NO_APPS, columns, (app) => [
+    { text: app.id, format: 'bold' },
+    app.name,
+    drawState(app.status),
+    app.version,
+    String(app.queries + app.actions),
+    { text: formatAge(app.updatedAt, now), format: 'dim' },
+  ]);
+}
+
+export async function restart({ args, terminal, connect }: CommandContext): Promise<void> {
+  const app = args.at(0);
+  const answer = await connect().post<unknown>(route`/svc/_apps/${app}/restart`);
+  terminal.answer(answer, () => terminal.done(`${terminal.style('bold', app)} is restarted`));
+}
+
+export async function rm({ args, terminal, connect }: CommandContext): Promise<number> {
+  const app = args.at(0);
+  const purge = args.has('purge');
+  const client = connect();
+  const path = route`/svc/_apps/${app}`;
+  await client.get(path);
+  const what = purge ? `${app} and all its data, for good` : `${app} (it goes to the trash)`;
+  if (!args.has('yes') && !(await terminal.confirm(`Remove ${what}?`))) {
+    terminal.note('Nothing was removed.');
+    return EXIT.failed;
+  }
+  const answer = await client.delete<unknown>(withQuery(path, { purge: purge ? 1 : undefined }));
+  terminal.answer(answer, () => {
+    terminal.done(`${terminal.style('bold', app)} is removed${purge ? ', with its data' : ', and kept in the trash'}`);
+    if (!purge) terminal.hint(`  Get it back: svc trash restore ${app}`);
+  });
+  return EXIT.ok;
+}
+
+/** The apps, an app's queries and actions, or one of them. */
+export async function describe({ args, terminal, connect }: CommandContext): Promise<void> {
+  const client = connect();
+  const app = args.optionalAt(0);
+  const tool = args.optionalAt(1);
+  if (app === undefined) {
+    const { apps } = await ask<{ apps: AppSummary[] }>(client, {});
+    terminal.answer(apps, () => drawSummaries(terminal, apps));
+    return;
+  }
+  const manifest = await ask<DescribedApp>(client, { app });
+  if (tool === undefined) terminal.answer(manifest, () => drawApp(terminal, manifest));
+  else drawTool(terminal, manifest, tool);
+}
+
+async function ask<T>(client: Client, filter: { app?: string }): Promise<T> {
+  return (await client.post<ToolAnswer<T>>('/svc/_tool/svc_describe', filter)).data;
+}
+
+function drawSummaries(terminal: Terminal, summaries: AppSummary[]): void {
+  if (summaries.length === 0) terminal.note(NO_APPS);
+  const { style } = terminal;
+  for (const summary of summaries) {
+    if ('error' in summary) {
+      const { code, message } = summary.error;
+      terminal.line(`${style('bold', summary.app)}  ${style('red', `${code}: ${message}`)}`);
+      continue;
+    }
+    const { app, name, version, description, queries, actions } = summary;
+    const about = description === undefined ? '' : `  ${description}`;
+    terminal.line(`${style('bold', app)}  ${name} ${style('dim', version)}${style('dim', about)}`);
+    for (const [title, tools] of Object.entries({ queries, actions }))
+      if (tools.length > 0)
+        terminal.line(`  ${style('dim', title)}  ${style('cyan', tools.map((tool) => tool.name).join('  '))}`);
+  }
+}
+
+function drawApp(terminal: Terminal, { app, name, version, description, ...manifest }: DescribedApp): void {
+  const { style } = terminal;
+  const { network, uses, queries, actions } = manifest;
+  terminal.line(`${style('bold', name)}  ${app} ${style('dim', version)}`);
+  if (description !== undefined) terminal.line(description);
+  if (Array.isArray(network)) terminal.line(style('dim', `reaches ${drawNetwork(network.map(String))}`));
+  const open = publicParts(manifest);
+  if (open.length > 0) terminal.line(style('dim', `visitors may use ${drawPublic(open)}`));
+  if (Array.isArray(uses)) terminal.line(style('dim', `its pages call tools of ${drawUses(uses.map(String))}`));
+  for (const [title, tools] of Object.entries({ QUERY: queries, ACTION: actions })) {
+    if (tools.length === 0) continue;
+    terminal.line();
+    terminal.table(
+      [title, 'INPUT', 'DESCRIPTION'],
+      tools.map((tool) => [
+        { text: tool.name, format: 'cyan' },
+        signature(tool.input),
+        (tool.description ?? '') + (tool.confirmation === 'required' ? ' (asks first)' : ''),
+      ]),
+    );
+  }
+}
+
+/** The members of an object schema; a question mark follows those that are optional: `text, done?`. */
+export function signature(schema: JsonSchema | undefined): string {
+  if (typeof schema !== 'object' || typeof schema.properties !== 'object' || schema.properties === null) return '';
+  const required = new Set(Array.isArray(schema.required) ? schema.required : []);
+  return Object.keys(schema.properties)
+    .map((name) => name + (required.has(name) ? '' : '?'))
+    .join(', ');
+}
+
+function drawTool(
+  terminal: Terminal,
+  { app, name: title, version, queries, actions }: DescribedApp,
+  name: string,
+): void {
+  const query = queries.find((candidate) => candidate.name === name);
+  const action = actions.find((candidate) => candidate.name === name);
+  if (query === undefined && action === undefined) {
+    const names = [...queries, ...actions].map((tool) => tool.name);
+    const meant = nearest(name, names);
+    const hint = meant === undefined ? `It has: ${names.join(', ')}` : `Did you mean "${meant}"?`;
+    throw new CommandError(`"${app}" has no query or action "${name}".`, hint);
+  }
+  terminal.answer({ app, name: title, version, ...(query && { query }), ...(action && { action }) }, () => {
+    if (query !== undefined) drawDefinition(terminal, `query: svc read ${app} ${name}`, query);
+    if (action !== undefined) drawDefinition(terminal, `action: svc write ${app} ${name}`, action);
+  });
+}
+
+function drawDefinition(terminal: Terminal, call: string, definition: QueryDefinition | ActionDefinition): void {
+  const { style } = terminal;
+  const { name, description, ...rest } = definition;
+  terminal.line(`${style('bold', name)}  ${style('dim', call)}`);
+  if (description !== undefined) terminal.line(description);
+  for (const [member, value] of Object.entries(rest)) {
+    const [first = '', ...more] = drawJson(value, style);
+    terminal.lines([`${style('dim', `${member}:`)} ${first}`, ...more]);
+  }
+}

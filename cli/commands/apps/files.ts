@@ -1,0 +1,166 @@
+/** `svc files`: lists, downloads, uploads and deletes the files that an app keeps beside its database. */
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { endingOf, mediaTypeOf } from '../../../protocol/media-types.ts';
+import { type BlobRecord, type BlobRow, UNTYPED } from '../../../storage/blobs.ts';
+import { type CommandContext, interruptible, type RunCommand, runVerb } from '../../command.ts';
+import { CommandError, EXIT, UsageError } from '../../failure.ts';
+import { type FileList, route, withQuery } from '../../gateway/api.ts';
+import type { Client } from '../../gateway/client.ts';
+import { shellPath, shortPath } from '../../terminal/paths.ts';
+import { right } from '../../terminal/table.ts';
+import { formatAge, formatBytes, formatCount, plural } from '../../terminal/units.ts';
+
+const DEFAULT_FILES = 50;
+/** Characters of a SHA-256 that are shown: enough to tell the files of an app apart. */
+const SHOWN_CHARS = 16;
+const PROGRESS_UNSEEN_MS = 300;
+
+export function files(context: CommandContext): ReturnType<RunCommand> {
+  return runVerb(context, { ls: list, get, put, rm: remove });
+}
+
+async function list({ args, terminal, connect }: CommandContext): Promise<void> {
+  const app = args.at(1);
+  const extra = args.optionalAt(2);
+  if (extra !== undefined)
+    throw new UsageError(`"${extra}" is one argument too many.`, `svc files get ${app} ${extra}`);
+  const sort = args.text('sort');
+  if (sort !== undefined && sort !== 'newest' && sort !== 'largest')
+    throw new UsageError(`--sort takes newest or largest, not "${sort}".`, `svc files ls ${app} --sort largest`);
+  const limit = args.number('lines', 1, LIMITS.listRowsMax) ?? DEFAULT_FILES;
+  const page = await connect().get<FileList>(withQuery(route`/svc/${app}/_blobs`, { limit, sort }));
+  const now = Date.now();
+  const whenNone = `The app keeps no files. Upload one: svc files put ${app} <file>`;
+  terminal.list(
+    page.files,
+    whenNone,
+    ['SHA-256', { title: 'TYPE', squeeze: true, drop: 1 }, right('SIZE'), 'STORED'],
+    ({ sha256, type, size, storedAt }: BlobRow) => [
+      { text: sha256.slice(0, SHOWN_CHARS), format: 'bold' },
+      type,
+      formatBytes(size),
+      { text: formatAge(storedAt, now), format: 'dim' },
+    ],
+  );
+  if (terminal.json || page.files.length === 0) return;
+  const { files: count, bytes, quota } = page.usage;
+  const shown = page.next === null ? '' : `${formatCount(page.files.length)} of `;
+  terminal.note(`${shown}${plural(count, 'file')}, ${formatBytes(bytes)} of ${formatBytes(quota)}`);
+}
+
+async function get(context: CommandContext): Promise<void> {
+  const { args, terminal, cwd, connect } = context;
+  const client = connect();
+  const row = await findFile(client, args.at(1), shaOf(context));
+  const out = args.text('out') ?? `${row.sha256.slice(0, SHOWN_CHARS)}${endingOf(row.type)}`;
+  const file = resolve(cwd, out);
+  const shown = shortPath(file, context);
+  if (existsSync(file)) throw new CommandError(`${shown} already exists.`, 'Name another file: --out <file>');
+  if (!existsSync(dirname(file))) throw new CommandError(`The folder for ${shown} does not exist.`, 'Make it first.');
+  const unfinished = join(dirname(file), `.${basename(file)}.${randomUUID()}.tmp`);
+  await interruptible(async (signal) => {
+    try {
+      await client.download(route`/svc/${args.at(1)}/_blobs/${row.sha256}`, unfinished, signal, 'GET');
+      renameSync(unfinished, file);
+    } finally {
+      rmSync(unfinished, { force: true });
+    }
+  });
+  const { sha256, size, type } = row;
+  terminal.answer({ file, sha256, size, type }, () =>
+    terminal.done(`${terminal.style('bold', shown)} is written, ${formatBytes(size)}, ${type}`),
+  );
+}
+
+async function put(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
+  const app = args.at(1);
+  const named = args.optionalAt(2);
+  if (named === undefined)
+    throw new UsageError(`<file> is missing: svc files put ${app} <file>.`, 'Such as: photo.jpg');
+  const bytes = readLocal(named, context);
+  const type = args.text('type') ?? mediaTypeOf(named) ?? UNTYPED;
+  const client = connect();
+  await checkRoom(client, app, bytes.length);
+  const progress = terminal.progress(`Uploading ${basename(named)}`, PROGRESS_UNSEEN_MS);
+  const stored = await client
+    .upload<BlobRecord>(route`/svc/${app}/_blobs`, bytes, (sent) => progress.update(sent, bytes.length), type, 'PUT')
+    .finally(progress.end);
+  terminal.answer(stored, () => {
+    terminal.done(`${terminal.style('bold', basename(named))} is stored, ${formatBytes(stored.size)}, ${stored.type}`);
+    terminal.facts({ sha256: stored.sha256 });
+  });
+}
+
+async function remove(context: CommandContext): Promise<number> {
+  const { args, terminal, connect } = context;
+  const app = args.at(1);
+  const client = connect();
+  const { sha256, size, type } = await findFile(client, app, shaOf(context));
+  const name = sha256.slice(0, SHOWN_CHARS);
+  const question = `Delete ${name} (${type}, ${formatBytes(size)}) of ${app}? Rows that name it stay.`;
+  if (!args.has('yes') && !(await terminal.confirm(question))) {
+    terminal.note('Nothing was deleted.');
+    return EXIT.failed;
+  }
+  const answer = await client.delete(route`/svc/${app}/_blobs/${sha256}`);
+  terminal.answer(answer, () => terminal.done(`${terminal.style('bold', name)} of ${app} is deleted`));
+  return EXIT.ok;
+}
+
+/** Asks before the upload: a gateway that refuses one may close the connection before its answer can be read. */
+async function checkRoom(client: Client, app: string, size: number): Promise<void> {
+  const list = client.get<FileList>(withQuery(route`/svc/${app}/_blobs`, { limit: 1 }));
+  // A token that may not list may upload.
+  const usage = await list.then(
+    (page) => page.usage,
+    () => null,
+  );
+  if (usage === null || usage.bytes + size <= usage.quota) return;
+  const [has, most] = [formatBytes(usage.bytes), formatBytes(usage.quota)];
+  throw new SvcError(
+    'QUOTA_EXCEEDED',
+    `${formatBytes(size)} do not fit: the files of "${app}" have ${has} of ${most}.`,
+  );
+}
+
+/** What the command line names: a SHA-256 or its beginning. */
+function shaOf({ args }: CommandContext): string {
+  const named = args.optionalAt(2)?.toLowerCase();
+  const [verb, app] = [args.at(0), args.at(1)];
+  const hint = `What there is: svc files ls ${app}`;
+  if (named === undefined) throw new UsageError(`<sha256> is missing: svc files ${verb} ${app} <sha256>.`, hint);
+  if (/^[0-9a-f]{1,64}$/.test(named)) return named;
+  throw new UsageError(`"${args.at(2)}" is no SHA-256, nor the beginning of one.`, hint);
+}
+
+async function findFile(client: Client, app: string, named: string): Promise<BlobRow> {
+  const query = withQuery(route`/svc/${app}/_blobs`, { prefix: named, limit: 2 });
+  const [first, second] = (await client.get<FileList>(query)).files;
+  const hint = `What there is: svc files ls ${app}`;
+  if (first === undefined) throw new CommandError(`No file of "${app}" begins with ${named}.`, hint);
+  if (second === undefined) return first;
+  throw new CommandError(`Several files of "${app}" begin with ${named}.`, `Give more of it. ${hint}`);
+}
+
+function readLocal(named: string, context: CommandContext): Buffer {
+  const file = resolve(context.cwd, named);
+  const shown = shortPath(file, context);
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found === undefined) throw new CommandError(`There is no file ${shown}.`, 'Check its path.');
+  if (!found.isFile())
+    throw new CommandError(
+      `${shown} is not a file.`,
+      `Upload one at a time, or an archive: tar -czf files.tar.gz ${shellPath(shown)}`,
+    );
+  if (found.size > LIMITS.blobBytes)
+    throw new CommandError(
+      `${shown} has ${formatBytes(found.size)}; a file may have ${formatBytes(LIMITS.blobBytes)}.`,
+      'Store it in parts, or smaller.',
+    );
+  return readFileSync(file);
+}

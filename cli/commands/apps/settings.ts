@@ -1,0 +1,82 @@
+/** `svc settings`: shows the settings of an app's page, stores a choice, and goes back to a default. */
+import type { Knob } from '../../../protocol/manifest.ts';
+import type { CommandContext } from '../../command.ts';
+import { CommandError, UsageError } from '../../failure.ts';
+import { route } from '../../gateway/api.ts';
+import { nearest } from '../../terminal/nearest.ts';
+
+/** `prefs` are the user's of all apps; where nothing is chosen they come before the default. */
+type Settings = { knobs: Knob[]; prefs: Record<string, unknown>; settings: Record<string, unknown> };
+
+export async function settings(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
+  const [app, key, value] = [args.at(0), args.optionalAt(1), args.optionalAt(2)];
+  const isReset = args.has('default');
+  if (key === undefined && isReset)
+    throw new UsageError(
+      `<key> is missing: svc settings ${app} <key> --default.`,
+      `What there is: svc settings ${app}`,
+    );
+  if (value !== undefined && isReset)
+    throw new UsageError('A value and --default exclude each other.', 'Leave out one of them.');
+  const session = args.text('session');
+  const path =
+    session === undefined ? route`/svc/_apps/${app}/settings` : route`/svc/_draft/${session}/_apps/${app}/settings`;
+  const client = connect();
+  const now = await client.get<Settings>(path);
+  if (key === undefined) return list(context, now);
+  const knob = knobOf(now, app, key);
+  if (value === undefined && !isReset)
+    throw new UsageError(`<value> is missing: svc settings ${app} ${key} <value>.`, takes(knob));
+  if (value !== undefined && !knob.options.some((option) => option.value === value))
+    throw new CommandError(`"${value}" is no value of "${key}".`, takes(knob));
+  const { [key]: _before, ...others } = now.settings;
+  const next = value === undefined ? others : { ...others, [key]: value };
+  const stored = await client.put<Settings>(path, Buffer.from(JSON.stringify(next)));
+  terminal.answer(stored, () => {
+    const of = `${terminal.style('bold', key)} of ${app}`;
+    terminal.done(
+      value === undefined ? `${of} is ${shownValue(knob, stored)} again, as by default` : `${of} is ${value}`,
+    );
+    terminal.hint('Open pages show it when they are loaded again.');
+  });
+}
+
+function list({ args, terminal }: CommandContext, now: Settings): void {
+  terminal.answer(now, () => {
+    if (now.knobs.length === 0) {
+      terminal.note(`The page of ${args.at(0)} has no settings: its app.json has no "knobs".`);
+      return;
+    }
+    const columns = ['SETTING', 'VALUE', { title: 'TAKES', squeeze: true as const }, { title: 'LABEL', drop: 1 }];
+    terminal.table(
+      columns,
+      now.knobs.map((knob) => [
+        { text: knob.key, format: 'bold' },
+        now.settings[knob.key] === undefined ? { text: shownValue(knob, now), format: 'dim' } : shownValue(knob, now),
+        knob.options.map(({ value }) => value).join(', '),
+        { text: knob.label, format: 'dim' },
+      ]),
+    );
+  });
+}
+
+/** What the page shows. */
+function shownValue({ key, default: otherwise }: Knob, { prefs, settings: chosen }: Settings): string {
+  return String(chosen[key] ?? prefs[key] ?? otherwise);
+}
+
+function knobOf({ knobs }: Settings, app: string, key: string): Knob {
+  const knob = knobs.find((candidate) => candidate.key === key);
+  if (knob !== undefined) return knob;
+  const meant = nearest(
+    key,
+    knobs.map((candidate) => candidate.key),
+  );
+  const hint = meant === undefined ? `What there is: svc settings ${app}` : `Did you mean "${meant}"?`;
+  throw new CommandError(`The page of ${app} has no setting "${key}".`, hint);
+}
+
+function takes({ options }: Knob): string {
+  return `It takes: ${options.map(({ value }) => value).join(', ')}`;
+}

@@ -1,0 +1,102 @@
+/** `svc trash`: removed apps that are still kept; restores them, or removes them for good. */
+import type { TrashRow } from '../../../protocol/answers.ts';
+import type { RestoreResult } from '../../../supervisor/deployments/removal.ts';
+import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
+import { CommandError, EXIT } from '../../failure.ts';
+import { allTrash, route } from '../../gateway/api.ts';
+import { nearest } from '../../terminal/nearest.ts';
+import { type Column, right } from '../../terminal/table.ts';
+import { formatAge, formatBytes, formatWait, plural } from '../../terminal/units.ts';
+
+const EMPTY = 'The trash is empty. "svc rm <app>" moves an app there.';
+const COLUMNS: Column[] = [
+  'APP',
+  { title: 'NAME', squeeze: true, drop: 3 },
+  { title: 'VERSION', drop: 4 },
+  'REMOVED',
+  right('SIZE'),
+  { title: 'EXPIRES', drop: 1 },
+  { title: 'ID', drop: 2 },
+];
+
+export function trash(context: CommandContext): ReturnType<RunCommand> {
+  return runVerb(context, { '': list, restore, empty });
+}
+
+async function list({ terminal, connect }: CommandContext): Promise<void> {
+  const now = Date.now();
+  const rows = await allTrash(connect());
+  terminal.list(rows, EMPTY, COLUMNS, ({ id, app, name, version, removedAt, keptUntil, bytes }) => [
+    { text: app, format: 'bold' },
+    name,
+    version,
+    formatAge(removedAt, now),
+    formatBytes(bytes),
+    formatWait(keptUntil, now),
+    { text: id, format: 'dim' },
+  ]);
+  const [newest] = rows;
+  if (newest !== undefined && !terminal.json) terminal.hint(`Restore one: svc trash restore ${newest.app}`);
+}
+
+async function restore({ args, terminal, connect, subject }: CommandContext): Promise<number> {
+  const named = args.wordOf('svc trash', '<app or id>', 'What there is: svc trash');
+  const client = connect();
+  const rows = await allTrash(client);
+  const row = findRow(rows, named);
+  subject.app = row.app;
+  const others = rows.filter(({ app, id }) => app === row.app && id !== row.id);
+  // Its automations fire again.
+  if (!args.has('yes') && !(await terminal.confirm(`Restore ${describe(row)}? It goes live again.`))) {
+    terminal.note('Nothing was restored.');
+    return EXIT.failed;
+  }
+  const answer = await client.post<RestoreResult>(route`/svc/_trash/${row.id}/restore`);
+  terminal.answer(answer, () => {
+    const { style } = terminal;
+    const live =
+      answer.activeVersion === null ? 'no version is live' : `${row.version || answer.activeVersion} is live`;
+    terminal.done(`${style('bold', row.app)} is restored, ${live}`);
+    terminal.note('Its tokens, run history and conversations were not kept.');
+    if (others.length > 0)
+      terminal.note(`Older ones of this app are still in the trash: ${others.map(({ id }) => id).join(', ')}`);
+  });
+  return EXIT.ok;
+}
+
+async function empty({ args, terminal, connect }: CommandContext): Promise<number> {
+  const named = args.optionalAt(1);
+  const client = connect();
+  const rows = await allTrash(client);
+  const going = named === undefined ? rows : [findRow(rows, named)];
+  const bytes = going.reduce((sum, row) => sum + row.bytes, 0);
+  const [only] = going;
+  const what = going.length === 1 && only !== undefined ? describe(only) : `${plural(going.length, 'removed app')}`;
+  if (going.length > 0 && !args.has('yes') && !(await terminal.confirm(`Delete ${what} for good?`))) {
+    terminal.note('Nothing was deleted.');
+    return EXIT.failed;
+  }
+  for (const { id } of going) await client.delete(route`/svc/_trash/${id}`);
+  terminal.answer({ deleted: going.map(({ id }) => id), bytes }, () => {
+    if (going.length === 0) terminal.note(EMPTY);
+    else terminal.done(`${plural(going.length, 'removed app')} deleted for good, ${formatBytes(bytes)} freed`);
+  });
+  return EXIT.ok;
+}
+
+/** By id, or by the app: then the one that was removed last. */
+function findRow(rows: TrashRow[], named: string): TrashRow {
+  const row = rows.find(({ id }) => id === named) ?? rows.find(({ app }) => app === named);
+  if (row !== undefined) return row;
+  const meant = nearest(
+    named,
+    rows.flatMap(({ app, id }) => [app, id]),
+  );
+  const hint = rows.length === 0 ? EMPTY : 'What there is: svc trash';
+  throw new CommandError(`The trash has no "${named}".`, meant === undefined ? hint : `Did you mean "${meant}"?`);
+}
+
+/** `notes (Notes 1.2.0, 38.2 KiB, removed 2 d ago)`. */
+function describe({ app, name, version, bytes, removedAt }: TrashRow): string {
+  return `${app} (${`${name} ${version}`.trim()}, ${formatBytes(bytes)}, removed ${formatAge(removedAt, Date.now())})`;
+}

@@ -1,0 +1,44 @@
+/** `svc types`: TypeScript declarations of an app, or a client of its tools, from its folder or from the gateway. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
+import type { CommandContext } from '../../command.ts';
+import { readAppId } from '../../dev/app-folder.ts';
+import { CommandError, reasonOf, systemStep } from '../../failure.ts';
+import type { DescribedApp, ToolAnswer } from '../../gateway/api.ts';
+import { shortPath } from '../../terminal/paths.ts';
+import { clientOf, declarationsOf } from '../../types/declarations.ts';
+
+export async function types(context: CommandContext): Promise<void> {
+  const { args, terminal, cwd } = context;
+  const manifest = await manifestOf(context, args.at(0));
+  const out = args.text('out');
+  // Declarations have no code: a module is to have some.
+  const isModule = out !== undefined && /(?<!\.d)\.[mc]?ts$/.test(out);
+  const text = isModule ? clientOf(manifest) : declarationsOf(manifest);
+  if (out === undefined) {
+    terminal.answer({ declarations: text }, () => terminal.lines(text.trimEnd().split('\n')));
+    return;
+  }
+  const path = resolve(cwd, out);
+  try {
+    writeFileSync(path, text);
+  } catch (error) {
+    throw new CommandError(
+      `${shortPath(path, context)} cannot be written: ${reasonOf(error as Error)}.`,
+      systemStep(error),
+    );
+  }
+  terminal.answer({ path, bytes: Buffer.byteLength(text) }, () => terminal.done(`Wrote ${shortPath(path, context)}`));
+}
+
+/** Of a folder with an `app.json`, else of the app with this id. */
+async function manifestOf({ cwd, connect }: CommandContext, app: string) {
+  const folder = resolve(cwd, app);
+  if (app.includes('/') || app === '.' || existsSync(join(folder, 'app.json'))) {
+    const id = readAppId(folder);
+    return checkManifest(readFileSync(join(folder, 'app.json'), 'utf8'), id);
+  }
+  const { data } = await connect().post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app });
+  return { ...data, id: app };
+}

@@ -1,0 +1,164 @@
+/** `svc versions files`, `show`, `diff` and `rm`: what is in a version of an app, what changes when it becomes live, and its end. */
+import { writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { VersionRecord } from '../../../protocol/answers.ts';
+import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
+import type { VersionDiff } from '../../../supervisor/deployments/version-files.ts';
+import type { CommandContext } from '../../command.ts';
+import { CommandError, EXIT, GatewayError, UsageError } from '../../failure.ts';
+import { route, withQuery } from '../../gateway/api.ts';
+import type { Client } from '../../gateway/client.ts';
+import { drawChanges } from '../../terminal/changes.ts';
+import { nearest } from '../../terminal/nearest.ts';
+import { shellPath, shortPath } from '../../terminal/paths.ts';
+import { right } from '../../terminal/table.ts';
+import { formatBytes, plural } from '../../terminal/units.ts';
+import { findVersion, listVersions } from './versions.ts';
+
+const VERBS = { files: listFiles, show: showFile, diff: diffVersion, rm: removeVersion };
+
+/** A verb is one only before an app: an app may be called like it. */
+export function versions(context: CommandContext): Promise<number> | Promise<void> {
+  const { args, subject } = context;
+  const [first, second] = [args.at(0), args.optionalAt(1)];
+  subject.app = second ?? first;
+  if (second === undefined) return listVersions(context);
+  if (!Object.hasOwn(VERBS, first)) {
+    const hint = `Verbs: ${Object.keys(VERBS).join(', ')}. Such as: svc versions files ${first} ${second}`;
+    throw new UsageError(`"${first}" is not a verb.`, hint);
+  }
+  const extra = first === 'show' ? undefined : args.optionalAt(3);
+  if (extra === undefined) return VERBS[first as keyof typeof VERBS](context);
+  const hint = `To print a file: svc versions show ${second} ${args.optionalAt(2)} ${extra}`;
+  throw new UsageError(`"${extra}" is one argument too many.`, hint);
+}
+
+/** Deletes a version that is not live, for good. */
+async function removeVersion({ args, terminal, connect }: CommandContext): Promise<number> {
+  const [app, version] = [args.at(1), args.optionalAt(2)];
+  if (version === undefined)
+    throw new UsageError(
+      '<version> is missing: svc versions rm <app> <version>.',
+      `What there is: svc versions ${app}`,
+    );
+  const client = connect();
+  const versionId = await findVersion(client, app, version);
+  if (!args.has('yes') && !(await terminal.confirm(`Delete ${versionId} of ${app}? It cannot be made live again.`))) {
+    terminal.note('Nothing was deleted.');
+    return EXIT.failed;
+  }
+  const answer = await client.delete(route`/svc/_apps/${app}/versions/${versionId}`);
+  terminal.answer(answer, () => terminal.done(`${versionId} of ${terminal.style('bold', app)} is deleted`));
+  return EXIT.ok;
+}
+
+/** Those of the live version, unless another is named. */
+async function listFiles({ args, terminal, connect }: CommandContext): Promise<void> {
+  const client = connect();
+  const app = args.at(1);
+  const named = args.optionalAt(2);
+  const versionId = named === undefined ? await liveVersion(client, app) : await findVersion(client, app, named);
+  const files = await filesOf(client, app, versionId);
+  terminal.list(files, 'It has no files.', ['FILE', right('SIZE')], ({ path, size }) => [path, formatBytes(size)]);
+  if (terminal.json || files.length === 0) return;
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  terminal.note(`${plural(files.length, 'file')}, ${formatBytes(bytes)}, of ${versionId}`);
+}
+
+/** Prints a file, byte for byte where a program reads it, or writes it to another one. */
+async function showFile(context: CommandContext): Promise<void> {
+  const { args, terminal, connect, cwd } = context;
+  const [app, version, path] = [args.at(1), args.optionalAt(2), args.optionalAt(3)];
+  if (version === undefined || path === undefined) {
+    const lacking = version === undefined ? '<version>' : '<path>';
+    const hint = `What there is: svc versions${version === undefined ? '' : ' files'} ${app}${version ? ` ${version}` : ''}`;
+    throw new UsageError(`${lacking} is missing: svc versions show <app> <version> <path>.`, hint);
+  }
+  const client = connect();
+  const versionId = await findVersion(client, app, version);
+  const bytes = await readFile(client, app, versionId, path);
+  const out = args.text('out');
+  if (out !== undefined) {
+    const file = resolve(cwd, out);
+    writeNew(file, bytes, shortPath(file, context));
+    terminal.answer({ file, path, versionId, size: bytes.length }, () =>
+      terminal.done(`${terminal.style('bold', shortPath(file, context))} is written, ${formatBytes(bytes.length)}`),
+    );
+    return;
+  }
+  const text = textOf(bytes);
+  if (terminal.json) terminal.document({ path, versionId, size: bytes.length, text });
+  else if (!terminal.interactive) terminal.bytes(bytes);
+  else if (text !== null) terminal.lines(text.replace(/\n$/, '').split('\n'));
+  else {
+    const hint = `Write it to a file: svc versions show ${app} ${version} ${shellPath(path)} --out <file>`;
+    throw new CommandError(`${path} is not text.`, hint);
+  }
+}
+
+/** What changes when a version becomes live: the one that a rollback would make live, unless another is named. */
+async function diffVersion({ args, terminal, connect }: CommandContext): Promise<void> {
+  const client = connect();
+  const app = args.at(1);
+  const named = args.optionalAt(2);
+  const versionId = named === undefined ? await versionBefore(client, app) : await findVersion(client, app, named);
+  const answer = await client.get<VersionDiff>(route`/svc/_apps/${app}/versions/${versionId}/diff`);
+  terminal.answer(answer, () => {
+    const { style } = terminal;
+    terminal.line(`${answer.from ?? 'nothing'} ${style('dim', '→')} ${style('bold', answer.to)}`);
+    drawChanges(
+      terminal,
+      answer.files.map((file) => ({ ...file, name: file.path })),
+      args.has('stat'),
+    );
+  });
+}
+
+const filesOf = (client: Client, app: string, versionId: string): Promise<GitFile[]> =>
+  client.get(route`/svc/_apps/${app}/versions/${versionId}/files`);
+
+async function readFile(client: Client, app: string, versionId: string, path: string): Promise<Buffer> {
+  try {
+    return await client.getBytes(route`/svc/_apps/${app}/versions/${versionId}/files/${path}`);
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.body.code !== 'NOT_FOUND') throw error;
+    const paths = (await filesOf(client, app, versionId)).map((file) => file.path);
+    const meant = nearest(path, paths);
+    const hint =
+      meant === undefined ? `What there is: svc versions files ${app} ${versionId}` : `Did you mean "${meant}"?`;
+    throw new CommandError(`${versionId} has no file ${path}.`, hint);
+  }
+}
+
+async function liveVersion(client: Client, app: string): Promise<string> {
+  const { activeVersion } = await client.get<{ activeVersion: string | null }>(route`/svc/_apps/${app}`);
+  if (activeVersion !== null) return activeVersion;
+  throw new CommandError(`No version of "${app}" is live.`, `Name one of: svc versions ${app}`);
+}
+
+async function versionBefore(client: Client, app: string): Promise<string> {
+  const before = await liveVersion(client, app);
+  const path = withQuery(route`/svc/_apps/${app}/versions`, { before, limit: 1 });
+  const [older] = await client.get<VersionRecord[]>(path);
+  if (older !== undefined) return older.versionId;
+  throw new CommandError(`No version of "${app}" is older than the live one.`, `Name one of: svc versions ${app}`);
+}
+
+/** Null for bytes that are no UTF-8 text. */
+function textOf(bytes: Buffer): string | null {
+  if (bytes.includes(0)) return null;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+function writeNew(file: string, bytes: Buffer, shown: string): void {
+  try {
+    writeFileSync(file, bytes, { flag: 'wx' });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    throw new CommandError(`${shown} already exists.`, 'Name another file: --out <file>');
+  }
+}

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { startGateway, TOKEN } from '../../../testing/command-line.ts';
+import { Client } from '../../gateway/client.ts';
+import { findVersion, shortVersion } from './versions.ts';
+
+const STORES: [app: string, versionIds: string[], shortened: string[]][] = [
+  ['notes', ['v_20260101T000000000Z_aaaaaa', 'v_20260102T000000000Z_000001'], ['aaaaaa', '000001']],
+  ['est', ['est/v1', 'est/v12'], ['v1', 'v12']],
+  ['my_app', ['my_app/v3', 'my_app/v123456'], ['v3', 'v123456']],
+];
+
+for (const [app, versionIds, shortened] of STORES) {
+  test(`the short forms of ${versionIds.join(' and ')} are found again`, async (t) => {
+    const gateway = await startGateway(t, {
+      [`GET /svc/_apps/${app}/versions?limit=500`]: { json: versionIds.map((versionId) => ({ versionId })) },
+    });
+    const client = new Client({ url: gateway.url, urlFrom: 'here', token: TOKEN, tokenFrom: 'here' });
+    assert.deepEqual(versionIds.map(shortVersion), shortened);
+    const found = await Promise.all(shortened.map((typed) => findVersion(client, app, typed)));
+    assert.deepEqual(found, versionIds);
+  });
+}

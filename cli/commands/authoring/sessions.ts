@@ -1,0 +1,220 @@
+/** `svc sessions`, `svc diff`, `svc check`, `svc publish`: sessions, what they change, and how that goes live. */
+import { resolve } from 'node:path';
+import type { VersionRecord } from '../../../protocol/answers.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
+import type { SessionDiff } from '../../../supervisor/authoring/sessions.ts';
+import type { PendingWebhookOf } from '../../../supervisor/automations/pending-webhooks.ts';
+import type { PublishResult } from '../../../supervisor/deployments/deploy.ts';
+import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
+import { stageFolder } from '../../dev/stage-folder.ts';
+import { CommandError, EXIT, UsageError } from '../../failure.ts';
+import { type AutomationList, allSessions, findRow, route, withQuery } from '../../gateway/api.ts';
+import type { Client } from '../../gateway/client.ts';
+import { findPages } from '../../gateway/pages.ts';
+import { drawChanges } from '../../terminal/changes.ts';
+import { nearest } from '../../terminal/nearest.ts';
+import { formatAge } from '../../terminal/units.ts';
+import { drawMinted, drawNetwork, drawPending, drawPublic, drawUses, factsOfVersion } from '../apps/versions.ts';
+
+const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
+
+export function sessions(context: CommandContext): ReturnType<RunCommand> {
+  return runVerb(context, { '': list, open, update, rm: remove });
+}
+
+async function list({ terminal, connect }: CommandContext): Promise<void> {
+  const rows = await allSessions(connect());
+  const now = Date.now();
+  const whenNone = 'No open sessions. Open one: svc dev <dir>, or svc sessions open';
+  terminal.list(rows, whenNone, ['SESSION', 'APPS', 'LAST EDIT'], ({ sessionId, apps, touchedAt, damaged }) => [
+    { text: sessionId, format: 'bold' },
+    `${apps.join(', ') || '–'}${damaged === undefined ? '' : ' (damaged)'}`,
+    { text: formatAge(touchedAt, now), format: now - touchedAt > LIMITS.sessionStaleMs ? 'yellow' : 'dim' },
+  ]);
+  if (!terminal.json) for (const { damaged } of rows) if (damaged !== undefined) terminal.note(damaged);
+}
+
+async function open({ args, terminal, connect }: CommandContext): Promise<void> {
+  const answer = await connect().post<{ sessionId: string }>('/svc/_sessions', { sessionId: args.optionalAt(1) });
+  terminal.answer(answer, () => terminal.done(`session ${terminal.style('bold', answer.sessionId)} is open`));
+}
+
+async function remove({ args, terminal, connect }: CommandContext): Promise<number> {
+  const id = args.wordOf('svc sessions', '<id>', 'Open ones: svc sessions');
+  const client = connect();
+  // The gateway refuses an unknown session: no need to ask about it.
+  const isOpen = (await findRow(client, id)) !== undefined;
+  const question = `Close ${id}? What it has not published is lost.`;
+  if (isOpen && !args.has('yes') && !(await terminal.confirm(question))) {
+    terminal.note('Nothing was closed.');
+    return EXIT.failed;
+  }
+  const answer = await client.delete(route`/svc/_sessions/${id}`);
+  terminal.answer(answer, () => terminal.done(`session ${id} is closed`));
+  return EXIT.ok;
+}
+
+async function update(context: CommandContext): Promise<void> {
+  const { args, terminal, connect, subject } = context;
+  const wanted = args.text('app');
+  const how = `svc sessions update <id>${wanted === undefined ? '' : ` --app ${wanted}`}`;
+  const session = await findSession(context, args.optionalAt(1), wanted, how);
+  const app = wanted ?? (await onlyApp(connect(), session));
+  subject.app = app;
+  const answer = await connect().post<{ merged: string[]; conflicts: string[] }>(
+    route`/svc/_sessions/${session}/apps/${app}/update`,
+    {},
+  );
+  terminal.answer(answer, () => {
+    const { style } = terminal;
+    terminal.done(`${app} in ${session} has all that is published`);
+    for (const path of answer.merged) terminal.line(`  ${style('dim', 'taken')}    ${path}`);
+    for (const path of answer.conflicts) terminal.line(`  ${style('yellow', 'resolve')}  ${path}`);
+  });
+}
+
+async function onlyApp(client: Client, session: string, how = '--app <app>'): Promise<string> {
+  const [app, ...others] = (await findRow(client, session))?.apps ?? [];
+  if (app !== undefined && others.length === 0) return app;
+  throw new UsageError(`Name the app: ${how}.`, `Those of the session: svc sessions`);
+}
+
+/**
+ * The session that was named, else the only open one, of those that contain `app` when that is given. `how` says how the
+ * command takes a session.
+ */
+async function findSession(
+  { connect, subject }: CommandContext,
+  named: string | undefined,
+  app: string | undefined,
+  how = '--session <id>',
+): Promise<string> {
+  const session = named ?? (await onlySession(connect(), app, how));
+  subject.worksIn = session;
+  return session;
+}
+
+async function onlySession(client: Client, app: string | undefined, how: string): Promise<string> {
+  const rows = await allSessions(client);
+  const fitting = app === undefined ? rows : rows.filter(({ apps }) => apps.includes(app));
+  const [only, ...others] = fitting;
+  if (only === undefined) {
+    if (app === undefined || rows.length === 0) throw new CommandError('No session is open.', OPEN_ONE);
+    const meant = nearest(
+      app,
+      rows.flatMap(({ apps }) => apps),
+    );
+    const hint = meant === undefined ? ['Open sessions: svc sessions', OPEN_ONE] : `Did you mean "${meant}"?`;
+    throw new CommandError(`No open session has the app "${app}".`, hint);
+  }
+  if (others.length === 0) return only.sessionId;
+  const open = fitting.map(({ sessionId, apps }) => `  ${sessionId}  ${apps.join(', ') || '–'}`);
+  throw new UsageError(`Several sessions are open; name one: ${how}`, ['Open sessions:', ...open]);
+}
+
+/** What a session changes compared to what is published. */
+export async function diff(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
+  const app = args.optionalAt(0);
+  const session = await findSession(context, args.text('session'), app);
+  const answer = await connect().get<SessionDiff & { webhooks?: PendingWebhookOf[] }>(
+    withQuery(route`/svc/_sessions/${session}/diff`, { app }),
+  );
+  const { files, network = [], uses = [], public: open = [], behind, webhooks } = answer;
+  terminal.answer(answer, () => {
+    drawChanges(
+      terminal,
+      files.map((file) => ({ ...file, name: `${file.app}/${file.path}` })),
+      args.has('stat'),
+    );
+    for (const { app: one, before, after } of network)
+      terminal.note(
+        `${one} would reach other hosts than before: ${drawNetwork(after)} ("network" in app.json; until now ${drawNetwork(before)}).`,
+      );
+    for (const { app: one, before, after } of uses)
+      terminal.note(
+        `Pages of ${one} would call tools of other apps than before: ${drawUses(after)} ("uses" in app.json; until now ${drawUses(before)}).`,
+      );
+    for (const { app: one, before, after } of open)
+      terminal.note(
+        `Visitors could use of ${one}: ${drawPublic(after)} ("public" in app.json; until now ${drawPublic(before)}).`,
+      );
+    drawPending(terminal, webhooks);
+    for (const one of behind)
+      terminal.note(
+        `${one} was published after the session copied it: the newer lines look deleted here, and publishing keeps them. To see your own changes only: svc sessions update ${session} --app ${one}`,
+      );
+  });
+}
+
+/** What publishing would be refused for; the exit code is 1 when there is something. */
+export async function check(context: CommandContext): Promise<number> {
+  const { args, terminal, connect, subject } = context;
+  const client = connect();
+  const named = args.optionalAt(0);
+  const session = await findSession(context, args.text('session'), named);
+  const app = named ?? (await onlyApp(client, session, 'svc check <app>'));
+  subject.app = app;
+  const answer = await client.post<DraftCheck>(route`/svc/_sessions/${session}/apps/${app}/check`);
+  const { findings } = answer;
+  terminal.answer(answer, () => {
+    const { style } = terminal;
+    if (findings.length === 0) terminal.done(`${style('bold', app)} in ${session} can be published`);
+    for (const { path, line, column, message, keyword } of findings) {
+      const place = [path, line, column].filter((part) => part !== undefined && part !== '').join(':');
+      terminal.line(`${style('red', '✗')} ${place} ${message} ${style('dim', `(${keyword})`)}`);
+    }
+  });
+  if (findings.length > 0)
+    terminal.hint(`Correct it in the session, then publish: svc publish ${app} --session ${session}`);
+  return findings.length === 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** Makes what a session changes of an app its next live version; of a folder, after it was brought into a session. */
+export async function publish(context: CommandContext): Promise<void> {
+  const { args, terminal, connect, cwd, subject } = context;
+  const client = connect();
+  const named = args.optionalAt(0);
+  const staged = named !== undefined && isPath(named) ? await stageFolder(context, resolve(cwd, named)) : null;
+  const app = staged?.app ?? named;
+  if (app !== undefined) subject.app = app;
+  const session = await findSession(context, staged?.session ?? args.text('session'), app);
+  const request = { app, message: args.text('message') };
+  const answer = await client.post<PublishResult>(route`/svc/_sessions/${session}/publish`, request);
+  const { id, tag, sha } = answer;
+  const flat = await flatFaults(client, id);
+  const canUndo = !terminal.json && (await hasOlder(client, answer));
+  const addressOf = await findPages(client);
+  terminal.answer(answer, () => {
+    const { style } = terminal;
+    terminal.done(`${style('bold', id)} ${tag} is live`);
+    terminal.facts({
+      commit: sha.slice(0, 12),
+      ...factsOfVersion(answer),
+      page: style('cyan', addressOf({ app: id })),
+      undo: canUndo ? `svc rollback ${id}` : '',
+    });
+    drawMinted(terminal, answer.webhooks);
+  });
+  for (const { message } of flat) terminal.warn(message);
+}
+
+/** No id of an app looks like this. */
+function isPath(text: string): boolean {
+  return text.includes('/') || /^\.+$/.test(text);
+}
+
+/** Files of the published app that look like automations and are none. The app is live, even if this question fails. */
+async function flatFaults(client: Client, app: string): Promise<AutomationList['errors']> {
+  const list = await client.get<AutomationList>(withQuery('/svc/_automations', { app })).catch(() => null);
+  return list?.errors.filter(({ code }) => code === 'flat_file') ?? [];
+}
+
+/** Whether an older version is stored: those of an app that was removed in between are not. */
+async function hasOlder(client: Client, { id, version, tag }: PublishResult): Promise<boolean> {
+  if (version === 1) return false;
+  const path = withQuery(route`/svc/_apps/${id}/versions`, { limit: 1, before: tag });
+  const older = await client.get<VersionRecord[]>(path).catch(() => []);
+  return older.length > 0;
+}

@@ -1,0 +1,214 @@
+/** `svc run` and `svc runs`: runs an automation, shows, repeats and cancels runs, and follows them. */
+import { parseRef } from '../../../protocol/automations/automation.ts';
+import {
+  CHAT_RUNS,
+  type RunEvent,
+  type RunNode,
+  type RunRecord,
+  type RunState,
+} from '../../../protocol/automations/runs.ts';
+import { type CommandContext, jsonArgument } from '../../command.ts';
+import { CommandError, EXIT, GatewayError, UsageError } from '../../failure.ts';
+import { automationPath, type DescribedAutomation, route, withQuery } from '../../gateway/api.ts';
+import type { Client } from '../../gateway/client.ts';
+import type { Format, Style } from '../../terminal/style.ts';
+import { right } from '../../terminal/table.ts';
+import type { Terminal } from '../../terminal/terminal.ts';
+import { formatAge, formatClock, formatDuration } from '../../terminal/units.ts';
+import { notesOfStream } from '../apps/data.ts';
+
+const DEFAULT_RUNS = 20;
+const MAX_RUNS = 500;
+
+const STATES: Record<RunState, { sign: string; format: Format }> = {
+  queued: { sign: '◌', format: 'dim' },
+  running: { sign: '▶', format: 'blue' },
+  ok: { sign: '✓', format: 'green' },
+  error: { sign: '✗', format: 'red' },
+  aborted: { sign: '■', format: 'yellow' },
+  interrupted: { sign: '■', format: 'red' },
+  skipped: { sign: '↷', format: 'yellow' },
+};
+
+/** `✓ ok`, `✗ error`, with `more` behind it. */
+export function drawRunState(state: RunState, more = ''): { text: string; format: Format } {
+  const { sign, format } = STATES[state];
+  return { text: `${sign} ${state} ${more}`.trimEnd(), format };
+}
+
+export async function run(context: CommandContext): Promise<number> {
+  const { args, terminal, connect } = context;
+  const client = connect();
+  const what = args.at(0);
+  const runId = () => args.wordOf('svc run', '<run>', 'The latest: svc runs');
+  if (what === 'show') {
+    const path = route`/svc/_runs/${runId()}`;
+    const record = await client.get<RunRecord>(path);
+    draw(terminal, record, await client.get<RunNode[]>(`${path}/nodes`));
+    return EXIT.ok;
+  }
+  if (what === 'cancel') {
+    draw(terminal, await client.post<RunRecord>(route`/svc/_runs/${runId()}/cancel`));
+    return EXIT.ok;
+  }
+  const earlier = what === 'again' ? await repeatable(client, runId()) : null;
+  const ref = earlier?.ref ?? what;
+  if (parseRef(ref) === null)
+    throw new UsageError(`"${what}" is not an automation: svc run <app>/<automation>.`, 'List them: svc automations');
+  const input = earlier === null ? await jsonArgument(context, 1) : earlier.input;
+  const { runId: id } = await client.post<{ runId: string }>(automationPath(ref, '/run'), { input });
+  if (!args.has('wait')) {
+    terminal.answer({ runId: id }, () => {
+      terminal.line(`${terminal.style('green', '▶')} ${terminal.style('bold', ref)}  ${id}`);
+      terminal.hint(`Look at it: svc run show ${id}`);
+    });
+    return EXIT.ok;
+  }
+  const record = await ended(client, ref, id);
+  if (record !== null) {
+    draw(terminal, record);
+    return ['ok', 'queued', 'running'].includes(record.state) ? EXIT.ok : EXIT.failed;
+  }
+  terminal.answer({ runId: id, state: 'ok' }, () => {
+    const { text, format } = drawRunState('ok');
+    terminal.line(`${terminal.style(format, text)}  ${terminal.style('bold', ref)}  ${id}`);
+    terminal.hint('What it returned is not known: its history keeps only runs that failed.');
+  });
+  return EXIT.ok;
+}
+
+/** A run with its whole input. */
+async function repeatable(client: Client, id: string): Promise<RunRecord> {
+  const record = await client.get<RunRecord>(route`/svc/_runs/${id}`);
+  if (record.automation !== CHAT_RUNS) return record;
+  throw new CommandError('That run was a turn of a chat.', `Send the message again: svc chat ${record.app}`);
+}
+
+/** The run as it ended. Null for one that succeeded before it could be followed, where the history keeps only failures. */
+async function ended(client: Client, ref: string, id: string): Promise<RunRecord | null> {
+  try {
+    for await (const { event, data } of client.follow(route`/svc/_runs/${id}/events`))
+      if (event === 'run.end') return (JSON.parse(data) as { run: RunRecord }).run;
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.body.code !== 'UNKNOWN_RUN') throw error;
+    const { manifest } = await client.get<DescribedAutomation>(automationPath(ref));
+    if (manifest.history.keep === 'errors') return null;
+    throw error;
+  }
+  throw new GatewayError(500, { code: 'INTERNAL', message: 'The event stream ended before the run.' });
+}
+
+function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[] = []): void {
+  terminal.answer(nodes.length > 0 ? { ...record, nodes } : record, () => {
+    const { style } = terminal;
+    const { state, ref, startedAt, parentRunId, output } = record;
+    const { text, format } = drawRunState(state);
+    terminal.line(`${style(format, text)}  ${style('bold', ref)}  ${style('dim', record.runId)}`);
+    terminal.facts({
+      fired: drawTrigger(record),
+      started: startedAt === null ? '' : `${formatClock(startedAt)}, took ${runTime(record, Date.now())}`,
+      outcome: outcome(record),
+      parent: parentRunId,
+    });
+    for (const node of nodes) terminal.line(`  ${drawNode(node, style)}`);
+    if (output !== null) terminal.value(output);
+  });
+}
+
+/** The latest runs, newest first; with `-f`, what happens from now on. With `--json` and `-f`, one event a line. */
+export async function runs({ args, terminal, connect }: CommandContext): Promise<void> {
+  const client = connect();
+  const filter = { ref: args.optionalAt(0), app: args.text('app') };
+  if (args.has('follow')) return follow(client, terminal, withQuery('/svc/_runs/_events', filter));
+  const limit = args.number('lines', 1, MAX_RUNS) ?? DEFAULT_RUNS;
+  const rows = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state: args.text('state'), limit }));
+  // Runs of what was removed are kept; where there are none, it may never have been there.
+  if (rows.length === 0) await checkNamed(client, filter);
+  const now = Date.now();
+  const none = 'No run is recorded. Fire one: svc run <app>/<automation>';
+  const columns = ['STATE', 'AUTOMATION', 'FIRED BY', 'WHEN', right('TOOK'), 'RUN', 'OUTCOME'];
+  terminal.list(rows, none, columns, (record) => [
+    drawRunState(record.state),
+    { text: record.ref, format: 'bold' },
+    record.trigger.kind,
+    { text: formatAge(record.startedAt ?? record.queuedAt, now), format: 'dim' },
+    runTime(record, now),
+    { text: record.runId, format: 'dim' },
+    outcome(record),
+  ]);
+}
+
+/** Rejects with `UNKNOWN_APP` and `UNKNOWN_AUTOMATION`. */
+async function checkNamed(client: Client, { ref, app }: Record<'ref' | 'app', string | undefined>): Promise<void> {
+  const [ofApp = '', automation] = ref?.split('/') ?? [];
+  if (automation !== undefined) await client.get(route`/svc/_automations/${ofApp}/${automation}`);
+  if (app !== undefined) await client.get(route`/svc/_apps/${app}`);
+}
+
+async function follow(client: Client, terminal: Terminal, path: string): Promise<void> {
+  const refs = new Map<string, string>();
+  for await (const { data } of client.follow(path, notesOfStream(terminal, 'runs'))) {
+    const event = JSON.parse(data) as RunEvent;
+    const text = terminal.json ? null : drawRunEvent(event, refs, terminal.style);
+    if (terminal.json) terminal.event(event);
+    else if (text !== null) terminal.line(text);
+  }
+}
+
+/** One line of what followers see of runs; null for events that are not shown. `refs` knows the automation of each run. */
+function drawRunEvent(event: RunEvent, refs: Map<string, string>, style: Style): string | null {
+  switch (event.type) {
+    case 'run.start': {
+      const { run: started } = event;
+      refs.set(started.runId, started.ref);
+      const text = `▶ ${drawTrigger(started)}  ${style('dim', started.runId)}`;
+      return line(started.startedAt ?? started.queuedAt, started.ref, text);
+    }
+    case 'node.end':
+      return line(event.node.endedAt, refs.get(event.node.runId), `  ${drawNode(event.node, style)}`);
+    case 'log': {
+      const { level = 'info', msg = '', ts } = (event.line ?? {}) as { level?: unknown; msg?: unknown; ts?: unknown };
+      const at = typeof ts === 'number' ? ts : Date.parse(String(ts));
+      const text = `  ${style('dim', `${level}  ${msg}`)}`;
+      return line(Number.isNaN(at) ? Date.now() : at, refs.get(event.runId), text);
+    }
+    case 'run.end': {
+      const { run: end } = event;
+      refs.delete(end.runId);
+      const { text, format } = drawRunState(end.state);
+      const took = end.startedAt === null ? '' : `  ${style('dim', runTime(end, end.startedAt))}`;
+      return line(end.endedAt ?? end.queuedAt, end.ref, `${style(format, text)}${took}  ${outcome(end)}`);
+    }
+    default:
+      return null;
+  }
+
+  function line(at: number, ref: string | undefined, text: string): string {
+    return `${style('dim', formatClock(at))}  ${style('bold', ref ?? '…')}  ${text}`.trimEnd();
+  }
+}
+
+/** How long it ran, or has been running. */
+function runTime({ startedAt, endedAt }: RunRecord, now: number): string {
+  return startedAt === null ? '' : formatDuration((endedAt ?? now) - startedAt);
+}
+
+/** Its summary, or why it failed. */
+function outcome({ summary, error }: RunRecord): string {
+  return error ? `${error.code}: ${error.message}` : (summary ?? '');
+}
+
+/** `✓ svc_read {"app":"todos",…}  3 ms`. */
+function drawNode({ name, args, ok, error, startedAt, endedAt }: RunNode, style: Style): string {
+  const sign = ok ? style('green', '✓') : style('red', '✗');
+  const why = error ? `  ${style('red', `${error.code}: ${error.message}`)}` : '';
+  const text = args === null || args === undefined ? '' : ` ${JSON.stringify(args)}`;
+  const given = text.length > 81 ? `${text.slice(0, 80)}…` : text;
+  return `${sign} ${style('cyan', name)}${style('dim', given)}  ${style('dim', formatDuration(endedAt - startedAt))}${why}`;
+}
+
+/** What fired a run: `cron 2026-01-31T08:00:00.000Z`, `webhook <slug>`, `manual`. */
+function drawTrigger({ trigger: { kind, origin } }: RunRecord): string {
+  if (origin === null) return kind;
+  return `${kind} ${typeof origin === 'number' ? new Date(origin).toISOString() : origin}`;
+}

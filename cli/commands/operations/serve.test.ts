@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { drawPinoLine } from '../../terminal/log-entry.ts';
+import { createStyle } from '../../terminal/style.ts';
+import { readyLine, type Welcome, welcome } from './serve.ts';
+
+const plain = createStyle(false);
+const FACTS: Welcome = {
+  open: 'http://svc.localhost:8787/svc/#link=c0',
+  dataDir: '.svc',
+  edge: 'uws',
+  apps: [],
+  more: 0,
+};
+
+test('the first line has the address but not the token: logs keep it', () => {
+  assert.equal(
+    readyLine({ version: '0.1.0', url: 'http://127.0.0.1:8787', pid: 12 }, plain),
+    '● svc-gateway 0.1.0 is ready on http://127.0.0.1:8787 (pid 12)',
+  );
+});
+
+test('the welcome has links that sign a browser in, for the console and the first apps', () => {
+  const apps = ['a', 'notes'].map((id) => ({ id, open: `http://svc.localhost:8787/svc/#link=c1&open=${id}` }));
+  const lines = welcome({ ...FACTS, apps, more: 2 }, plain);
+  assert.ok(lines.includes('  open  http://svc.localhost:8787/svc/#link=c0'));
+  assert.ok(lines.includes('  apps  a      http://svc.localhost:8787/svc/#link=c1&open=a'));
+  assert.ok(lines.includes('        and 2 more: svc apps'));
+  assert.ok(
+    lines.some((line) => line.includes('svc open')),
+    'how to get another one',
+  );
+  assert.ok(welcome(FACTS, plain).some((line) => line.includes('svc new notes && svc push notes')));
+});
+
+test("the gateway's log is one readable line for each entry, with its date, and a line for each place of a stack", () => {
+  const stack = 'Error: it broke\n    at a (a.js:1:2)\n    at b (b.js:3:4)';
+  const entry = {
+    level: 40,
+    time: 0,
+    app: 'notes',
+    err: { code: 'EIO', message: 'it broke', stack },
+    msg: 'It broke.',
+  };
+  const [line = '', ...more] = drawPinoLine(JSON.stringify(entry), plain);
+  assert.match(line, /^\d{4}-\d\d-\d\d \d\d:\d\d:00\.000 {2}warn {3}notes {2}It broke\. {2}code=EIO$/);
+  assert.deepEqual(more, ['    │ Error: it broke', '    │ at a (a.js:1:2)', '    │ at b (b.js:3:4)']);
+});

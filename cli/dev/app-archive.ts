@@ -1,0 +1,49 @@
+/** An archive of an app that was made before: reads the id of the app in it. */
+import { statSync } from 'node:fs';
+import { basename } from 'node:path';
+import { list } from 'tar';
+import { LIMITS } from '../../protocol/limits.ts';
+import { CommandError } from '../failure.ts';
+import { formatBytes } from '../terminal/units.ts';
+
+const MAKE = 'Make it in the folder of the app: tar -czf ../app.tar.gz .';
+const NAMED = /\.(?:tar\.gz|tgz)$/i;
+
+/** Whether this path is a file that is called like an archive. */
+export function isArchive(path: string): boolean {
+  return NAMED.test(path) && statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
+/** The id in the `app.json` at its top. Throws `CommandError` for what the gateway could not take. */
+export async function readArchivedId(path: string): Promise<string> {
+  const name = basename(path);
+  const { size } = statSync(path);
+  if (size > LIMITS.uploadBodyBytes)
+    throw new CommandError(
+      `${name} has ${formatBytes(size)}; an archive may have ${formatBytes(LIMITS.uploadBodyBytes)}.`,
+      'Leave some files out, and make it again.',
+    );
+  const parts: Buffer[] = [];
+  try {
+    await list({
+      file: path,
+      strict: true,
+      onReadEntry: (entry) => {
+        if (/^(?:\.\/)?app\.json$/.test(entry.path)) entry.on('data', (part) => void parts.push(part));
+      },
+    });
+  } catch (error) {
+    throw new CommandError(`${name} is not a gzipped tar archive: ${(error as Error).message}.`, MAKE);
+  }
+  const id = idOf(Buffer.concat(parts).toString());
+  if (typeof id === 'string' && id !== '') return id;
+  throw new CommandError(`${name} has no app.json with an id at its top.`, MAKE);
+}
+
+function idOf(text: string): unknown {
+  try {
+    return (JSON.parse(text) as { id?: unknown } | null)?.id;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,71 @@
+// Whatever fails, the command line says what to do next, in words that can be pasted.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ERROR_CODES, type ErrorCode, SvcError } from '../protocol/errors.ts';
+import { NEXT_STEPS } from '../protocol/next-steps.ts';
+import { COMMANDS } from './commands.ts';
+import { explain } from './explain.ts';
+import { GatewayError } from './failure.ts';
+
+const CODES = Object.keys(ERROR_CODES) as ErrorCode[];
+const SUBJECT = { app: 'notes', tool: 'add', session: 'redesign' };
+
+test('each code has sentences that say what to do, and every command in them exists', () => {
+  assert.deepEqual(Object.keys(NEXT_STEPS), CODES, 'in the order of the codes');
+  const names = ['help', ...COMMANDS.map(({ name }) => name)];
+  for (const [code, step] of Object.entries(NEXT_STEPS)) {
+    assert.match(step, /^[A-Z].*\.$/, code);
+    for (const [, command = ''] of step.matchAll(/`svc ([a-z]+)[^`]*`/g)) assert.ok(names.includes(command), step);
+  }
+});
+
+for (const code of CODES)
+  test(`${code} is told with what to do, whether the gateway or this side found it`, async () => {
+    const body = { code, message: 'It did not work.' };
+    for (const error of [new GatewayError(ERROR_CODES[code].status, body), new SvcError(code, body.message)]) {
+      const { title, lines } = await explain(error, undefined, SUBJECT);
+      assert.equal(title, `${code}: It did not work.`);
+      assert.ok(lines.length > 0);
+      const text = lines.join('\n');
+      assert.doesNotMatch(text, /`|<app>|<tool>|<session>/, 'plain text, with the names that are known');
+      assert.doesNotMatch(text, /: svc .*\.$/m, 'what can be pasted ends where the command ends');
+    }
+  });
+
+test('names that are not known stay as places', async () => {
+  const { lines } = await explain(new GatewayError(503, { code: 'QUARANTINED', message: '' }), undefined, {});
+  assert.deepEqual(lines, [
+    'See why: svc logs <app>',
+    'Then push a version that is repaired, or try again: svc restart <app>',
+  ]);
+});
+
+test('the place of what is wrong is named, and no member of the answer', async () => {
+  const told = async (code: ErrorCode, path?: string) => {
+    const body = { code, message: 'It is wrong.', ...(path !== undefined && { path }) };
+    return (await explain(new GatewayError(400, body), undefined, SUBJECT)).lines;
+  };
+  assert.ok((await told('INVALID_INPUT', '/limit')).includes('Correct the value at /limit.'));
+  assert.ok((await told('INVALID_INPUT', '')).includes('Correct the value.'));
+  assert.ok((await told('INVALID_HANDLER')).includes('Correct each place named above.'));
+});
+
+test('a wrong request is told with the help of its command', async () => {
+  const error = new GatewayError(400, { code: 'BAD_REQUEST', message: 'near "selec": syntax error' });
+  const { lines } = await explain(error, undefined, { app: 'notes', command: 'sql' });
+  assert.deepEqual(lines, [
+    "What its tables are: svc sql notes 'SELECT sql FROM sqlite_schema'",
+    'What it takes: svc help sql',
+  ]);
+});
+
+for (const [what, error, step] of [
+  ['a fault of a file', Object.assign(new Error('x'), { code: 'ENOENT', path: '/a' }), /^Check the path/],
+  ['a file of somebody else', Object.assign(new Error('x'), { code: 'EACCES', path: '/a' }), /the user who owns/],
+  ['a full disk', Object.assign(new Error('x'), { code: 'ENOSPC' }), /^Free some space/],
+  ['an error that nobody foresaw', new TypeError('x is undefined'), /svc doctor/],
+] as const)
+  test(`${what} is told with what to do`, async () => {
+    const { lines } = await explain(error, undefined, {});
+    assert.match(lines.join('\n'), step);
+  });
