@@ -1,8 +1,9 @@
 // Builds dist/: one bundle per process or thread, so that each starts by reading one file, and the type declarations.
 import { execFileSync } from 'node:child_process';
-import { cpSync, readFileSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import { build } from 'esbuild';
@@ -21,42 +22,140 @@ const common = {
   logLevel: 'warning',
 };
 
-/** Compiles the schema of automations: Ajv takes too long to load and compile for every start. */
+/** The schemas of our own that are compiled here, with the options of these files: Ajv takes too long for every start. */
+const SCHEMAS = {
+  'automation-schema.ts': ['automation.schema.json', { verbose: true, unicode: false, logger: false }],
+  'manifest-schema.ts': ['app.schema.json', {}],
+};
 const compiledSchema = {
   name: 'compiled-schema',
   setup(building) {
-    building.onLoad({ filter: /rules[\\/]automation-schema\.ts$/ }, () => {
-      const schema = JSON.parse(readFileSync(join(root, 'schemas/automation.schema.json'), 'utf8'));
-      // The options of that file.
-      const options = { allErrors: true, verbose: true, strict: false, unicode: false, logger: false };
-      const ajv = new Ajv2020({ ...options, code: { source: true, esm: true } });
+    building.onLoad({ filter: /rules[\\/](?:automation|manifest)-schema\.ts$/ }, ({ path }) => {
+      const [file, options] = SCHEMAS[basename(path)];
+      const schema = JSON.parse(readFileSync(join(root, 'schemas', file), 'utf8'));
+      const ajv = new Ajv2020({ allErrors: true, strict: false, ...options, code: { source: true, esm: true } });
       return { contents: standalone.default(ajv, ajv.compile(schema)), loader: 'js' };
     });
   },
 };
 
-/** Builds everything that runs into `outdir`, with further plugins of esbuild. */
-export async function buildAll(outdir = dist, further = []) {
-  const plugins = [compiledSchema, ...further];
-  rmSync(outdir, { recursive: true, force: true });
+/** Finds the native part of msgpackr at once. */
+const stringExtractor = {
+  name: 'string-extractor',
+  setup(building) {
+    building.onResolve({ filter: /^msgpackr-extract$/ }, () => ({
+      path: join(root, 'protocol/wire/string-extractor.ts'),
+    }));
+  },
+};
+
+/** Leaves out the other commands, each of which would make files of what it shares with the gateway. */
+const serveAlone = {
+  name: 'serve-alone',
+  setup(building) {
+    building.onResolve({ filter: /^\.\/commands\// }, ({ path, kind }) =>
+      kind === 'dynamic-import' && !path.endsWith('/serve.ts') ? { path: './cli.js', external: true } : undefined,
+    );
+  },
+};
+
+/** The exporter of traces is a file of its own, with the packages that it is made of. */
+const exporter = {
+  name: 'otlp-exporter',
+  setup(building) {
+    building.onResolve({ filter: /\/otlp-exporter\.ts$/ }, ({ kind }) =>
+      kind === 'entry-point' ? undefined : { path: './otlp-exporter.js', external: true },
+    );
+  },
+};
+
+/** For packages in a bundle that are CommonJS. */
+const REQUIRE =
+  "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);";
+
+/**
+ * Packages that are loaded at every start, or by every job: as part of our bundles they take half as long. The others stay
+ * packages: what is loaded when it is needed, what has files of its own, and pino, whose loggers hosts pass in.
+ */
+const INSIDE =
+  /^(?:acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid)(?:\/|$)/;
+const packages = {
+  name: 'packages',
+  setup(building) {
+    // For Node its main file is CommonJS, of which a dynamic import of a bundle has no names.
+    building.onResolve({ filter: /^isomorphic-git$/ }, () => ({
+      path: join(root, 'node_modules/isomorphic-git/index.js'),
+    }));
+    building.onResolve({ filter: /^[^./]/ }, ({ path, kind, importer }) => {
+      const isInside = kind === 'entry-point' || INSIDE.test(path) || importer.includes('/node_modules/');
+      return isInside ? undefined : { path, external: true };
+    });
+  },
+};
+
+const browser = { absWorkingDir: root, bundle: true, target: 'es2022', charset: 'utf8', logLevel: 'warning' };
+
+/** The console, split so that a view is read when it is opened, and the two scripts that pages of apps load. */
+async function buildConsole(outdir) {
+  mkdirSync(outdir, { recursive: true });
+  cpSync(join(root, 'console/index.html'), join(outdir, 'index.html'));
+  cpSync(join(root, 'console/dev.js'), join(outdir, 'dev.js'));
+  cpSync(join(root, 'console/previews'), join(outdir, '_console'), { recursive: true });
   await Promise.all([
     build({
-      ...common,
+      ...browser,
+      entryPoints: { console: 'console/main.tsx' },
+      outdir,
+      format: 'esm',
+      splitting: true,
+      // The console's script is `/svc/_console.js`, its parts are below `/svc/_console/`.
+      chunkNames: '_console/part-[hash]',
+      jsx: 'automatic',
+      jsxImportSource: 'preact',
+      minify: true,
+      legalComments: 'eof',
+    }),
+    build({ ...browser, entryPoints: { console: 'console/styles/console.css' }, outdir, minify: true }),
+    // One script, because it is to be there before everything else in a page.
+    build({ ...browser, entryPoints: ['console/client.js'], outfile: join(outdir, 'client.js'), format: 'iife' }),
+  ]);
+  for (const entry of readdirSync(outdir, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const path = join(entry.parentPath, entry.name);
+    const bytes = readFileSync(path);
+    writeFileSync(`${path}.gz`, gzipSync(bytes, { level: 9 }));
+    writeFileSync(`${path}.br`, brotliCompressSync(bytes));
+  }
+}
+
+/** Builds everything that runs into `outdir`, with further plugins of esbuild. */
+export async function buildAll(outdir = dist, further = []) {
+  const plugins = [compiledSchema, stringExtractor, exporter, ...further];
+  rmSync(outdir, { recursive: true, force: true });
+  const split = { ...common, outdir, splitting: true, banner: { js: REQUIRE } };
+  // A start reads all files that it shares with another entry: what starts often is built with few others.
+  await Promise.all([
+    build({
+      ...split,
       entryPoints: {
         agents: 'workers/agents/main.ts',
         cli: 'cli/main.ts',
-        index: 'supervisor/index.ts',
-        job: 'workers/jobs/thread.ts',
-        jobs: 'workers/jobs/main.ts',
         test: 'cli/app-tests/harness.ts',
         'test-hooks': 'cli/app-tests/hooks.ts',
         'test-register': 'cli/app-tests/register.ts',
         'test-reporter': 'cli/app-tests/reporter.ts',
       },
-      outdir,
-      plugins,
-      packages: 'external',
-      splitting: true,
+      plugins: [...plugins, packages],
+    }),
+    build({
+      ...split,
+      entryPoints: { index: 'supervisor/index.ts', serve: 'cli/main.ts' },
+      plugins: [serveAlone, ...plugins, packages],
+    }),
+    build({
+      ...split,
+      entryPoints: { job: 'workers/jobs/thread.ts', jobs: 'workers/jobs/main.ts' },
+      plugins: [...plugins, packages],
     }),
     // Everything but the native module is in the file: a thread or process that starts reads one file and no packages.
     build({
@@ -70,38 +169,20 @@ export async function buildAll(outdir = dist, further = []) {
       },
       outdir,
       plugins,
-      external: ['better-sqlite3', 'msgpackr-extract'],
-      banner: {
-        js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
-      },
+      banner: { js: REQUIRE },
+    }),
+    build({
+      ...common,
+      entryPoints: { 'otlp-exporter': 'supervisor/tracing/otlp-exporter.ts' },
+      outdir,
+      plugins,
+      // Of which parts that are not used can be left out.
+      mainFields: ['module', 'main'],
+      legalComments: 'eof',
     }),
   ]);
   cpSync(join(root, 'supervisor/agents/runners/grounding'), join(outdir, 'grounding'), { recursive: true });
-  const isSource = (path) => path !== join(root, 'console/bridge');
-  cpSync(join(root, 'console'), join(outdir, 'console'), { recursive: true, filter: isSource });
-  // One script, because it is to be there before everything else in a page.
-  await build({
-    absWorkingDir: root,
-    entryPoints: ['console/client.js'],
-    outfile: join(outdir, 'console/client.js'),
-    bundle: true,
-    format: 'iife',
-    target: 'es2022',
-    charset: 'utf8',
-    logLevel: 'warning',
-  });
-  // The one file of the console that packages are part of.
-  await build({
-    absWorkingDir: root,
-    entryPoints: ['console/markdown.js'],
-    outfile: join(outdir, 'console/markdown.js'),
-    bundle: true,
-    minify: true,
-    format: 'esm',
-    target: 'es2022',
-    legalComments: 'eof',
-    logLevel: 'warning',
-  });
+  await buildConsole(join(outdir, 'console'));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await buildAll();

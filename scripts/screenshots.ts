@@ -45,9 +45,9 @@ for (const [name, options] of Object.entries(PICTURES)) {
     }
     const said = ['Add milk, and the plants want water', 'Clear what is done'];
     await page.evaluate(`document.querySelectorAll('.message').forEach((one, i) => (one.textContent = ${JSON.stringify(said)}[i]));
-      document.querySelectorAll('#chat-window option').forEach((one) => (one.textContent = ${JSON.stringify(said[0])}));
+      document.querySelectorAll('.chat-windows option').forEach((one) => (one.textContent = ${JSON.stringify(said[0])}));
       document.activeElement.blur();
-      document.getElementById('chat-log').scrollTop = 1e6;`);
+      document.querySelector('.chat-log').scrollTop = 1e6;`);
     const path = join(root, 'docs', `${name}.png`);
     rmSync(path, { force: true });
     await page.screenshot({ path });

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { appOf, automation } from '../../testing/apps.ts';
+import { assertAccessible, openConsole, openView } from '../../testing/console.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
-import { linkTo } from '../../testing/pages.ts';
 import { inTime } from '../../testing/waiting.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
@@ -110,11 +110,10 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     await context.close();
   });
 
-  async function open(): Promise<Page> {
-    const page = await context.newPage();
-    await page.goto(await linkTo(gateway));
-    await page.getByRole('heading', { name: 'Automations' }).waitFor();
-    return page;
+  async function open(view = '/automations'): Promise<Page> {
+    const opened = await openConsole(context, gateway, view);
+    await opened.page.getByRole('heading', { level: 1 }).waitFor();
+    return opened.page;
   }
 
   const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
@@ -126,7 +125,9 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
 
   test('the switch turns an automation off and on, also by keyboard and for everybody who looks', async () => {
     const [here, there] = [await open(), await open()];
-    await row(here, 'Bake bread').getByText('0 5 * * * Europe/Lisbon').waitFor();
+    await row(here, 'Bake bread')
+      .getByText(/^At 05:00( AM)?, every day \(Europe\/Lisbon\)$/)
+      .waitFor();
     await row(here, 'Bake bread')
       .getByText(/^in \d/)
       .waitFor();
@@ -175,29 +176,79 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
   });
 
   test('a run shows what it calls while it runs, to others as well, and how it ended', async () => {
-    const [here, there] = [await open(), await open()];
+    const [here, there] = [await open(), await open('/runs?app=kitchen')];
     await here.getByRole('button', { name: 'Run now: Bake bread' }).click();
-    const nodes = here.getByRole('list', { name: 'What it called' }).getByRole('listitem');
+    await here.getByRole('heading', { name: 'kitchen/bake', level: 1 }).waitFor();
+    const nodes = here.getByRole('list', { name: 'What it called' }).locator('> li');
     await nodes.filter({ hasText: 'flour' }).filter({ hasText: 'ok' }).waitFor();
     await here.getByText('info the dough rests').waitFor();
     assert.equal(await nodes.count(), 1, 'the second call comes after the door');
-    const running = there.getByRole('button', { name: /^running kitchen\/bake/ });
+    const running = there.getByRole('link', { name: /^running kitchen\/bake/ });
     await running.waitFor();
     await picture(here, 'running');
     await running.click();
-    await there.getByRole('list', { name: 'What it called' }).getByText('flour').waitFor();
+    await there.getByRole('list', { name: 'What it called' }).getByText('flour').first().waitFor();
     await there.getByRole('button', { name: 'Cancel this run' }).waitFor();
     await door.open();
     for (const page of [here, there]) {
-      await page.getByRole('button', { name: /^ok kitchen\/bake two loaves/ }).waitFor();
-      await page.getByRole('list', { name: 'What it called' }).getByText('salt').waitFor();
+      await page.getByRole('list', { name: 'What it called' }).getByText('salt').first().waitFor();
+      await page.getByText('two loaves').waitFor();
       await page.getByText('{"loaves":2}').waitFor();
-      await row(page, 'Bake bread').getByText('two loaves').waitFor();
-      assert.equal(await page.getByRole('button', { name: 'Cancel this run' }).isVisible(), false);
+      await page.getByRole('button', { name: 'Run again' }).waitFor();
+      assert.equal(await page.getByRole('button', { name: 'Cancel this run' }).count(), 0);
     }
     await picture(here, 'ended');
-    await here.getByRole('button', { name: /^ok kitchen\/bake/ }).press('Enter');
-    assert.equal(await nodes.count(), 0, 'it is closed again');
+    await assertAccessible(here);
+    await openView(here, '/runs?state=ok');
+    await here.getByRole('link', { name: /^ok kitchen\/bake two loaves/ }).waitFor();
+    await openView(here, '/automations');
+    await row(here, 'Bake bread').getByText('two loaves').waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a run is done again with the same input', async () => {
+    const { json } = await gateway.call('POST', '/svc/_automations/kitchen/order/run?wait=1', {
+      body: { input: { cup: 7 } },
+    });
+    const page = await open(`/runs/${json.runId}`);
+    await page.getByText('{"cup":7}').waitFor();
+    await page.getByRole('button', { name: 'Run again' }).click();
+    await page.waitForURL((url) => url.hash.startsWith('#/runs/') && !url.hash.includes(json.runId));
+    await page.getByText('{"cup":7}').waitFor();
+  });
+
+  test('an automation has a page: its next times, its webhook, a run with an input, and its runs', async () => {
+    const page = await open('/automations/kitchen/bake');
+    await page.getByText('Next:').waitFor();
+    await page.getByLabel(/^Input/).fill('{"for": 2');
+    await page.getByRole('alert').filter({ hasText: 'This is not JSON' }).waitFor();
+    await page.getByLabel(/^Input/).fill('');
+    await openView(page, '/automations/kitchen/burn');
+    await page.getByRole('textbox', { name: 'Address of kitchen/burn' }).waitFor();
+    const before = await page.getByRole('textbox', { name: 'Address of kitchen/burn' }).inputValue();
+    await page.getByRole('button', { name: 'Replace address and secret' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Replace', exact: true }).click();
+    const minted = page.getByRole('region', { name: 'Keep the secret now' });
+    const secret = await minted.getByRole('textbox', { name: 'Secret of kitchen/burn' }).inputValue();
+    assert.match(secret, /.{20}/);
+    const address = await minted.getByRole('textbox', { name: 'Address of kitchen/burn' }).inputValue();
+    assert.notEqual(address, before);
+    // Another one takes its place; a view that is left loses neither.
+    await page.getByRole('button', { name: 'Replace address and secret' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Replace', exact: true }).click();
+    const next = minted.locator(`input[aria-label="Address of kitchen/burn"]:not([value="${address}"])`);
+    await next.waitFor();
+    assert.equal(await minted.getByRole('textbox', { name: 'Secret of kitchen/burn' }).count(), 1);
+    await openView(page, '/apps/kitchen');
+    await page.getByText('Store').first().waitFor();
+    await minted.waitFor();
+    await assertAccessible(page);
+    await openView(page, '/automations/kitchen/burn');
+    await minted.getByRole('button', { name: 'I have kept it' }).click();
+    await minted.waitFor({ state: 'detached' });
+    await openView(page, '/automations/calendar');
+    await page.getByRole('listitem').getByText('Bake bread').first().waitFor();
+    await assertAccessible(page);
     assert.deepEqual(complaints, []);
   });
 
@@ -228,7 +279,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     await page.getByRole('button', { name: 'Run now: Bake bread' }).press('Enter');
     await page.getByText('info the dough rests').waitFor();
     await page.getByRole('button', { name: 'Cancel this run' }).click();
-    await page.getByRole('button', { name: /^aborted kitchen\/bake/ }).waitFor();
+    await page.locator('.heading').getByText('aborted').waitFor();
     await page.getByRole('alert').filter({ hasText: 'RUN_ABORTED' }).waitFor();
   });
 
@@ -236,21 +287,28 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     const page = await open();
     await page.getByRole('button', { name: 'Run now: Burn toast' }).click();
     await page.getByRole('alert').filter({ hasText: 'HANDLER_ERROR: the toaster is on <fire>' }).waitFor();
-    await page.getByRole('list', { name: 'What it called' }).getByText('UNKNOWN_QUERY').waitFor();
-    await page.getByRole('button', { name: /^error kitchen\/burn/ }).waitFor();
+    await page.getByRole('list', { name: 'What it called' }).getByText('UNKNOWN_QUERY').first().waitFor();
+    const runId = new URL(page.url()).hash.split('/').at(-1) ?? '';
+    assert.match(runId, RUN_ID);
+    assert.equal((await gateway.call('GET', `/svc/_runs/${runId}`)).json.state, 'error');
+    await openView(page, '/automations');
     await row(page, 'Burn toast').getByText('the toaster is on <fire>').waitFor();
     await page.reload();
     await row(page, 'Burn toast')
-      .getByRole('button', { name: /^error/ })
+      .getByRole('link', { name: /^error/ })
       .click();
     await page.getByRole('alert').filter({ hasText: 'the toaster is on <fire>' }).waitFor();
-    const runId = await page.locator('#runs dd').filter({ hasText: RUN_ID }).textContent();
-    assert.equal((await gateway.call('GET', `/svc/_runs/${runId}`)).json.state, 'error');
+    await openView(page, '/');
+    const attention = page.getByRole('region', { name: 'Needs attention' });
+    await attention.getByText('kitchen/burn').waitFor();
+    await attention.getByRole('link', { name: 'Show the failed run of kitchen/burn' }).click();
+    await page.getByRole('alert').filter({ hasText: 'the toaster is on <fire>' }).waitFor();
     assert.deepEqual(complaints, []);
     await picture(page, 'failed');
     await page.emulateMedia({ colorScheme: 'dark' });
-    await picture(page, 'failed-dark');
+    await assertAccessible(page);
     await page.setViewportSize({ width: 390, height: 1200 });
+    await assertAccessible(page);
     await picture(page, 'failed-narrow');
   });
 });

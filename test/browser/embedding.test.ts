@@ -35,10 +35,10 @@ for (const { file, hasToken } of [
       await page.goto(gateway.url);
       await page.getByRole('link', { name: 'Apps', exact: true }).click();
     }
-    await page.getByRole('cell', { name: 'writer' }).waitFor();
+    await page.getByText('All systems running').waitFor();
     assert.equal(page.url(), hasToken ? consoleOf(gateway) : `${gateway.url}/svc/`);
     assert.equal(await page.getByRole('button', { name: 'Sign out' }).isVisible(), hasToken);
-    await page.getByRole('link', { name: 'Todos', exact: true }).click();
+    await page.getByRole('link', { name: 'Open Todos' }).click();
     await page.waitForURL(`${origin}/svc/todos/`);
     await page.goto(address);
     await page.getByLabel('New todo').fill('Within a host');

@@ -145,6 +145,10 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await prepare?.(app);
     const page = await app.window();
     await page.evaluate('window.stays = true');
+    // Messages that go by themselves after 6 s may be gone before a busy machine looks.
+    await page.evaluate(
+      '{ const later = setTimeout; window.setTimeout = (run, ms) => later(run, ms === 6000 ? 600_000 : ms); }',
+    );
     return page;
   }
 

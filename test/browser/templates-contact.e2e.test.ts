@@ -1,7 +1,7 @@
 /** The template `contact`: somebody writes, somebody reads, and another site posts to the webhook. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { eventually } from '../../testing/edges.ts';
 import { consoleOf, linkTo, originOf } from '../../testing/pages.ts';
 import { post } from '../../testing/runs.ts';

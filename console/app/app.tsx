@@ -1,0 +1,99 @@
+/** One app: its name and state, and the tabs of its views. */
+import type { ComponentType } from 'preact';
+import type { Manifest } from '../../protocol/manifest.ts';
+import { type Address, hrefOf } from '../address.ts';
+import { AutomationList } from '../automations/list.tsx';
+import { lazy } from '../frame/lazy.tsx';
+import { get, path, post } from '../gateway.ts';
+import { useGateway } from '../gateway-state.tsx';
+import { usePolled } from '../polled.ts';
+import { Minted } from '../ui/minted.tsx';
+import { Empty, Loading, Problem, State, Tabs, Tile } from '../ui/parts.tsx';
+import { Overview } from './overview.tsx';
+import { APP_VIEWS, type AppDetail, type AppViewId, type AppViewProps, SHARED_VIEWS } from './views.ts';
+
+const ToolsView = lazy<AppViewProps>(async () => (await import('./tools/tools.tsx')).ToolsView);
+const AppDataView = lazy<AppViewProps>(async () => (await import('./data/data.tsx')).AppDataView);
+const CodeView = lazy<AppViewProps>(async () => (await import('./code/code.tsx')).CodeView);
+const ChatView = lazy<AppViewProps>(async () => (await import('./chat/chat.tsx')).ChatView);
+const LogsView = lazy<AppViewProps>(async () => (await import('./logs/logs.tsx')).LogsView);
+const FilesView = lazy<AppViewProps>(async () => (await import('./files/files.tsx')).FilesView);
+const SettingsView = lazy<AppViewProps>(async () => (await import('./settings/settings.tsx')).SettingsView);
+
+const VIEWS: Record<AppViewId, ComponentType<AppViewProps>> = {
+  overview: Overview,
+  tools: ToolsView,
+  data: AppDataView,
+  code: CodeView,
+  automations: ({ app }) => <AutomationList app={app.id} />,
+  logs: LogsView,
+  chat: ChatView,
+  files: FilesView,
+  settings: SettingsView,
+};
+
+/** What an app says of itself, where its record may not be read. */
+async function describedApp(id: string, signal: AbortSignal): Promise<AppDetail> {
+  const { data } = await post<{ data: Manifest }>('/svc/_tool/svc_describe', { app: id }, signal);
+  return {
+    ...{ id, name: data.name, version: '', kind: 'app', backend: 'tarball', status: 'active', activeVersion: '' },
+    ...{ registeredAt: 0, updatedAt: 0, queries: 0, actions: 0, automations: 0 },
+    manifest: data,
+  };
+}
+
+export function AppView({ id, address }: { id: string; address: Address }) {
+  const { isShared } = useGateway();
+  const load = (signal: AbortSignal) =>
+    isShared ? describedApp(id, signal) : get<AppDetail>(path`/svc/_apps/${id}`, signal);
+  const { value: app, error, reload } = usePolled(load, `${id} ${isShared}`);
+  const views = APP_VIEWS.filter(({ id: view }) => !isShared || SHARED_VIEWS.has(view));
+  const current = address.parts[2] ?? views[0]?.id ?? '';
+  if (!app) {
+    if (error?.code === 'UNKNOWN_APP') {
+      return (
+        <Empty title={`There is no app “${id}”`}>
+          <p>
+            It may have been removed. <a href={hrefOf([])}>All apps</a>
+          </p>
+        </Empty>
+      );
+    }
+    // Whether the record may be read is known once the gateway has answered.
+    return error && error.status !== 403 ? <Problem error={error} retry={reload} /> : <Loading />;
+  }
+  const View = views.some(({ id: view }) => view === current) ? VIEWS[current as AppViewId] : undefined;
+  return (
+    <div class="app-view">
+      <header class="app-head">
+        <Tile id={app.id} name={app.name} />
+        <div class="app-title">
+          <div class="line">
+            <h1>{app.name}</h1>
+            <State state={app.status} />
+          </div>
+          <p class="hint">
+            <code>{app.id}</code> {app.version && `v${app.version}`}
+          </p>
+        </div>
+        {app.activeVersion !== null && (
+          <a class="button primary" href={path`/svc/${id}/`}>
+            Open
+          </a>
+        )}
+      </header>
+      <Tabs
+        label={`Views of ${app.name}`}
+        current={current}
+        tabs={views.map(({ id: view, text }, at) => ({
+          id: view,
+          text,
+          href: hrefOf(at === 0 ? ['apps', id] : ['apps', id, view]),
+        }))}
+      />
+      {/* The chat has its own place for them. */}
+      {current !== 'chat' && <Minted app={app.id} onKept={() => document.getElementById('content')?.focus()} />}
+      {View ? <View app={app} address={address} reload={reload} /> : <Empty title="The app has no such view" />}
+    </div>
+  );
+}

@@ -1,0 +1,389 @@
+/** A conversation with an agent beside the page of its app: windows, messages, turns that are followed, and the draft that they change. */
+import type { RefObject } from 'preact';
+import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { go, hrefOf } from '../../address.ts';
+import { GatewayError, path, remove, SIGNED_IN } from '../../gateway.ts';
+import { useGateway } from '../../gateway-state.tsx';
+import { Minted } from '../../ui/minted.tsx';
+import { Choice, PageFrame, Pressed } from '../../ui/page-frame.tsx';
+import { Button, Confirm, Dialog, Loading } from '../../ui/parts.tsx';
+import { Secrets } from '../settings/secrets.tsx';
+import type { AppViewProps } from '../views.ts';
+import { useAttachments } from './attachments.tsx';
+import { Composer, unsent } from './composer.tsx';
+import { type Conversation, Conversations, type Kind, type Mode, type Talk } from './conversations.ts';
+import { DraftBar } from './draft.tsx';
+import { useModels } from './models.tsx';
+import { Thread } from './thread.ts';
+import { TurnItem } from './turn-item.tsx';
+
+/** The option that lists earlier conversations. */
+const EARLIER = 'earlier';
+
+/** What an empty conversation says, by its mode. */
+const HINTS: Record<Mode, string> = {
+  data: 'Ask about the data, or say what to do. The page changes as the agent works.',
+  full: 'Say what to change in the app. The page shows the draft. Nothing is live until you publish.',
+};
+
+const newId = () =>
+  [...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+
+const hrefTo = (app: string, { kind, id }: Talk) => hrefOf(['apps', app, 'chat'], { [kind]: id });
+
+/** The conversation that the address names, or null. */
+function talkOf(query: URLSearchParams): Talk | null {
+  for (const kind of ['window', 'conversation'] satisfies Kind[]) {
+    const id = query.get(kind);
+    if (id !== null && /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(id)) return { kind, id };
+  }
+  return null;
+}
+
+/** Which conversations there are is read first; then the address names one of them, the latest when it named none. */
+export function ChatView(props: AppViewProps) {
+  const { app, address } = props;
+  const talk = talkOf(address.query);
+  const [conversations, setConversations] = useState<Conversations>();
+  const [problem, setProblem] = useState<Error>();
+  useEffect(() => {
+    const read = async () => {
+      setProblem(undefined);
+      const list = new Conversations(app.id, app.backend === 'git');
+      try {
+        await list.read();
+        if (talk) while (!list.find(talk) && list.hasMore) await list.readMore();
+        setConversations(list);
+      } catch (error) {
+        setProblem(error as Error);
+      }
+    };
+    void read();
+    addEventListener(SIGNED_IN, read);
+    return () => removeEventListener(SIGNED_IN, read);
+  }, [app.id, app.backend]);
+  useEffect(() => {
+    if (conversations && !talk) {
+      go(hrefTo(app.id, conversations.all[0] ?? { kind: 'window', id: newId() }), { replace: true });
+    }
+  });
+  if (problem)
+    return (
+      <p class="problem" role="alert">
+        {problem.message}
+      </p>
+    );
+  return conversations && talk ? <Chat {...props} conversations={conversations} talk={talk} /> : <Loading />;
+}
+
+type ChatProps = AppViewProps & { conversations: Conversations; talk: Talk };
+
+function Chat({ app, conversations, talk }: ChatProps) {
+  const [, draw] = useReducer((count: number) => count + 1, 0);
+  const drawn = () => draw(undefined);
+  const { isShared } = useGateway();
+  const hasCode = app.backend === 'git';
+  const known = conversations.find(talk);
+  const [freshMode, setFreshMode] = useState<Mode>(talk.kind === 'conversation' ? 'full' : 'data');
+  const mode: Mode = known?.mode ?? freshMode;
+  const [thread, setThread] = useState<Thread>();
+  const [problem, complain] = useState<Error | null>(null);
+  const [session, setSession] = useState<string | null>(null);
+  const [side, setSide] = useState<'draft' | 'live'>('live');
+  const [edits, countEdit] = useReducer((count: number) => count + 1, 0);
+  const [shown, show] = useState<'talk' | 'page'>('talk');
+  const [open, setOpen] = useState<'secrets' | 'delete' | null>(null);
+  const log = useRef<HTMLElement>(null);
+  const chosen = useRef<HTMLSelectElement>(null);
+  const isAtEnd = useRef(true);
+  const composer = useRef<HTMLTextAreaElement>(null);
+  const focusMessage = () => composer.current?.focus();
+  const attachments = useAttachments(app.id, talk.kind === 'conversation', complain);
+  /** A message that was not taken keeps its key: sent again, it is no second turn. */
+  const key = useRef<string | null>(null);
+
+  const attempt = async (work: () => Promise<void>) => {
+    complain(null);
+    try {
+      await work();
+    } catch (error) {
+      complain(error as Error);
+    }
+  };
+  const models = useModels(complain);
+
+  /** The conversation is shown from here on; choosing a mode for a new one makes it another kind, and no other conversation. */
+  useEffect(() => {
+    const listener = {
+      changed: drawn,
+      complain,
+      session: (id: string) => {
+        setSession((last) => {
+          if (last !== id) setSide('draft');
+          return id;
+        });
+      },
+      edited: () => countEdit(undefined),
+    };
+    const made = new Thread(conversations, talk, listener);
+    complain(null);
+    setSession(null);
+    setSide('live');
+    attachments.clear();
+    key.current = null;
+    isAtEnd.current = true;
+    setThread(made);
+    if (known) void attempt(() => made.open());
+    return () => made.close();
+  }, [conversations, `${talk.kind}/${talk.id}`]);
+
+  useEffect(() => {
+    if (matchMedia('(min-width: 60rem)').matches) focusMessage();
+  }, []);
+
+  const scrollDown = () => {
+    const shownLog = log.current;
+    if (shownLog && isAtEnd.current) shownLog.scrollTop = shownLog.scrollHeight;
+  };
+  const showEarlier = () =>
+    attempt(async () => {
+      const shownLog = log.current;
+      if (!shownLog || !thread) return;
+      // What is in sight stays there.
+      isAtEnd.current = false;
+      const below = shownLog.scrollHeight - shownLog.scrollTop;
+      await thread.readEarlier();
+      requestAnimationFrame(() => {
+        shownLog.scrollTop = shownLog.scrollHeight - below;
+        if (!thread.hasEarlier) shownLog.focus({ preventScroll: true });
+      });
+    });
+
+  const begin = (conversation: Talk) => go(hrefTo(app.id, conversation), { replace: true });
+  const choose = (value: string) => {
+    const one = conversations.all.find((other) => other.key === value);
+    if (one) return begin(one);
+    void attempt(async () => {
+      await conversations.readMore();
+      drawn();
+    });
+  };
+  const chooseMode = (wanted: Mode) => {
+    setFreshMode(wanted);
+    begin({ kind: wanted === 'full' && hasCode ? 'conversation' : 'window', id: talk.id });
+  };
+
+  const send = async () => {
+    const message = composer.current?.value ?? '';
+    if (message.trim() === '' || !thread) return;
+    complain(null);
+    const files = await attachments.uploaded();
+    if (files === null || !composer.current || message !== composer.current.value) return;
+    composer.current.value = '';
+    unsent.delete(app.id);
+    isAtEnd.current = true;
+    key.current ??= newId();
+    try {
+      await thread.send(mode, { message, ...models.chosen, attachments: files, idempotencyKey: key.current });
+      key.current = null;
+      attachments.clear();
+    } catch (error) {
+      // It was not taken: the message is there to be sent again.
+      if (composer.current?.value === '') composer.current.value = message;
+      unsent.set(app.id, message);
+      if (error instanceof GatewayError && error.status === 401) complain(error);
+    }
+    await attempt(async () => {
+      await conversations.read();
+      drawn();
+    });
+  };
+
+  /** The session of the draft whose page is shown; null while it is the live one. */
+  const draft = side === 'draft' ? session : null;
+  return (
+    <div class="chat" data-side={shown}>
+      <div class="chat-bar">
+        {session !== null && (
+          <Choice label="Which version of the page" class="chat-sides">
+            <Pressed isPressed={side === 'draft'} onPress={() => setSide('draft')}>
+              Draft
+            </Pressed>
+            <Pressed isPressed={side === 'live'} onPress={() => setSide('live')}>
+              Live
+            </Pressed>
+          </Choice>
+        )}
+        {!isShared && (
+          <Button class="small" onClick={() => setOpen('secrets')}>
+            Secrets
+          </Button>
+        )}
+        <Choice label="What to show" class="narrow">
+          <Pressed isPressed={shown === 'talk'} onPress={() => show('talk')}>
+            Chat
+          </Pressed>
+          <Pressed isPressed={shown === 'page'} onPress={() => show('page')}>
+            Page
+          </Pressed>
+        </Choice>
+      </div>
+      <PageFrame page={draft === null ? path`/svc/${app.id}/` : path`/svc/_draft/${draft}/${app.id}/`} />
+      <section
+        class="chat-panel card"
+        aria-label="Conversation"
+        onDragOver={(event) => {
+          if (event.dataTransfer?.types.includes('Files')) event.preventDefault();
+        }}
+        onDrop={(event) => {
+          if (!event.dataTransfer || event.dataTransfer.files.length === 0) return;
+          event.preventDefault();
+          attachments.add(event.dataTransfer.files);
+          focusMessage();
+        }}
+      >
+        <Windows
+          field={chosen}
+          conversations={conversations}
+          known={known}
+          onChoose={choose}
+          onNew={() => {
+            begin({ kind: mode === 'full' && hasCode ? 'conversation' : 'window', id: newId() });
+            setFreshMode(mode);
+            focusMessage();
+          }}
+          onDelete={() => setOpen('delete')}
+        />
+        <section
+          ref={log}
+          class="chat-log"
+          role="log"
+          aria-label="Messages"
+          // What scrolls must be reachable by the keyboard.
+          tabindex={0}
+          onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+            isAtEnd.current = scrollHeight - scrollTop - clientHeight < 160;
+          }}
+        >
+          {thread?.hasEarlier && (
+            <Button class="small" onClick={() => void showEarlier()}>
+              Show earlier messages
+            </Button>
+          )}
+          {thread && thread.turns.length === 0 && !known && <p class="hint">{HINTS[mode]}</p>}
+          {thread && thread.turns.length > 0 && (
+            <ol>
+              {thread.turns.map((turn) => (
+                <TurnItem
+                  key={turn.number}
+                  app={app.id}
+                  turn={turn}
+                  path={thread.path}
+                  onDrawn={scrollDown}
+                  log={() => log.current}
+                />
+              ))}
+            </ol>
+          )}
+        </section>
+        <Minted app={app.id} onKept={() => log.current?.focus({ preventScroll: true })} />
+        {session !== null && (
+          <DraftBar
+            key={session}
+            app={app.id}
+            session={session}
+            edits={edits}
+            complain={complain}
+            onPublished={() => setSide('live')}
+          />
+        )}
+        <Composer
+          field={composer}
+          app={app.id}
+          problem={problem}
+          mode={mode}
+          onMode={known === undefined && hasCode ? chooseMode : undefined}
+          models={models}
+          attachments={attachments}
+          takesFiles={talk.kind === 'conversation'}
+          running={thread?.running ?? 0}
+          onSend={() => void send()}
+          onStop={() => void attempt(async () => await thread?.stop())}
+        />
+      </section>
+      {open === 'secrets' && (
+        <Dialog
+          title={draft === null ? `Secrets of ${app.name}` : `Secrets of the draft of ${app.name}`}
+          onClose={() => setOpen(null)}
+        >
+          <Secrets
+            address={
+              draft === null ? path`/svc/_apps/${app.id}/secrets` : path`/svc/_draft/${draft}/_apps/${app.id}/secrets`
+            }
+            isDraft={draft !== null}
+          />
+        </Dialog>
+      )}
+      {open === 'delete' && (
+        <Confirm
+          title="Delete this conversation?"
+          verb="Delete"
+          onClose={() => setOpen(null)}
+          onDone={async () => {
+            await remove(conversations.path(talk));
+            conversations.forget(talk);
+            begin(conversations.all[0] ?? { kind: 'window', id: newId() });
+            setTimeout(() => chosen.current?.focus());
+          }}
+        >
+          <p>What was said in it is lost. What the agent did in the data stays.</p>
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+type WindowsProps = {
+  field: RefObject<HTMLSelectElement | null>;
+  conversations: Conversations;
+  /** The one that is shown; undefined while nothing was said in it. */
+  known: Conversation | undefined;
+  onChoose: (key: string) => void;
+  onNew: () => void;
+  onDelete: () => void;
+};
+
+/** The list of conversations, and what can be done with the one that is shown. */
+function Windows({ field, conversations, known, onChoose, onNew, onDelete }: WindowsProps) {
+  return (
+    <div class="chat-windows">
+      <select
+        ref={field}
+        aria-label="Conversation"
+        value={known?.key ?? ''}
+        onChange={({ currentTarget }) => {
+          const { value } = currentTarget;
+          // It shows the new one once that is shown.
+          currentTarget.value = known?.key ?? '';
+          onChoose(value);
+        }}
+      >
+        {!known && <option value="">New conversation</option>}
+        {conversations.all.map((one) => (
+          <option key={one.key} value={one.key}>
+            {one.title || one.id}
+          </option>
+        ))}
+        {conversations.hasMore && <option value={EARLIER}>Earlier conversations …</option>}
+      </select>
+      <Button class="small" onClick={onNew}>
+        New
+      </Button>
+      {known && (
+        <Button class="small" onClick={onDelete}>
+          Delete
+        </Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,92 @@
+/** The draft that a conversation works on: how much it changes, its diff, and its publication. */
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { get, path, post } from '../../gateway.ts';
+import { showMinted } from '../../ui/minted.tsx';
+import { Button, Dialog } from '../../ui/parts.tsx';
+import { plural } from '../../words.ts';
+import { Brought, broughtBy, type DraftDiff, FileDiffs } from '../code/changes.tsx';
+import type { Published } from '../code/session.ts';
+
+/** From a change of a file until the diff is read again, milliseconds. */
+const SETTLE_MS = 500;
+
+type DraftProps = {
+  app: string;
+  session: string;
+  /** Grows when something was done in the draft. */
+  edits: number;
+  complain: (error: Error | null) => void;
+  onPublished: () => void;
+};
+
+/** Draws nothing while the draft changes nothing. */
+export function DraftBar({ app, session, edits, complain, onPublished }: DraftProps) {
+  const [diff, setDiff] = useState<DraftDiff | null>(null);
+  const [tag, setTag] = useState<string | null>(null);
+  const [isShowing, setShowing] = useState(false);
+  const [isPublishing, setPublishing] = useState(false);
+  const said = useRef<HTMLSpanElement>(null);
+  const asked = useRef(0);
+
+  const read = async () => {
+    const number = ++asked.current;
+    try {
+      const now = await get<DraftDiff>(`${path`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
+      if (number === asked.current) setDiff(now);
+    } catch (error) {
+      if (number === asked.current) complain(error as Error);
+    }
+  };
+  useEffect(() => {
+    const timer = setTimeout(() => void read(), edits === 0 ? 0 : SETTLE_MS);
+    return () => clearTimeout(timer);
+  }, [session, edits]);
+  useEffect(() => setTag(null), [edits]);
+  // The button that had the focus has gone.
+  useEffect(() => {
+    if (tag !== null && document.activeElement === document.body) said.current?.focus();
+  }, [tag]);
+
+  const publish = async () => {
+    complain(null);
+    setPublishing(true);
+    try {
+      const published = await post<Published>(path`/svc/_sessions/${session}/publish`, { app });
+      showMinted(app, published.webhooks);
+      await read();
+      setTag(published.tag);
+      onPublished();
+    } catch (error) {
+      complain(error as Error);
+    } finally {
+      setPublishing(false);
+    }
+  };
+
+  if (diff === null || (diff.files.length === 0 && tag === null)) return null;
+  return (
+    <div class="chat-draft">
+      {tag === null && <Brought texts={broughtBy(diff)} />}
+      <div class="line">
+        <span ref={said} class="chat-changes" role="status" tabindex={-1}>
+          {tag === null ? `${plural(diff.files.length, 'file')} changed, not published` : `${tag} is live`}
+        </span>
+        {tag === null && (
+          <>
+            <Button class="small" onClick={() => setShowing(true)}>
+              Show changes
+            </Button>
+            <Button class="small" kind="primary" disabled={isPublishing} onClick={() => void publish()}>
+              Publish
+            </Button>
+          </>
+        )}
+      </div>
+      {isShowing && (
+        <Dialog title="Changes of the draft" wide onClose={() => setShowing(false)}>
+          <FileDiffs files={diff.files} />
+        </Dialog>
+      )}
+    </div>
+  );
+}

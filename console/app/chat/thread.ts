@@ -1,0 +1,178 @@
+/** The conversation that is shown: its turns, those that run followed as they go on, earlier ones read on demand. */
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import { GatewayError, remove, setSignedOut } from '../../gateway.ts';
+import { readSession } from '../../session.ts';
+import type { Conversations, HistoryRow, Message, Mode, Talk } from './conversations.ts';
+import { Turn } from './turn.ts';
+
+const EVENTS: readonly TurnEvent['type'][] = [
+  'assistant.start',
+  'assistant.delta',
+  'reasoning.delta',
+  'tool.start',
+  'tool.result',
+  'permission',
+  'permission.result',
+  'phase',
+  'usage',
+  'final',
+  'file',
+  'error',
+  'aborted',
+  'end',
+];
+
+/** What it tells of: turns came or ended, an error, and what its turns do to a draft. */
+export type ThreadListener = {
+  changed(): void;
+  complain(error: Error): void;
+  /** The session of the draft that it works on. */
+  session(sessionId: string): void;
+  /** A turn changed a file of it, or has ended. */
+  edited(): void;
+};
+
+export class Thread {
+  readonly talk: Talk;
+  turns: readonly Turn[] = [];
+  /** There are earlier messages than those that were read. */
+  hasEarlier = false;
+  readonly #conversations: Conversations;
+  readonly #listener: ThreadListener;
+  /** Rows of the oldest turn that is loaded in part, and the oldest row of all. */
+  #rest: HistoryRow[] = [];
+  #oldest: HistoryRow | null = null;
+  readonly #running = new Map<Turn, EventSource>();
+  #isClosed = false;
+
+  constructor(conversations: Conversations, talk: Talk, listener: ThreadListener) {
+    this.#conversations = conversations;
+    this.talk = talk;
+    this.#listener = listener;
+  }
+
+  /** Where its turns are. */
+  get path(): string {
+    return this.#conversations.path(this.talk);
+  }
+
+  /** How many turns run or wait. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Reads its latest turns, and which draft they work on. */
+  async open(): Promise<void> {
+    const read = await this.readEarlier();
+    const last = read.at(-1);
+    if (this.#conversations.find(this.talk)?.mode !== 'full' || !last?.turnId || this.#running.has(last)) return;
+    const start = await this.#conversations.start(this.talk, last.turnId);
+    if (start?.sessionId && !this.#isClosed) this.#listener.session(start.sessionId);
+  }
+
+  /** Ends the streams: turns go on without anybody who looks. */
+  close(): void {
+    this.#isClosed = true;
+    for (const source of this.#running.values()) source.close();
+    this.#running.clear();
+  }
+
+  /** Puts turns before those that are there: whole ones, at least one while there is any. Resolves with them. */
+  async readEarlier(): Promise<Turn[]> {
+    do {
+      const rows = await this.#conversations.history(this.talk, this.#oldest);
+      if (this.#isClosed) return [];
+      this.#oldest = rows[0] ?? null;
+      this.#rest = [...rows, ...this.#rest];
+    } while (this.#oldest !== null && this.#oldest.seq > 1 && !this.#rest.some(({ kind }) => kind === 'user'));
+    const begin = this.#rest.findIndex(({ kind }) => kind === 'user');
+    const turns = turnsOf(begin === -1 ? [] : this.#rest.splice(begin));
+    this.turns = [...turns, ...this.turns];
+    this.hasEarlier = this.#oldest !== null && this.#oldest.seq !== 1;
+    for (const turn of turns) if (turn.state === 'running') this.#follow(turn);
+    this.#listener.changed();
+    return turns;
+  }
+
+  /** Sends a message. Rejects when it was not taken; then the turn says so. */
+  async send(mode: Mode, message: Message): Promise<void> {
+    const turn = new Turn(message.message, { files: message.attachments });
+    this.turns = [...this.turns, turn];
+    this.#listener.changed();
+    try {
+      const start = await this.#conversations.send(this.talk, mode, message);
+      if (!start) throw new GatewayError(0, 'UNREACHABLE', 'The gateway ended before the turn began.');
+      turn.turnId = start.turnId;
+      if (!this.#isClosed) this.#follow(turn);
+    } catch (error) {
+      if (error instanceof GatewayError && error.status === 401) {
+        this.turns = this.turns.filter((other) => other !== turn);
+      } else {
+        const { code = 'INTERNAL', message: why } = error as GatewayError;
+        turn.fail({ code, message: why });
+        turn.end();
+      }
+      throw error;
+    } finally {
+      this.#listener.changed();
+    }
+  }
+
+  /** Stops the turn that runs; the next one that waits begins. */
+  async stop(): Promise<void> {
+    const [turn] = this.#running.keys();
+    if (turn?.turnId) await remove(`${this.path}/turns/${encodeURIComponent(turn.turnId)}`);
+  }
+
+  /** Shows a turn from its first event on; after a lost connection the browser goes on where it was. */
+  #follow(turn: Turn): void {
+    const source = new EventSource(`${this.path}/turns/${encodeURIComponent(turn.turnId ?? '')}/events`);
+    this.#running.set(turn, source);
+    const end = () => {
+      source.close();
+      this.#running.delete(turn);
+      this.#listener.changed();
+      this.#listener.edited();
+    };
+    const lost = async () => {
+      if (source.readyState !== EventSource.CLOSED) return turn.say('The connection was lost; trying again …');
+      try {
+        if ((await readSession())?.signedIn === false) setSignedOut(true);
+        else end();
+      } catch (error) {
+        this.#listener.complain(error as Error);
+      }
+    };
+    const handle = ({ data }: MessageEvent) => {
+      // The connection's own `error` has no data, a turn's has.
+      if (data === undefined) return void lost();
+      const event = JSON.parse(data) as TurnEvent;
+      turn.show(event);
+      if (event.type === 'assistant.start' && event.sessionId) this.#listener.session(event.sessionId);
+      if (event.type === 'file') this.#listener.edited();
+      if (event.type === 'end') end();
+    };
+    for (const type of EVENTS) source.addEventListener(type, handle as (event: Event) => void);
+    this.#listener.changed();
+  }
+}
+
+function turnsOf(rows: readonly HistoryRow[]): Turn[] {
+  const turns = new Map<string, Turn>();
+  for (const row of rows) {
+    if (row.kind === 'user') {
+      const { turnId, text, state = 'running', attachments: files = [] } = row;
+      turns.set(turnId, new Turn(text, { turnId, state, files }));
+    } else if (turns.get(row.turnId)?.state !== 'running') {
+      turns.get(row.turnId)?.showRow(row);
+    }
+  }
+  for (const row of rows) {
+    const turn = row.kind === 'user' ? turns.get(row.turnId) : undefined;
+    if (!turn || turn.state === 'running' || row.kind !== 'user') continue;
+    const { state } = turn;
+    if (row.error) turn.fail(row.error);
+    turn.end(state);
+  }
+  return [...turns.values()];
+}

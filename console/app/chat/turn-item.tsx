@@ -1,0 +1,170 @@
+/** Draws one turn: the message, and below it the agent's text, thoughts, tools and questions. */
+import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { post } from '../../gateway.ts';
+import { Button } from '../../ui/parts.tsx';
+import { AttachmentLinks } from './attachments.tsx';
+import { markdown } from './markdown.ts';
+import type { QuestionBlock, ToolBlock, Turn } from './turn.ts';
+
+type ItemProps = {
+  app: string;
+  turn: Turn;
+  /** Where its turns are. */
+  path: string;
+  /** Called when it has been drawn. */
+  onDrawn: () => void;
+  /** What gets the focus when what has it goes away. */
+  log: () => HTMLElement | null;
+};
+
+export function TurnItem({ app, turn, path, onDrawn, log }: ItemProps) {
+  const [, draw] = useReducer((count: number) => count + 1, 0);
+  useEffect(() => {
+    turn.onChange = () => draw(undefined);
+    // It may have changed before it was looked at.
+    draw(undefined);
+    return () => {
+      turn.onChange = () => {};
+    };
+  }, [turn]);
+  useLayoutEffect(onDrawn);
+  return (
+    <li class="turn">
+      <p class="message">{turn.message}</p>
+      {turn.files.length > 0 && <AttachmentLinks app={app} files={turn.files} />}
+      {turn.blocks.length > 0 && (
+        <div class="said-by-agent">
+          {turn.blocks.map((block, at) => {
+            // Blocks are only ever added: their place is what they are known by.
+            const key = `${at}`;
+            if (block.kind === 'text')
+              return <Text key={key} text={block.text} isRunning={turn.state === 'running'} onDrawn={onDrawn} />;
+            if (block.kind === 'thought')
+              return (
+                <details key={key} class="thought">
+                  <summary>Thoughts</summary>
+                  <p class="reasoning">{block.text}</p>
+                </details>
+              );
+            if (block.kind === 'tool') return <Tool key={key} tool={block} done={block.ok} />;
+            if (block.kind === 'question')
+              return <Question key={key} question={block} path={`${path}/turns/${turn.turnId}`} log={log} />;
+            return (
+              <div key={key}>
+                <p class="problem" role="alert">
+                  {block.text}
+                </p>
+                {block.advice && <p class="hint">{block.advice}</p>}
+              </div>
+            );
+          })}
+        </div>
+      )}
+      <p class="turn-status" role="status">
+        {turn.status}
+      </p>
+    </li>
+  );
+}
+
+/** Drawn again as it grows: the longer that takes, the less often. */
+function Text({ text, isRunning, onDrawn }: { text: string; isRunning: boolean; onDrawn: () => void }) {
+  const block = useRef<HTMLDivElement>(null);
+  const wanted = useRef(text);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const took = useRef(0);
+  wanted.current = text;
+  useLayoutEffect(() => {
+    const render = () => {
+      timer.current = undefined;
+      const startedAt = performance.now();
+      block.current?.replaceChildren(markdown(wanted.current));
+      took.current = performance.now() - startedAt;
+      onDrawn();
+    };
+    if (isRunning) timer.current ??= setTimeout(render, Math.max(16, took.current * 5));
+    else {
+      clearTimeout(timer.current);
+      render();
+    }
+  }, [text, isRunning]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return <div ref={block} class="text" />;
+}
+
+const TOOL_STATES = { true: ['✓', 'done'], false: ['✗', 'failed'], null: ['…', 'running'] } as const;
+
+function Tool({ tool, done }: { tool: ToolBlock; done: boolean | null }) {
+  const [sign, word] = TOOL_STATES[`${done}`];
+  return (
+    <details class="tool">
+      <summary>
+        <b>{tool.name}</b> <code>{tool.given}</code>
+        <span class={`tool-state ${word}`} role="img" aria-label={word}>
+          {sign}
+        </span>
+      </summary>
+      <div class="tool-body">
+        {tool.details.map(([title, text]) => (
+          <div key={title}>
+            <p class="hint">{title}</p>
+            <pre>
+              <code>{text}</code>
+            </pre>
+          </div>
+        ))}
+      </div>
+    </details>
+  );
+}
+
+type QuestionProps = { question: QuestionBlock; path: string; log: () => HTMLElement | null };
+
+function Question({ question, path, log }: QuestionProps) {
+  const box = useRef<HTMLFieldSetElement>(null);
+  const [isSent, setSent] = useState(false);
+  const [problem, setProblem] = useState('');
+  const { chosen, options, told, requestId } = question;
+  // Before the buttons go: the focus would be lost with them.
+  const handOn = () => {
+    if (box.current?.contains(document.activeElement)) log()?.focus({ preventScroll: true });
+  };
+  if (chosen !== null) handOn();
+  const answer = (optionId: string) => {
+    handOn();
+    setSent(true);
+    setProblem('');
+    post(`${path}/permissions/${encodeURIComponent(requestId)}`, { optionId }).catch((error: Error) => {
+      setSent(false);
+      setProblem(error.message);
+    });
+  };
+  return (
+    <fieldset ref={box} class="permission" aria-live="assertive">
+      <legend>May it do this?</legend>
+      <pre>{told}</pre>
+      {chosen !== null ? (
+        <p class="hint">{chosen}</p>
+      ) : (
+        <>
+          <div class="line">
+            {options.map(({ optionId, kind, label }) => (
+              <Button
+                key={optionId}
+                class="small"
+                kind={kind.startsWith('allow') ? 'primary' : 'plain'}
+                disabled={isSent}
+                onClick={() => answer(optionId)}
+              >
+                {label}
+              </Button>
+            ))}
+          </div>
+          <p class="problem" role="alert">
+            {problem}
+          </p>
+        </>
+      )}
+    </fieldset>
+  );
+}

@@ -1,0 +1,216 @@
+/** The code of an app: the files of its versions, a draft that is edited, previewed and published, and rollbacks. */
+import { useState } from 'preact/hooks';
+import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
+import { go, hrefOf } from '../../address.ts';
+import { path, post, remove } from '../../gateway.ts';
+import { usePolled } from '../../polled.ts';
+import { notify } from '../../ui/notice.tsx';
+import { Button, Confirm, Empty, Problem } from '../../ui/parts.tsx';
+import { ago, plural } from '../../words.ts';
+import { useWork } from '../../work.ts';
+import type { AppViewProps } from '../views.ts';
+import { forget, unsavedOf } from './buffers.ts';
+import { Changes } from './draft-changes.tsx';
+import type { Finding } from './editor.tsx';
+import { Files } from './files.tsx';
+import { PublishDialog } from './publish.tsx';
+import { keyOf, readSessions, type Source } from './session.ts';
+import { Versions } from './versions.tsx';
+
+const PARTS = [
+  { id: 'files', text: 'Files' },
+  { id: 'changes', text: 'Changes' },
+  { id: 'versions', text: 'Versions' },
+] as const;
+
+/** What is shown is in the address: `session` or `version`, `show`, `file`, `preview`. */
+export function CodeView(props: AppViewProps) {
+  const { app, address } = props;
+  const { query } = address;
+  const session = query.get('session');
+  const version = query.get('version') ?? app.activeVersion;
+  const shown = query.get('show') ?? 'files';
+  const hasDrafts = app.backend === 'git';
+  const load = async () => (hasDrafts ? await readSessions(app.id) : []);
+  const { value: sessions = [], reload } = usePolled(load, app.id);
+  const [open, setOpen] = useState<'publish' | 'discard' | null>(null);
+  const { isBusy, error, run } = useWork();
+  /** What the last publication was refused for, until something is written. */
+  const [refused, setRefused] = useState<readonly Finding[]>([]);
+  const href = (change: Record<string, string | undefined>) =>
+    hrefOf(['apps', app.id, 'code'], { ...Object.fromEntries(query), ...change });
+
+  const edit = () =>
+    run(async () => {
+      const { sessionId } = await post<{ sessionId: string }>('/svc/_sessions');
+      go(hrefOf(['apps', app.id, 'code'], { session: sessionId, file: query.get('file') ?? undefined }));
+    });
+  const source: Source | null =
+    session !== null
+      ? { app: app.id, session, version: null }
+      : version !== null
+        ? { app: app.id, session: null, version }
+        : null;
+  const parts = PARTS.filter(({ id }) => id !== 'changes' || session !== null);
+  const published = () => {
+    reload();
+    props.reload();
+  };
+  return (
+    <div class="code">
+      <div class="code-bar">
+        <nav class="segments" aria-label="Parts of the code">
+          {parts.map(({ id, text }) => (
+            <a
+              key={id}
+              href={href({ show: id === 'files' ? undefined : id })}
+              aria-current={id === shown ? 'page' : undefined}
+            >
+              {text}
+            </a>
+          ))}
+        </nav>
+        {shown !== 'versions' && <SourceChoice {...{ app, sessions, session, version }} />}
+        <div class="code-acts">
+          {session === null && hasDrafts && (
+            <Button kind="primary" class="small" disabled={isBusy} onClick={() => void edit()}>
+              Edit
+            </Button>
+          )}
+          {session !== null && (
+            <>
+              <a
+                class="button plain small"
+                href={href({ preview: query.has('preview') ? undefined : '1', show: undefined })}
+                aria-current={query.has('preview') ? 'true' : undefined}
+              >
+                Preview
+              </a>
+              <Button class="small" onClick={() => setOpen('discard')}>
+                Discard
+              </Button>
+              <Button kind="primary" class="small" onClick={() => setOpen('publish')}>
+                Publish
+              </Button>
+            </>
+          )}
+        </div>
+      </div>
+      <Problem error={error} />
+      {!hasDrafts && shown === 'files' && (
+        <p class="hint">
+          Shown as it is live. To edit it here, stop the gateway, run <code>svc convert --store git</code>, and start it
+          again.
+        </p>
+      )}
+      <Part
+        app={app}
+        source={source}
+        shown={shown}
+        query={query}
+        href={href}
+        refused={refused}
+        onWritten={() => setRefused([])}
+        onChanged={published}
+      />
+      {open === 'publish' && session !== null && (
+        <PublishDialog
+          app={app.id}
+          session={session}
+          onClose={() => setOpen(null)}
+          onPublished={published}
+          onRefused={setRefused}
+          showFiles={() => go(href({ show: undefined }))}
+        />
+      )}
+      {open === 'discard' && session !== null && source !== null && (
+        <Confirm
+          title="Discard this draft?"
+          verb="Discard"
+          onClose={() => setOpen(null)}
+          onDone={async () => {
+            await remove(path`/svc/_sessions/${session}`);
+            forget(source);
+            reload();
+            notify('The draft is discarded.');
+            go(hrefOf(['apps', app.id, 'code']), { replace: true });
+          }}
+        >
+          <p>
+            Its changes, its data and its secrets are lost
+            {unsavedOf(source).length > 0 &&
+              `, and so is ${plural(unsavedOf(source).length, 'text')} that is not saved`}
+            . What is live stays as it is.
+          </p>
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+type PartProps = Pick<AppViewProps, 'app'> & {
+  source: Source | null;
+  shown: string;
+  query: URLSearchParams;
+  href: (change: Record<string, string | undefined>) => string;
+  refused: readonly Finding[];
+  onWritten: () => void;
+  onChanged: () => void;
+};
+
+function Part({ app, source, shown, query, href, refused, onWritten, onChanged }: PartProps) {
+  if (shown === 'versions') return <Versions app={app} onChanged={onChanged} />;
+  if (source === null) {
+    return (
+      <Empty title="No version is live">
+        <p>
+          Make one of its <a href={href({ show: 'versions' })}>versions</a> live, or upload one:{' '}
+          <code>svc push {app.id}</code>
+        </p>
+      </Empty>
+    );
+  }
+  if (shown === 'changes' && source.session !== null) return <Changes app={app.id} session={source.session} />;
+  return (
+    <Files
+      key={keyOf(source)}
+      source={source}
+      file={query.get('file')}
+      hrefTo={(file) => href({ file, show: undefined })}
+      hasPreview={query.has('preview')}
+      refused={refused}
+      onWritten={onWritten}
+    />
+  );
+}
+
+type ChoiceProps = Pick<AppViewProps, 'app'> & {
+  sessions: readonly SessionRow[];
+  session: string | null;
+  version: string | null;
+};
+
+/** The live version, the drafts of the app, and another version that is looked at. */
+function SourceChoice({ app, sessions, session, version }: ChoiceProps) {
+  const isOther = session === null && version !== null && version !== app.activeVersion;
+  const isNew = session !== null && !sessions.some(({ sessionId }) => sessionId === session);
+  return (
+    <select
+      aria-label="What is shown"
+      value={session === null ? (isOther ? 'other' : '') : `s ${session}`}
+      onChange={({ currentTarget: { value } }) => {
+        const chosen = value.startsWith('s ') ? value.slice(2) : undefined;
+        go(hrefOf(['apps', app.id, 'code'], { session: chosen }));
+      }}
+    >
+      {app.activeVersion !== null && <option value="">Live: {app.activeVersion}</option>}
+      {isOther && <option value="other">Version {version}</option>}
+      {isNew && <option value={`s ${session}`}>Draft {session}</option>}
+      {sessions.map(({ sessionId, touchedAt }) => (
+        <option key={sessionId} value={`s ${sessionId}`}>
+          Draft {sessionId}, {ago(touchedAt)}
+        </option>
+      ))}
+    </select>
+  );
+}

@@ -1,0 +1,156 @@
+/** Publishes a draft: says before what it brings, and what to do when others published meanwhile. */
+import { useEffect, useState } from 'preact/hooks';
+import { GatewayError, path, post } from '../../gateway.ts';
+import { showMinted } from '../../ui/minted.tsx';
+import { notify } from '../../ui/notice.tsx';
+import { Button, Dialog, Field, Loading, Problem } from '../../ui/parts.tsx';
+import { plural } from '../../words.ts';
+import { useWork } from '../../work.ts';
+import { save, unsavedOf } from './buffers.ts';
+import { Brought, broughtBy, type DraftDiff } from './changes.tsx';
+import type { Finding } from './editor.tsx';
+import { findingsOf, type Published, readDiff } from './session.ts';
+
+type PublishProps = {
+  app: string;
+  session: string;
+  onClose: () => void;
+  onPublished: () => void;
+  /** Told what the gates found. */
+  onRefused: (findings: readonly Finding[]) => void;
+  showFiles: () => void;
+};
+
+/** Texts that are not saved are saved first: what the editor shows is what is published. */
+export function PublishDialog({ app, session, onClose, onPublished, onRefused, showFiles }: PublishProps) {
+  const [diff, setDiff] = useState<DraftDiff>();
+  const [message, setMessage] = useState('');
+  const [conflicts, setConflicts] = useState<readonly string[] | null>(null);
+  const { isBusy, error, run, clear } = useWork();
+  const read = () =>
+    run(async () => {
+      const source = { app, session, version: null };
+      for (const file of unsavedOf(source)) await save(source, file);
+      setDiff(await readDiff(app, session));
+    });
+  useEffect(() => void read(), []);
+  const publish = async (event: Event) => {
+    event.preventDefault();
+    await run(async () => {
+      const body = { app, ...(message.trim() !== '' && { message: message.trim() }) };
+      const published = await post<Published>(path`/svc/_sessions/${session}/publish`, body);
+      showMinted(app, published.webhooks);
+      const { length } = published.migrationsApplied;
+      notify(`${published.tag} is live${length > 0 ? `, after ${plural(length, 'migration')}` : ''}`);
+      onPublished();
+      onClose();
+    });
+  };
+  /** What was published meanwhile comes into the draft. */
+  const update = () =>
+    run(async () => {
+      const taken = await post<{ conflicts: string[] }>(path`/svc/_sessions/${session}/apps/${app}/update`);
+      clear();
+      setConflicts(taken.conflicts);
+      setDiff(await readDiff(app, session));
+    });
+  const isConflict = error instanceof GatewayError && error.code === 'MERGE_CONFLICT';
+  const findings = error && !isConflict && diff ? findingsOf(error) : [];
+  useEffect(() => {
+    if (findings.length > 0) onRefused(findings);
+  }, [error]);
+  return (
+    <Dialog title="Publish this draft" onClose={onClose}>
+      {!diff && !error && <Loading />}
+      {diff && (
+        <form class="stack" onSubmit={(event) => void publish(event)}>
+          <p>
+            {diff.files.length === 0 ? 'Nothing is changed.' : `${plural(diff.files.length, 'file')} will be live: `}
+            {diff.files.slice(0, 8).map(({ path: file }, at) => (
+              <span key={file}>
+                {at > 0 && ', '}
+                <code>{file}</code>
+              </span>
+            ))}
+            {diff.files.length > 8 && ' …'}
+          </p>
+          <Brought texts={broughtBy(diff)} />
+          {conflicts !== null && <Taken conflicts={conflicts} />}
+          <Field label="Message" hint="What changed, for the list of versions in git. May be left empty.">
+            <input value={message} maxLength={2000} onInput={({ currentTarget }) => setMessage(currentTarget.value)} />
+          </Field>
+          <Problem error={error} />
+          {findings.length > 1 && <FindingList findings={findings} />}
+          <div class="line end">
+            {isConflict && (
+              <Button disabled={isBusy} onClick={() => void update()}>
+                Take in what was published
+              </Button>
+            )}
+            {(conflicts?.length || findings.length > 0) && (
+              <Button
+                onClick={() => {
+                  onClose();
+                  showFiles();
+                }}
+              >
+                Show the files
+              </Button>
+            )}
+            <Button type="submit" kind="primary" disabled={isBusy || diff.files.length === 0}>
+              Publish
+            </Button>
+          </div>
+        </form>
+      )}
+      {!diff && <Problem error={error} retry={() => void read()} />}
+    </Dialog>
+  );
+}
+
+function Taken({ conflicts }: { conflicts: readonly string[] }) {
+  if (conflicts.length === 0) return <p role="status">What was published meanwhile is in the draft now.</p>;
+  return (
+    <p role="status">
+      What was published meanwhile is in the draft now. Choose between both sides, which stand between marks, in{' '}
+      {conflicts.map((file, at) => (
+        <span key={file}>
+          {at > 0 && ', '}
+          <code>{file}</code>
+        </span>
+      ))}
+      .
+    </p>
+  );
+}
+
+/** What the gates found; `hrefTo` a finding leads to its line. */
+export function FindingList({
+  findings,
+  onOpen,
+}: {
+  findings: readonly Finding[];
+  onOpen?: (finding: Finding) => void;
+}) {
+  return (
+    <ul class="findings" aria-label="What is wrong">
+      {findings.map((finding, at) => {
+        const { file, line, column, message } = finding;
+        const place = `${file}${line === undefined ? '' : `:${line}${column === undefined ? '' : `:${column}`}`}`;
+        return (
+          <li key={`${at} ${place}`}>
+            {file !== '' &&
+              (onOpen ? (
+                <Button kind="link" onClick={() => onOpen(finding)}>
+                  {place}
+                </Button>
+              ) : (
+                <code>{place}</code>
+              ))}{' '}
+            {message}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

@@ -1,0 +1,173 @@
+/** SQL by hand: run, explained, and asked about before it drops or changes every row. */
+import { useState } from 'preact/hooks';
+import { sweepingKeyword } from '../../../protocol/rules/sql.ts';
+import { lazy } from '../../frame/lazy.tsx';
+import { path, post } from '../../gateway.ts';
+import { Button, Card, Confirm, Problem } from '../../ui/parts.tsx';
+import { plural, took } from '../../words.ts';
+import { run, type SqlAnswer, type SqlRows } from './tables.ts';
+
+const SqlEditor = lazy(async () => (await import('./sql-editor.tsx')).SqlEditor);
+
+type Shown = { answer: SqlAnswer; ms: number; copy: string | null; isPlan: boolean };
+type Props = { app: string; tables: readonly string[]; onSchemaChange: () => void };
+
+/** What was run in this view, newest first. */
+const KEPT = 20;
+
+export function SqlPanel({ app, tables, onSchemaChange }: Props) {
+  const [chosen, setChosen] = useState({
+    text: tables[0] === undefined ? '' : `SELECT * FROM "${tables[0]}" LIMIT 50`,
+  });
+  const [sql, setSql] = useState(chosen.text);
+  const [asked, setAsked] = useState<{ sql: string; sweeps: string }>();
+  const [shown, setShown] = useState<Shown>();
+  const [problem, setProblem] = useState<Error>();
+  const [isWaiting, setWaiting] = useState(false);
+  const [past, setPast] = useState<readonly string[]>([]);
+
+  const perform = async (text: string, { isPlan = false, needsCopy = false } = {}) => {
+    setAsked(undefined);
+    setWaiting(true);
+    setProblem(undefined);
+    try {
+      // Before what cannot be undone, the data is copied aside.
+      const copy = needsCopy ? (await post<{ copy: string | null }>(path`/svc/_apps/${app}/copies`)).copy : null;
+      const begun = performance.now();
+      const answer = await run(app, isPlan ? `EXPLAIN QUERY PLAN ${text}` : text);
+      setShown({ answer, ms: performance.now() - begun, copy, isPlan });
+      if (!isPlan) setPast((known) => [text, ...known.filter((other) => other !== text)].slice(0, KEPT));
+      if (!('rows' in answer)) onSchemaChange();
+    } catch (error) {
+      setProblem(error as Error);
+      setShown(undefined);
+    }
+    setWaiting(false);
+  };
+  const submit = () => {
+    if (isWaiting || sql.trim() === '') return;
+    const sweeps = sweepingKeyword(sql);
+    if (sweeps === null) void perform(sql);
+    else setAsked({ sql, sweeps });
+  };
+  return (
+    <>
+      <Card>
+        <SqlEditor chosen={chosen} tables={tables} onChange={setSql} onRun={submit} />
+        <p class="line sql-bar">
+          <Button kind="primary" disabled={isWaiting} onClick={submit} aria-keyshortcuts="Control+Enter">
+            Run
+          </Button>
+          <Button disabled={isWaiting} onClick={() => sql.trim() !== '' && void perform(sql, { isPlan: true })}>
+            Explain
+          </Button>
+          {past.length > 0 && (
+            <select
+              aria-label="Earlier statements"
+              value=""
+              onChange={({ currentTarget }) => setChosen({ text: currentTarget.value })}
+            >
+              <option value="">Earlier statements</option>
+              {past.map((text) => (
+                <option key={text} value={text}>
+                  {text.slice(0, 80)}
+                </option>
+              ))}
+            </select>
+          )}
+          <span class="hint">One statement, for at most 2 s. Ctrl Enter runs it.</span>
+        </p>
+      </Card>
+      <Problem error={problem} />
+      {shown && <Answer {...shown} />}
+      {asked && (
+        <Confirm
+          title={asked.sweeps === 'DROP' ? 'Drop it?' : `${asked.sweeps} without WHERE changes every row`}
+          verb="Copy the data, then run"
+          onDone={() => void perform(asked.sql, { needsCopy: true })}
+          onClose={() => setAsked(undefined)}
+        >
+          <p>The data is copied into the app's folder of backups first, which keeps the last three copies.</p>
+          <pre>{asked.sql}</pre>
+        </Confirm>
+      )}
+    </>
+  );
+}
+
+function Answer({ answer, ms, copy, isPlan }: Shown) {
+  const aside = (
+    <>
+      in {took(ms)}
+      {copy !== null && (
+        <>
+          ; the data before is in <code>backups/{copy}</code>
+        </>
+      )}
+    </>
+  );
+  if (!('rows' in answer)) {
+    return (
+      <p role="status">
+        {plural(answer.changes, 'row')} changed <span class="hint">{aside}</span>
+      </p>
+    );
+  }
+  return (
+    <>
+      <p role="status">
+        {isPlan ? 'The plan' : plural(answer.rows.length, 'row')}{' '}
+        <span class="hint">
+          {aside}
+          {answer.truncated && '; the first 200 only'}
+        </span>
+      </p>
+      {isPlan ? <Plan answer={answer} /> : <Result answer={answer} />}
+    </>
+  );
+}
+
+function Result({ answer: { columns, rows } }: { answer: SqlRows }) {
+  return (
+    <div class="card table result" role="region" aria-label="Result" tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {columns.map((name, at) => (
+              <th key={at}>{name}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, at) => (
+            <tr key={at}>
+              {row.map((value, column) => (
+                <td key={column} class={value === null ? 'hint' : ''}>
+                  {value === null ? 'null' : String(value)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Steps by their parents. A SCAN reads a whole table, a SEARCH uses an index. */
+function Plan({ answer: { rows } }: { answer: SqlRows }) {
+  const depths = new Map<unknown, number>();
+  return (
+    <ol class="card plan" aria-label="Plan">
+      {rows.map(([id, parent, , detail]) => {
+        const depth = (depths.get(parent) ?? -1) + 1;
+        depths.set(id, depth);
+        return (
+          <li key={String(id)} style={{ paddingLeft: `${depth * 1.2}rem` }}>
+            <code class={String(detail).startsWith('SCAN') ? 'scan' : ''}>{detail}</code>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

@@ -1,0 +1,83 @@
+/** One file, looked at: images, sound, video and the beginning of texts; the rest is downloaded. */
+import { essenceOf } from '../../../protocol/media-types.ts';
+import type { BlobPage, BlobRow } from '../../../storage/blobs.ts';
+import { GatewayError, get, request } from '../../gateway.ts';
+import { usePolled } from '../../polled.ts';
+import { Button, CopyButton, Dialog, Facts, Loading, Problem } from '../../ui/parts.tsx';
+import { ago, bytes, clock } from '../../words.ts';
+import { nameOf, shortName } from './names.ts';
+
+const TEXT_BYTES = 64 * 1024;
+const TEXT = /^(?:text\/|application\/(?:json|xml|yaml|x-ndjson|javascript)$|application\/[\w.-]+\+(?:json|xml)$)/;
+
+type Props = { base: string; sha256: string; onDelete: (row: BlobRow) => void; onClose: () => void };
+
+export function Preview({ base, sha256, onDelete, onClose }: Props) {
+  const load = async (signal: AbortSignal) => {
+    const [row] = (await get<BlobPage>(`${base}?prefix=${encodeURIComponent(sha256)}&limit=1`, signal)).files;
+    if (row === undefined)
+      throw new GatewayError(404, 'UNKNOWN_BLOB', 'There is no such file; it may have been deleted.');
+    return row;
+  };
+  const { value: row, error } = usePolled(load, `${base} ${sha256}`, 0);
+  return (
+    <Dialog title={`File ${shortName(sha256)}`} onClose={onClose} wide>
+      <Problem error={error} />
+      {row ? (
+        <div class="stack">
+          <Content address={`${base}/${sha256}`} row={row} />
+          <Facts
+            facts={[
+              ['Type', row.type],
+              ['Size', bytes(row.size)],
+              ['Stored', <span title={clock(row.storedAt)}>{ago(row.storedAt)}</span>],
+            ]}
+          />
+          <p class="line">
+            <code class="row-name">{sha256}</code>
+            <CopyButton text={sha256} label="Copy SHA-256" />
+          </p>
+          <div class="line end">
+            <Button kind="danger" onClick={() => onDelete(row)}>
+              Delete…
+            </Button>
+            <a class="button primary" href={`${base}/${sha256}`} download={nameOf(row)}>
+              Download
+            </a>
+          </div>
+        </div>
+      ) : (
+        !error && <Loading />
+      )}
+    </Dialog>
+  );
+}
+
+function Content({ address, row: { type, size } }: { address: string; row: BlobRow }) {
+  const essence = essenceOf(type);
+  if (size === 0) return <p class="none">The file is empty.</p>;
+  if (essence.startsWith('image/')) return <img class="file-shown" src={address} alt="What the file shows" />;
+  // biome-ignore lint/a11y/useMediaCaption: nobody has written any.
+  if (essence.startsWith('video/')) return <video class="file-shown" src={address} controls preload="metadata" />;
+  // biome-ignore lint/a11y/useMediaCaption: nobody has written any.
+  if (essence.startsWith('audio/')) return <audio class="file-sound" src={address} controls preload="metadata" />;
+  if (TEXT.test(essence)) return <TextContent address={address} size={size} />;
+  return <p class="none">There is no preview of this type. Download the file to look at it.</p>;
+}
+
+/** As text, whatever it is: nothing of it runs. */
+function TextContent({ address, size }: { address: string; size: number }) {
+  const load = async (signal: AbortSignal) =>
+    (await request(address, { headers: { range: `bytes=0-${TEXT_BYTES - 1}` }, signal })).text();
+  const { value: text, error, reload } = usePolled(load, address, 0);
+  if (text === undefined) return error ? <Problem error={error} retry={reload} /> : <Loading />;
+  return (
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and the keyboard has to reach it. */}
+      <section class="file-text" tabIndex={0} aria-label="Text of the file">
+        <pre>{text}</pre>
+      </section>
+      {size > TEXT_BYTES && <p class="hint">The first {bytes(TEXT_BYTES)}. Download the file for all of it.</p>}
+    </>
+  );
+}

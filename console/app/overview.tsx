@@ -1,0 +1,113 @@
+/** How an app is: its state, what it did in the last hour, what is live, how large it is, and what visitors may use. */
+import type { ActivityAnswer } from '../../protocol/answers.ts';
+import { hrefOf } from '../address.ts';
+import { lazy } from '../frame/lazy.tsx';
+import { get, path } from '../gateway.ts';
+import { usePolled } from '../polled.ts';
+import { Button, Card, Facts, Loading, Problem, State } from '../ui/parts.tsx';
+import { bytes, clock, plural } from '../words.ts';
+import { useRestart } from './restart.ts';
+import type { AppDetail, AppViewProps } from './views.ts';
+
+const READ_MS = 5000;
+
+const ActivityCharts = lazy(async () => (await import('./activity-charts.tsx')).ActivityCharts);
+
+export function Overview({ app, reload: reloadApp }: AppViewProps) {
+  const address = path`/svc/_apps/${app.id}/activity`;
+  const { value, error, reload } = usePolled((signal) => get<ActivityAnswer>(address, signal), address, READ_MS);
+  const reloadAll = () => {
+    reload();
+    reloadApp();
+  };
+  return (
+    <>
+      {app.status === 'quarantined' && (
+        <Quarantined app={app} reason={value?.reason} lastExit={value?.lastExit} onRestarted={reloadAll} />
+      )}
+      {app.description && <p class="lead">{app.description}</p>}
+      <section class="section" aria-labelledby="last-hour">
+        <h2 id="last-hour">The last hour</h2>
+        {value ? (
+          <ActivityCharts points={value.points} everyMs={value.everyMs} />
+        ) : error ? (
+          <Problem error={error} retry={reload} />
+        ) : (
+          <Loading />
+        )}
+      </section>
+      {value && (
+        <Card title="About">
+          <About app={app} activity={value} />
+        </Card>
+      )}
+    </>
+  );
+}
+
+type QuarantinedProps = {
+  app: AppDetail;
+  reason: string | null | undefined;
+  lastExit: string | null | undefined;
+  onRestarted: () => void;
+};
+
+function Quarantined({ app, reason, lastExit, onRestarted }: QuarantinedProps) {
+  const { isBusy, error, restart } = useRestart(app, onRestarted);
+  return (
+    <Card class="quarantined" title="This app is out of service">
+      <div class="setting">
+        <div class="stack">
+          <p>
+            {reason ? `${reason[0]?.toUpperCase()}${reason.slice(1)}.` : 'It was given up on.'} Calls are refused until
+            it is restarted, or another version is live.
+          </p>
+          {lastExit && (
+            <p class="hint">
+              Its last thread ended: <code>{lastExit}</code>
+            </p>
+          )}
+          <p>
+            <a href={hrefOf(['apps', app.id, 'logs'], { level: 'error' })}>See the errors in its log</a>
+          </p>
+          <Problem error={error} />
+        </div>
+        <Button kind="primary" disabled={isBusy} onClick={restart}>
+          {isBusy ? 'Restarting…' : 'Restart'}
+        </Button>
+      </div>
+    </Card>
+  );
+}
+
+function About({
+  app,
+  activity: { state, restarts, lastExit, points, files },
+}: {
+  app: AppDetail;
+  activity: ActivityAnswer;
+}) {
+  const last = points.at(-1);
+  const hour = points.reduce((sum, { calls }) => sum + calls, 0);
+  const size = last?.dataBytes ?? null;
+  return (
+    <Facts
+      facts={[
+        [
+          'Thread',
+          <State key="state" state={state} text={state === 'idle' ? 'idle: starts with the next call' : undefined} />,
+        ],
+        ['Restarts', lastExit === null ? restarts : `${restarts}, the last: ${lastExit}`],
+        ['Calls in this hour', hour.toLocaleString()],
+        ['Tools', `${plural(app.queries, 'query')}, ${plural(app.actions, 'action')}`],
+        ['Automations', app.automations],
+        ['Data', size === null ? 'none yet' : bytes(size)],
+        ['Files', `${files.files.toLocaleString()}, ${bytes(files.bytes)} of ${bytes(files.quota)}`],
+        ['Visitors may use', app.public?.join(', ') ?? 'nothing: it needs a sign-in or a token'],
+        ['Live version', app.activeVersion ?? 'none'],
+        ['Updated', clock(app.updatedAt)],
+        ['Store', app.backend],
+      ]}
+    />
+  );
+}

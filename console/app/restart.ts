@@ -1,0 +1,25 @@
+/** Restarts an app, and has what is shown of it read again. */
+import { path, post } from '../gateway.ts';
+import { useGateway } from '../gateway-state.tsx';
+import { notify } from '../ui/notice.tsx';
+import { useWork, type Work } from '../work.ts';
+import type { AppDetail } from './views.ts';
+
+export async function restartApp({ id, name }: Pick<AppDetail, 'id' | 'name'>): Promise<void> {
+  await post(path`/svc/_apps/${id}/restart`);
+  notify(`${name} is restarted.`);
+}
+
+export function useRestart(
+  app: AppDetail,
+  reload: () => void,
+): Pick<Work, 'isBusy' | 'error'> & { restart: () => Promise<void> } {
+  const { isBusy, error, run } = useWork();
+  const gateway = useGateway();
+  const restart = async () => {
+    if (!(await run(() => restartApp(app)))) return;
+    reload();
+    gateway.reload();
+  };
+  return { isBusy, error, restart };
+}

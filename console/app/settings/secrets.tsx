@@ -1,0 +1,132 @@
+/** The secrets of an app, or of a draft of it: lists their names, sets and removes them. Values are sent, and never shown again. */
+import { useRef, useState } from 'preact/hooks';
+import { get, put, remove } from '../../gateway.ts';
+import { usePolled } from '../../polled.ts';
+import { Button, Card, Confirm, Field, Loading, Problem, State } from '../../ui/parts.tsx';
+import { ago, clock } from '../../words.ts';
+import { useWork } from '../../work.ts';
+
+type Secret = { name: string; state: 'set' | 'unreadable' | 'missing'; updatedAt: number };
+
+const STATES = { unreadable: 'cannot be read: set it again', missing: 'no value in this draft' } as const;
+
+/** `address` is that of the list: `/svc/_apps/:id/secrets`, or the same of a draft. */
+export function Secrets({ address, isDraft = false }: { address: string; isDraft?: boolean }) {
+  const { value: rows, error, reload } = usePolled((signal) => get<Secret[]>(address, signal), address, 0);
+  const { isBusy, error: refusal, run, clear } = useWork();
+  const [name, setName] = useState('');
+  const [value, setValue] = useState('');
+  const [removing, setRemoving] = useState<string>();
+  const [said, setSaid] = useState('');
+  const nameField = useRef<HTMLInputElement>(null);
+  const valueField = useRef<HTMLTextAreaElement>(null);
+
+  const set = async (event: Event) => {
+    event.preventDefault();
+    const called = name.trim();
+    setSaid('');
+    if (!(await run(() => put(`${address}/${encodeURIComponent(called)}`, { value })))) return;
+    setSaid(`${called} is set`);
+    setName('');
+    setValue('');
+    reload();
+    nameField.current?.focus();
+  };
+  const drop = async (dropped: string) => {
+    setSaid('');
+    clear();
+    await remove(`${address}/${encodeURIComponent(dropped)}`);
+    setSaid(`${dropped} is removed`);
+    reload();
+    nameField.current?.focus();
+  };
+  const isAtValue = refusal?.path === 'value';
+  return (
+    <Card title={isDraft ? 'Secrets of the draft' : 'Secrets'}>
+      <p class="hint">
+        Keys and passwords for handlers: <code>await ctx.secrets.get('NAME')</code>. They are stored encrypted, replaced
+        in logs and results, and never shown again.
+        {isDraft && ' A draft never gets a value of the live app.'}
+      </p>
+      {rows === undefined && (error ? <Problem error={error} retry={reload} /> : <Loading />)}
+      {rows?.length === 0 && <p class="none">No secrets yet. Set the first one below.</p>}
+      {rows !== undefined && rows.length > 0 && (
+        <ul class="rows" aria-label="Secrets">
+          {rows.map(({ name: called, state, updatedAt }) => (
+            <li key={called}>
+              <code class="row-name">{called}</code>
+              {state === 'set' ? (
+                <span class="hint" title={clock(updatedAt)}>
+                  set {ago(updatedAt)}
+                </span>
+              ) : (
+                <State state={state === 'missing' ? 'waiting' : 'error'} text={STATES[state]} />
+              )}
+              <span class="row-acts">
+                <Button
+                  class="small"
+                  aria-label={`Replace ${called}`}
+                  onClick={() => {
+                    setName(called);
+                    valueField.current?.focus();
+                  }}
+                >
+                  Replace
+                </Button>
+                {state !== 'missing' && (
+                  <Button class="small" aria-label={`Remove ${called}`} onClick={() => setRemoving(called)}>
+                    Remove
+                  </Button>
+                )}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      <form class="secret-form" onSubmit={set} autocomplete="off">
+        <Field label="Name" problem={refusal && !isAtValue ? refusal.message : undefined}>
+          <input
+            ref={nameField}
+            value={name}
+            onInput={({ currentTarget }) => setName(currentTarget.value)}
+            placeholder="STRIPE_KEY"
+            required
+            maxLength={64}
+            pattern="\s*[A-Za-z_][A-Za-z0-9_]*\s*"
+            title="Letters, digits and underscores; no digit first"
+            spellcheck={false}
+            autocapitalize="off"
+          />
+        </Field>
+        <Field label="Value" problem={refusal && isAtValue ? refusal.message : undefined}>
+          <textarea
+            ref={valueField}
+            class="secret-value"
+            value={value}
+            onInput={({ currentTarget }) => setValue(currentTarget.value)}
+            rows={1}
+            required
+            spellcheck={false}
+            autocapitalize="off"
+          />
+        </Field>
+        <Button kind="primary" type="submit" disabled={isBusy}>
+          {rows?.some((row) => row.name === name.trim()) ? 'Replace secret' : 'Set secret'}
+        </Button>
+      </form>
+      <p class="hint" role="status">
+        {said}
+      </p>
+      {removing !== undefined && (
+        <Confirm
+          title={`Remove ${removing}?`}
+          verb="Remove secret"
+          onDone={() => drop(removing)}
+          onClose={() => setRemoving(undefined)}
+        >
+          <p>Its value is lost. Handlers that ask for it fail from the next call on.</p>
+        </Confirm>
+      )}
+    </Card>
+  );
+}

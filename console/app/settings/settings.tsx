@@ -1,0 +1,103 @@
+/** What an app is set to, what it keeps secret, who may use it by a token, and the ways to restart and remove it. */
+import { useState } from 'preact/hooks';
+import { go, hrefOf } from '../../address.ts';
+import { path, remove } from '../../gateway.ts';
+import { useGateway } from '../../gateway-state.tsx';
+import { notify } from '../../ui/notice.tsx';
+import { Button, Card, Confirm, Problem, State } from '../../ui/parts.tsx';
+import { useRestart } from '../restart.ts';
+import type { AppDetail, AppViewProps } from '../views.ts';
+import { Knobs } from './knobs.tsx';
+import { Secrets } from './secrets.tsx';
+import { Tokens } from './tokens.tsx';
+
+export function SettingsView({ app, reload }: AppViewProps) {
+  return (
+    <div class="settings">
+      {app.activeVersion !== null && <Knobs app={app} />}
+      <Secrets address={path`/svc/_apps/${app.id}/secrets`} />
+      <Tokens app={app.id} />
+      <Restart app={app} onDone={reload} />
+      <Remove app={app} />
+    </div>
+  );
+}
+
+function Restart({ app, onDone }: { app: AppDetail; onDone: () => void }) {
+  const { isBusy, error, restart } = useRestart(app, onDone);
+  return (
+    <Card title="Restart" aside={<State state={app.status} />}>
+      <div class="setting">
+        <p class="hint">
+          Replaces the threads of the app and its automations, and ends a quarantine. Calls that run are finished first;
+          data stays as it is.
+        </p>
+        <Button disabled={isBusy || app.activeVersion === null} onClick={restart}>
+          {isBusy ? 'Restarting…' : 'Restart'}
+        </Button>
+      </div>
+      {app.activeVersion === null && <p class="hint">No version is live: there is nothing to restart.</p>}
+      <Problem error={error} />
+    </Card>
+  );
+}
+
+function Remove({ app }: { app: AppDetail }) {
+  const [isAsking, setAsking] = useState(false);
+  return (
+    <Card title="Remove this app">
+      <div class="setting">
+        <p class="hint">The app, its page and its automations end at once. Its data goes to the trash for some days.</p>
+        <Button kind="danger" onClick={() => setAsking(true)}>
+          Remove…
+        </Button>
+      </div>
+      {isAsking && <RemoveDialog app={app} onClose={() => setAsking(false)} />}
+    </Card>
+  );
+}
+
+function RemoveDialog({ app, onClose }: { app: AppDetail; onClose: () => void }) {
+  const gateway = useGateway();
+  const [isForGood, setForGood] = useState(false);
+  const removeApp = async () => {
+    await remove(`${path`/svc/_apps/${app.id}`}${isForGood ? '?purge=1' : ''}`);
+    notify(isForGood ? `${app.name} is removed, with its data` : `${app.name} is removed; its data is in the trash`);
+    gateway.reload();
+    go(hrefOf([]));
+  };
+  const code =
+    app.backend === 'git'
+      ? 'The code of all versions stays in the history of the repository.'
+      : isForGood
+        ? 'All its versions are deleted.'
+        : 'All its versions go to the trash.';
+  return (
+    <Confirm title={`Remove ${app.name}?`} verb={`Remove ${app.name}`} onDone={removeApp} onClose={onClose}>
+      <ul class="consequences">
+        <li>Its page, tools and streams answer that there is no such app.</li>
+        {app.automations > 0 && <li>Its automations stop ({app.automations}), and their runs are forgotten.</li>}
+        <li>Secrets and files go with it. Tokens that are only for this app are revoked.</li>
+        <li>{code}</li>
+        <li>
+          {isForGood ? (
+            <b>All its data is deleted. Nothing brings it back but a backup.</b>
+          ) : (
+            <>
+              Its data moves to the trash for 7 days (trashDays). Until then <code>svc trash restore {app.id}</code>, or{' '}
+              <a href={hrefOf(['system', 'trash'])}>System, Trash</a>, brings it back.
+            </>
+          )}
+        </li>
+      </ul>
+      <label class="line">
+        <input
+          type="checkbox"
+          checked={isForGood}
+          onChange={({ currentTarget }) => setForGood(currentTarget.checked)}
+        />
+        Delete it for good, without the trash
+      </label>
+    </Confirm>
+  );
+}

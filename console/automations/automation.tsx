@@ -1,0 +1,168 @@
+/** One automation: what fires it and when next, how its webhook is called, a run by hand with an input, and its latest runs. */
+import { useState } from 'preact/hooks';
+import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
+import type { NewWebhook } from '../../protocol/automations/automation.ts';
+import { hrefOf } from '../address.ts';
+import { get, path, post } from '../gateway.ts';
+import { usePolled } from '../polled.ts';
+import { RunList } from '../runs/list.tsx';
+import { Minted, showMinted } from '../ui/minted.tsx';
+import { notifyProblem } from '../ui/notice.tsx';
+import { Button, Card, Confirm, Empty, Field, Loading, Problem } from '../ui/parts.tsx';
+import { ahead, clock } from '../words.ts';
+import { nextFires } from './calendar.tsx';
+import { Addresses, RunNow, Switch, triggerText, triggerWords } from './parts.tsx';
+
+export function AutomationView({ app, id }: { app: string; id: string }) {
+  const ref = `${app}/${id}`;
+  const {
+    value: row,
+    error,
+    reload,
+  } = usePolled((signal) => get<AutomationRow>(path`/svc/_automations/${app}/${id}`, signal), ref);
+  const fires = usePolled((signal) => nextFires(app, id, signal), `${ref} ${row?.nextRunAt}`, 0);
+  if (!row) {
+    if (error?.code === 'UNKNOWN_AUTOMATION' || error?.code === 'UNKNOWN_APP') {
+      return (
+        <Empty title={`There is no automation “${ref}”`}>
+          <p>
+            <a href={hrefOf(['automations'])}>All automations</a>
+          </p>
+        </Empty>
+      );
+    }
+    return error ? <Problem error={error} retry={reload} /> : <Loading />;
+  }
+  const next = row.enabled ? (fires.value ?? []) : [];
+  return (
+    <>
+      <header class="heading">
+        <h1>{row.name}</h1>
+        <span class="hint">
+          <a href={hrefOf(['apps', app])}>{app}</a>/{id}
+        </span>
+        <span class="line heading-end">
+          <span class="hint">{row.enabled ? 'on' : 'off'}</span>
+          <Switch row={row} onChange={reload} />
+        </span>
+      </header>
+      {row.description && <p class="lead">{row.description}</p>}
+      <Minted app={app} onKept={() => document.getElementById('content')?.focus()} />
+      <Card title="Fired by">
+        <ul class="stack">
+          {row.triggers.map((trigger) => (
+            <li key={triggerText(trigger)}>
+              {triggerWords(trigger)}
+              {trigger.kind === 'cron' && <code class="about">{triggerText(trigger)}</code>}
+            </li>
+          ))}
+          <li class="hint">
+            by hand, below or with <code>svc run {ref}</code>
+          </li>
+        </ul>
+        {next.length > 0 && (
+          <p class="next-fires">
+            <span class="hint">Next:</span>
+            {next.map((at) => (
+              <time key={at} title={ahead(at)}>
+                {clock(at)}
+              </time>
+            ))}
+          </p>
+        )}
+        <Addresses row={row} />
+        {row.triggers.map((trigger) => (
+          <Webhook key={triggerText(trigger)} row={row} trigger={trigger} onChange={reload} />
+        ))}
+      </Card>
+      <RunWithInput row={row} />
+      <section class="runs-of" aria-label="Its runs">
+        <h2>Runs</h2>
+        <RunList query={new URLSearchParams({ ref })} />
+      </section>
+    </>
+  );
+}
+
+/** How to call it, and what makes its address and secret. */
+function Webhook({ row, trigger, onChange }: { row: AutomationRow; trigger: ShownTrigger; onChange: () => void }) {
+  const [isAsking, setAsking] = useState(false);
+  const [isWaiting, setWaiting] = useState(false);
+  if (trigger.kind !== 'webhook') return null;
+  const isPending = 'pending' in trigger;
+  /** Services have their own secret, which the app's secrets keep. */
+  const hasOwnSecret = 'verify' in trigger && trigger.verify !== undefined;
+  const provision = async () => {
+    setAsking(false);
+    setWaiting(true);
+    try {
+      const body = { ref: row.ref, ...(!isPending && { renew: true }) };
+      const { webhooks } = await post<{ webhooks: NewWebhook[] }>('/svc/_automations/_provision', body);
+      showMinted(row.app, webhooks, { renewed: !isPending });
+      onChange();
+    } catch (error) {
+      notifyProblem(error);
+    }
+    setWaiting(false);
+  };
+  return (
+    <div class="stack webhook">
+      {'url' in trigger && !hasOwnSecret && !trigger.signing && (
+        <details>
+          <summary>Test call</summary>
+          <pre>{`curl -d '{"hello":"world"}' -H "authorization: Bearer $SECRET" \\\n  '${trigger.url}'`}</pre>
+        </details>
+      )}
+      <p>
+        <Button class="small" disabled={isWaiting} onClick={() => (isPending ? void provision() : setAsking(true))}>
+          {isPending ? 'Create its address' : hasOwnSecret ? 'Replace its address' : 'Replace address and secret'}
+        </Button>
+      </p>
+      {isAsking && (
+        <Confirm
+          title={`Replace the address of ${row.ref}?`}
+          verb="Replace"
+          onDone={() => void provision()}
+          onClose={() => setAsking(false)}
+        >
+          <p>
+            The present address answers 404 at once. Whoever calls it needs the new one
+            {hasOwnSecret ? '' : ' and its secret'}.
+          </p>
+        </Confirm>
+      )}
+    </div>
+  );
+}
+
+/** What an input is here: JSON, or nothing. */
+function parsed(text: string): { input?: unknown; problem?: string } {
+  if (text.trim() === '') return {};
+  try {
+    return { input: JSON.parse(text) };
+  } catch (error) {
+    return { problem: `This is not JSON: ${(error as Error).message}` };
+  }
+}
+
+function RunWithInput({ row }: { row: AutomationRow }) {
+  const [text, setText] = useState('');
+  const { input, problem } = parsed(text);
+  return (
+    <Card title="Run it now" aside={problem === undefined && <RunNow row={row} input={input} />}>
+      <Field
+        label="Input"
+        hint="JSON; empty for none. A webhook's handler gets the body of its request here."
+        problem={problem}
+      >
+        <textarea
+          rows={2}
+          spellcheck={false}
+          class="mono"
+          value={text}
+          onInput={({ currentTarget }) => setText(currentTarget.value)}
+        />
+      </Field>
+    </Card>
+  );
+}

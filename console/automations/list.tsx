@@ -1,0 +1,129 @@
+/** The automations of one app, or of all: what fires each and when next, and how it ended last. */
+import { useState } from 'preact/hooks';
+import type { AutomationRow } from '../../protocol/answers.ts';
+import { hrefOf } from '../address.ts';
+import { useGateway } from '../gateway-state.tsx';
+import { type Polled, usePolled } from '../polled.ts';
+import { useRunsStream } from '../runs/run-streams.ts';
+import { outcomeOf, runHref } from '../runs/words.ts';
+import { Card, Empty, Loading, Problem, State } from '../ui/parts.tsx';
+import { ago, ahead, clock } from '../words.ts';
+import { Addresses, automationHref, RunNow, Switch, triggerText, triggerWords } from './parts.tsx';
+import { type Automations, readAutomations } from './read.ts';
+
+/** What changes them without a run, such as another browser's switch, is seen after this long. */
+const READ_MS = 5000;
+
+/** Those of one app, or of all, as they are now. */
+export function useAutomations(app?: string): Polled<Automations> & { put: (row: AutomationRow) => void } {
+  const query = app === undefined ? '' : `?app=${encodeURIComponent(app)}`;
+  const read = usePolled((signal) => readAutomations(query, signal), `automations${query}`, READ_MS);
+  /** What an answer or an event told since the list was read. */
+  const [told, setTold] = useState<{ of: Automations | undefined; rows: ReadonlyMap<string, AutomationRow> }>();
+  const known = told !== undefined && told.of === read.value ? told.rows : new Map<string, AutomationRow>();
+  const put = (row: AutomationRow) => setTold({ of: read.value, rows: new Map(known).set(row.ref, row) });
+  useRunsStream(query, read.reload, read.reload);
+  const value = read.value && { ...read.value, rows: read.value.rows.map((row) => known.get(row.ref) ?? row) };
+  return { ...read, value, put };
+}
+
+/** Of one app, or of all, grouped by app. */
+export function AutomationList({ app }: { app?: string }) {
+  const { value, error, reload, put } = useAutomations(app);
+  const { apps = [] } = useGateway();
+  if (!value) return error ? <Problem error={error} retry={reload} /> : <Loading />;
+  if (value.rows.length + value.errors.length === 0) {
+    return (
+      <Empty title={app === undefined ? 'No app has automations yet' : 'The app has no automations yet'}>
+        <p class="hint">
+          An automation is a folder <code>automations/&lt;name&gt;/</code> of an app: what fires it, and a handler.
+        </p>
+      </Empty>
+    );
+  }
+  const names = new Map(apps.map(({ id, name }) => [id, name]));
+  const groups = Map.groupBy(value.rows, (row) => row.app);
+  return (
+    <>
+      {error && <Problem error={error} retry={reload} />}
+      {value.errors.length > 0 && (
+        <ul class="stack" aria-label="Damaged automations">
+          {value.errors.map(({ ref, code, message }) => (
+            <li key={ref} class="problem">
+              {ref}: {message} ({code})
+            </li>
+          ))}
+        </ul>
+      )}
+      {value.rows.length > 0 && (
+        <Card class="table">
+          <table class="automations">
+            <thead>
+              <tr>
+                <th>On</th>
+                <th>Automation</th>
+                <th>Fired by</th>
+                <th>Next</th>
+                <th>Last run</th>
+                <td></td>
+              </tr>
+            </thead>
+            {[...groups].map(([id, rows]) => (
+              <tbody key={id}>
+                {app === undefined && (
+                  <tr>
+                    <th colSpan={6} scope="rowgroup">
+                      <a class="plain" href={hrefOf(['apps', id, 'automations'])}>
+                        <b>{names.get(id) ?? id}</b>
+                      </a>
+                    </th>
+                  </tr>
+                )}
+                {rows.map((row) => (
+                  <Row key={row.ref} row={row} onChange={put} />
+                ))}
+              </tbody>
+            ))}
+          </table>
+        </Card>
+      )}
+    </>
+  );
+}
+
+function Row({ row, onChange }: { row: AutomationRow; onChange: (row: AutomationRow) => void }) {
+  const { lastRun, nextRunAt, name, description, triggers, enabled } = row;
+  return (
+    <tr>
+      <td>
+        <Switch row={row} onChange={onChange} />
+      </td>
+      <td>
+        <a class="plain" href={automationHref(row)}>
+          <b>{name}</b>
+        </a>
+        {description && <span class="hint about">{description}</span>}
+        <Addresses row={row} />
+      </td>
+      <td title={triggers.map(triggerText).join('; ')}>{triggers.map(triggerWords).join('; ') || 'by hand'}</td>
+      <td>{enabled && nextRunAt ? <time title={clock(nextRunAt)}>{ahead(nextRunAt)}</time> : '–'}</td>
+      <td>
+        {lastRun ? (
+          <>
+            <a class="plain" href={runHref(lastRun.runId)}>
+              <State state={lastRun.state} /> <span class="hint">{ago(lastRun.startedAt ?? lastRun.queuedAt)}</span>
+            </a>
+            <span class="hint about" title={outcomeOf(lastRun)}>
+              {outcomeOf(lastRun)}
+            </span>
+          </>
+        ) : (
+          <span class="hint">never</span>
+        )}
+      </td>
+      <td class="number">
+        <RunNow row={row} />
+      </td>
+    </tr>
+  );
+}

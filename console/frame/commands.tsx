@@ -1,0 +1,104 @@
+/** What the palette can do: each command does what a button of the console does, and asks first where that one asks. */
+import type { ComponentChildren } from 'preact';
+import type { AppRecord, AutomationRow, TemplateRow } from '../../protocol/answers.ts';
+import { go, hrefOf } from '../address.ts';
+import { restartApp } from '../app/restart.ts';
+import { runNow, toggled } from '../automations/parts.tsx';
+import { path, post } from '../gateway.ts';
+import type { GatewayState } from '../gateway-state.tsx';
+import { NewApp, type Way } from '../home/new-app.tsx';
+import { chooseTheme, readTheme, type Theme } from '../theme.ts';
+import { notify } from '../ui/notice.tsx';
+import type { Entry } from './entries.ts';
+
+export type CommandContext = {
+  gateway: GatewayState;
+  automations: readonly AutomationRow[];
+  templates: readonly TemplateRow[];
+  /** The app that is shown: its commands come first. */
+  app: string | undefined;
+  /** Shows a dialog until `close` is called. */
+  ask: (dialog: (close: () => void) => ComponentChildren) => void;
+  /** Null where there are no sessions. */
+  signOut: (() => Promise<void>) | null;
+};
+
+const THEMES: readonly [Theme, string][] = [
+  ['light', 'Theme: light'],
+  ['dark', 'Theme: dark'],
+  ['system', 'Theme: as the system'],
+];
+
+/** In the order in which they are shown while nothing is typed. */
+export function commandsOf(context: CommandContext): Entry[] {
+  const { gateway, signOut, app: shown } = context;
+  const { apps = [], isShared } = gateway;
+  const rank = ({ id, status }: AppRecord) => (id === shown ? 0 : status === 'quarantined' ? 1 : 2);
+  const sorted = [...apps].sort((a, b) => rank(a) - rank(b));
+  const urgent = sorted.filter((app) => rank(app) < 2);
+  return [
+    ...(isShared ? [] : urgent.flatMap((app) => ofApp(app, context))),
+    ...(isShared ? [] : ofGateway(context)),
+    command('reload', 'Reload', 'This page', 'refresh', () => location.reload()),
+    ...THEMES.filter(([theme]) => theme !== readTheme()).map(([theme, text]) =>
+      command(`theme ${theme}`, text, 'Console', 'change colours dark mode light mode', () => chooseTheme(theme)),
+    ),
+    link('api', 'Open the API description', 'OpenAPI', 'documentation docs http routes', '/svc/_openapi.json'),
+    ...(signOut === null ? [] : [command('sign out', 'Sign out', 'Console', 'log out leave', signOut)]),
+    ...sorted.flatMap((app) => (isShared ? pageOf(app) : urgent.includes(app) ? [] : ofApp(app, context))),
+  ];
+}
+
+function ofGateway({ ask, templates }: CommandContext): Entry[] {
+  const newApp = (key: string, text: string, first: Way, template?: string) =>
+    command(key, text, template === undefined ? 'Gateway' : 'Template', 'make create add', () =>
+      ask((close) => <NewApp first={first} template={template} onClose={close} />),
+    );
+  return [
+    newApp('new', 'New app from a template', 'template'),
+    newApp('new blank', 'New blank app', 'blank'),
+    newApp('new archive', 'New app from an archive', 'import'),
+    command('backup', 'Back up now', 'System', 'take make a backup save', async () => {
+      go(hrefOf(['system', 'backups']));
+      await post('/svc/_backups/files');
+      notify('The backup is being made.');
+    }),
+    ...templates.map(({ id, name }) => newApp(`new ${id}`, `New app from ${name}`, 'template', id)),
+  ];
+}
+
+function ofApp(app: AppRecord, { gateway, automations }: CommandContext): Entry[] {
+  const { id, name, status } = app;
+  const restart = command(`restart ${id}`, `Restart ${name}`, id, `${status} quarantine`, async () => {
+    await restartApp(app);
+    gateway.reload();
+  });
+  const fired = automations
+    .filter((row) => row.app === id)
+    .flatMap((row) => [
+      command(`run ${row.ref}`, `Run ${row.name} now`, row.ref, `fire automation ${name}`, () => runNow(row)),
+      command(
+        `switch ${row.ref}`,
+        `Switch ${row.name} ${row.enabled ? 'off' : 'on'}`,
+        row.ref,
+        `automation enable disable ${name}`,
+        async () => {
+          const { enabled } = await toggled(row);
+          notify(`${row.name} is ${enabled ? 'on' : 'off'}.`);
+        },
+      ),
+    ]);
+  return [...(app.activeVersion === null ? [] : [restart]), ...pageOf(app), ...fired];
+}
+
+/** Where there is one. */
+const pageOf = ({ id, name, activeVersion }: AppRecord): Entry[] =>
+  activeVersion === null ? [] : [link(`open ${id}`, `Open ${name}`, id, 'page', path`/svc/${id}/`)];
+
+const command = (key: string, text: string, aside: string, also: string, act: () => unknown): Entry => ({
+  ...{ key: `do ${key}`, text, aside, also, act },
+});
+
+const link = (key: string, text: string, aside: string, also: string, href: string): Entry => ({
+  ...{ key: `do ${key}`, text, aside, also, href },
+});

@@ -1,0 +1,116 @@
+/** Finds runs by what somebody remembers of them: the automation, the app, how it ended, the beginning of the id. */
+import { useEffect, useState } from 'preact/hooks';
+import type { AppRecord, AutomationRow, ShownRun } from '../../protocol/answers.ts';
+import { CHAT_RUNS, RUN_STATES } from '../../protocol/automations/runs.ts';
+import { get, path } from '../gateway.ts';
+import { runHref } from '../runs/words.ts';
+import { ago } from '../words.ts';
+import { type Entry, fits, wordsOf } from './entries.ts';
+
+/** After the last key, before the gateway is asked. */
+const PAUSE_MS = 150;
+/** Read of each search: the words are looked for in these. */
+const READ = 50;
+const SHOWN = 5;
+
+/** What people call states. */
+const ALSO: Partial<Record<ShownRun['state'], string>> = {
+  ok: 'succeeded done',
+  error: 'failed failure',
+  aborted: 'cancelled canceled',
+};
+
+const ID = /^(?=.*\d)[0-9a-f]{6,8}(?:-[0-9a-f]{0,4}(?:-[0-9a-f]{0,4}){0,2}(?:-[0-9a-f]{0,12})?)?$/;
+const ANY_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+export type Known = { apps: readonly AppRecord[]; automations: readonly AutomationRow[] };
+
+/**
+ * The request that finds the latest runs which the words may mean: the most special filter that they single out. What they do not
+ * say as a filter is looked for in the answer.
+ */
+export function runsAddress(words: readonly string[], { apps, automations }: Known): string {
+  const [whole = ''] = words;
+  if (words.length === 1 && whole.length === ANY_ID.length && ID.test(whole)) return path`/svc/_runs/${whole}`;
+  const query = new URLSearchParams({ limit: String(words.length === 0 ? SHOWN : READ) });
+  const isName = (word: string) =>
+    [...apps.map(({ id, name }) => ({ text: name, aside: id })), ...automations.map((row) => entryOfRow(row, []))].some(
+      (entry) => fits(entry, [word]),
+    );
+  const state = RUN_STATES.find((one) => words.some((word) => isState(one, word) && !isName(word)));
+  if (state) query.set('state', state);
+  const rest = words.filter((word) => !state || !isState(state, word));
+  const named = rest.length === 0 ? [] : automations.filter((row) => fits(entryOfRow(row, apps), rest));
+  const owners = new Set(named.map(({ app }) => app));
+  const meant = apps.filter(({ id, name }) => rest.some((word) => word === id || word === name.toLowerCase()));
+  const [only] = named;
+  if (only && named.length === 1 && meant.length === 0) query.set('ref', only.ref);
+  else if (meant.length === 1) query.set('app', meant[0]!.id);
+  else if (only && owners.size === 1) query.set('app', only.app);
+  else {
+    // Ids begin with their time: those with this beginning follow the last that could have it.
+    const id = rest.find((word) => ID.test(word));
+    if (id) query.set('before', id + ANY_ID.slice(id.length));
+  }
+  return `/svc/_runs?${query}`;
+}
+
+const isState = (state: ShownRun['state'], word: string): boolean =>
+  `${state} ${ALSO[state] ?? ''}`
+    .split(' ')
+    .some((name) => name === word || (word.length > 3 && name.startsWith(word)));
+
+const nameOf = (id: string, apps: readonly AppRecord[]): string => apps.find((app) => app.id === id)?.name ?? id;
+
+const entryOfRow = ({ ref, name, app }: AutomationRow, apps: readonly AppRecord[]) => ({
+  text: name,
+  aside: ref,
+  also: nameOf(app, apps),
+});
+
+function entryOf(run: ShownRun, { apps, automations }: Known): Entry {
+  const name =
+    run.automation === CHAT_RUNS
+      ? `${nameOf(run.app, apps)}, chat`
+      : (automations.find(({ ref }) => ref === run.ref)?.name ?? run.ref);
+  return {
+    key: run.runId,
+    text: `${name}: ${run.state}`,
+    aside: `${run.app}, ${ago(run.startedAt ?? run.queuedAt)}`,
+    also: `run ${run.ref} ${nameOf(run.app, apps)} ${ALSO[run.state] ?? ''} ${run.trigger.kind} ${run.runId}`,
+    href: runHref(run.runId),
+  };
+}
+
+/** One that is not kept, and what cannot be asked, is nothing found. */
+const find = (address: string, signal: AbortSignal): Promise<readonly ShownRun[]> =>
+  get<ShownRun | ShownRun[]>(address, signal).then(
+    (answer) => (Array.isArray(answer) ? answer : [answer]),
+    () => [],
+  );
+
+/**
+ * The latest runs that fit what is typed, asked for when the typing pauses, and once for the words that mean the same. Only the answer
+ * to the last question counts, and of an earlier one is shown what fits the present words. Null: this origin may not ask.
+ */
+export function useFoundRuns(sought: string, known: Known | null): { entries: Entry[]; isReading: boolean } {
+  const [found, setFound] = useState<{ address: string; runs: readonly ShownRun[] }>();
+  const words = wordsOf(sought);
+  const address = known === null ? null : runsAddress(words, known);
+  useEffect(() => {
+    if (address === null || found?.address === address) return;
+    const abort = new AbortController();
+    const ask = async () => {
+      const runs = await find(address, abort.signal);
+      if (!abort.signal.aborted) setFound({ address, runs });
+    };
+    const timer = setTimeout(() => void ask(), found === undefined ? 0 : PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [address]);
+  if (known === null) return { entries: [], isReading: false };
+  const entries = (found?.runs ?? []).map((run) => entryOf(run, known)).filter((entry) => fits(entry, words));
+  return { entries: entries.slice(0, SHOWN), isReading: found?.address !== address };
+}

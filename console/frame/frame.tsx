@@ -1,0 +1,204 @@
+/** The frame around every view: where one can go, how the gateway is, and the command palette. */
+import type { ComponentChildren } from 'preact';
+import { useLayoutEffect, useState } from 'preact/hooks';
+import type { AppRecord } from '../../protocol/answers.ts';
+import type { SystemStatus } from '../../supervisor/operations/status.ts';
+import { type Address, hrefOf, useAddress } from '../address.ts';
+import { GatewayError, get, getAll, post } from '../gateway.ts';
+import { GatewayContext, type GatewayState } from '../gateway-state.tsx';
+import { Home } from '../home/home.tsx';
+import { usePolled } from '../polled.ts';
+import { type Session, signOut } from '../session.ts';
+import { sample } from '../system/samples.ts';
+import { Notices, notifyProblem } from '../ui/notice.tsx';
+import { Button, Empty, State } from '../ui/parts.tsx';
+import { plural } from '../words.ts';
+import { lazy } from './lazy.tsx';
+import { Palette } from './palette.tsx';
+
+const AppView = lazy(async () => (await import('../app/app.tsx')).AppView);
+const AutomationsView = lazy(async () => (await import('../automations/automations.tsx')).AutomationsView);
+const RunsView = lazy(async () => (await import('../runs/runs.tsx')).RunsView);
+const SystemView = lazy(async () => (await import('../system/system.tsx')).SystemView);
+
+const PLACES = [
+  { id: '', text: 'Apps', icon: 'M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z' },
+  { id: 'automations', text: 'Automations', icon: 'M12 4a8 8 0 1 1 0 16a8 8 0 0 1 0-16M12 8v4l3 2' },
+  { id: 'runs', text: 'Runs', icon: 'M4 6h10M4 12h16M4 18h7' },
+  { id: 'system', text: 'System', icon: 'M5 5h14v5H5zM5 14h14v5H5zM8 7.5h.01M8 16.5h.01' },
+] as const;
+
+/** A process that is not needed now. */
+const RESTING = new Set(['stopped', 'idle']);
+
+type Read = { apps: AppRecord[]; system: SystemStatus | undefined; isShared: boolean };
+
+/** An address that apps share administers nothing: there the apps say of themselves what they are. */
+let isShared = false;
+
+async function readGateway(signal: AbortSignal): Promise<Read> {
+  if (!isShared) {
+    try {
+      const [apps, system] = await Promise.all([
+        getAll<AppRecord>('/svc/_apps'),
+        get<SystemStatus>('/svc/_system', signal),
+      ]);
+      return { apps, system, isShared };
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.status !== 403) throw error;
+      isShared = true;
+    }
+  }
+  const { data } = await post<{ data: { apps: Described[] } }>('/svc/_tool/svc_describe', {}, signal);
+  return { apps: data.apps.map(recordOf), system: undefined, isShared };
+}
+
+type Described = { app: string; name: string; description?: string; queries: unknown[]; actions: unknown[] };
+
+const recordOf = ({ app, name, description, queries, actions }: Described): AppRecord => ({
+  id: app,
+  name,
+  version: '',
+  ...(description !== undefined && { description }),
+  kind: 'app',
+  backend: 'tarball',
+  status: 'active',
+  activeVersion: '',
+  registeredAt: 0,
+  updatedAt: 0,
+  queries: queries.length,
+  actions: actions.length,
+  automations: 0,
+});
+
+export function Frame({ session, onSignedOut }: { session: Session | null; onSignedOut: () => void }) {
+  const address = useAddress();
+  const [isSearching, setSearching] = useState(false);
+  const [dialog, setDialog] = useState<((close: () => void) => ComponentChildren) | null>(null);
+  const { value, error, reload } = usePolled(readGateway, 'gateway');
+  // Curves begin when the console is opened, not when they are looked at.
+  if (value?.system) sample(value.system);
+  const state: GatewayState = {
+    apps: value?.apps,
+    system: value?.system,
+    error,
+    isShared: value?.isShared ?? false,
+    consoleAddress: session?.console ?? `http://svc.localhost${location.port && `:${location.port}`}/svc/`,
+    hasSessions: session !== null,
+    reload,
+  };
+
+  // With the first drawing: a key that is pressed then counts.
+  useLayoutEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      if (!(event.metaKey || event.ctrlKey) || event.key.toLowerCase() !== 'k') return;
+      event.preventDefault();
+      setSearching((searching) => !searching);
+    };
+    addEventListener('keydown', pressed);
+    return () => removeEventListener('keydown', pressed);
+  }, []);
+
+  const leave = session === null ? null : () => signOut().then(onSignedOut);
+  const [place = ''] = address.parts;
+  const places = state.isShared ? PLACES.slice(0, 1) : PLACES;
+  return (
+    <GatewayContext.Provider value={state}>
+      <button type="button" class="skip" onClick={() => document.getElementById('content')?.focus()}>
+        Skip to content
+      </button>
+      <div class="frame">
+        <header class="side">
+          <a class="brand" href={hrefOf([])} aria-label="svc: all apps">
+            <svg class="mark" viewBox="0 0 32 32" aria-hidden="true">
+              <rect width="32" height="32" rx="9" />
+              <path d="M8.5 24v-7.5a7.5 7.5 0 0 1 15 0V24M16 24v-6.5" />
+            </svg>
+            <strong>svc</strong>
+          </a>
+          <button type="button" class="search" onClick={() => setSearching(true)} aria-keyshortcuts="Control+K Meta+K">
+            <Icon path="M10.5 4a6.5 6.5 0 1 1 0 13a6.5 6.5 0 0 1 0-13M15.5 15.5 20 20" />
+            <span>Search</span>
+            <kbd>{isMac ? '⌘K' : 'Ctrl K'}</kbd>
+          </button>
+          <nav aria-label="Gateway">
+            {places.map(({ id, text, icon }) => (
+              <a key={id} href={hrefOf(id === '' ? [] : [id])} aria-current={isIn(place, id) ? 'page' : undefined}>
+                <Icon path={icon} />
+                <span>{text}</span>
+              </a>
+            ))}
+          </nav>
+          <div class="side-end">
+            <Health state={state} />
+            {leave && (
+              <Button class="small" onClick={() => void leave().catch(notifyProblem)}>
+                Sign out
+              </Button>
+            )}
+          </div>
+        </header>
+        <main id="content" tabindex={-1}>
+          <View address={address} />
+        </main>
+      </div>
+      {isSearching && (
+        <Palette ask={(shown) => setDialog(() => shown)} signOut={leave} onClose={() => setSearching(false)} />
+      )}
+      {dialog?.(() => setDialog(null))}
+      <Notices />
+    </GatewayContext.Provider>
+  );
+}
+
+const isMac = /Mac|iP(?:hone|ad)/.test(navigator.platform);
+
+/** An app is one of those that the first place lists. */
+const isIn = (place: string, id: string) => place === id || (id === '' && place === 'apps');
+
+function View({ address }: { address: Address }) {
+  const [place, id] = address.parts;
+  if (place === undefined) return <Home />;
+  if (place === 'apps' && id !== undefined) return <AppView key={id} id={id} address={address} />;
+  if (place === 'automations') return <AutomationsView address={address} />;
+  if (place === 'runs') return <RunsView address={address} />;
+  if (place === 'system') return <SystemView address={address} />;
+  return (
+    <Empty title="There is nothing at this address">
+      <p>
+        <a href={hrefOf([])}>All apps</a>
+      </p>
+    </Empty>
+  );
+}
+
+export function Icon({ path }: { path: string }) {
+  return (
+    <svg class="icon" viewBox="0 0 24 24" aria-hidden="true">
+      <path d={path} />
+    </svg>
+  );
+}
+
+/** The worst that is known, and where to look at it. */
+function Health({ state: { apps, system, error, isShared } }: { state: GatewayState }) {
+  if (error) return <State state="lost" text={error.message} />;
+  if (isShared || system === undefined) return null;
+  const down = system.processes.find(({ state }) => state !== 'running' && !RESTING.has(state));
+  if (down) {
+    return (
+      <a href={hrefOf(['system'])}>
+        <State state={down.state} text={`${down.name}: ${down.state.replaceAll('_', ' ')}`} />
+      </a>
+    );
+  }
+  const quarantined = apps?.filter(({ status }) => status === 'quarantined') ?? [];
+  if (quarantined.length > 0) {
+    return (
+      <a href={hrefOf([])}>
+        <State state="quarantined" text={`${plural(quarantined.length, 'app')} quarantined`} />
+      </a>
+    );
+  }
+  return <State state="ok" text="All systems running" />;
+}

@@ -1,0 +1,98 @@
+/** Asks the gateway: JSON over its HTTP routes, with errors of one shape. */
+
+import type { InputIssue } from '../protocol/errors.ts';
+
+type Details = { path?: string; issues?: readonly InputIssue[]; files?: readonly string[] };
+
+/** What the gateway answered instead of a result. `status` is 0 when no answer came. */
+export class GatewayError extends Error {
+  readonly status: number;
+  readonly code: string;
+  /** The member of the request that is wrong, where one is. */
+  readonly path: string | undefined;
+  /** Everything that is wrong, where there is more than one thing. */
+  readonly issues: readonly InputIssue[];
+  /** Those of a `MERGE_CONFLICT`. */
+  readonly files: readonly string[];
+
+  constructor(status: number, code: string, message: string, { path, issues = [], files = [] }: Details = {}) {
+    super(message);
+    this.name = 'GatewayError';
+    this.status = status;
+    this.code = code;
+    this.path = path;
+    this.issues = issues;
+    this.files = files;
+  }
+}
+
+/** Dispatched on `window` when a request was refused because the session has ended, and when there is one again. */
+export const SIGNED_OUT = 'svc-console:signed-out';
+export const SIGNED_IN = 'svc-console:signed-in';
+
+let signedOut = false;
+
+/** Nothing is asked by itself then: the gateway counts refused requests. */
+export const isSignedOut = (): boolean => signedOut;
+
+export function setSignedOut(ended: boolean): void {
+  if (ended === signedOut) return;
+  signedOut = ended;
+  dispatchEvent(new Event(ended ? SIGNED_OUT : SIGNED_IN));
+}
+
+type ErrorAnswer = { error?: { code?: string; message?: string } & Details };
+
+/** The whole response, for what is not JSON. Rejects with a `GatewayError` unless it succeeded. */
+export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, init);
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new GatewayError(0, 'UNREACHABLE', 'The gateway does not answer. Is it running?');
+  }
+  if (response.ok) return response;
+  const { error = {} } = (await response.json().catch(() => ({}))) as ErrorAnswer;
+  if (response.status === 401) setSignedOut(true);
+  const message = error.message ?? `The gateway answered with status ${response.status}.`;
+  throw new GatewayError(response.status, error.code ?? 'INTERNAL', message, error);
+}
+
+async function answer<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const response = await request(path, init);
+  return (response.status === 204 ? undefined : await response.json()) as T;
+}
+
+/** A value as a body; bytes are sent as they are. */
+const bodyOf = (value: unknown): BodyInit =>
+  value instanceof Blob || typeof value === 'string' ? value : JSON.stringify(value);
+
+export const get = <T>(path: string, signal?: AbortSignal): Promise<T> => answer<T>(path, signal ? { signal } : {});
+
+export const post = <T>(path: string, value: unknown = {}, signal?: AbortSignal): Promise<T> =>
+  answer<T>(path, { method: 'POST', body: bodyOf(value), ...(signal && { signal }) });
+
+export const put = <T>(path: string, value: unknown, headers: Record<string, string> = {}): Promise<T> =>
+  answer<T>(path, { method: 'PUT', body: bodyOf(value), headers });
+
+export const patch = <T>(path: string, value: unknown): Promise<T> =>
+  answer<T>(path, { method: 'PATCH', body: bodyOf(value) });
+
+export const remove = <T>(path: string): Promise<T> => answer<T>(path, { method: 'DELETE' });
+
+/** Every row of a list that is sorted by `id` and comes in pages of 500. */
+export async function getAll<T extends { id: string }>(path: string): Promise<T[]> {
+  const rows: T[] = [];
+  for (;;) {
+    const last = rows.at(-1);
+    const page = await get<T[]>(last === undefined ? path : `${path}?after=${encodeURIComponent(last.id)}`);
+    rows.push(...page);
+    if (page.length < 500) return rows;
+  }
+}
+
+/** A path with its parts encoded: path`/svc/_apps/${id}/versions`. */
+export function path(strings: TemplateStringsArray, ...parts: (string | number)[]): string {
+  return String.raw({ raw: strings }, ...parts.map((part) => encodeURIComponent(String(part))));
+}

@@ -1,0 +1,151 @@
+/** The apps of the gateway: what needs attention first, then each app as a tile, and ways to get another. */
+import { useMemo, useState } from 'preact/hooks';
+import type { AppRecord } from '../../protocol/answers.ts';
+import { hrefOf } from '../address.ts';
+import { path } from '../gateway.ts';
+import { useGateway } from '../gateway-state.tsx';
+import { Button, Empty, Loading, Problem, State, Tile } from '../ui/parts.tsx';
+import { plural } from '../words.ts';
+import { Attention } from './attention.tsx';
+import { NewApp } from './new-app.tsx';
+
+/** Drawn at once; more follow when they are asked for or looked for. */
+const SHOWN = 120;
+/** More than these are shown by their names alone. */
+const MANY = 30;
+
+export function Home() {
+  const { apps, error, reload, isShared } = useGateway();
+  const [sought, setSought] = useState('');
+  const [isMaking, setMaking] = useState(false);
+  const [shown, setShown] = useState(SHOWN);
+  const found = useMemo(() => matching(apps ?? [], sought), [apps, sought]);
+  if (!apps) return error ? <Problem error={error} retry={reload} /> : <Loading />;
+  return (
+    <>
+      <header class="heading">
+        <h1>Apps</h1>
+        {apps.length > 0 && <span class="count">{apps.length}</span>}
+        <span class="line heading-end">
+          {apps.length > 8 && (
+            <input
+              type="search"
+              aria-label="Find an app"
+              placeholder="Find an app"
+              value={sought}
+              onInput={({ currentTarget }) => setSought(currentTarget.value)}
+            />
+          )}
+          {!isShared && (
+            <Button kind="primary" onClick={() => setMaking(true)}>
+              New app
+            </Button>
+          )}
+        </span>
+      </header>
+      {!isShared && <Attention apps={apps} />}
+      {apps.length === 0 ? (
+        <NoApps />
+      ) : (
+        <ul class={apps.length > MANY ? 'cards many' : 'cards'} aria-label="Apps">
+          {found.slice(0, shown).map((app) => (
+            <AppCard key={app.id} app={app} />
+          ))}
+        </ul>
+      )}
+      {apps.length > 0 && found.length === 0 && <Empty title={`No app matches “${sought}”`} />}
+      {found.length > shown && (
+        <p class="more">
+          <Button onClick={() => setShown(shown + 4 * SHOWN)}>{plural(found.length - shown, 'app')} more</Button>
+        </p>
+      )}
+      {isShared && <Shared />}
+      {isMaking && <NewApp onClose={() => setMaking(false)} />}
+    </>
+  );
+}
+
+/** Every word is in the app's name, id or description. */
+function matching(apps: readonly AppRecord[], sought: string): readonly AppRecord[] {
+  const words = sought.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return apps;
+  return apps.filter(({ id, name, description = '' }) => {
+    const text = `${name} ${id} ${description}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
+function NoApps() {
+  return (
+    <Empty title="No apps yet">
+      <p>An app is a folder: a manifest, handlers, a page. Start from a template with “New app”, or push your own:</p>
+      <pre>svc new hello{'\n'}svc push hello</pre>
+    </Empty>
+  );
+}
+
+/** Why there is nothing else here. */
+function Shared() {
+  const { consoleAddress } = useGateway();
+  return (
+    <section class="card shared">
+      <h2>Apps only at this address</h2>
+      <p>
+        All pages at <code>{location.host}</code> share one origin, so a page of one app could do whatever this page
+        can. A browser signed in here can therefore only open and use the apps. It cannot upload, publish or remove
+        them, read their databases and logs, switch automations, or make a backup.
+      </p>
+      <p>
+        To administer the gateway and to give each app a separate origin, open <code>{consoleAddress}</code> on its
+        machine. For other machines, set <code>appDomain</code> in the configuration. If <code>pageOrigins</code> is{' '}
+        <code>"shared"</code> there, remove it.
+      </p>
+      <p>
+        The <code>svc</code> command works from anywhere.
+      </p>
+    </section>
+  );
+}
+
+function AppCard({ app }: { app: AppRecord }) {
+  const { isShared } = useGateway();
+  const counts = [plural(app.queries + app.actions, 'tool')];
+  if (app.automations > 0) counts.push(plural(app.automations, 'automation'));
+  if (app.public) counts.push('open to visitors');
+  const page = path`/svc/${app.id}/`;
+  return (
+    <li class="card app-card">
+      <Tile id={app.id} name={app.name} />
+      <div class="app-title">
+        <h2 title={app.name}>
+          <a href={isShared ? page : hrefOf(['apps', app.id])}>{app.name}</a>
+        </h2>
+        <p class="hint">
+          <code>{app.id}</code> {app.version && `v${app.version}`}
+        </p>
+      </div>
+      <State state={app.status} />
+      <p class="app-text">{app.description}</p>
+      <div class="app-foot">
+        <p class="hint app-counts" {...(app.public && { title: `Visitors may use: ${app.public.join(', ')}` })}>
+          {counts.join(' · ')}
+        </p>
+        {app.activeVersion !== null && (
+          <span class="app-links">
+            {isShared && app.queries + app.actions > 0 && (
+              <a href={hrefOf(['apps', app.id, 'tools'])} aria-label={`Tools of ${app.name}`}>
+                Tools
+              </a>
+            )}
+            <a href={hrefOf(['apps', app.id, 'chat'])} aria-label={`Chat about ${app.name}`}>
+              Chat
+            </a>
+            <a class="app-open" href={page} aria-label={`Open ${app.name}`}>
+              Open
+            </a>
+          </span>
+        )}
+      </div>
+    </li>
+  );
+}

@@ -1,0 +1,62 @@
+/** Reads what the gateway says, again and again while somebody looks. */
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { type GatewayError, isSignedOut, SIGNED_IN } from './gateway.ts';
+
+/** `value` is the last that came, also while `error` says why a newer one did not. */
+export type Polled<T> = { value: T | undefined; error: GatewayError | undefined; reload: () => void };
+
+export const REFRESH_MS = 3000;
+
+/**
+ * What `load` resolves to; again after `everyMs` while the page is visible, at once when `key` changes or `reload` is called. With
+ * `everyMs` 0 it is read once. An answer that comes after `key` has changed is dropped.
+ */
+export function usePolled<T>(
+  load: (signal: AbortSignal) => Promise<T>,
+  key: string,
+  everyMs: number = REFRESH_MS,
+): Polled<T> {
+  const [state, setState] = useState<{ key: string; value?: T; error?: GatewayError }>({ key });
+  const [asked, setAsked] = useState(0);
+  const loader = useRef(load);
+  loader.current = load;
+
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isReading = false;
+    const read = async () => {
+      clearTimeout(timer);
+      if (isReading || isSignedOut()) return;
+      isReading = true;
+      try {
+        const value = await loader.current(abort.signal);
+        if (!abort.signal.aborted) setState({ key, value });
+      } catch (error) {
+        if (abort.signal.aborted) return;
+        setState((last) => ({ ...(last.key === key ? last : { key }), error: error as GatewayError }));
+      } finally {
+        isReading = false;
+      }
+      if (everyMs > 0 && document.visibilityState === 'visible' && !abort.signal.aborted) {
+        timer = setTimeout(read, everyMs);
+      }
+    };
+    const seen = () => {
+      if (everyMs > 0 && document.visibilityState === 'visible') void read();
+    };
+    void read();
+    document.addEventListener('visibilitychange', seen);
+    addEventListener(SIGNED_IN, read);
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+      removeEventListener(SIGNED_IN, read);
+      document.removeEventListener('visibilitychange', seen);
+    };
+  }, [key, everyMs, asked]);
+
+  const reload = useCallback(() => setAsked((count) => count + 1), []);
+  const current = state.key === key ? state : { value: undefined, error: undefined };
+  return { value: current.value, error: current.error, reload };
+}

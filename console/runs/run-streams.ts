@@ -1,0 +1,125 @@
+/** Follows runs as event streams: all of them, or what one run does. */
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { RunEvent, RunNode, RunRecord } from '../../protocol/automations/runs.ts';
+import { type GatewayError, get, isSignedOut, path, SIGNED_IN } from '../gateway.ts';
+
+const RETRY_MS = 3000;
+
+type EventOf<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
+
+/**
+ * Calls `onRun` with each run that starts or ends, and `onMissed` when some may not have been told. The stream is open while the page
+ * is visible: a browser has six connections for all its tabs.
+ */
+export function useRunsStream(query: string, onRun: (run: RunRecord) => void, onMissed: () => void): void {
+  const handlers = useRef({ onRun, onMissed });
+  handlers.current = { onRun, onMissed };
+  useEffect(() => {
+    let source: EventSource | null = null;
+    const follow = () => {
+      if (document.visibilityState === 'hidden') {
+        source?.close();
+        source = null;
+        return;
+      }
+      if (isSignedOut() || (source && source.readyState !== EventSource.CLOSED)) return;
+      source = new EventSource(`/svc/_runs/_events${query}`);
+      const missed = () => handlers.current.onMissed();
+      source.addEventListener('open', missed);
+      source.addEventListener('missed', missed);
+      for (const type of ['run.start', 'run.end']) {
+        source.addEventListener(type, ({ data }) => {
+          handlers.current.onRun((JSON.parse(data) as EventOf<'run.start'>).run);
+        });
+      }
+    };
+    follow();
+    // A lost connection the browser opens again by itself, a refused one is tried again here.
+    const timer = setInterval(follow, RETRY_MS);
+    document.addEventListener('visibilitychange', follow);
+    addEventListener(SIGNED_IN, follow);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', follow);
+      removeEventListener(SIGNED_IN, follow);
+      source?.close();
+    };
+  }, [query]);
+}
+
+/** A call of a run: what it is while it goes on, and all of it once it has ended. `said` is what an agent wrote meanwhile. */
+export type ShownNode = Pick<RunNode, 'ordinal' | 'batchId' | 'kind' | 'name' | 'args' | 'startedAt'> &
+  Partial<RunNode> & { said: string };
+
+export type FollowedRun = {
+  run: RunRecord | undefined;
+  nodes: readonly ShownNode[];
+  lines: readonly { key: number; level: string; msg: string; ts: number | undefined }[];
+  error: GatewayError | undefined;
+};
+
+type LogLine = { level?: string; msg?: string; ts?: number };
+const NOTHING: FollowedRun = { run: undefined, nodes: [], lines: [], error: undefined };
+const MOST_LINES = 1000;
+
+/** One run with what it calls and logs: everything that was, then what happens. */
+export function useRun(runId: string): FollowedRun {
+  const [followed, setFollowed] = useState<FollowedRun>(NOTHING);
+  useEffect(() => {
+    setFollowed(NOTHING);
+    let lineKey = 0;
+    let hasEnded = false;
+    const change = (changed: (last: FollowedRun) => Partial<FollowedRun>) =>
+      setFollowed((last) => ({ ...last, ...changed(last) }));
+    const putNode = (node: ShownNode) =>
+      change(({ nodes }) => ({
+        nodes: [...nodes.filter(({ ordinal }) => ordinal !== node.ordinal), node].sort((a, b) => a.ordinal - b.ordinal),
+      }));
+    const putLine = (level: string, msg: string, ts?: number) =>
+      change(({ lines }) => ({ lines: [...lines.slice(1 - MOST_LINES), { key: ++lineKey, level, msg, ts }] }));
+
+    const source = new EventSource(path`/svc/_runs/${runId}/events`);
+    const on = <Type extends RunEvent['type']>(type: Type, handle: (event: EventOf<Type>) => void) =>
+      source.addEventListener(type, ({ data }) => handle(JSON.parse(data) as EventOf<Type>));
+    // After a lost connection all of it comes again.
+    source.addEventListener('open', () => change(() => ({ nodes: [], lines: [] })));
+    on('run.start', ({ run }) => change(() => ({ run })));
+    on('node.start', (node) => putNode({ ...node, said: '' }));
+    on('node.delta', ({ ordinal, delta }) =>
+      change(({ nodes }) => ({
+        nodes: nodes.map((node) => (node.ordinal === ordinal ? { ...node, said: node.said + delta } : node)),
+      })),
+    );
+    on('node.end', ({ node }) =>
+      change(({ nodes }) => {
+        const said = nodes.find(({ ordinal }) => ordinal === node.ordinal)?.said ?? '';
+        const rest = nodes.filter(({ ordinal }) => ordinal !== node.ordinal);
+        return { nodes: [...rest, { ...node, said }].sort((a, b) => a.ordinal - b.ordinal) };
+      }),
+    );
+    on('log', ({ line }) => {
+      const { level = 'info', msg = '', ts } = (line ?? {}) as LogLine;
+      putLine(level, msg, ts);
+    });
+    source.addEventListener('missed', ({ data }) =>
+      putLine('info', `${(JSON.parse(data) as { events: number }).events} events were left out.`),
+    );
+    on('run.end', ({ run }) => {
+      hasEnded = true;
+      source.close();
+      change(() => ({ run }));
+    });
+    // Events of an ended run have cut values; and what keeps its stream from opening only a request can say.
+    const read = () =>
+      get<RunRecord>(path`/svc/_runs/${runId}`).then(
+        (run) => change((last) => ({ run: last.run?.endedAt ? last.run : run })),
+        (error: GatewayError) => change(() => ({ error })),
+      );
+    void read();
+    source.addEventListener('error', () => {
+      if (!hasEnded && source.readyState === EventSource.CLOSED) void read();
+    });
+    return () => source.close();
+  }, [runId]);
+  return followed;
+}

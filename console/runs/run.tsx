@@ -1,0 +1,150 @@
+/** One run: what fired it, what it called and for how long, what it logged, and how it ended. */
+import { useState } from 'preact/hooks';
+import { CHAT_RUNS, type RunRecord } from '../../protocol/automations/runs.ts';
+import { go, hrefOf } from '../address.ts';
+import { get, path, post } from '../gateway.ts';
+import { notifyProblem } from '../ui/notice.tsx';
+import { Button, Card, Empty, Facts, Loading, Problem, State } from '../ui/parts.tsx';
+import { short, Value } from '../ui/value.tsx';
+import { clock, plural, took } from '../words.ts';
+import { type ShownNode, useRun } from './run-streams.ts';
+import { outcomeOf, runHref } from './words.ts';
+
+export function RunView({ runId }: { runId: string }) {
+  const { run, nodes, lines, error } = useRun(runId);
+  const [isWaiting, setWaiting] = useState(false);
+  if (!run) {
+    if (error?.code === 'UNKNOWN_RUN') {
+      return (
+        <Empty title="This run is not kept any more">
+          <p>
+            The history of an automation has its latest runs. <a href={hrefOf(['runs'])}>All runs</a>
+          </p>
+        </Empty>
+      );
+    }
+    return error ? <Problem error={error} /> : <Loading />;
+  }
+  const attempt = async (work: () => Promise<unknown>) => {
+    setWaiting(true);
+    await work().catch(notifyProblem);
+    setWaiting(false);
+  };
+  const isChat = run.automation === CHAT_RUNS;
+  /** An input that the list cut is read whole before it is used again. */
+  const again = () =>
+    attempt(async () => {
+      const { input } = await get<RunRecord>(path`/svc/_runs/${runId}`);
+      const made = await post<{ runId: string }>(path`/svc/_automations/${run.app}/${run.automation}/run`, { input });
+      go(runHref(made.runId));
+    });
+  return (
+    <div class="run-view">
+      <header class="heading">
+        <h1>{isChat ? `${run.app}, chat` : run.ref}</h1>
+        <State state={run.state} />
+        <span class="line heading-end">
+          {run.endedAt === null && (
+            <Button disabled={isWaiting} onClick={() => void attempt(() => post(path`/svc/_runs/${runId}/cancel`))}>
+              Cancel this run
+            </Button>
+          )}
+          {run.endedAt !== null && !isChat && (
+            <Button disabled={isWaiting} onClick={() => void again()}>
+              Run again
+            </Button>
+          )}
+        </span>
+      </header>
+      {run.error && (
+        <p class="problem" role="alert">
+          {outcomeOf(run)}
+        </p>
+      )}
+      {run.summary && !run.error && <p>{run.summary}</p>}
+      <Facts facts={factsOf(run)} />
+      <Card title="Calls" aside={<span class="hint">{plural(nodes.length, 'call')}</span>}>
+        {nodes.length === 0 ? (
+          <p class="hint">{run.endedAt === null ? 'It has called nothing yet.' : 'It called nothing.'}</p>
+        ) : (
+          <Timeline run={run} nodes={nodes} />
+        )}
+      </Card>
+      {lines.length > 0 && (
+        <Card title="Log">
+          <ul class="log-lines" aria-label="What it logged">
+            {lines.map(({ key, level, msg }) => (
+              <li key={key}>
+                <span class="hint">{level}</span> {msg}
+              </li>
+            ))}
+          </ul>
+        </Card>
+      )}
+      {(run.input !== null || run.output !== null) && (
+        <Card title="Input and output">
+          <Value name="Input" value={run.input} />
+          <Value name="Output" value={run.output} />
+        </Card>
+      )}
+    </div>
+  );
+}
+
+function factsOf(run: RunRecord): [string, string | preact.JSX.Element][] {
+  const { kind, origin } = run.trigger;
+  const { inputTokens, outputTokens, costUsd } = run.usage;
+  const facts: [string, string | preact.JSX.Element][] = [
+    ['Fired by', origin === null ? kind : `${kind}, ${typeof origin === 'number' ? clock(origin) : origin}`],
+    ['Queued', clock(run.queuedAt)],
+  ];
+  if (run.startedAt !== null) {
+    facts.push(['Waited', took(run.startedAt - run.queuedAt)]);
+    facts.push(['Took', run.endedAt === null ? 'still running' : took(run.endedAt - run.startedAt)]);
+  }
+  if (inputTokens + outputTokens > 0) facts.push(['Tokens', `${inputTokens} in, ${outputTokens} out`]);
+  if (costUsd > 0) facts.push(['Cost', `$${costUsd.toFixed(4)}`]);
+  if (run.parentRunId) facts.push(['Fired by run', <a href={runHref(run.parentRunId)}>{run.parentRunId}</a>]);
+  if (run.automation === CHAT_RUNS) facts.push(['Conversation', <a href={hrefOf(['apps', run.app, 'chat'])}>Chat</a>]);
+  facts.push(['Run', <code>{run.runId}</code>]);
+  return facts;
+}
+
+/** Calls one below the other, each with a bar from its start to its end within the run. */
+function Timeline({ run, nodes }: { run: RunRecord; nodes: readonly ShownNode[] }) {
+  const start = run.startedAt ?? nodes[0]?.startedAt ?? 0;
+  const last = run.endedAt ?? Math.max(...nodes.map(({ endedAt, startedAt }) => endedAt ?? startedAt));
+  const span = Math.max(1, last - start);
+  return (
+    <ol class="timeline" aria-label="What it called">
+      {nodes.map((node) => {
+        const from = ((node.startedAt - start) / span) * 100;
+        const width = (((node.endedAt ?? last) - node.startedAt) / span) * 100;
+        const state = node.endedAt === undefined ? 'running' : node.ok ? 'ok' : 'error';
+        return (
+          <li key={node.ordinal}>
+            <div class="call">
+              <State state={state} />
+              <b>{node.name}</b>
+              <code class="hint call-args">{short(node.args)}</code>
+              <span class="hint number">{node.endedAt === undefined ? '' : took(node.endedAt - node.startedAt)}</span>
+            </div>
+            <div class="bar" aria-hidden="true">
+              <i
+                data-state={state}
+                style={{
+                  left: `${Math.min(99, Math.max(0, from))}%`,
+                  width: `${Math.max(0.6, Math.min(100 - from, width))}%`,
+                }}
+              />
+            </div>
+            {node.error && <p class="problem">{`${node.error.code}: ${node.error.message}`}</p>}
+            {node.said !== '' && <p class="said">{node.said}</p>}
+            <Value name="Arguments" value={short(node.args).endsWith('…') ? node.args : null} />
+            <Value name="Answer" value={node.output} />
+          </li>
+        );
+      })}
+    </ol>
+  );
+}

@@ -1,0 +1,76 @@
+/** The browser's session: whether there is one, signing in and out, and where the address asked to go on to. */
+import { GatewayError, get, remove } from './gateway.ts';
+
+/** `place` is what this origin may do; `console` the address of the console, or null. */
+export type Session = {
+  signedIn: boolean;
+  expiresAt?: number;
+  place: 'console' | 'app' | 'draft' | 'shared' | 'loopback';
+  console: string | null;
+};
+
+/** An app, or a draft of one. */
+const PAGE = /^(?:_draft\/[A-Za-z0-9][A-Za-z0-9_-]{0,63}\/)?[a-z0-9][a-z0-9_-]{0,62}$/;
+
+/**
+ * `#link=<code>` signs in once, `#open=<page>` goes on to an app or a draft, `#enter=<address>` to an address that asked for a
+ * session. None of it reaches a server or stays in the history. `#chat=<app>` is the address of a conversation in earlier versions.
+ */
+export type Errand = { link: string | null; onward: string | null };
+
+export function takeErrand(): Errand {
+  if (!location.hash.startsWith('#') || location.hash.startsWith('#/')) return { link: null, onward: null };
+  const fragment = new URLSearchParams(location.hash.slice(1));
+  const chat = fragment.get('chat');
+  const kind = fragment.has('conversation') ? 'conversation' : 'window';
+  const id = fragment.get(kind);
+  const view = chat ? `#/apps/${encodeURIComponent(chat)}/chat${id ? `?${kind}=${encodeURIComponent(id)}` : ''}` : '';
+  history.replaceState(null, '', `${location.pathname}${view}`);
+  return { link: fragment.get('link'), onward: onwardOf(fragment) };
+}
+
+/** Pages of this gateway only. */
+function onwardOf(fragment: URLSearchParams): string | null {
+  const page = fragment.get('open');
+  if (page !== null) return PAGE.test(page) ? `/svc/${page}/` : null;
+  const address = fragment.get('enter');
+  if (address === null || !URL.canParse(address, location.origin)) return null;
+  const { protocol, host, href } = new URL(address, location.origin);
+  const isOurs = protocol === location.protocol && (host === location.host || host.endsWith(`.${location.host}`));
+  return isOurs ? href : null;
+}
+
+/** An app's page has an origin with a session of its own, which it gets from the one here. */
+export const enterAddress = (page: string): string => `/svc/_enter?to=${encodeURIComponent(page)}`;
+
+/** Resolves to null where the gateway's host asks who calls, and there are no sessions. */
+export async function readSession(): Promise<Session | null> {
+  try {
+    return await get<Session>('/svc/_session');
+  } catch (error) {
+    if (error instanceof GatewayError && error.status === 404) return null;
+    throw error;
+  }
+}
+
+export const signIn = (token: string): Promise<void> =>
+  open(
+    { headers: { authorization: `Bearer ${token}` } },
+    'The gateway does not know this token. It may have been rotated.',
+  );
+
+export const followLink = (code: string): Promise<void> =>
+  open(
+    { body: JSON.stringify({ link: code }) },
+    'This link was already used or has expired. Get a new one with “svc open”, or paste the access token.',
+  );
+
+/** Rejects with `refusal` where the gateway does not take what it was given. */
+async function open(init: RequestInit, refusal: string): Promise<void> {
+  const response = await fetch('/svc/_session', { method: 'POST', ...init });
+  if (response.status === 401) throw new Error(refusal);
+  if (!response.ok) throw new Error(`The gateway answered with status ${response.status}.`);
+}
+
+/** Ends this sign-in, at the origins of apps too. */
+export const signOut = (): Promise<{ ok: true }> => remove('/svc/_session');

@@ -1,0 +1,74 @@
+/**
+ * Takes a picture of each view of the console in light, dark and on a phone, to be looked at, and the one of docs/console.md:
+ * node --import tsx scripts/console-views.ts <folder>, after a build.
+ */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { startChromium } from '../test/browser/chromium.ts';
+import { openConsole, openView } from '../testing/console.ts';
+import { makeGateway, root } from '../testing/gateway.ts';
+
+const LOOKS = {
+  light: { viewport: { width: 1280, height: 800 }, colorScheme: 'light' },
+  dark: { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' },
+  phone: { viewport: { width: 390, height: 844 }, colorScheme: 'light' },
+} as const;
+
+const VIEWS = {
+  home: '/',
+  overview: '/apps/todos',
+  tools: '/apps/todos/tools',
+  data: '/apps/todos/data?table=todos',
+  sql: '/apps/todos/data?sql=1',
+  code: '/apps/todos/code',
+  'app-automations': '/apps/todos/automations',
+  logs: '/apps/todos/logs',
+  chat: '/apps/todos/chat',
+  files: '/apps/todos/files',
+  settings: '/apps/todos/settings',
+  automations: '/automations',
+  calendar: '/automations/calendar',
+  automation: '/automations/todos/digest',
+  runs: '/runs',
+  system: '/system',
+  insights: '/system/insights',
+  backups: '/system/backups',
+  trash: '/system/trash',
+};
+
+const folder = process.argv[2];
+if (folder === undefined) throw new Error('Name the folder for the pictures.');
+mkdirSync(folder, { recursive: true });
+const examples = ['todos', 'kanban', 'feeds', 'journal', 'expenses', 'habits'];
+const { gateway, remove } = makeGateway({ store: 'git', examples });
+await gateway.start();
+const browser = await startChromium();
+try {
+  for (const title of ['Milk', 'Water the plants', 'Call the plumber'])
+    await gateway.call('POST', '/svc/_tool/svc_write', { body: { app: 'todos', action: 'add', input: { title } } });
+  const icon = readFileSync(join(root, 'templates/todos/icon.svg'));
+  for (const [body, type] of [
+    [icon, 'image/svg+xml'],
+    [Buffer.from('day,done\nMonday,3\n'), 'text/csv'],
+  ] as const)
+    await gateway.call('PUT', '/svc/todos/_blobs', { body, headers: { 'content-type': type } });
+  const { json } = await gateway.call('POST', '/svc/_automations/todos/digest/run?wait=1', { body: {} });
+  for (const [look, options] of Object.entries(LOOKS)) {
+    const context = await browser.newContext(options);
+    const { page, complaints } = await openConsole(context, gateway);
+    for (const [name, view] of Object.entries({ ...VIEWS, run: `/runs/${json.runId}` })) {
+      await openView(page, view);
+      await page.locator('h1').first().waitFor();
+      // Curves and editors come after the view.
+      await page.waitForTimeout(2500);
+      await page.screenshot({ path: join(folder, `${name}-${look}.png`) });
+      if (name === 'home' && look === 'light')
+        await page.screenshot({ path: join(root, 'docs/screenshot-console.png') });
+    }
+    if (complaints.length > 0) console.log(`${look}: ${complaints.join('; ')}`);
+    await context.close();
+  }
+} finally {
+  await browser.close();
+  await remove();
+}

@@ -1,0 +1,456 @@
+/** The console's chat with an app, through a real browser with the scripted agent: beside the app's page, by keyboard, on a phone. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import type { BrowserContext, FrameLocator, Page } from 'playwright-core';
+import { automation } from '../../testing/apps.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
+import { startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { linkTo } from '../../testing/pages.ts';
+import { STUB_RUNNERS, script } from '../../testing/stub-runner.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
+
+/** Far more than any of it takes, so that a busy machine fails nothing. */
+const PATIENCE_MS = 90_000;
+
+/** What a model may say to do harm, one line each. */
+const ATTACKS = [
+  '<script>window.harm = 1</script>',
+  '<img src="/svc/_apps" onerror="window.harm = 2">',
+  '<svg onload="window.harm = 3"><script>window.harm = 4</script></svg>',
+  '<iframe srcdoc="<script>parent.harm = 5</script>"></iframe>',
+  '<form action="/svc/_session" method="post"><button>Sign out</button></form>',
+  '<a href="javascript:window.harm = 6" id="content" onclick="window.harm = 7">here</a>',
+  '[there](javascript:window.harm=8) ![pixel](https://evil.example/pixel.png)',
+  '<style>body { display: none }</style><base href="https://evil.example/">',
+  '<math><mtext><table><mglyph><style><img src=x onerror="window.harm = 9">',
+];
+
+/** As many rows as a window's page has, in two turns. */
+const CALLS = Array.from({ length: 100 }, () => 'call stats');
+
+describe('conversations in a browser', { skip: withoutChromium() }, () => {
+  const cleanups: (() => unknown)[] = [];
+  const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
+  let tarball: TestGateway;
+  let git: TestGateway;
+  let context: BrowserContext;
+  let complaints: string[];
+
+  before(async () => {
+    [tarball, git] = await Promise.all([
+      startGateway(owner, { store: 'tarball', examples: ['todos'], config: STUB_RUNNERS }),
+      startGateway(owner, { store: 'git', examples: ['todos'], config: STUB_RUNNERS }),
+    ]);
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+  beforeEach(async () => {
+    await newContext();
+  });
+  afterEach(() => context.close());
+
+  async function newContext(options: object = {}): Promise<void> {
+    context = await (await sharedChromium()).newContext({ viewport: { width: 1200, height: 760 }, ...options });
+    context.setDefaultTimeout(PATIENCE_MS);
+    complaints = [];
+    // Refused scripts and frames are complained of here too.
+    context.on('console', (message) => {
+      if (message.type() === 'error' && !/autofocusing/.test(message.text())) complaints.push(message.text());
+    });
+    context.on('weberror', (error) => complaints.push(String(error.error())));
+  }
+
+  async function open(gateway: TestGateway): Promise<Page> {
+    const page = await context.newPage();
+    await page.goto(await linkTo(gateway));
+    await page.locator('#content').waitFor();
+    await openView(page, '/apps/todos/chat');
+    await frameOf(page).getByRole('heading', { level: 1 }).waitFor();
+    await page.getByRole('combobox', { name: 'Agent and model' }).waitFor();
+    await page.getByRole('button', { name: 'New' }).click();
+    return page;
+  }
+
+  const frameOf = (page: Page): FrameLocator => page.frameLocator('iframe');
+  const log = (page: Page) => page.getByRole('log', { name: 'Messages' });
+  const focused = (page: Page) =>
+    page.evaluate<string>('document.activeElement.getAttribute("aria-label") ?? document.activeElement.className');
+  const lastTurn = (page: Page) => log(page).locator('.turn').last();
+
+  /** In light and in dark. */
+  async function assertBothAccessible(page: Page): Promise<void> {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await assertAccessible(page, ['iframe']);
+    }
+  }
+
+  async function say(page: Page, ...steps: string[]): Promise<void> {
+    const message = page.getByRole('textbox', { name: 'Message' });
+    await message.fill(script(...steps));
+    await message.press('Enter');
+  }
+
+  test('a message leads to a tool call, and the page beside it changes', async () => {
+    const page = await open(tarball);
+    await say(page, 'think It wants milk.', 'call add {"title": "Buy milk"}', 'say It is **on** the list.');
+    await frameOf(page).getByText('Buy milk').waitFor();
+    const turn = lastTurn(page);
+    await turn.getByLabel('done').waitFor();
+    await turn.locator('strong', { hasText: 'on' }).waitFor();
+    await turn.getByRole('status').filter({ hasText: 'stub' }).waitFor();
+    await turn.locator('summary', { hasText: 'add' }).click();
+    await turn.getByText('"title": "Buy milk"').first().waitFor();
+    await turn.locator('summary', { hasText: 'Thoughts' }).click();
+    await turn.getByText('It wants milk.').last().waitFor();
+    assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a conversation is there again after a reload, and another one can be chosen', async () => {
+    const page = await open(tarball);
+    await say(page, 'say Number one.');
+    await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
+    await page.getByRole('button', { name: 'New' }).click();
+    assert.equal(await log(page).locator('.turn').count(), 0);
+    await say(page, 'say Number two.', 'call nothing');
+    await lastTurn(page).locator('.text', { hasText: 'there is no tool nothing' }).waitFor();
+    await page.reload();
+    await log(page).locator('.text', { hasText: 'Number two.' }).waitFor();
+    await page.getByRole('combobox', { name: 'Conversation' }).selectOption({ label: 'say Number one.' });
+    await log(page).locator('.text', { hasText: 'Number one.' }).waitFor();
+    await page.getByRole('button', { name: 'Delete' }).click();
+    const asked = page.getByRole('dialog', { name: 'Delete this conversation?' });
+    await asked.getByRole('button', { name: 'Delete' }).click();
+    await log(page).locator('.text', { hasText: 'Number two.' }).waitFor();
+    await page.waitForFunction('document.activeElement.getAttribute("aria-label") === "Conversation"');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a permission is granted by keyboard', async () => {
+    const page = await open(tarball);
+    await say(page, 'ask wipe the cache', 'say It was {result}.');
+    const box = page.getByRole('group', { name: 'May it do this?' });
+    await box.getByText('wipe the cache').first().waitFor();
+    for (let i = 0; i < 8 && (await page.evaluate('document.activeElement.textContent')) !== 'Yes'; i++)
+      await page.keyboard.press('Shift+Tab');
+    await page.keyboard.press('Enter');
+    assert.equal(await focused(page), 'Messages');
+    await log(page).locator('.text', { hasText: 'It was allowed.' }).waitFor();
+    await log(page).locator('.permission').getByText('Yes').waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a turn that runs is followed after a reload, messages wait behind it, and it can be stopped', async () => {
+    const page = await open(tarball);
+    await say(page, 'say I begin.', 'hang');
+    await log(page).locator('.text', { hasText: 'I begin.' }).waitFor();
+    await say(page, 'say I waited.');
+    await page.getByText('1 message waiting').waitFor();
+    await page.reload();
+    await log(page).locator('.text', { hasText: 'I begin.' }).waitFor();
+    await page.getByText('1 message waiting').waitFor();
+    assert.equal(await log(page).locator('.text', { hasText: 'I begin.' }).count(), 1);
+    await page.getByRole('button', { name: 'Stop' }).press('Enter');
+    await log(page).getByRole('status').filter({ hasText: 'Stopped' }).waitFor();
+    await log(page).locator('.text', { hasText: 'I waited.' }).waitFor();
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
+    assert.equal(await focused(page), 'Message');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('what an agent says runs nothing, loads nothing, and leads to the web only', async () => {
+    const page = await open(tarball);
+    const requests: string[] = [];
+    page.on('request', (request) => requests.push(request.url()));
+    const [first = ''] = ATTACKS;
+    await say(page, ...ATTACKS.flatMap((attack) => [`say ${attack}`, `call ${attack.replaceAll(' ', '')}`]));
+    await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
+    await say(page, 'say [web](https://example.org/) **end**');
+    await log(page).locator('strong', { hasText: 'end' }).waitFor();
+    await page.reload();
+    await log(page).locator('strong', { hasText: 'end' }).waitFor();
+    assert.equal(await page.evaluate('window.harm'), undefined);
+    assert.equal(
+      await log(page)
+        .locator('.turn')
+        .locator('script, img, svg, iframe, form, style, base, math, object, [onerror], [onclick], [id]')
+        .count(),
+      0,
+    );
+    const links = await page.evaluate<string[][]>(
+      '[...document.querySelectorAll("[role=log] a[href]")].map((a) => [a.getAttribute("href"), a.target, a.rel])',
+    );
+    assert.deepEqual(links.at(-1), ['https://example.org/', '_blank', 'noopener noreferrer']);
+    for (const [href] of links) assert.match(href ?? '', /^https:\/\//);
+    await log(page)
+      .locator('summary', { hasText: first.replaceAll(' ', '') })
+      .first()
+      .waitFor();
+    assert.deepEqual(
+      requests.filter((url) => !new URL(url).host.includes('svc.localhost')),
+      [],
+    );
+    assert.deepEqual(complaints, []);
+  });
+
+  test('an agent that fails says why, and what to do', async () => {
+    const page = await open(tarball);
+    await say(page, 'fail The model is on holiday.');
+    await log(page).getByRole('alert').filter({ hasText: 'The model is on holiday.' }).waitFor();
+    await log(page).getByText('svc agents').waitFor();
+    await page.reload();
+    await log(page).getByRole('alert').filter({ hasText: 'The model is on holiday.' }).waitFor();
+  });
+
+  test('without an agent it says how to get one', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-no-agents-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const lonely = await startGateway(t, {
+      examples: ['todos'],
+      env: { PATH: `${folder}:${dirname(process.execPath)}` },
+    });
+    const page = await context.newPage();
+    await page.goto(await linkTo(lonely));
+    await page.locator('#content').waitFor();
+    await openView(page, '/apps/todos/chat');
+    await page.getByRole('alert').filter({ hasText: 'npm install -g @openai/codex' }).waitFor();
+    await say(page, 'hello');
+    await log(page).getByRole('alert').filter({ hasText: 'NO_RUNNER' }).waitFor();
+    assert.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'hello');
+  });
+
+  test('in mode full the draft is shown as it changes, its diff read, and published', async () => {
+    const page = await open(git);
+    await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
+    await say(page, 'read index.html', 'edit index.html <h1>Errands</h1>', 'say Renamed.');
+    await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
+    await page.getByText('1 file changed, not published').waitFor();
+    await page.getByRole('button', { name: 'Live' }).click();
+    await frameOf(page).getByRole('heading', { name: 'Todos' }).waitFor();
+    await page.reload();
+    await page.getByRole('button', { name: 'Draft', pressed: true }).waitFor();
+    await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
+    await page.getByRole('button', { name: 'Show changes' }).press('Enter');
+    const dialog = page.getByRole('dialog', { name: 'Changes of the draft' });
+    await dialog.getByText('+<h1>Errands</h1>').waitFor();
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+    await page.getByRole('button', { name: 'Publish' }).press('Enter');
+    await page.getByText('todos/v2 is live').waitFor();
+    assert.equal(await focused(page), 'chat-changes');
+    assert.equal(await page.getByRole('button', { name: 'Publish' }).isVisible(), false);
+    await page.getByRole('button', { name: 'Live', pressed: true }).waitFor();
+    await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('the secrets beside the page of a draft are those of the draft', async () => {
+    const page = await open(git);
+    await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
+    await say(page, 'read index.html', 'edit index.html <h1>Secret errands</h1>', 'say Renamed.');
+    await frameOf(page).getByRole('heading', { name: 'Secret errands' }).waitFor();
+    const secrets = page.getByRole('button', { name: 'Secrets', exact: true });
+    await secrets.click();
+    const dialog = page.getByRole('dialog', { name: 'Secrets of the draft of Todos' });
+    await dialog.getByText('A draft never gets a value of the live app').waitFor();
+    await dialog.getByLabel('Name').fill('API_KEY');
+    await dialog.getByLabel('Value').fill('for trying out');
+    await dialog.getByRole('button', { name: 'Set secret' }).click();
+    await dialog.getByText('API_KEY is set').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('button', { name: 'Live' }).click();
+    await secrets.click();
+    const live = page.getByRole('dialog', { name: 'Secrets of Todos' });
+    await live.getByText('No secrets yet.').waitFor();
+    assert.equal(await live.getByText('A draft never gets').isVisible(), false);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('publishing shows the address and the secret of a new webhook, to be copied', async () => {
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    const page = await open(git);
+    await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
+    const file = automation({ triggers: [{ kind: 'webhook', pending: true }] });
+    await say(
+      page,
+      `write automations/hook/automation.json ${file}`,
+      'write automations/hook/handler.js export default () => ({});',
+    );
+    const pending = page.getByText('Publishing creates the webhook of todos/hook.');
+    await pending.waitFor();
+    await page.reload();
+    await pending.waitFor();
+    assert.equal(await pending.count(), 1);
+    await page.getByRole('button', { name: 'Publish' }).click();
+    const minted = page.getByRole('region', { name: 'it is not shown again' });
+    const secret = await minted.getByRole('textbox', { name: 'Secret of todos/hook' }).inputValue();
+    const url = await minted.getByRole('textbox', { name: 'Address of todos/hook' }).inputValue();
+    await minted.getByRole('button', { name: 'Copy secret of todos/hook' }).click();
+    await minted.getByText('Copied').waitFor();
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), secret);
+    const posted = await fetch(url, { method: 'POST', headers: { authorization: `Bearer ${secret}` }, body: 'x' });
+    assert.equal(posted.status, 200, await posted.text());
+    await page.getByRole('button', { name: 'New' }).click();
+    assert.equal(await minted.isVisible(), true, 'it stays beside another conversation');
+    await minted.getByRole('button', { name: 'I have kept it' }).click();
+    await minted.waitFor({ state: 'hidden' });
+    assert.equal(await page.locator('.minted').count(), 0);
+    assert.equal(await focused(page), 'Messages');
+    await page.getByRole('combobox', { name: 'Conversation' }).selectOption({ index: 1 });
+    await page.getByRole('button', { name: 'Draft' }).waitFor();
+    assert.equal(await pending.isVisible(), false, 'it is published');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('in mode full files go with a message: chosen, dropped and pasted', async () => {
+    const page = await open(git);
+    const attach = page.getByRole('button', { name: 'Attach' });
+    const mode = page.getByRole('combobox', { name: 'What the agent may work on' });
+    await mode.selectOption('data');
+    assert.equal(await attach.isVisible(), false);
+    await mode.selectOption('full');
+    const [chooser] = await Promise.all([page.waitForEvent('filechooser'), attach.press('Enter')]);
+    const pixel = Buffer.from(
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+      'base64',
+    );
+    await chooser.setFiles([
+      { name: 'wish.toml', mimeType: '', buffer: Buffer.from('colour = "green"') },
+      { name: 'pixel.png', mimeType: 'image/png', buffer: pixel },
+    ]);
+    for (const [target, kind, property] of [
+      ['.chat-panel', 'drop', 'dataTransfer'],
+      ['.chat-form textarea', 'paste', 'clipboardData'],
+    ])
+      await page.evaluate(`{
+        const data = new DataTransfer();
+        data.items.add(new File(['${kind}ed'], '${kind}.txt', { type: 'text/plain' }));
+        const event = new Event('${kind}', { bubbles: true, cancelable: true });
+        event.${property} = data;
+        document.querySelector('${target}').dispatchEvent(event);
+      }`);
+    const files = page.getByRole('list', { name: 'Files that go with the message' });
+    assert.deepEqual(
+      (await files.getByRole('listitem').allInnerTexts()).map((text) => text.split('\n')[0]),
+      ['wish.toml', 'pixel.png', 'drop.txt', 'paste.txt'],
+    );
+    await files.getByRole('button', { name: 'Remove drop.txt' }).click();
+    await say(page, 'heard', 'say {result}');
+    await lastTurn(page).locator('.text', { hasText: 'colour = "green"' }).waitFor();
+    assert.equal(await files.isVisible(), false);
+    await page.reload();
+    await lastTurn(page).getByRole('link', { name: 'paste.txt' }).waitFor();
+    assert.deepEqual(await lastTurn(page).locator('.files').getByRole('link').allInnerTexts(), [
+      'wish.toml',
+      'pixel.png',
+      'paste.txt',
+    ]);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      lastTurn(page).getByRole('link', { name: 'wish.toml' }).click(),
+    ]);
+    assert.equal(download.suggestedFilename(), 'wish.toml');
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'a.zip', mimeType: '', buffer: Buffer.from([80, 75, 0, 255]) });
+    await page.getByRole('alert').filter({ hasText: 'a.zip: agents take images' }).waitFor();
+    assert.equal(await files.isVisible(), false);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('earlier messages and conversations are shown on demand', async () => {
+    for (const message of [script('say One.'), ...['Two', 'Three'].map((word) => script(...CALLS, `say ${word}.`))])
+      await git.call('POST', '/svc/todos/_chat', { body: { windowId: 'long', message } });
+    for (let i = 0; i < 51; i++)
+      await git.call('POST', '/_svc-conversations/apps/todos/sessions', { body: { title: `Plan ${i}` } });
+    const page = await open(git);
+    await page.goto(`${new URL(page.url()).origin}/svc/#chat=todos&window=long`);
+    await log(page).locator('.text', { hasText: 'Three.' }).waitFor();
+    assert.equal(await log(page).locator('.turn').count(), 1);
+    await page.getByRole('button', { name: 'Show earlier messages' }).press('Enter');
+    await log(page).locator('.text', { hasText: 'One.' }).waitFor();
+    assert.deepEqual(await log(page).locator('.turn .text').allInnerTexts(), ['One.', 'Two.', 'Three.']);
+    assert.equal(await log(page).locator('.tool').count(), 2 * CALLS.length);
+    await page.getByRole('button', { name: 'Show earlier messages' }).waitFor({ state: 'hidden' });
+    const chosen = page.getByRole('combobox', { name: 'Conversation' });
+    const plans = chosen.locator('option', { hasText: /^Plan \d/ });
+    assert.equal(await plans.count(), 50);
+    await chosen.selectOption({ label: 'Earlier conversations …' });
+    await chosen.locator('option', { hasText: /^Plan 0$/ }).waitFor({ state: 'attached' });
+    assert.equal(await plans.count(), 51);
+    assert.equal(await chosen.locator('option:checked').innerText(), 'say One.');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('on a phone chat and page are two sides, and nothing is wider than the screen', async () => {
+    await context.close();
+    await newContext({ viewport: { width: 390, height: 844 }, hasTouch: true });
+    const page = await context.newPage();
+    await page.goto(await linkTo(tarball));
+    await page.locator('#content').waitFor();
+    await openView(page, '/apps/todos/chat');
+    await page.getByRole('combobox', { name: 'Agent and model' }).waitFor();
+    await say(page, `call add {"title": "${'Long '.repeat(40)}"}`, `say \`${'x'.repeat(300)}\` | a | b |`);
+    await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
+    assert.equal(await page.evaluate('document.documentElement.scrollWidth'), 390);
+    await page.getByRole('button', { name: 'Page', exact: true }).tap();
+    await frameOf(page).getByText('Long Long').first().waitFor();
+    assert.equal(await log(page).isVisible(), false);
+    await page.getByRole('button', { name: 'Chat', exact: true }).tap();
+    assert.equal(await log(page).isVisible(), true);
+    await assertBothAccessible(page);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('on a desk every part of a conversation is accessible', async () => {
+    const page = await open(git);
+    await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
+    await say(
+      page,
+      'think Hm.',
+      'read index.html',
+      'edit index.html <h1>A new heading</h1>',
+      'ask to go on',
+      'say Done.',
+    );
+    await page.getByRole('group', { name: 'May it do this?' }).waitFor();
+    await page.getByText('1 file changed, not published').waitFor();
+    await assertBothAccessible(page);
+    await page.getByRole('button', { name: 'Show changes' }).click();
+    await page.getByRole('dialog', { name: 'Changes of the draft' }).waitFor();
+    await assertBothAccessible(page);
+  });
+
+  test('what was typed is there again after a look at another view', async () => {
+    const page = await open(tarball);
+    await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
+    await openView(page, '/apps/todos');
+    await page.getByText('Store').waitFor();
+    await openView(page, '/apps/todos/chat');
+    const message = page.getByRole('textbox', { name: 'Message' });
+    await message.waitFor();
+    assert.equal(await message.inputValue(), 'half a sentence');
+  });
+
+  test('at an address that apps share, an app says itself what it is, and is talked with', async (t) => {
+    const shared = await startGateway(t, {
+      store: 'git',
+      examples: ['todos'],
+      config: { ...STUB_RUNNERS, pageOrigins: 'shared' },
+    });
+    const page = await context.newPage();
+    await page.goto(await linkTo(shared));
+    await page.locator('#content').waitFor();
+    await openView(page, '/apps/todos/chat');
+    await page.getByRole('heading', { name: 'Todos', level: 1 }).first().waitFor();
+    await say(page, 'call add {"title": "Shared milk"}', 'say Done.');
+    await frameOf(page).getByText('Shared milk').waitFor();
+    assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
+    assert.equal(await page.getByRole('button', { name: 'Secrets' }).isVisible(), false);
+  });
+});

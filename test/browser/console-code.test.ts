@@ -1,0 +1,279 @@
+/** The console's code of an app, through a real browser: files, a draft that is edited, checked, previewed and published, and rollbacks. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Page, Route } from 'playwright-core';
+import { appOf } from '../../testing/apps.ts';
+import { assertAccessible, openConsole, openView } from '../../testing/console.ts';
+import { withoutChromium } from './chromium.ts';
+import { consoleSuite } from './console-suite.ts';
+
+const shop = (title: string, ...more: string[]) =>
+  appOf('shop', {
+    queries: { list: `async ({ db }) => db.all('SELECT * FROM items')` },
+    manifest: { name: 'Shop' },
+    files: {
+      'index.html': `<!doctype html><html lang="en"><title>Shop</title><h1>${title}</h1></html>\n`,
+    },
+    migrations: ['CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT);\n', ...more],
+  });
+
+for (const store of ['tarball', 'git'] as const) {
+  describe(`the code of an app on the ${store} store`, { skip: withoutChromium() }, () => {
+    const suite = consoleSuite({ store }, { viewport: { width: 1280, height: 800 } }, async (gateway) => {
+      for (const files of [shop('First'), shop('Second', 'ALTER TABLE items ADD COLUMN price;\n')]) {
+        assert.equal((await gateway.upload('shop', files)).status, 201);
+      }
+    });
+
+    const editor = (page: Page, file: string) => page.getByRole('textbox', { name: file, exact: true });
+    const row = (page: Page, version: string) => page.getByRole('row').filter({ hasText: version });
+    const versions = async (): Promise<{ versionId: string; active: boolean }[]> =>
+      (await suite.gateway.call('GET', '/svc/_apps/shop/versions')).json;
+
+    test('shows the files of what is live, and of an earlier version', async () => {
+      const { page, complaints } = await openConsole(suite.context, suite.gateway, '/apps/shop/code');
+      await page.getByRole('link', { name: 'index.html' }).click();
+      await page.getByText('<h1>Second</h1>').waitFor();
+      assert.equal(await page.getByRole('button', { name: 'Save' }).isVisible(), false);
+      if (store === 'tarball') await page.getByText('svc convert --store git').waitFor();
+      await page.getByRole('link', { name: 'Versions' }).click();
+      const first = (await versions()).at(-1)?.versionId ?? '';
+      await page.getByRole('link', { name: first, exact: true }).click();
+      await page.getByRole('link', { name: 'index.html' }).click();
+      await page.getByText('<h1>First</h1>').waitFor();
+      assert.deepEqual(complaints, []);
+    });
+
+    test('goes back to a version, having said what that changes and what the data keeps', async () => {
+      const { page, complaints } = await openConsole(suite.context, suite.gateway, '/apps/shop/code?show=versions');
+      const [second = '', first = ''] = (await versions()).map(({ versionId }) => versionId);
+      await row(page, first).getByRole('button', { name: 'Make' }).click();
+      const dialog = page.getByRole('dialog', { name: `Make ${first} live` });
+      await dialog.getByText('The data keeps what migrations/0002_step.sql did').waitFor();
+      await dialog.getByText('+<!doctype html><html lang="en"><title>Shop</title><h1>First</h1></html>').waitFor();
+      await assertAccessible(page);
+      await dialog.getByRole('button', { name: 'Make live' }).click();
+      await row(page, first).getByText('live', { exact: true }).waitFor();
+      assert.equal((await versions()).find(({ active }) => active)?.versionId, first);
+      await row(page, second).getByRole('button', { name: 'Make' }).click();
+      await page.getByRole('button', { name: 'Make live', exact: true }).click();
+      await row(page, second).getByText('live', { exact: true }).waitFor();
+      await row(page, first).getByRole('button', { name: 'Delete' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+      await page.getByRole('link', { name: first, exact: true }).waitFor({ state: 'detached' });
+      assert.deepEqual(
+        (await versions()).map(({ versionId }) => versionId),
+        [second],
+      );
+      assert.deepEqual(complaints, []);
+    });
+
+    for (const [name, options] of Object.entries({
+      light: { colorScheme: 'light' },
+      dark: { colorScheme: 'dark' },
+      phone: { viewport: { width: 390, height: 844 } },
+    } as const)) {
+      test(`is accessible, ${name}`, async () => {
+        await suite.newContext(options);
+        const { page } = await openConsole(suite.context, suite.gateway, '/apps/shop/code?file=index.html');
+        await page.getByText('<h1>Second</h1>').waitFor();
+        await assertAccessible(page);
+        await openView(page, '/apps/shop/code?show=versions');
+        await page.getByRole('table').waitFor();
+        await assertAccessible(page);
+      });
+    }
+
+    if (store === 'tarball') return;
+
+    /** Opens a draft in the view; resolves with its session. */
+    async function edit(file: string): Promise<{ page: Page; complaints: string[]; session: string }> {
+      const { page, complaints } = await openConsole(suite.context, suite.gateway, `/apps/shop/code?file=${file}`);
+      await page.getByRole('button', { name: 'Edit', exact: true }).click();
+      await page.getByRole('button', { name: 'Publish' }).waitFor();
+      await editor(page, file).waitFor();
+      const session = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('session') ?? '';
+      return { page, complaints, session };
+    }
+
+    const type = async (page: Page, file: string, text: string) => {
+      await editor(page, file).click();
+      await page.keyboard.press('Control+a');
+      await page.keyboard.insertText(text);
+    };
+
+    test('edits a draft, shows its page beside, and publishes it', async () => {
+      const { page, complaints } = await edit('index.html');
+      await page.getByRole('link', { name: 'Preview' }).click();
+      const preview = page.frameLocator('iframe');
+      await preview.getByRole('heading', { name: 'Second' }).waitFor();
+      await type(page, 'index.html', '<!doctype html><html lang="en"><title>Shop</title><h1>Third</h1></html>');
+      await page.getByText('not saved', { exact: true }).waitFor();
+      await page.keyboard.press('Control+s');
+      await preview.getByRole('heading', { name: 'Third' }).waitFor();
+      await page.getByRole('link', { name: 'Changes' }).click();
+      await page.getByText('<h1>Third</h1>').first().waitFor();
+      await page.getByRole('button', { name: 'Publish' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Publish this draft' });
+      await dialog.getByText('1 file will be live').waitFor();
+      await assertAccessible(page);
+      await dialog.getByLabel('Message').fill('The third');
+      await dialog.getByRole('button', { name: 'Publish' }).click();
+      await page.getByText(/shop\/v\d+ is live/).waitFor();
+      assert.match((await suite.gateway.call('GET', '/svc/shop/')).text, /Third/);
+      assert.deepEqual(
+        complaints.filter((text) => !/409/.test(text)),
+        [],
+      );
+    });
+
+    test('shows what the gates find at its line, and refuses to publish it', async () => {
+      const { page } = await edit('queries/list.js');
+      await type(page, 'queries/list.js', 'export default async () => {\n  return 1 +;\n};\n');
+      const dialog = page.getByRole('dialog', { name: 'Publish this draft' });
+      // Publishing saves too: while a save is under way, it waits for that one.
+      await page.route('**/files/queries/list.js', async (route) => {
+        if (route.request().method() === 'PUT') await dialog.waitFor();
+        await route.continue();
+      });
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('button', { name: 'Publish' }).click();
+      await dialog.getByRole('button', { name: 'Publish' }).click();
+      await dialog.getByRole('alert').filter({ hasText: 'queries/list.js:2' }).waitFor();
+      await dialog.getByRole('button', { name: 'Show the files' }).click();
+      const found = page.getByRole('list', { name: 'What is wrong' });
+      await found.getByRole('button', { name: /^queries\/list\.js:2/ }).click();
+      await page.locator('.cm-activeLine', { hasText: 'return 1 +;' }).waitFor();
+      await page.locator('.cm-lint-marker-error').waitFor();
+      await openView(page, `${new URL(page.url()).hash.slice(1).replace('queries%2Flist.js', 'app.json')}`);
+      await type(page, 'app.json', '{ "id": "shop" ');
+      await page.keyboard.press('Control+s');
+      await found.getByText('app.json').first().waitFor();
+    });
+
+    test('tells after each save what publishing would refuse, at its line, and only of what is saved now', async () => {
+      const { page } = await edit('queries/list.js');
+      const live = await versions();
+      const writes = 'export default async ({ db }) => {\n  await db.run("DELETE FROM items");\n  return [];\n};\n';
+      const reads = 'export default async ({ db }) => db.all("SELECT id FROM items");\n';
+      const saved = async (text: string) => {
+        await type(page, 'queries/list.js', text);
+        await page.keyboard.press('Control+s');
+        await page.getByText('not saved', { exact: true }).waitFor({ state: 'detached' });
+      };
+      let first: Route | undefined;
+      await page.route('**/check', async (route) => {
+        if (first !== undefined) return await route.continue();
+        first = route;
+      });
+      const asked = page.waitForRequest('**/check');
+      await saved(writes);
+      await asked;
+      const next = page.waitForResponse('**/check');
+      await saved(reads);
+      assert.deepEqual((await (await next).json()).findings, []);
+      // The answer about the text before comes last.
+      const late = page.waitForResponse('**/check');
+      const body = { app: 'shop', findings: [{ code: 'INVALID_HANDLER', path: 'queries/list.js', message: 'late' }] };
+      await first?.fulfill({ json: body });
+      await late;
+      await page.evaluate("fetch('/svc/_health').then((response) => response.text())");
+      const found = page.getByRole('list', { name: 'What is wrong' });
+      assert.equal(await found.count(), 0);
+
+      await saved(writes);
+      await found.getByRole('button', { name: /^queries\/list\.js:2:/ }).click();
+      await page.locator('.cm-activeLine', { hasText: 'DELETE FROM items' }).waitFor();
+      await page.locator('.cm-lint-marker-error').waitFor();
+      await page.getByRole('link', { name: 'queries/list.js something is wrong' }).waitFor();
+      await assertAccessible(page);
+      await saved(reads);
+      await found.waitFor({ state: 'detached' });
+      assert.deepEqual(await versions(), live);
+    });
+
+    test('text that is not saved is there again after another view, and goes with nothing but a discard', async () => {
+      const { page, session } = await edit('index.html');
+      await type(page, 'index.html', 'half a page');
+      await page.getByRole('link', { name: 'app.json' }).click();
+      await editor(page, 'app.json').waitFor();
+      await page.getByRole('link', { name: 'index.html not saved' }).waitFor();
+      await openView(page, '/apps/shop');
+      await page.getByText('Store').first().waitFor();
+      await openView(page, `/apps/shop/code?session=${session}&file=index.html`);
+      await page.getByText('half a page').waitFor();
+      await page.getByRole('button', { name: 'Discard' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Discard this draft?' });
+      await dialog.getByText('so is 1 text that is not saved').waitFor();
+      await dialog.getByRole('button', { name: 'Discard' }).click();
+      await page.getByRole('button', { name: 'Edit', exact: true }).waitFor();
+      assert.equal((await suite.gateway.call('GET', `/svc/_sessions/${session}/apps/shop/files`)).status, 404);
+    });
+
+    test('two writers never overwrite each other', async () => {
+      const { page, session } = await edit('index.html');
+      const file = `/svc/_sessions/${session}/apps/shop/files/index.html`;
+      await type(page, 'index.html', 'mine');
+      await suite.gateway.call('PUT', file, { body: Buffer.from('theirs') });
+      await page.keyboard.press('Control+s');
+      await page.getByRole('alert').filter({ hasText: 'Somebody else changed this file' }).waitFor();
+      assert.equal((await suite.gateway.call('GET', file)).text, 'theirs');
+      await page.getByRole('button', { name: 'Save mine over theirs' }).click();
+      // The question goes when the button is pressed; the text counts as saved once it is.
+      await page.getByText('Somebody else changed this file').waitFor({ state: 'detached' });
+      await page.getByText('not saved', { exact: true }).waitFor({ state: 'detached' });
+      assert.equal((await suite.gateway.call('GET', file)).text, 'mine');
+      // What is not being written in follows by itself.
+      await suite.gateway.call('PUT', file, { body: Buffer.from('theirs again') });
+      await page.getByText('theirs again').waitFor();
+    });
+
+    test('files are made, renamed and deleted', async () => {
+      const { page, session } = await edit('index.html');
+      const paths = async () =>
+        (await suite.gateway.call('GET', `/svc/_sessions/${session}/apps/shop/files`)).json.map(
+          ({ path }: { path: string }) => path,
+        );
+      await page.getByRole('button', { name: 'New file' }).click();
+      const made = page.getByRole('dialog', { name: 'New file' });
+      await made.getByLabel('Path').fill('notes.exe');
+      await made.getByRole('button', { name: 'Make file' }).click();
+      await made.getByRole('alert').waitFor();
+      await made.getByLabel('Path').fill('notes.md');
+      await made.getByRole('button', { name: 'Make file' }).click();
+      await type(page, 'notes.md', '# Notes');
+      await page.getByRole('button', { name: 'Rename' }).click();
+      const named = page.getByRole('dialog', { name: 'Rename notes.md' });
+      await named.getByLabel('Path').fill('lib/readme.md');
+      await named.getByRole('button', { name: 'Rename' }).click();
+      await editor(page, 'lib/readme.md').waitFor();
+      assert.deepEqual(
+        [(await paths()).includes('notes.md'), (await paths()).includes('lib/readme.md')],
+        [false, true],
+      );
+      await page.getByText('# Notes').waitFor();
+      await page.getByRole('button', { name: 'Delete' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+      await page.getByRole('link', { name: 'lib/readme.md' }).waitFor({ state: 'detached' });
+      assert.equal((await paths()).includes('lib/readme.md'), false);
+    });
+
+    test('what others published is taken in, with both sides of what both changed', async () => {
+      const { page } = await edit('index.html');
+      await type(page, 'index.html', '<h1>Mine</h1>\n');
+      await page.keyboard.press('Control+s');
+      await page.getByText('not saved', { exact: true }).waitFor({ state: 'detached' });
+      assert.equal(
+        (await suite.gateway.upload('shop', shop('Theirs', 'ALTER TABLE items ADD COLUMN price;\n'))).status,
+        201,
+      );
+      await page.getByRole('button', { name: 'Publish' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Publish this draft' });
+      await dialog.getByRole('button', { name: 'Publish' }).click();
+      await dialog.getByRole('button', { name: 'Take in what was published' }).click();
+      await dialog.getByText('stand between marks').waitFor();
+      await dialog.getByRole('button', { name: 'Show the files' }).click();
+      await page.getByText('<<<<<<< session').waitFor();
+    });
+  });
+}

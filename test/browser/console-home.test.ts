@@ -1,0 +1,166 @@
+/** The console's frame, Home and System, driven in a browser: attention, new apps, the palette, processes, on both stores. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { appOf } from '../../testing/apps.ts';
+import { tarball } from '../../testing/archive.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
+import { withoutChromium } from './chromium.ts';
+import { consoleSuite } from './console-suite.ts';
+
+const FRAGILE = appOf('fragile', {
+  queries: {
+    crash: '() => { setTimeout(() => { throw new Error("gone wrong"); }, 0); return new Promise(() => {}); }',
+    fine: '() => 1',
+  },
+  manifest: { name: 'Fragile' },
+});
+
+for (const store of ['tarball', 'git'] as const) {
+  describe(`the console's home, ${store} store`, { skip: withoutChromium() }, () => {
+    const suite = consoleSuite(
+      { store, examples: ['todos', 'guestbook'] },
+      { viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
+    );
+    const { open } = suite;
+
+    /** For what no store has to do with. */
+    const once = store === 'tarball' ? test : () => {};
+
+    once('each place has an address, is clean for axe-core, and fits a phone', async () => {
+      const page = await open('/');
+      await page.getByRole('link', { name: 'Todos', exact: true }).waitFor();
+      for (const [view, heading] of [
+        ['/', 'Apps'],
+        ['/apps/todos', 'Todos'],
+        ['/automations', 'Automations'],
+        ['/automations/calendar', 'Automations'],
+        ['/automations/todos/digest', 'Evening digest'],
+        ['/runs', 'Runs'],
+        ['/system', 'System'],
+        ['/system/insights', 'System'],
+      ] as const) {
+        await openView(page, view);
+        await page.getByRole('heading', { name: heading, exact: true, level: 1 }).waitFor();
+        await page.getByText('Reading…').first().waitFor({ state: 'detached' });
+        for (const [colorScheme, width] of [
+          ['light', 1280],
+          ['dark', 1280],
+          ['light', 390],
+        ] as const) {
+          await page.emulateMedia({ colorScheme });
+          await page.setViewportSize({ width, height: 900 });
+          await assertAccessible(page);
+        }
+        await page.setViewportSize({ width: 1280, height: 900 });
+      }
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    once('the palette goes to an app by a few letters, by keyboard alone', async () => {
+      const page = await open('/');
+      await page.getByRole('link', { name: 'Guestbook', exact: true }).waitFor();
+      await page.keyboard.press('Control+k');
+      await page.getByRole('combobox').waitFor();
+      await page.keyboard.type('guest');
+      await page.getByRole('option', { name: /^Guestbook guestbook/, selected: true }).waitFor();
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'Guestbook', level: 1 }).waitFor();
+      assert.equal(new URL(page.url()).hash, '#/apps/guestbook');
+      await page.keyboard.press('Control+k');
+      await page.keyboard.type('insights');
+      await page.keyboard.press('Enter');
+      await page.getByRole('link', { name: 'Insights' }).and(page.locator('[aria-current=page]')).waitFor();
+      await page.goBack();
+      await page.getByRole('heading', { name: 'Guestbook', level: 1 }).waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    once('a quarantined app comes first, with its reason, and is restarted there', async () => {
+      assert.equal((await suite.gateway.upload('fragile', FRAGILE)).status, 201);
+      const call = (query: string, input: unknown = {}) =>
+        suite.gateway.call('POST', '/svc/_tool/svc_read', { body: { app: 'fragile', query, input } });
+      let code = '';
+      // The same call twice would be refused instead.
+      for (let at = 1; at < 60 && code !== 'QUARANTINED'; at++) code = (await call('crash', { at })).json.error.code;
+      assert.equal(code, 'QUARANTINED');
+      const page = await open('/');
+      const attention = page.getByRole('region', { name: 'Needs attention' });
+      await attention.getByText('Fragile is quarantined').waitFor();
+      await page.getByRole('link', { name: '1 app quarantined' }).waitFor();
+      assert.equal(await page.getByText('All systems running').count(), 0);
+      await assertAccessible(page);
+      await attention.getByRole('button', { name: 'Restart Fragile' }).click();
+      await attention.waitFor({ state: 'detached' });
+      assert.equal((await call('fine')).json.data, 1);
+      assert.deepEqual(suite.complaints, []);
+      await suite.gateway.call('DELETE', '/svc/_apps/fragile?purge=1');
+    });
+
+    once('an archive becomes an app, and what is wrong with one is said', async () => {
+      const page = await open('/');
+      await page.getByRole('button', { name: 'New app' }).click();
+      await page.getByRole('button', { name: 'From an archive' }).click();
+      const choose = (buffer: Buffer) =>
+        page.getByLabel(/^Archive/).setInputFiles({ name: 'carried.tar.gz', mimeType: 'application/gzip', buffer });
+      await choose(Buffer.from('this is no archive'));
+      assert.equal(await page.getByLabel(/^Id/).inputValue(), 'carried');
+      await page.getByRole('button', { name: 'Upload' }).click();
+      await page.getByRole('alert').filter({ hasText: 'archive' }).waitFor();
+      await choose(tarball(appOf('carried', { manifest: { name: 'Carried' } })));
+      await page.getByRole('button', { name: 'Upload' }).click();
+      await page.getByRole('heading', { name: 'Carried', level: 1 }).waitFor();
+      assert.equal((await suite.gateway.call('GET', '/svc/_apps/carried')).json.name, 'Carried');
+    });
+
+    test('a template becomes an app where the store keeps code, and the refusal says what to do where it does not', async () => {
+      const page = await open('/');
+      await page.getByRole('button', { name: 'New app' }).click();
+      const dialog = page.getByRole('dialog', { name: 'New app' });
+      await dialog.getByRole('button', { name: 'Use Kanban' }).waitFor();
+      await assertAccessible(page);
+      await dialog.getByRole('button', { name: 'Use Kanban' }).click();
+      if (store === 'tarball') {
+        await dialog.getByRole('alert').filter({ hasText: 'svc convert --store git' }).waitFor();
+        return;
+      }
+      await page.getByRole('heading', { name: 'Kanban', level: 1 }).waitFor();
+      await page.getByRole('status').filter({ hasText: 'kanban is live.' }).waitFor();
+      await openView(page, '/');
+      await page.getByRole('button', { name: 'New app' }).click();
+      await page.getByRole('button', { name: 'Blank' }).click();
+      await page.getByLabel(/^Name/).fill('Größe & Gewicht');
+      await page.getByRole('button', { name: 'Make it' }).click();
+      await page.getByRole('heading', { name: 'Größe & Gewicht', level: 1 }).waitFor();
+      assert.equal(new URL(page.url()).hash, '#/apps/gro-e-gewicht');
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    once('System shows each process and the apps in it, and what it carries as curves', async () => {
+      await suite.gateway.call('POST', '/svc/_tool/svc_write', {
+        body: { app: 'todos', action: 'add', input: { title: 'x' } },
+      });
+      const page = await open('/system');
+      for (const name of ['supervisor', 'writer', 'host-1'])
+        await page.getByRole('row').filter({ hasText: name }).filter({ hasText: 'running' }).waitFor();
+      await page
+        .getByRole('row')
+        .filter({ hasText: 'writer' })
+        .getByText(/\d+ commits? of/)
+        .waitFor();
+      await page.getByRole('row').getByRole('link', { name: 'todos', exact: true }).waitFor();
+      for (const title of ['Event loop', 'CPU', 'Memory', 'Writer'])
+        await page.getByRole('img', { name: new RegExp(`^${title}\\.`) }).waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    once('signing out asks for the token, and signing in again shows what was there', async () => {
+      const page = await open('/apps/todos/data');
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await page.getByText('You are signed out here and on the pages of all apps.').waitFor();
+      await page.getByLabel('Access token').fill(suite.gateway.token);
+      await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+      await page.getByRole('heading', { name: 'Todos', level: 1 }).waitFor();
+      assert.equal(new URL(page.url()).hash, '#/apps/todos/data');
+    });
+  });
+}

@@ -1,0 +1,194 @@
+/** The console's Settings of an app, driven in a browser: knobs, secrets, tokens for programs, restart and removal, on both stores. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import type { Page } from 'playwright-core';
+import { appOf } from '../../testing/apps.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
+import { eventually } from '../../testing/edges.ts';
+import { withoutChromium } from './chromium.ts';
+import { consoleSuite } from './console-suite.ts';
+
+const PEM = '-----BEGIN KEY-----\nMIIEvQIBADAN\n-----END KEY-----';
+
+const SHOP = appOf('shop', {
+  queries: { check: `async ({ input, ctx }) => (await ctx.secrets.get(input.name)) === input.expected` },
+  manifest: {
+    name: 'Shop',
+    knobs: [
+      {
+        key: 'theme',
+        label: 'Theme',
+        type: 'segmented',
+        default: 'auto',
+        options: [
+          { value: 'auto', label: 'Auto' },
+          { value: 'dark', label: 'Dark' },
+        ],
+      },
+      {
+        key: 'appAccent',
+        label: 'Accent',
+        type: 'swatch',
+        default: '#c2410c',
+        options: [
+          { value: '#c2410c', label: 'Rust' },
+          { value: '#0f766e', label: 'Teal' },
+        ],
+      },
+    ],
+  },
+  files: { 'index.html': '<!doctype html><title>Shop</title><h1>Shop</h1>' },
+});
+
+for (const store of ['tarball', 'git'] as const) {
+  describe(`settings of an app in the console, ${store} store`, { skip: withoutChromium() }, () => {
+    const suite = consoleSuite(
+      { store },
+      {
+        viewport: { width: 1120, height: 900 },
+        colorScheme: 'light',
+        permissions: ['clipboard-read', 'clipboard-write'],
+      },
+      async (gateway) => {
+        assert.equal((await gateway.upload('shop', SHOP)).status, 201);
+      },
+    );
+    const open = (view = '/apps/shop/settings') => suite.open(view);
+    const secretRow = (page: Page, name: string) =>
+      page.getByRole('list', { name: 'Secrets' }).getByRole('listitem').filter({ hasText: name });
+    const setSecret = async (page: Page, name: string, value: string) => {
+      const form = page.locator('.secret-form');
+      await form.getByLabel('Name').fill(name);
+      await form.getByLabel('Value').fill(value);
+      await form.getByRole('button').click();
+    };
+    const matches = async (name: string, expected: string) =>
+      (await suite.gateway.read('shop', 'check', { name, expected })).json.data;
+    const settings = async () => (await suite.gateway.call('GET', '/svc/_apps/shop/settings')).json.settings;
+
+    /** For what no store has to do with. */
+    const once = store === 'tarball' ? test : () => {};
+
+    once('a secret is set, replaced and removed; its value is not shown and not left in the page', async () => {
+      const page = await open();
+      await page.getByText('No secrets yet.').waitFor();
+      const value = page.locator('.secret-value');
+      const shownAs = "getComputedStyle(document.querySelector('.secret-value')).webkitTextSecurity";
+      assert.equal(await page.evaluate(shownAs), 'disc');
+      await value.fill('typed, then left');
+      await openView(page, '/apps/shop');
+      await value.waitFor({ state: 'detached' });
+      await openView(page, '/apps/shop/settings');
+      assert.equal(await value.inputValue(), '');
+
+      await setSecret(page, 'TLS_KEY', PEM);
+      await page.getByText('TLS_KEY is set').waitFor();
+      await secretRow(page, 'TLS_KEY').getByText('set just now').waitFor();
+      assert.equal(await matches('TLS_KEY', PEM), true, 'with its lines');
+      assert.equal(await value.inputValue(), '');
+      assert.doesNotMatch(await page.content(), /MIIEvQ/);
+
+      await page.getByRole('button', { name: 'Replace TLS_KEY' }).click();
+      await page.keyboard.type('another value');
+      await page.getByRole('button', { name: 'Replace secret' }).click();
+      await page.getByText('TLS_KEY is set').waitFor();
+      assert.equal(await matches('TLS_KEY', 'another value'), true);
+
+      await page.getByRole('button', { name: 'Remove TLS_KEY' }).click();
+      const question = page.getByRole('dialog', { name: 'Remove TLS_KEY?' });
+      await question.getByRole('button', { name: 'Cancel' }).click();
+      await question.waitFor({ state: 'detached' });
+      assert.equal(await matches('TLS_KEY', 'another value'), true);
+      await page.getByRole('button', { name: 'Remove TLS_KEY' }).click();
+      await question.getByRole('button', { name: 'Remove secret' }).click();
+      await page.getByText('No secrets yet.').waitFor();
+      assert.deepEqual((await suite.gateway.call('GET', '/svc/_apps/shop/secrets')).json, []);
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    once('a secret that is refused says why, and what was typed stays', async () => {
+      const page = await open();
+      await setSecret(page, 'LARGE', 'x'.repeat(64 * 1024 + 1));
+      await page.getByRole('alert').filter({ hasText: 'at most 65536 bytes' }).waitFor();
+      assert.equal(await page.locator('.secret-form').getByLabel('Name').inputValue(), 'LARGE');
+      assert.deepEqual((await suite.gateway.call('GET', '/svc/_apps/shop/secrets')).json, []);
+    });
+
+    once('knobs are chosen with the keyboard, and go back to their default', async () => {
+      const page = await open();
+      const theme = page.getByRole('group', { name: 'Theme' });
+      await theme.getByRole('radio', { name: 'Auto' }).focus();
+      await page.keyboard.press('ArrowRight');
+      await page.getByText('Stored.').waitFor();
+      assert.deepEqual(await settings(), { theme: 'dark' });
+      await page.getByRole('group', { name: 'Accent' }).getByText('Teal').click();
+      await page.getByRole('button', { name: 'Use default of Accent' }).waitFor();
+      await page.getByRole('button', { name: 'Use default of Theme' }).click();
+      await theme.getByText('as by default').waitFor();
+      await eventually(async () => isDeepStrictEqual(await settings(), { appAccent: '#0f766e' }));
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    once('a token is made for the app, shown once, and revoked', async () => {
+      const page = await open();
+      await page.getByText('No program may use this app').waitFor();
+      await page.getByRole('button', { name: 'New token' }).click();
+      await page.getByRole('dialog').getByLabel('Name').fill('zapier');
+      await page.getByRole('button', { name: 'Make token' }).click();
+      const made = page.getByRole('dialog', { name: 'Token for zapier' });
+      const token = (await made.locator('.token-text').textContent()) as string;
+      await made.getByRole('button', { name: 'Copy token' }).click();
+      await made.getByRole('button', { name: 'Copied' }).waitFor();
+      assert.equal(await page.evaluate('navigator.clipboard.readText()'), token);
+      await made.getByRole('button', { name: 'Close' }).click();
+      await made.waitFor({ state: 'detached' });
+      assert.doesNotMatch(await page.content(), /svct_/);
+
+      const input = { name: 'NONE', expected: '' };
+      const used = () =>
+        suite.gateway.call('POST', '/svc/_tool/svc_read', { token, body: { app: 'shop', query: 'check', input } });
+      assert.equal((await used()).status, 500, 'the handler was called');
+      const row = page.getByRole('row').filter({ hasText: 'zapier' });
+      await row.getByText('read').waitFor();
+      await row.getByText('in 89 days').waitFor();
+      await row.getByRole('button', { name: 'Revoke zapier' }).click();
+      await page.getByRole('button', { name: 'Revoke token' }).click();
+      await row.waitFor({ state: 'detached' });
+      assert.equal((await used()).status, 401);
+    });
+
+    once('everything is reachable in light, in dark and on a phone', async () => {
+      await suite.gateway.call('PUT', '/svc/_apps/shop/secrets/LIVE', { body: { value: 'that of live' } });
+      const page = await open();
+      await secretRow(page, 'LIVE').waitFor();
+      await page.getByRole('group', { name: 'Theme' }).waitFor();
+      await assertAccessible(page);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await assertAccessible(page);
+      await page.setViewportSize({ width: 390, height: 800 });
+      await assertAccessible(page);
+      await page.getByRole('button', { name: 'Remove…' }).click();
+      await page.getByRole('dialog', { name: 'Remove Shop?' }).waitFor();
+      await assertAccessible(page);
+    });
+
+    test('an app is restarted and removed, with what will happen said before', async () => {
+      assert.equal((await suite.gateway.upload('gone', appOf('gone', { queries: { one: '() => 1' } }))).status, 201);
+      const page = await open('/apps/gone/settings');
+      await page.getByRole('button', { name: 'Restart', exact: true }).click();
+      await page.getByText('gone is restarted').waitFor();
+      await page.getByRole('button', { name: 'Remove…' }).click();
+      const question = page.getByRole('dialog');
+      await question.getByText('svc trash restore gone').waitFor();
+      await question.getByText(store === 'git' ? 'stays in the history' : 'versions go to the trash').waitFor();
+      await question.getByLabel('Delete it for good').check();
+      await question.getByText('Nothing brings it back').waitFor();
+      await question.getByRole('button', { name: /^Remove / }).click();
+      await page.waitForURL(/#\/$/);
+      assert.equal((await suite.gateway.call('GET', '/svc/_apps/gone')).status, 404);
+      await page.getByRole('link', { name: 'Shop', exact: true }).waitFor();
+      await page.getByRole('link', { name: 'gone', exact: true }).waitFor({ state: 'detached' });
+    });
+  });
+}

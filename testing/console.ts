@@ -1,0 +1,47 @@
+/** Drives the console in a browser for tests: signs in, opens its views, and looks for what must never be in one. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { BrowserContext, Page } from 'playwright-core';
+import type { TestGateway } from './gateway.ts';
+import { linkTo } from './pages.ts';
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Opens a view, `/apps/todos/data` or the like, signed in. What the browser complains of is collected in `complaints`. */
+export async function openConsole(
+  context: BrowserContext,
+  gateway: TestGateway,
+  view = '/',
+): Promise<{ page: Page; complaints: string[] }> {
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(String(error)));
+  await page.goto(await linkTo(gateway));
+  await page.locator('#content').waitFor();
+  await openView(page, view);
+  return { page, complaints };
+}
+
+/** Shows another view of a console that is open. */
+export async function openView(page: Page, view: string): Promise<void> {
+  await page.evaluate(`location.hash = ${JSON.stringify(`#${view}`)}`);
+}
+
+/**
+ * Asserts that axe-core finds nothing to complain of, and that nothing of the page is wider than the window. What `without` selects
+ * is not looked into: the page of an app in a frame has tests of its own.
+ */
+export async function assertAccessible(page: Page, without: readonly string[] = []): Promise<void> {
+  await page.evaluate(AXE);
+  const found = (await page.evaluate(
+    `axe.run({ exclude: ${JSON.stringify(without.map((selector) => [selector]))} }, { resultTypes: ['violations'] }).then(({ violations }) => violations.map(({ id, nodes }) =>
+      id + ': ' + nodes.map(({ html, failureSummary }) => html.slice(0, 200) + ' ' + failureSummary).join('; ')))`,
+  )) as string[];
+  assert.deepEqual(found, [], `axe-core at ${page.url()}`);
+  const over = await page.evaluate('document.documentElement.scrollWidth - innerWidth');
+  assert.ok((over as number) <= 0, `${page.url()} is ${over} px wider than the window`);
+}
