@@ -1,0 +1,1 @@
+export function highlighted(text: string, language: string): string | null;
