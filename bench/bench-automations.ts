@@ -1,5 +1,5 @@
 /** Automations for the bench app: their handlers do nothing, so that the way to them and back is what is measured. */
-import type { AutomationManifest, HistoryKeep, Trigger } from '../protocol/automation.ts';
+import type { AutomationManifest, HistoryKeep, Trigger } from '../protocol/automations/automation.ts';
 
 const HANDLER = "export default async () => ({ summary: 'done' });\n";
 

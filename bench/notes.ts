@@ -2,7 +2,8 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import Sqlite, { type Database } from 'better-sqlite3';
+import type { Database } from 'better-sqlite3';
+import { openSqlite } from '../storage/sqlite.ts';
 
 /** From the root of the checkout, where every reference is started. */
 const SCHEMA = 'bench/app/migrations/0001_create_notes.sql';
@@ -20,7 +21,7 @@ export class Notes {
   constructor(folder: string, app: string, durability: Durability) {
     const file = join(folder, `${app}.sqlite`);
     const isNew = !existsSync(file);
-    const db = new Sqlite(file);
+    const db = openSqlite(file);
     db.pragma('journal_mode = WAL');
     db.pragma(`synchronous = ${durability}`);
     if (isNew) db.exec(readFileSync(SCHEMA, 'utf8'));

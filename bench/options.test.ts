@@ -23,9 +23,11 @@ test('named scenarios run in the order of the list', () => {
   assert.deepEqual(parseOptions(['memory', 'read'], KNOWN).scenarios, ['read', 'memory']);
 });
 
-test('a seed draws every second scenario, and the next one the others', () => {
-  assert.deepEqual(parseOptions(['--seed', '4'], KNOWN).scenarios, ['read', 'memory']);
-  assert.deepEqual(parseOptions(['--seed', '5'], KNOWN).scenarios, ['write']);
+test('a seed draws every fourth scenario, and four in a row draw all', () => {
+  const many = Array.from({ length: 10 }, (_, i) => `scenario-${i}`);
+  const drawn = (seed: number) => parseOptions(['--seed', String(seed)], many).scenarios;
+  assert.deepEqual(drawn(5), ['scenario-1', 'scenario-5', 'scenario-9']);
+  assert.deepEqual([4, 5, 6, 7].flatMap(drawn).sort(), many);
 });
 
 test('--smoke is short, and --seconds wins over it', () => {

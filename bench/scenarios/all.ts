@@ -2,6 +2,7 @@
 import type { Scenario } from '../context.ts';
 import { blobsScenario } from './blobs.ts';
 import { changesWorkloads } from './changes.ts';
+import { consoleScenario } from './console.ts';
 import { historyScenario } from './history.ts';
 import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
@@ -40,4 +41,5 @@ export const SCENARIOS: Scenario[] = [
   loopScenario,
   memoryScenario,
   metricsScenario,
+  consoleScenario,
 ];

@@ -1,7 +1,7 @@
 /** How late runs begin that are due on schedule: a thousand fires in one minute, spread over its seconds. */
 import { setTimeout as wait } from 'node:timers/promises';
+import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { RunRecord } from '../../protocol/runs.ts';
 import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';

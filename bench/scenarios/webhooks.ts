@@ -1,5 +1,5 @@
 /** How many webhooks a second become runs that are recorded as ended, beside as many durable writes. */
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { APP, packApp, ROWS } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';

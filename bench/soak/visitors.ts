@@ -2,7 +2,7 @@
 import { setMaxListeners } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { MintedWebhook } from '../../protocol/automation.ts';
+import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { AuthoringSession } from '../authoring-session.ts';
 import { APP, incompressible, LARGE_FILE, packApp, ROWS } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';

@@ -1,16 +1,25 @@
 /** Crashes every operation at each of its calls that change files, and the repair after it at each of the repair's. */
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { inParallel } from '../../../storage/atomic-file.ts';
+import { inParallel } from '../../../storage/files/atomic-file.ts';
 import type { Random } from '../../../testing/random.ts';
 import { compileShim, whyNoShim } from '../../../testing/shim/compile.ts';
 import type { Crash } from '../../../testing/shim/crash.ts';
 import type { Campaign, CampaignContext, CampaignReport } from '../campaign.ts';
 import { drawOperations } from './draw.ts';
 import { OPERATIONS } from './operations.ts';
-import { countPoints, crashRound, isLoaded, isOfData, type Reference, type RoundResult, rehearse } from './round.ts';
+import {
+  countPoints,
+  crashRound,
+  isLoaded,
+  isOfData,
+  isOfRemoval,
+  type Reference,
+  type RoundResult,
+  rehearse,
+} from './round.ts';
 import type { Operation } from './scenes.ts';
-import { makeScenes, type SceneName } from './scenes.ts';
+import { makeScenes, needsOtherDisk, type SceneName } from './scenes.ts';
 import type { Scene } from './world.ts';
 
 /** Rounds at a time. */
@@ -42,7 +51,7 @@ async function run(context: CampaignContext): Promise<CampaignReport> {
   try {
     const { only, extent, random } = context;
     const named = OPERATIONS.filter(({ name }) => only === null || name.includes(only));
-    const possible = named.filter(({ scene }) => otherDisk !== null || scene !== 'other-disk');
+    const possible = named.filter(({ scene }) => otherDisk !== null || !needsOtherDisk(scene));
     const operations = extent === 'smoke' ? drawOperations(possible, () => random.next()) : possible;
     const wanted = operations.map(({ scene }) => scene);
     const scenes = await makeScenes(join(folder, 'scenes'), wanted, otherDisk, shim);
@@ -199,7 +208,7 @@ function add(counts: Map<string, number>, what: string): number {
 function kindOf(point: string): string {
   return point
     .split('/')
-    .slice(0, point.includes(' tmp/') ? 2 : 5)
+    .slice(0, point.includes(' tmp/') || isOfRemoval(point) ? 2 : 5)
     .join('/');
 }
 

@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import { draftKey } from '../../../protocol/ids.ts';
-import { namesInSync } from '../../../storage/atomic-file.ts';
+import { namesInSync } from '../../../storage/files/atomic-file.ts';
+import { openSqlite } from '../../../storage/sqlite.ts';
 import { get, type World } from './world.ts';
 
 export type SessionView = {
@@ -97,7 +97,7 @@ async function lookAtDraft(world: World, session: string, app: string): Promise<
   const which = await read('which', {});
   const drafted = (await read('get', { key: 'drafted' })) as unknown[];
   const { settings } = (await get(world, `/svc/_draft/${session}/_apps/${app}/settings`)) as { settings: unknown };
-  const db = new Database(paths.data, { readonly: true });
+  const db = openSqlite(paths.data, { readonly: true });
   try {
     const sound = db.pragma('integrity_check', { simple: true });
     if (sound !== 'ok') throw new Error(`The draft of ${app}: integrity_check says ${String(sound)}`);

@@ -2,10 +2,10 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
-import { checkDaemon, checkDataDirectory } from '../../../cli/commands/doctor.ts';
+import { checkDaemon, checkDataDirectory } from '../../../cli/commands/operations/doctor.ts';
 import { isAppId } from '../../../protocol/ids.ts';
-import { namesInSync } from '../../../storage/atomic-file.ts';
+import { namesInSync } from '../../../storage/files/atomic-file.ts';
+import { openSqlite } from '../../../storage/sqlite.ts';
 import { pause } from '../../../testing/waiting.ts';
 import { isPacking } from './loose-objects.ts';
 import { leftOfSessions, lookAtSessions, type SessionView } from './observe-sessions.ts';
@@ -111,7 +111,7 @@ async function lookAtApp(world: World, id: string, name: string): Promise<AppVie
   const which = await world.gateway.read(id, 'which');
   if (which.status !== 200) throw new Error(`${id}/which answers ${which.status} ${which.text}`);
   const automations = await lookAtAutomations(world, id);
-  const db = new Database(world.layout.app(id).data, { readonly: true });
+  const db = openSqlite(world.layout.app(id).data, { readonly: true });
   try {
     const sound = db.pragma('integrity_check', { simple: true });
     if (sound !== 'ok') throw new Error(`${id}: integrity_check says ${String(sound)}`);

@@ -21,6 +21,8 @@ const STEPS = {
     call('DELETE', `/svc/_apps/main/versions/${encodeURIComponent(await idOf(world, '1.0.0'))}`)(world),
   callDraft: call('POST', draftTool('svc_read'), { app: 'main', query: 'which' }),
   migrateDraft,
+  deleteTrashed: async (world: World) => call('DELETE', `/svc/_trash/${await trashedGone(world)}`)(world),
+  restoreGone: async (world: World) => call('POST', `/svc/_trash/${await trashedGone(world)}/restore`)(world),
   rotateToken,
   start,
   startAndPack,
@@ -71,6 +73,12 @@ async function idOf({ gateway }: World, version: string): Promise<string> {
   const { json } = await gateway.call('GET', '/svc/_apps/main/versions');
   const versions = json as { versionId: string; version: string }[];
   return versions.find((one) => one.version === version)?.versionId ?? 'none';
+}
+
+/** The removed app in the trash; an id that is not there when it is not. */
+async function trashedGone({ gateway }: World): Promise<string> {
+  const { json } = await gateway.call('GET', '/svc/_trash');
+  return (json as { id: string }[])[0]?.id ?? 'gone-1500000000000';
 }
 
 async function rotateToken({ layout, plan }: World): Promise<number> {

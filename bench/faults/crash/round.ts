@@ -153,13 +153,20 @@ async function settle(world: World, oldToken: string): Promise<Observation> {
   }
 }
 
+/** In a folder that goes for good: its files are removed several at a time, in any order. */
+export function isOfRemoval(point: string): boolean {
+  return /^(?:unlink|rmdir) (?:tmp|trash\/\.[^/]+\.tmp)\//.test(point);
+}
+
 /**
- * Whether a second crash may fail to come: when the first took the writer alone, it is a matter of time whether the supervisor
- * ends the operation at once, as its repair would have, or refuses it. `pid` is the supervisor's.
+ * Whether a second crash may fail to come: when it is at a file that was removed before the first one this time; and when the
+ * first took the writer alone, for then it is a matter of time whether the supervisor ends the operation at once, as its repair
+ * would have, or refuses it. `pid` is the supervisor's.
  */
 function mayMiss(operation: Operation, world: World, crashes: Crash[], pid: number): boolean {
   const [first] = crashes as [Crash];
   if (crashes.length < 2 || world.plan.pending() === crashes.length) return false;
+  if (crashes.every(({ point }) => isOfRemoval(point))) return true;
   if (operation.starts || operation.name === 'token rotation' || first.mode === 'tree') return false;
   const passings = world.plan.passed().filter(({ point }) => point === first.point);
   return passings[first.passing - 1]?.pid !== pid;

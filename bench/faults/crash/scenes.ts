@@ -11,8 +11,11 @@ export type SceneName =
   | 'automated'
   | 'crashed'
   | 'empty'
+  | 'removed'
   | 'other-disk'
+  | 'removed-other-disk'
   | 'git'
+  | 'git-removed'
   | 'git-long'
   | 'git-loose'
   | 'git-empty'
@@ -57,8 +60,11 @@ const FILLS: Record<Exclude<SceneName, AuthoringScene>, Fill> = {
     leaveRubbish(world);
   },
   empty: makeDataDir,
+  removed: fillAndRemove,
   'other-disk': fillAndStop,
+  'removed-other-disk': fillAndRemove,
   git: fillAndStop,
+  'git-removed': fillAndRemove,
   'git-long': async (world) => {
     await fillPlain(world);
     await expectStatus(201, world.gateway.upload('main', versionOf('main', 3)));
@@ -86,7 +92,7 @@ export async function makeScenes(
     const made = scenes.get(name);
     if (made !== undefined) return made;
     const path = join(folder, name);
-    const appsDir = name === 'other-disk' && otherDisk !== null ? join(otherDisk, 'scene-apps') : null;
+    const appsDir = needsOtherDisk(name) && otherDisk !== null ? join(otherDisk, `${name}-apps`) : null;
     const store = name.startsWith('git') ? 'git' : 'tarball';
     if (name in AUTHORING_SCENES) {
       await AUTHORING_SCENES[name as AuthoringScene](World.copy(await make('git'), path));
@@ -99,12 +105,22 @@ export async function makeScenes(
   return scenes;
 }
 
+export function needsOtherDisk(scene: SceneName): boolean {
+  return scene.endsWith('other-disk');
+}
+
 async function makeDataDir({ layout }: World): Promise<void> {
   mkdirSync(layout.dataDir, { recursive: true, mode: 0o700 });
 }
 
 async function fillAndStop(world: World): Promise<void> {
   await fillPlain(world);
+  await world.gateway.stop();
+}
+
+async function fillAndRemove(world: World): Promise<void> {
+  await fillPlain(world);
+  await expectStatus(200, world.gateway.call('DELETE', '/svc/_apps/gone'));
   await world.gateway.stop();
 }
 

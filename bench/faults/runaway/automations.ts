@@ -1,5 +1,5 @@
 /** Automations that misbehave: their runs end with the cause, and neither their app nor its other automations notice. */
-import type { RunRecord } from '../../../protocol/runs.ts';
+import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { appOf, automation } from '../../../testing/apps.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause, within } from '../../../testing/waiting.ts';

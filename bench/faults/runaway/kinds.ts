@@ -1,6 +1,7 @@
 /** The apps that misbehave, in every way that `kinds.json` knows, and what each is mended with. */
-import type { RetireReason } from '../../../protocol/frames.ts';
+
 import { DEFAULTS } from '../../../protocol/limits.ts';
+import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import { appOf } from '../../../testing/apps.ts';
 import GROUPS from './kinds.json' with { type: 'json' };
 

@@ -1,5 +1,5 @@
 /** One misbehaving app, called once, and everything that must come of it. */
-import type { RetireReason } from '../../../protocol/frames.ts';
+import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause, within } from '../../../testing/waiting.ts';
 import { badApp, type Kind, mendedApp, timeoutOf } from './kinds.ts';

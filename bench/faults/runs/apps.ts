@@ -1,5 +1,5 @@
 /** The apps of the campaign `runs`: automations that a webhook or the clock fires, and a table that says which fire wrote. */
-import type { MintedWebhook } from '../../../protocol/automation.ts';
+import type { MintedWebhook } from '../../../protocol/automations/automation.ts';
 import { appOf, automation } from '../../../testing/apps.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 

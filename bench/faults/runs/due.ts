@@ -1,6 +1,6 @@
 /** A gateway that was down when automations were due: with `catchUp` they run once at its start, without it not at all. */
-import Database from 'better-sqlite3';
 import { Layout } from '../../../storage/layout.ts';
+import { openSqlite } from '../../../storage/sqlite.ts';
 import { appOf, automation } from '../../../testing/apps.ts';
 import { makeGateway, type TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
@@ -82,7 +82,7 @@ function dueApp(expr: string): Record<string, string | Buffer> {
 
 /** As after two days in which no gateway ran: both fired last before them. Takes the directory of a dead one. */
 function pretendDown(dataDir: string): void {
-  const db = new Database(new Layout(dataDir).runtimeDb);
+  const db = openSqlite(new Layout(dataDir).runtimeDb);
   try {
     const fired = db.prepare('INSERT OR REPLACE INTO cron_fired VALUES (?, ?, ?)');
     for (const id of ['caught', 'missed']) fired.run(APP, id, Date.now() - 2 * DAY_MS);

@@ -1,6 +1,6 @@
 /** Clients that post to webhooks under faults and remember what they were answered. */
 import { createHmac } from 'node:crypto';
-import type { MintedWebhook } from '../../../protocol/automation.ts';
+import type { MintedWebhook } from '../../../protocol/automations/automation.ts';
 import { Client } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';

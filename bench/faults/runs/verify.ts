@@ -1,6 +1,7 @@
 /** Compares the history of runs, their summaries and what they wrote with what those who posted were told. */
-import Database from 'better-sqlite3';
+import type Database from 'better-sqlite3';
 import { Layout } from '../../../storage/layout.ts';
+import { openSqlite } from '../../../storage/sqlite.ts';
 import { Counts } from '../../../testing/clients.ts';
 import { KEPT } from './apps.ts';
 import type { Message, Post } from './posters.ts';
@@ -161,7 +162,7 @@ function unsound(path: string): string[] {
 }
 
 function reading<T>(path: string, read: (db: Database.Database) => T): T {
-  const db = new Database(path, { readonly: true });
+  const db = openSqlite(path, { readonly: true });
   try {
     return read(db);
   } finally {

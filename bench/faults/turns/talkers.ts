@@ -1,7 +1,7 @@
 /** Clients that talk with the agent of an app under faults, and remember what they were told. */
 
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
+import { openSqlite } from '../../../storage/sqlite.ts';
 import { historyOf, send, type TurnEventSeen, textOf, turnOf, typesOf } from '../../../testing/chat.ts';
 import { Client, Counts } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
@@ -74,7 +74,7 @@ export class Talkers extends Client {
 
   /** The same of what agents wrote, once the gateway has stopped. */
   verifyWrites(): string[] {
-    const db = new Database(join(this.gateway.dataDir, 'apps', APP, 'data.sqlite'), { readonly: true });
+    const db = openSqlite(join(this.gateway.dataDir, 'apps', APP, 'data.sqlite'), { readonly: true });
     const rows = db.prepare('SELECT title, count(*) AS times FROM todos GROUP BY title').all();
     db.close();
     const stored = new Map((rows as { title: string; times: number }[]).map(({ title, times }) => [title, times]));

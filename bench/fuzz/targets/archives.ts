@@ -6,7 +6,7 @@ import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { appFiles, type Entry, gnuName, paxName, tar, tarEntry } from '../../../testing/archive.ts';
-import { ingest } from '../../../workers/jobs/ingest.ts';
+import { ingest } from '../../../workers/jobs/content/ingest.ts';
 import { awkwardText, mutated } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import { refusalOf } from '../oracle.ts';

@@ -1,8 +1,8 @@
 /** Automations: whatever an `automation.json` holds, it is taken and fires, or refused; an edit keeps what it does not change. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { AutomationIssue, AutomationManifest } from '../../../protocol/automation.ts';
-import { type AutomationChange, editAutomation } from '../../../protocol/automation-edit.ts';
+import type { AutomationIssue, AutomationManifest } from '../../../protocol/automations/automation.ts';
+import { type AutomationChange, editAutomation } from '../../../protocol/automations/automation-edit.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { parseAutomation } from '../../../protocol/rules/automation-check.ts';
 import { parseCron } from '../../../protocol/rules/cron-expression.ts';

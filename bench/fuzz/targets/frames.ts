@@ -1,8 +1,8 @@
 /** The frame codec: what was encoded comes back, and hostile bytes end in a `FrameError` before they cost memory. */
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import { type Frame, Kind } from '../../../protocol/frames.ts';
 import { FrameBatch, FrameDecoder, FrameError } from '../../../protocol/wire/codec.ts';
+import { type Frame, Kind } from '../../../protocol/wire/frames.ts';
 import { cuts, jsonValue, mutated, pieces } from '../arbitraries.ts';
 import { assertPrototypesUntouched } from '../oracle.ts';
 import type { Target } from '../target.ts';

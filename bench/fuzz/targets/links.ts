@@ -9,12 +9,13 @@ import { join } from 'node:path';
 import { mock } from 'node:test';
 import fc from 'fast-check';
 import { type ErrorBody, errorEnvelope } from '../../../protocol/errors.ts';
-import { DbOp, type Frame, Kind, ToolKind } from '../../../protocol/frames.ts';
-import { ADMIN_CALLER } from '../../../protocol/handler-caller.ts';
 import { encodeFrame, FrameDecoder } from '../../../protocol/wire/codec.ts';
 import { DbClient } from '../../../protocol/wire/db-client.ts';
+import { DbOp, type Frame, Kind, ToolKind } from '../../../protocol/wire/frames.ts';
+import { ADMIN_CALLER } from '../../../protocol/wire/handler-caller.ts';
 import { openLink } from '../../../protocol/wire/link.ts';
 import { signTicket, type Ticket } from '../../../protocol/wire/ticket.ts';
+import { Span } from '../../../supervisor/tracing/span.ts';
 import { Call, type Tracked } from '../../../supervisor/tree/actor/call.ts';
 import { appOf } from '../../../testing/apps.ts';
 import { World } from '../../../testing/scripted-host.ts';
@@ -62,6 +63,20 @@ const actorFrame = fc.oneof(
     fc.oneof(fc.boolean(), thing),
     fc.oneof(fc.boolean(), thing),
   ),
+  fc.tuple(
+    fc.constant(Kind.spans),
+    id,
+    fc.oneof(fc.constantFrom('00f067aa0ba902b7', '0000000000000000'), thing),
+    fc.oneof(fc.double(), thing),
+    fc.oneof(fc.double(), thing),
+    fc.oneof(
+      fc.array(
+        fc.tuple(fc.constantFrom('db', 'fetch'), fc.double(), fc.double(), fc.constantFrom('', 'X'), thing, thing),
+      ),
+      thing,
+    ),
+    fc.oneof(fc.nat(), thing),
+  ),
   fc.tuple(fc.constant(Kind.schemaChanged), thing),
   anyFrame,
 );
@@ -90,15 +105,21 @@ function ask(world: World, actor: ReturnType<World['actor']>, action: boolean): 
     outcomeUnknown: () => {},
     faulted: (error: unknown) => void outcome.faults.push(error),
   };
+  const span = new Span('call', 'internal', { traceId: 'a'.repeat(32), parentId: null }, assertSpan);
   const [kind, schema] = action ? [ToolKind.action, undefined] : [ToolKind.query, 1];
   actor.submit(
     new Call(
-      { kind, tool: 'tool', body: Buffer.from('{}'), traceId: '', caller: ADMIN_CALLER, allowedMs: 1000, schema },
+      { kind, tool: 'tool', body: Buffer.from('{}'), traceId: '', span, caller: ADMIN_CALLER, allowedMs: 1000, schema },
       reply,
       world.now,
     ),
   );
   return outcome;
+}
+
+function assertSpan({ name, begunAt, endedAt, attributes }: Span): void {
+  assert.ok(name.length < 200 && begunAt <= endedAt, 'a span');
+  JSON.stringify(attributes);
 }
 
 function assertReads({ reads: { tables, keep, caller } }: Tracked): void {
