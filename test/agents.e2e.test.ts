@@ -6,7 +6,7 @@ import { readFileSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, type TestContext, test } from 'node:test';
-import type { RunnerEvent } from '../protocol/agents.ts';
+import type { RunnerEvent } from '../protocol/agents/agents.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { type ChildRecord, reapChildren } from '../storage/processes/children.ts';
 import { eventsOf, finalOf, type RunningAgents, startAgents, stubRunner } from '../testing/agents.ts';

@@ -295,6 +295,7 @@ test('a failing test shows the stack of the handler in the files of the app, and
     join(folder, 'actions/broken.ts:3:35'),
     join(folder, 'tests/failing.test.js:6:13'),
   ]);
+  for (const name of ['lib/helper.test.js', 'tests/shared.test.js']) rmSync(join(folder, name));
   const { passed, tests } = await results(t, folder);
   assert.equal(passed, false);
   assert.match(tests.find(({ name }) => name === 'fails')?.error ?? '', /fail\.ts:4:9/);

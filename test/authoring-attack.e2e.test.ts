@@ -140,17 +140,16 @@ test('what an editor leaves beside a file keeps nobody from comparing and publis
   assert.equal(await word('edited'), 'new');
 });
 
-test('live code that was lost comes back from the repository, as the version that was live', async (t) => {
-  const own = await startGateway(t, { store: 'git' });
-  for (const text of ['one', 'two']) await own.upload('lost', wordApp('lost', text));
-  await own.stop();
-  rmSync(join(own.dataDir, 'code-store/worktrees/main'), { recursive: true });
-  await own.start();
-  assert.equal(await word('lost', own), 'two');
-  assert.equal((await own.call('GET', '/svc/_apps/lost')).json.activeVersion, 'lost/v2');
-  const session = await open(own);
-  await put(session, 'lost', 'a.txt', 'x', own);
-  assert.equal((await publish(session, 'lost', own)).json.tag, 'lost/v3');
+test('live code that was lost comes back from the repository, as the version that was live', async () => {
+  for (const text of ['one', 'two']) await gateway.upload('lost', wordApp('lost', text));
+  await gateway.stop();
+  rmSync(join(gateway.dataDir, 'code-store/worktrees/main'), { recursive: true });
+  await gateway.start();
+  assert.equal(await word('lost'), 'two');
+  assert.equal((await gateway.call('GET', '/svc/_apps/lost')).json.activeVersion, 'lost/v2');
+  const session = await open();
+  await put(session, 'lost', 'a.txt', 'x');
+  assert.equal((await publish(session, 'lost')).json.tag, 'lost/v3');
 });
 
 test('a repository that is gone is not replaced by an empty one, whose versions would begin again', async (t) => {

@@ -14,10 +14,10 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { before, beforeEach, describe, type TestContext, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
-import { eventually } from '../testing/edges.ts';
-import { type EdgeKind, root, startGateway, TestGateway } from '../testing/gateway.ts';
+import { EDGES, eventually, gatewayOfSuite } from '../testing/edges.ts';
+import { root, startGateway, TestGateway } from '../testing/gateway.ts';
 import { inTime, LIMIT_MS, LONG_MS } from '../testing/waiting.ts';
 
 const CLIENTS = 8;
@@ -80,6 +80,12 @@ async function install(gateway: TestGateway, id: string, files: Record<string, s
   assert.equal(answer.status, 201, answer.text);
 }
 
+/** Fills the app with data, 10 kB a row. */
+async function installLarge(gateway: TestGateway, rows: number): Promise<void> {
+  await install(gateway, 'large', LARGE);
+  assert.equal((await gateway.write('large', 'fill', { rows })).status, 201);
+}
+
 /** Another gateway on a restored directory. */
 async function startOn(t: TestContext, dataDir: string): Promise<TestGateway> {
   const gateway = new TestGateway(dataDir, []);
@@ -104,7 +110,7 @@ async function cleanedUp(gateway: TestGateway): Promise<void> {
   await eventually(() => readdirSync(join(gateway.dataDir, 'tmp')).length === 0);
 }
 
-for (const edge of ['uws', 'node'] as EdgeKind[]) {
+for (const edge of EDGES) {
   test(`${edge}: a backup taken under load has every row acknowledged before it, and no half batch`, async (t) => {
     const gateway = await startGateway(t, { edge, examples: ['todos'], config: { versionRetention: 7 } });
     const folder = newFolder(t);
@@ -154,99 +160,101 @@ for (const edge of ['uws', 'node'] as EdgeKind[]) {
       ]);
     assert.deepEqual(await ids(other), await ids(gateway));
     assert.equal((await other.write('pairs', 'put', { key: 'after' })).status, 201);
+    await other.stop();
   });
 }
 
-test('a second backup is told that one is being made; calls and uploads go on meanwhile', async (t) => {
-  const gateway = await startGateway(t);
-  const folder = newFolder(t);
-  await install(gateway, 'large', LARGE);
-  await install(gateway, 'pairs', PAIRS);
-  assert.equal((await gateway.write('large', 'fill', { rows: 2500 })).status, 201);
-  const first = svc(t, ['backup', join(folder, 'first'), '--data-dir', gateway.dataDir]);
-  await underWay(gateway);
-  const second = await svc(t, ['backup', join(folder, 'second'), '--data-dir', gateway.dataDir]);
-  assert.equal(second.code, 1);
-  assert.equal(JSON.parse(second.stdout).error.code, 'CONFLICT');
-  assert.equal((await gateway.write('large', 'fill', { rows: 1 })).status, 201);
-  await install(gateway, 'pairs', { ...PAIRS, 'more.txt': 'x' });
-  const { code, stdout } = await first;
-  assert.equal(code, 0, stdout);
-  assert.deepEqual(readdirSync(folder), ['first']);
-});
+describe('of a gateway whose backup takes a while', () => {
+  const gateway = gatewayOfSuite({});
+  before(() => installLarge(gateway, 2500));
+  // `underWay` would take what is left of the last one for the next.
+  beforeEach(() => cleanedUp(gateway));
 
-for (const signal of ['SIGINT', 'SIGKILL'] as const) {
-  test(`a backup whose command gets ${signal} is given up, and leaves nothing in the gateway`, async (t) => {
-    const gateway = await startGateway(t);
+  test('a second backup is told that one is being made; calls and uploads go on meanwhile', async (t) => {
     const folder = newFolder(t);
-    await install(gateway, 'large', LARGE);
-    assert.equal((await gateway.write('large', 'fill', { rows: 2500 })).status, 201);
-    const { child, ended } = startSvc(t, ['backup', join(folder, 'file'), '--data-dir', gateway.dataDir]);
+    await install(gateway, 'pairs', PAIRS);
+    const first = svc(t, ['backup', join(folder, 'first'), '--data-dir', gateway.dataDir]);
     await underWay(gateway);
-    child.kill(signal);
-    const { code, stdout } = await ended;
-    await cleanedUp(gateway);
-    if (signal === 'SIGINT') {
-      assert.equal(code, 1);
-      assert.match(stdout, /Interrupted/);
-      assert.deepEqual(readdirSync(folder), []);
-    }
-    const again = await svc(t, ['backup', join(folder, 'again'), '--data-dir', gateway.dataDir]);
-    assert.equal(again.code, 0, again.stdout);
-    assert.doesNotMatch(gateway.log, /"level":50/);
+    const second = await svc(t, ['backup', join(folder, 'second'), '--data-dir', gateway.dataDir]);
+    assert.equal(second.code, 1);
+    assert.equal(JSON.parse(second.stdout).error.code, 'CONFLICT');
+    assert.equal((await gateway.write('large', 'fill', { rows: 1 })).status, 201);
+    await install(gateway, 'pairs', { ...PAIRS, 'more.txt': 'x' });
+    const { code, stdout } = await first;
+    assert.equal(code, 0, stdout);
+    assert.deepEqual(readdirSync(folder), ['first']);
   });
-}
 
-test('a gateway that stops gives the backup up, and leaves nothing', async (t) => {
-  const gateway = await startGateway(t);
-  const folder = newFolder(t);
-  await install(gateway, 'large', LARGE);
-  assert.equal((await gateway.write('large', 'fill', { rows: 2500 })).status, 201);
-  const backup = svc(t, ['backup', join(folder, 'file'), '--data-dir', gateway.dataDir]);
-  await underWay(gateway);
-  assert.equal(await gateway.stop(), 0);
-  assert.notEqual((await backup).code, 0);
-  assert.deepEqual(readdirSync(folder), []);
-  assert.deepEqual(readdirSync(join(gateway.dataDir, 'tmp')), []);
+  for (const signal of ['SIGINT', 'SIGKILL'] as const) {
+    test(`a backup whose command gets ${signal} is given up, and leaves nothing in the gateway`, async (t) => {
+      const folder = newFolder(t);
+      const logged = gateway.log.length;
+      const { child, ended } = startSvc(t, ['backup', join(folder, 'file'), '--data-dir', gateway.dataDir]);
+      await underWay(gateway);
+      child.kill(signal);
+      const { code, stdout } = await ended;
+      await cleanedUp(gateway);
+      if (signal === 'SIGINT') {
+        assert.equal(code, 1);
+        assert.match(stdout, /Interrupted/);
+        assert.deepEqual(readdirSync(folder), []);
+      }
+      const again = await svc(t, ['backup', join(folder, 'again'), '--data-dir', gateway.dataDir]);
+      assert.equal(again.code, 0, again.stdout);
+      assert.doesNotMatch(gateway.log.slice(logged), /"level":50/);
+    });
+  }
+
+  test('a gateway that stops gives the backup up, and leaves nothing', async (t) => {
+    const folder = newFolder(t);
+    const backup = svc(t, ['backup', join(folder, 'file'), '--data-dir', gateway.dataDir]);
+    await underWay(gateway);
+    assert.equal(await gateway.stop(), 0);
+    assert.notEqual((await backup).code, 0);
+    assert.deepEqual(readdirSync(folder), []);
+    assert.deepEqual(readdirSync(join(gateway.dataDir, 'tmp')), []);
+    await gateway.start();
+  });
 });
 
-test('where there is no room for the file, the command says so and leaves nothing; so does a restore', async (t) => {
-  const gateway = await startGateway(t);
-  const folder = newFolder(t);
-  await install(gateway, 'large', LARGE);
-  assert.equal((await gateway.write('large', 'fill', { rows: 300 })).status, 201);
-  // Files of the command may have 512 KiB; beyond that writing fails as on a full disk.
-  const limited = `trap '' XFSZ; ulimit -f 512;`;
-  const full = await svc(t, ['backup', join(folder, 'file'), '--data-dir', gateway.dataDir], limited);
-  assert.equal(full.code, 1);
-  assert.equal(JSON.parse(full.stdout).error.code, 'STORAGE_FULL');
-  assert.deepEqual(readdirSync(folder), []);
-  await cleanedUp(gateway);
-  const file = join(folder, 'whole');
-  assert.equal((await svc(t, ['backup', file, '--data-dir', gateway.dataDir])).code, 0);
-  const restored = await svc(t, ['restore', file, '--data-dir', join(folder, 'new')], limited);
-  assert.equal(restored.code, 1);
-  assert.equal(JSON.parse(restored.stdout).error.code, 'STORAGE_FULL');
-  assert.deepEqual(readdirSync(folder), ['whole']);
-});
+describe('of a small gateway', () => {
+  const gateway = gatewayOfSuite({});
+  before(() => installLarge(gateway, 300));
 
-test('a damaged file and a full directory are refused with their codes, and nothing is touched', async (t) => {
-  const gateway = await startGateway(t, { examples: ['todos'] });
-  const folder = newFolder(t);
-  const file = join(folder, 'file');
-  assert.equal((await svc(t, ['backup', file, '--data-dir', gateway.dataDir])).code, 0);
-  const taken = await svc(t, ['restore', file, '--data-dir', gateway.dataDir]);
-  assert.deepEqual([taken.code, JSON.parse(taken.stdout).error.code], [1, 'RESTORE_TARGET']);
-  const over = await svc(t, ['backup', file, '--data-dir', gateway.dataDir]);
-  assert.equal(over.code, 1);
-  assert.match(over.stdout, /already/);
-  const bytes = readFileSync(file);
-  bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 4;
-  writeFileSync(file, bytes);
-  const damaged = await svc(t, ['restore', file, '--data-dir', join(folder, 'new')]);
-  assert.deepEqual([damaged.code, JSON.parse(damaged.stdout).error.code], [1, 'INVALID_BACKUP']);
-  assert.deepEqual(readdirSync(folder), ['file']);
-  assert.equal((await svc(t, ['restore', file])).code, 2);
+  test('where there is no room for the file, the command says so and leaves nothing; so does a restore', async (t) => {
+    const folder = newFolder(t);
+    // Files of the command may have 512 KiB; beyond that writing fails as on a full disk.
+    const limited = `trap '' XFSZ; ulimit -f 512;`;
+    const full = await svc(t, ['backup', join(folder, 'file'), '--data-dir', gateway.dataDir], limited);
+    assert.equal(full.code, 1);
+    assert.equal(JSON.parse(full.stdout).error.code, 'STORAGE_FULL');
+    assert.deepEqual(readdirSync(folder), []);
+    await cleanedUp(gateway);
+    const file = join(folder, 'whole');
+    assert.equal((await svc(t, ['backup', file, '--data-dir', gateway.dataDir])).code, 0);
+    const restored = await svc(t, ['restore', file, '--data-dir', join(folder, 'new')], limited);
+    assert.equal(restored.code, 1);
+    assert.equal(JSON.parse(restored.stdout).error.code, 'STORAGE_FULL');
+    assert.deepEqual(readdirSync(folder), ['whole']);
+  });
+
+  test('a damaged file and a full directory are refused with their codes, and nothing is touched', async (t) => {
+    const folder = newFolder(t);
+    const file = join(folder, 'file');
+    assert.equal((await svc(t, ['backup', file, '--data-dir', gateway.dataDir])).code, 0);
+    const taken = await svc(t, ['restore', file, '--data-dir', gateway.dataDir]);
+    assert.deepEqual([taken.code, JSON.parse(taken.stdout).error.code], [1, 'RESTORE_TARGET']);
+    const over = await svc(t, ['backup', file, '--data-dir', gateway.dataDir]);
+    assert.equal(over.code, 1);
+    assert.match(over.stdout, /already/);
+    const bytes = readFileSync(file);
+    bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 4;
+    writeFileSync(file, bytes);
+    const damaged = await svc(t, ['restore', file, '--data-dir', join(folder, 'new')]);
+    assert.deepEqual([damaged.code, JSON.parse(damaged.stdout).error.code], [1, 'INVALID_BACKUP']);
+    assert.deepEqual(readdirSync(folder), ['file']);
+    assert.equal((await svc(t, ['restore', file])).code, 2);
+  });
 });
 
 test('a gateway that is stopped, or was killed, is backed up from its directory; one that runs keeps its lock', async (t) => {
@@ -263,6 +271,7 @@ test('a gateway that is stopped, or was killed, is backed up from its directory;
     assert.equal((await svc(t, ['restore', file, '--data-dir', `${file}-new`])).code, 0);
     const other = await startOn(t, `${file}-new`);
     assert.equal((await other.read('pairs', 'all')).json.data.length, 2 * (n + 1));
+    await other.stop();
     await gateway.start();
   }
   // Who cannot be asked, but lives, is not gone behind its back.
@@ -302,5 +311,6 @@ test('a gateway on the git store comes back with its versions, and takes the nex
     assert.equal((await restored.call('POST', '/svc/_apps/pairs/rollback', { body: { version: 1 } })).status, 200);
     assert.equal((await restored.upload('pairs', versionOf(3))).json.versionId, 'pairs/v3');
     assert.equal((await restored.call('GET', '/svc/_apps/pairs')).json.activeVersion, 'pairs/v3');
+    await restored.stop();
   }
 });

@@ -1,9 +1,10 @@
 // ctx.blobs in the real daemon: queries, actions and automations with the files of their app, live and in a draft.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
-import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import type { Answer } from '../testing/gateway.ts';
 import { runToEnd } from '../testing/runs.ts';
 
 const MiB = 1024 * 1024;
@@ -44,92 +45,91 @@ const ALBUM = appOf('album', {
 });
 
 const errorOf = ({ status, json }: Answer): [number, string] => [status, json.error.code];
-const put = async (gateway: TestGateway, input: object): Promise<Answer> => gateway.write('album', 'put', input);
 
-test('handlers store, read and delete files', async (t) => {
-  const gateway = await startGateway(t);
-  const uploaded = await gateway.upload('album', ALBUM);
-  assert.equal(uploaded.status, 201, uploaded.text);
+describe('ctx.blobs', () => {
+  // Drafts need the git store.
+  const gateway = gatewayOfSuite({ store: 'git' });
+  before(async () => {
+    const uploaded = await gateway.upload('album', ALBUM);
+    assert.equal(uploaded.status, 201, uploaded.text);
+  });
 
-  const stored = await put(gateway, { text: 'a note' });
-  const name = sha256('a note');
-  assert.deepEqual(stored.json.data.body, { sha256: name, size: 6, type: 'text/plain; charset=utf-8' });
-  assert.equal((await gateway.call('GET', `/svc/album/_blobs/${name}`)).text, 'a note');
-  assert.equal((await gateway.read('album', 'text', { sha256: name })).json.data, 'a note');
-  assert.deepEqual((await gateway.read('album', 'stat', { sha256: name })).json.data, stored.json.data.body);
+  const put = async (input: object): Promise<Answer> => gateway.write('album', 'put', input);
 
-  assert.equal((await put(gateway, { text: 'a,b', type: 'text/csv' })).json.data.body.type, 'text/csv');
-  await gateway.call('PUT', '/svc/album/_blobs', { body: 'from a page', headers: { 'content-type': 'text/html' } });
-  assert.equal((await gateway.read('album', 'text', { sha256: sha256('from a page') })).json.data, 'from a page');
+  test('handlers store, read and delete files', async () => {
+    const stored = await put({ text: 'a note' });
+    const name = sha256('a note');
+    assert.deepEqual(stored.json.data.body, { sha256: name, size: 6, type: 'text/plain; charset=utf-8' });
+    assert.equal((await gateway.call('GET', `/svc/album/_blobs/${name}`)).text, 'a note');
+    assert.equal((await gateway.read('album', 'text', { sha256: name })).json.data, 'a note');
+    assert.deepEqual((await gateway.read('album', 'stat', { sha256: name })).json.data, stored.json.data.body);
 
-  const remove = (sha: unknown) => gateway.write('album', 'remove', { sha256: sha });
-  assert.deepEqual((await remove(name)).json.data.body, { deleted: true });
-  for (const sha of [name, 'x', 7, null, '../data.sqlite', 'x'.repeat(10_000)])
-    assert.deepEqual((await remove(sha)).json.data.body, { deleted: false }, String(sha).slice(0, 70));
-  for (const sha of [name, 'x', 7, null, '../data.sqlite'])
-    for (const query of ['text', 'stat'])
-      assert.equal((await gateway.read('album', query, { sha256: sha })).json.data, null);
+    assert.equal((await put({ text: 'a,b', type: 'text/csv' })).json.data.body.type, 'text/csv');
+    await gateway.call('PUT', '/svc/album/_blobs', { body: 'from a page', headers: { 'content-type': 'text/html' } });
+    assert.equal((await gateway.read('album', 'text', { sha256: sha256('from a page') })).json.data, 'from a page');
 
-  const bytes = Buffer.from([1, 2, 3, 4]);
-  const views = await gateway.write('album', 'views', {});
-  assert.deepEqual(
-    views.json.data.body.map((record: { sha256: string }) => record.sha256),
-    [bytes, bytes.subarray(1, 3), bytes.subarray(2)].map(sha256),
-  );
-});
+    const remove = (sha: unknown) => gateway.write('album', 'remove', { sha256: sha });
+    assert.deepEqual((await remove(name)).json.data.body, { deleted: true });
+    for (const sha of [name, 'x', 7, null, '../data.sqlite', 'x'.repeat(10_000)])
+      assert.deepEqual((await remove(sha)).json.data.body, { deleted: false }, String(sha).slice(0, 70));
+    for (const sha of [name, 'x', 7, null, '../data.sqlite'])
+      for (const query of ['text', 'stat'])
+        assert.equal((await gateway.read('album', query, { sha256: sha })).json.data, null);
 
-test('what is not awaited is stored before the answer, and many at once are stored one after the other', async (t) => {
-  const gateway = await startGateway(t);
-  await gateway.upload('album', ALBUM);
-  assert.equal((await gateway.write('album', 'forget', { text: 'not awaited' })).status, 202);
-  assert.equal((await gateway.call('GET', `/svc/album/_blobs/${sha256('not awaited')}`)).text, 'not awaited');
-  const many = await gateway.write('album', 'many', {});
-  assert.deepEqual(many.json.data.body.length, 40);
-  assert.equal((await gateway.call('GET', `/svc/album/_blobs/${sha256('file 39')}`)).text, 'file 39');
-});
+    const bytes = Buffer.from([1, 2, 3, 4]);
+    const views = await gateway.write('album', 'views', {});
+    assert.deepEqual(
+      views.json.data.body.map((record: { sha256: string }) => record.sha256),
+      [bytes, bytes.subarray(1, 3), bytes.subarray(2)].map(sha256),
+    );
+  });
 
-test('what a handler may not store is refused, with a code that its caller sees', async (t) => {
-  const gateway = await startGateway(t);
-  await gateway.upload('album', ALBUM);
-  const query = await gateway.read('album', 'bad');
-  assert.deepEqual(errorOf(query), [500, 'HANDLER_ERROR']);
-  assert.match(query.json.error.message, /ctx\.blobs\.put is for actions and automations/);
-  for (const n of [0, 1, 2, 3])
-    assert.deepEqual(errorOf(await gateway.write('album', 'odd', { n })), [500, 'HANDLER_ERROR']);
+  test('what is not awaited is stored before the answer, and many at once are stored one after the other', async () => {
+    assert.equal((await gateway.write('album', 'forget', { text: 'not awaited' })).status, 202);
+    assert.equal((await gateway.call('GET', `/svc/album/_blobs/${sha256('not awaited')}`)).text, 'not awaited');
+    const many = await gateway.write('album', 'many', {});
+    assert.deepEqual(many.json.data.body.length, 40);
+    assert.equal((await gateway.call('GET', `/svc/album/_blobs/${sha256('file 39')}`)).text, 'file 39');
+  });
 
-  assert.equal((await put(gateway, { repeat: 16 * MiB })).json.data.body.size, 16 * MiB);
-  const large = await put(gateway, { repeat: 16 * MiB + 1 });
-  assert.match(large.json.error.message, /up to 16 MiB/);
-  assert.deepEqual(errorOf(await put(gateway, { repeat: 3 * MiB })), [507, 'QUOTA_EXCEEDED']);
-  const file = Buffer.alloc(1.5 * MiB, 'y');
-  assert.equal((await gateway.call('PUT', '/svc/album/_blobs', { body: file })).status, 201);
-  assert.deepEqual(errorOf(await put(gateway, { repeat: MiB })), [507, 'QUOTA_EXCEEDED']);
-  // The thread goes on.
-  assert.equal((await put(gateway, { text: 'small' })).status, 201);
-});
+  test('what a handler may not store is refused, with a code that its caller sees', async () => {
+    const query = await gateway.read('album', 'bad');
+    assert.deepEqual(errorOf(query), [500, 'HANDLER_ERROR']);
+    assert.match(query.json.error.message, /ctx\.blobs\.put is for actions and automations/);
+    for (const n of [0, 1, 2, 3])
+      assert.deepEqual(errorOf(await gateway.write('album', 'odd', { n })), [500, 'HANDLER_ERROR']);
 
-test('an automation has the files of its app', async (t) => {
-  const gateway = await startGateway(t);
-  await gateway.upload('album', ALBUM);
-  const run = await runToEnd(gateway, 'album/nightly');
-  const stored = { sha256: sha256('hi'), size: 2, type: 'text/plain' };
-  assert.deepEqual(run.output, { stored, text: 'hi', known: stored, gone: true }, JSON.stringify(run));
-});
+    assert.equal((await put({ repeat: 16 * MiB })).json.data.body.size, 16 * MiB);
+    const large = await put({ repeat: 16 * MiB + 1 });
+    assert.match(large.json.error.message, /up to 16 MiB/);
+    assert.deepEqual(errorOf(await put({ repeat: 3 * MiB })), [507, 'QUOTA_EXCEEDED']);
+    const file = Buffer.alloc(1.5 * MiB, 'y');
+    assert.equal((await gateway.call('PUT', '/svc/album/_blobs', { body: file })).status, 201);
+    assert.deepEqual(errorOf(await put({ repeat: MiB })), [507, 'QUOTA_EXCEEDED']);
+    // The thread goes on.
+    assert.equal((await put({ text: 'small' })).status, 201);
+  });
 
-test('a draft reads the files of the live app, and stores and deletes its own', async (t) => {
-  const gateway = await startGateway(t, { store: 'git' });
-  await gateway.upload('album', ALBUM);
-  await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
-  const inDraft = (tool: string, body: object) =>
-    gateway.call('POST', `/svc/_draft/s1/_tool/${tool}`, { body: { app: 'album', ...body } });
-  const text = async (sha: string) => (await inDraft('svc_read', { query: 'text', input: { sha256: sha } })).json.data;
-  await put(gateway, { text: 'live' });
-  assert.equal(await text(sha256('live')), 'live');
-  assert.equal((await inDraft('svc_write', { action: 'put', input: { text: 'draft' } })).status, 201);
-  assert.equal(await text(sha256('draft')), 'draft');
-  assert.equal((await gateway.read('album', 'text', { sha256: sha256('draft') })).json.data, null);
-  const removed = await inDraft('svc_write', { action: 'remove', input: { sha256: sha256('live') } });
-  assert.deepEqual(removed.json.data.body, { deleted: true });
-  assert.equal(await text(sha256('live')), null);
-  assert.equal((await gateway.read('album', 'text', { sha256: sha256('live') })).json.data, 'live');
+  test('an automation has the files of its app', async () => {
+    const run = await runToEnd(gateway, 'album/nightly');
+    const stored = { sha256: sha256('hi'), size: 2, type: 'text/plain' };
+    assert.deepEqual(run.output, { stored, text: 'hi', known: stored, gone: true }, JSON.stringify(run));
+  });
+
+  test('a draft reads the files of the live app, and stores and deletes its own', async () => {
+    await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
+    const inDraft = (tool: string, body: object) =>
+      gateway.call('POST', `/svc/_draft/s1/_tool/${tool}`, { body: { app: 'album', ...body } });
+    const text = async (sha: string) =>
+      (await inDraft('svc_read', { query: 'text', input: { sha256: sha } })).json.data;
+    await put({ text: 'live' });
+    assert.equal(await text(sha256('live')), 'live');
+    assert.equal((await inDraft('svc_write', { action: 'put', input: { text: 'draft' } })).status, 201);
+    assert.equal(await text(sha256('draft')), 'draft');
+    assert.equal((await gateway.read('album', 'text', { sha256: sha256('draft') })).json.data, null);
+    const removed = await inDraft('svc_write', { action: 'remove', input: { sha256: sha256('live') } });
+    assert.deepEqual(removed.json.data.body, { deleted: true });
+    assert.equal(await text(sha256('live')), null);
+    assert.equal((await gateway.read('album', 'text', { sha256: sha256('live') })).json.data, 'live');
+  });
 });

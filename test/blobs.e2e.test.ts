@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -189,6 +189,81 @@ onEachEdge({}, (gateway) => {
     });
     assert.deepEqual(codeOf(await get(gateway, sha256(body))), [404, 'UNKNOWN_BLOB']);
     assert.ok(!readdirSync(folderOf(gateway)).some((name) => name.startsWith(sha256(body))));
+  });
+
+  test('files are listed page by page, newest or largest first, to those who manage the app', async () => {
+    const list = (query = '', token = gateway.token) =>
+      gateway.call('GET', `/svc/shelf/_blobs${query}`, { headers: { authorization: `Bearer ${token}` } });
+    assert.equal((await gateway.upload('shelf', appOf('shelf', { manifest: { blobQuotaMb: 2 } }))).status, 201);
+    assert.deepEqual((await list()).json, { files: [], next: null, usage: { files: 0, bytes: 0, quota: 2 * MiB } });
+    const base = { base: '/svc/shelf/_blobs' };
+    const bodies = [30, 10, 20, 20, 50].map((size, at) => String(at).repeat(size));
+    for (const [at, body] of bodies.entries()) {
+      assert.equal((await put(gateway, body, at === 1 ? 'text/csv' : undefined, base)).status, 201);
+      // Files of one millisecond are sorted by name.
+      utimesSync(join(folderOf(gateway, 'shelf'), sha256(body)), 1000 + at, 1000 + at);
+    }
+    // A type without its file, as a crash leaves it.
+    writeFileSync(join(folderOf(gateway, 'shelf'), `${sha256('half')}.type`), 'text/plain');
+
+    const whole = (await list()).json;
+    assert.deepEqual(whole.usage, { files: 5, bytes: 130, quota: 2 * MiB });
+    assert.equal(whole.next, null);
+    const row = (at: number) => {
+      const type = at === 1 ? 'text/csv' : 'application/octet-stream';
+      return { sha256: sha256(bodies[at] ?? ''), size: bodies[at]?.length, type, storedAt: (1000 + at) * 1000 };
+    };
+    assert.deepEqual(whole.files, [4, 3, 2, 1, 0].map(row));
+
+    for (const [sort, expected] of [
+      ['newest', [4, 3, 2, 1, 0]],
+      ['largest', [4, 0, ...[2, 3].sort((a, b) => (row(a).sha256 < row(b).sha256 ? -1 : 1)), 1]],
+    ] as const) {
+      const names: string[] = [];
+      let next: string | null = '';
+      for (let pages = 0; next !== null; pages++) {
+        assert.ok(pages < 3);
+        const after: string = next === '' ? '' : `&after=${next}`;
+        const { json: page }: Answer = await list(`?sort=${sort}&limit=2${after}`);
+        names.push(...page.files.map((file: { sha256: string }) => file.sha256));
+        next = page.next;
+      }
+      assert.deepEqual(
+        names,
+        expected.map((at) => row(at).sha256),
+        sort,
+      );
+    }
+    const { next } = (await list('?limit=2')).json;
+    assert.equal((await gateway.call('DELETE', `/svc/shelf/_blobs/${row(3).sha256}`)).status, 200);
+    assert.deepEqual((await list(`?limit=2&after=${next}`)).json.files, [2, 1].map(row));
+    const one = row(0);
+    assert.deepEqual((await list(`?prefix=${one.sha256.slice(0, 20)}`)).json.files, [one]);
+    assert.deepEqual((await list(`?prefix=${one.sha256}`)).json.files, [one]);
+
+    for (const query of [
+      'limit=0',
+      'limit=501',
+      'limit=x',
+      'sort=oldest',
+      'prefix=X',
+      'after=1',
+      `after=-1-${one.sha256}`,
+    ]) {
+      const refused = await list(`?${query}`);
+      assert.deepEqual(codeOf(refused), [400, 'BAD_REQUEST'], query);
+      assert.equal(refused.json.error.path, query.split('=')[0]);
+    }
+    assert.deepEqual(codeOf(await gateway.call('GET', '/svc/nothing/_blobs')), [404, 'UNKNOWN_APP']);
+    assert.deepEqual(codeOf(await list('', 'wrong')), [401, 'UNAUTHORIZED']);
+    for (const [tools, status] of [
+      ['read', 403],
+      ['write', 403],
+      ['all', 200],
+    ] as const) {
+      const made = await gateway.call('POST', '/svc/_tokens', { body: { name: tools, apps: ['shelf'], tools } });
+      assert.equal((await list('', made.json.token)).status, status, tools);
+    }
   });
 
   test('the quota of the manifest holds, counts what arrives at once, and gets room back', async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import type { MintedWebhook } from '../protocol/automation.ts';
+import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import { appOf } from '../testing/apps.ts';
 import { say } from '../testing/chat.ts';
 import { onEachEdge } from '../testing/edges.ts';

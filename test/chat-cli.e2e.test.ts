@@ -5,7 +5,8 @@ import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import { root, type TestGateway } from '../testing/gateway.ts';
 import { STUB_RUNNERS, script } from '../testing/stub-runner.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
@@ -67,146 +68,150 @@ const states = async (gateway: TestGateway, id: string): Promise<string[]> =>
     .filter(({ kind }: { kind: string }) => kind === 'user')
     .map(({ state }: { state: string }) => state);
 
-for (const store of ['tarball', 'git'] as const) {
-  describe(`svc chat on the ${store} store`, () => {
-    test('a message, one more in the same window, and the events', async (t) => {
-      const gateway = await startGateway(t, { store, examples: ['todos'], config: STUB_RUNNERS });
-      const first = await svc(gateway, [
-        'chat',
-        'todos',
-        script('call add {"title": "Milk"}', 'say Done.'),
-        '--window',
-        'w1',
-      ]);
-      assert.equal(first.code, 0, first.stderr);
-      assert.equal(first.stdout, 'Done.\n');
-      assert.match(first.stderr, /^⚙ add \{"title":"Milk"\} ✓$/m);
-      assert.match(first.stderr, /^Go on: svc chat todos --window w1$/m);
-      assert.match((await gateway.read('todos', 'list')).text, /Milk/);
-      const second = await svc(gateway, ['chat', 'todos', '--window', 'w1', '--json'], {
-        input: script('prompts', 'say Prompt {result}.'),
-      });
-      const events = second.stdout
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line));
-      assert.deepEqual(
-        [events[0], events[1].type, events.at(-1)],
-        [{ type: 'window', windowId: 'w1' }, 'assistant.start', { type: 'end' }],
-      );
-      assert.equal(events.find(({ type }) => type === 'final')?.text, 'Prompt 2.', 'the agent goes on where it was');
-      assert.equal((await window(gateway, 'w1')).turns, 2);
-      const failed = await svc(gateway, ['chat', 'todos', 'fail It rains.']);
-      assert.equal(failed.code, 1);
-      assert.match(failed.stderr, /✗ AGENT_FAILED: .*It rains\./);
-      const unknown = await svc(gateway, ['chat', 'todos', 'hi', '--runner', 'nobody']);
-      assert.equal(unknown.code, 1);
-      assert.match(unknown.stderr, /nobody/);
-      const refused = await svc(gateway, ['chat', 'todos', script('ask wipe it', 'say It was {result}.')]);
-      assert.equal(refused.stdout, 'It was rejected.\n');
-      const { stdout } = await svc(gateway, ['agents']);
-      assert.match(stdout, /^✓ stub .*\n {2}stub-small {2}Small/);
-      if (store === 'tarball') {
-        const full = await svc(gateway, ['chat', 'todos', 'hi', '--mode', 'full']);
-        assert.equal(full.code, 1);
-        assert.match(full.stderr, /✗ MODE_UNAVAILABLE: .*\n(?: {2}.*\n)* {2}Mode full needs the git store/);
-      }
-    });
-  });
-}
-
-test('Ctrl-C stops the turn, which says so', async (t) => {
-  const gateway = await startGateway(t, { examples: ['todos'], config: STUB_RUNNERS });
-  const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'w1']);
-  await running.said('I begin.');
-  running.child.kill('SIGINT');
-  const { code, stderr } = await running.ended;
-  assert.equal(code, 1);
-  assert.match(stderr, /■ stopped/);
-  assert.deepEqual(await states(gateway, 'w1'), ['aborted']);
-  const again = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'w1']);
-  await again.said('I begin.');
-  again.child.kill('SIGKILL');
-  await again.ended;
-  const next = await svc(gateway, ['chat', 'todos', 'say Next.', '--window', 'w1']);
-  assert.equal(next.stdout, 'Next.\n', 'a turn ends with the command that began it');
-  assert.deepEqual(await states(gateway, 'w1'), ['aborted', 'aborted', 'ok']);
-});
-
-test('a gateway that is killed: the command says so, and the next message goes on', async (t) => {
-  const gateway = await startGateway(t, { examples: ['todos'], config: STUB_RUNNERS });
-  const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'w1']);
-  await running.said('I begin.');
-  await gateway.kill();
-  const { code, stderr } = await running.ended;
-  assert.equal(code, 3, stderr);
-  await gateway.start();
-  const next = await svc(gateway, ['chat', 'todos', 'say Next.', '--window', 'w1']);
-  assert.equal(next.stdout, 'Next.\n', next.stderr);
-  assert.deepEqual(await states(gateway, 'w1'), ['interrupted', 'ok']);
-});
-
-test('mode full: what changed, and the commands that it prints work', async (t) => {
-  const gateway = await startGateway(t, { store: 'git', examples: ['todos'], config: STUB_RUNNERS });
-  const { code, stderr } = await svc(gateway, [
-    'chat',
-    'todos',
-    script('edit index.html <h1>Errands</h1>', 'say Renamed.'),
-    '--mode',
-    'full',
-  ]);
-  assert.equal(code, 0, stderr);
-  assert.match(stderr, /^ {2}changed {2}index\.html$/m);
-  const commands = [...stderr.matchAll(/: svc (.*)$/gm)].map(([, words = '']) => words.split(' '));
-  assert.deepEqual(
-    commands.map(([name]) => name),
-    ['diff', 'open', 'publish', 'chat'],
-  );
-  const [diff = [], open = [], publish = []] = commands;
-  assert.match((await svc(gateway, diff)).stdout, /\+<h1>Errands<\/h1>/);
-  assert.equal((await svc(gateway, open)).code, 0);
-  assert.match((await svc(gateway, publish)).stdout, /todos\/v2 is live/);
-});
-
-test('files go with a message about code, which goes on with a conversation of the console', async (t) => {
-  const gateway = await startGateway(t, { store: 'git', examples: ['todos'], config: STUB_RUNNERS });
-  const file = join(gateway.dataDir, 'wish.toml');
-  writeFileSync(file, 'colour = "green"');
-  await gateway.call('POST', '/_svc-conversations/apps/todos/sessions', {
-    body: { conversationId: 'plan', title: 'A plan' },
-  });
-  const words = ['chat', 'todos', script('heard', 'say {result}'), '--window', 'plan', '--attach', file];
-  const { code, stdout, stderr } = await svc(gateway, words);
-  assert.equal(code, 0, stderr);
-  assert.match(stdout, /colour = "green"/);
-  const { json } = await gateway.call('GET', '/_svc-conversations/apps/todos/sessions/plan');
-  assert.equal(json.messages[0].attachments[0].name, 'wish.toml');
-  assert.match(stderr, /^Go on: svc chat todos --window plan$/m);
-});
-
 const skip =
   existsSync(SCRIPT) || process.env.CI === 'true' ? false : `There is no ${SCRIPT} here, which gives a terminal.`;
 
-test('on a terminal: lines are messages, questions have numbers, Ctrl-C stops, Ctrl-D leaves', { skip }, async (t) => {
-  const gateway = await startGateway(t, { examples: ['todos'], config: STUB_RUNNERS });
-  const talk = start(gateway, ['chat', 'todos', '--window', 'w1'], { terminal: true });
-  await talk.said('Ctrl-D leaves');
-  talk.child.stdin.write('ask wipe the cache\r');
-  await talk.said('2 No');
-  talk.child.stdin.write('1\r');
-  await talk.said('stub · ');
-  talk.child.stdin.write('say It ends.\r');
-  await talk.said('  It ends.');
-  await talk.said(' · ');
-  talk.child.stdin.write('hang\r');
-  await talk.said('stub …');
-  talk.child.stdin.write('\u0003');
-  await talk.said('■ stopped');
-  // The end of the input counts once a line is asked for.
-  await talk.said('› ');
-  talk.child.stdin.write('\u0004');
-  const { code, stdout } = await talk.ended;
-  assert.equal(code, 0, stdout);
-  assert.match(stdout, /Go on: svc chat todos --window w1/);
-  assert.deepEqual(await states(gateway, 'w1'), ['ok', 'ok', 'aborted']);
+function testMessages(gateway: TestGateway, store: 'tarball' | 'git'): void {
+  test('a message, one more in the same window, and the events', async () => {
+    const first = await svc(gateway, [
+      'chat',
+      'todos',
+      script('call add {"title": "Milk"}', 'say Done.'),
+      '--window',
+      'w1',
+    ]);
+    assert.equal(first.code, 0, first.stderr);
+    assert.equal(first.stdout, 'Done.\n');
+    assert.match(first.stderr, /^⚙ add \{"title":"Milk"\} ✓$/m);
+    assert.match(first.stderr, /^Go on: svc chat todos --window w1$/m);
+    assert.match((await gateway.read('todos', 'list')).text, /Milk/);
+    const second = await svc(gateway, ['chat', 'todos', '--window', 'w1', '--json'], {
+      input: script('prompts', 'say Prompt {result}.'),
+    });
+    const events = second.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(
+      [events[0], events[1].type, events.at(-1)],
+      [{ type: 'window', windowId: 'w1' }, 'assistant.start', { type: 'end' }],
+    );
+    assert.equal(events.find(({ type }) => type === 'final')?.text, 'Prompt 2.', 'the agent goes on where it was');
+    assert.equal((await window(gateway, 'w1')).turns, 2);
+    const failed = await svc(gateway, ['chat', 'todos', 'fail It rains.']);
+    assert.equal(failed.code, 1);
+    assert.match(failed.stderr, /✗ AGENT_FAILED: .*It rains\./);
+    const unknown = await svc(gateway, ['chat', 'todos', 'hi', '--runner', 'nobody']);
+    assert.equal(unknown.code, 1);
+    assert.match(unknown.stderr, /nobody/);
+    const refused = await svc(gateway, ['chat', 'todos', script('ask wipe it', 'say It was {result}.')]);
+    assert.equal(refused.stdout, 'It was rejected.\n');
+    const { stdout } = await svc(gateway, ['agents']);
+    assert.match(stdout, /^✓ stub .*\n {2}stub-small {2}Small/);
+    if (store === 'tarball') {
+      const full = await svc(gateway, ['chat', 'todos', 'hi', '--mode', 'full']);
+      assert.equal(full.code, 1);
+      assert.match(full.stderr, /✗ MODE_UNAVAILABLE: .*\n(?: {2}.*\n)* {2}Mode full needs the git store/);
+    }
+  });
+}
+
+describe('svc chat on the tarball store', () => {
+  const gateway = gatewayOfSuite({ store: 'tarball', examples: ['todos'], config: STUB_RUNNERS });
+
+  testMessages(gateway, 'tarball');
+
+  test('Ctrl-C stops the turn, which says so', async () => {
+    const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'stopped']);
+    await running.said('I begin.');
+    running.child.kill('SIGINT');
+    const { code, stderr } = await running.ended;
+    assert.equal(code, 1);
+    assert.match(stderr, /■ stopped/);
+    assert.deepEqual(await states(gateway, 'stopped'), ['aborted']);
+    const again = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'stopped']);
+    await again.said('I begin.');
+    again.child.kill('SIGKILL');
+    await again.ended;
+    const next = await svc(gateway, ['chat', 'todos', 'say Next.', '--window', 'stopped']);
+    assert.equal(next.stdout, 'Next.\n', 'a turn ends with the command that began it');
+    assert.deepEqual(await states(gateway, 'stopped'), ['aborted', 'aborted', 'ok']);
+  });
+
+  test('a gateway that is killed: the command says so, and the next message goes on', async () => {
+    const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'killed']);
+    await running.said('I begin.');
+    await gateway.kill();
+    const { code, stderr } = await running.ended;
+    assert.equal(code, 3, stderr);
+    await gateway.start();
+    const next = await svc(gateway, ['chat', 'todos', 'say Next.', '--window', 'killed']);
+    assert.equal(next.stdout, 'Next.\n', next.stderr);
+    assert.deepEqual(await states(gateway, 'killed'), ['interrupted', 'ok']);
+  });
+
+  test('on a terminal: lines are messages, questions have numbers, Ctrl-C stops, Ctrl-D leaves', { skip }, async () => {
+    const talk = start(gateway, ['chat', 'todos', '--window', 'terminal'], { terminal: true });
+    await talk.said('Ctrl-D leaves');
+    talk.child.stdin.write('ask wipe the cache\r');
+    await talk.said('2 No');
+    talk.child.stdin.write('1\r');
+    await talk.said('stub · ');
+    talk.child.stdin.write('say It ends.\r');
+    await talk.said('  It ends.');
+    await talk.said(' · ');
+    talk.child.stdin.write('hang\r');
+    await talk.said('stub …');
+    talk.child.stdin.write('\u0003');
+    await talk.said('■ stopped');
+    // The end of the input counts once a line is asked for.
+    await talk.said('› ');
+    talk.child.stdin.write('\u0004');
+    const { code, stdout } = await talk.ended;
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /Go on: svc chat todos --window terminal/);
+    assert.deepEqual(await states(gateway, 'terminal'), ['ok', 'ok', 'aborted']);
+  });
+});
+
+describe('svc chat on the git store', () => {
+  const gateway = gatewayOfSuite({ store: 'git', examples: ['todos'], config: STUB_RUNNERS });
+
+  testMessages(gateway, 'git');
+
+  test('mode full: what changed, and the commands that it prints work', async () => {
+    const { code, stderr } = await svc(gateway, [
+      'chat',
+      'todos',
+      script('edit index.html <h1>Errands</h1>', 'say Renamed.'),
+      '--mode',
+      'full',
+    ]);
+    assert.equal(code, 0, stderr);
+    assert.match(stderr, /^ {2}changed {2}index\.html$/m);
+    const commands = [...stderr.matchAll(/: svc (.*)$/gm)].map(([, words = '']) => words.split(' '));
+    assert.deepEqual(
+      commands.map(([name]) => name),
+      ['diff', 'open', 'publish', 'chat'],
+    );
+    const [diff = [], open = [], publish = []] = commands;
+    assert.match((await svc(gateway, diff)).stdout, /\+<h1>Errands<\/h1>/);
+    assert.equal((await svc(gateway, open)).code, 0);
+    assert.match((await svc(gateway, publish)).stdout, /todos\/v2 is live/);
+  });
+
+  test('files go with a message about code, which goes on with a conversation of the console', async () => {
+    const file = join(gateway.dataDir, 'wish.toml');
+    writeFileSync(file, 'colour = "green"');
+    await gateway.call('POST', '/_svc-conversations/apps/todos/sessions', {
+      body: { conversationId: 'plan', title: 'A plan' },
+    });
+    const words = ['chat', 'todos', script('heard', 'say {result}'), '--window', 'plan', '--attach', file];
+    const { code, stdout, stderr } = await svc(gateway, words);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /colour = "green"/);
+    const { json } = await gateway.call('GET', '/_svc-conversations/apps/todos/sessions/plan');
+    assert.equal(json.messages[0].attachments[0].name, 'wish.toml');
+    assert.match(stderr, /^Go on: svc chat todos --window plan$/m);
+  });
 });

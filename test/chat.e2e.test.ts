@@ -63,64 +63,6 @@ async function stateOf(gateway: TestGateway, window: string, turnId: string): Pr
   return rows.find((row) => row.kind === 'user' && row.turnId === turnId)?.state;
 }
 
-test('a message is answered with the events of its turn, numbered, and kept', async (t) => {
-  const { gateway, runner } = await hosted(t);
-  const events = await say(gateway, 'notes', 'w1', 'think:hm say:Hello tool:list usage say:there session:s1');
-  assert.deepEqual(typesOf(events), [
-    'assistant.start',
-    'reasoning.delta',
-    'assistant.delta',
-    'tool.start',
-    'tool.result',
-    'usage',
-    'assistant.delta',
-    'final',
-    'end',
-  ]);
-  assert.deepEqual(
-    events.map(({ id }) => id),
-    events.map((_event, i) => i + 1),
-  );
-  const [start] = events;
-  assert.equal(start?.runner, 'host');
-  assert.equal(events.at(-2)?.text, 'Hellothere');
-  const turnId: string = start?.turnId;
-  assert.deepEqual(await replay(gateway, 'notes', 'w1', turnId), events);
-  assert.deepEqual(await replay(gateway, 'notes', 'w1', turnId, 5), events.slice(5));
-  const asked = runner.turns[0];
-  assert.deepEqual(
-    [asked?.app, asked?.windowId, asked?.conversation, asked?.mode, asked?.resume, asked?.history],
-    ['notes', 'w1', 'svc-chat:notes:ww1', 'data', null, []],
-  );
-  assert.deepEqual(
-    (await historyOf(gateway, 'notes', 'w1')).map(({ seq, kind, text, toolName, state, ok }) => [
-      seq,
-      kind,
-      text ?? toolName,
-      state ?? ok,
-    ]),
-    [
-      [1, 'user', 'think:hm say:Hello tool:list usage say:there session:s1', 'ok'],
-      [2, 'assistant', 'Hello', undefined],
-      [3, 'tool', 'list', true],
-      [4, 'assistant', 'there', undefined],
-    ],
-  );
-  const [window] = (await gateway.call('GET', '/svc/notes/_chat/windows')).json;
-  const { createdAt, updatedAt, title, ...rest } = window;
-  assert.deepEqual(rest, {
-    windowId: 'w1',
-    mode: 'data',
-    turns: 1,
-    adapter: 'host',
-    lastTurn: { turnId, state: 'ok' },
-  });
-  assert.equal(title, 'think:hm say:Hello tool:list usage say:there session:s1');
-  assert.ok(createdAt <= updatedAt);
-  const second = await say(gateway, 'notes', 'w1', 'resume');
-  assert.equal(textOf(second), 's1');
-});
-
 describe('windows', () => {
   let one: Hosted;
   let gateway: TestGateway;
@@ -133,6 +75,64 @@ describe('windows', () => {
   after(async () => {
     await one.stop();
     rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('a message is answered with the events of its turn, numbered, and kept', async () => {
+    const events = await say(gateway, 'notes', 'answered', 'think:hm say:Hello tool:list usage say:there session:s1');
+    assert.deepEqual(typesOf(events), [
+      'assistant.start',
+      'reasoning.delta',
+      'assistant.delta',
+      'tool.start',
+      'tool.result',
+      'usage',
+      'assistant.delta',
+      'final',
+      'end',
+    ]);
+    assert.deepEqual(
+      events.map(({ id }) => id),
+      events.map((_event, i) => i + 1),
+    );
+    const [start] = events;
+    assert.equal(start?.runner, 'host');
+    assert.equal(events.at(-2)?.text, 'Hellothere');
+    const turnId: string = start?.turnId;
+    assert.deepEqual(await replay(gateway, 'notes', 'answered', turnId), events);
+    assert.deepEqual(await replay(gateway, 'notes', 'answered', turnId, 5), events.slice(5));
+    const asked = one.runner.turns.find(({ windowId }) => windowId === 'answered');
+    assert.deepEqual(
+      [asked?.app, asked?.windowId, asked?.conversation, asked?.mode, asked?.resume, asked?.history],
+      ['notes', 'answered', 'svc-chat:notes:wanswered', 'data', null, []],
+    );
+    assert.deepEqual(
+      (await historyOf(gateway, 'notes', 'answered')).map(({ seq, kind, text, toolName, state, ok }) => [
+        seq,
+        kind,
+        text ?? toolName,
+        state ?? ok,
+      ]),
+      [
+        [1, 'user', 'think:hm say:Hello tool:list usage say:there session:s1', 'ok'],
+        [2, 'assistant', 'Hello', undefined],
+        [3, 'tool', 'list', true],
+        [4, 'assistant', 'there', undefined],
+      ],
+    );
+    const windows = (await gateway.call('GET', '/svc/notes/_chat/windows')).json;
+    const window = windows.find(({ windowId }: { windowId: string }) => windowId === 'answered');
+    const { createdAt, updatedAt, title, ...rest } = window;
+    assert.deepEqual(rest, {
+      windowId: 'answered',
+      mode: 'data',
+      turns: 1,
+      adapter: 'host',
+      lastTurn: { turnId, state: 'ok' },
+    });
+    assert.equal(title, 'think:hm say:Hello tool:list usage say:there session:s1');
+    assert.ok(createdAt <= updatedAt);
+    const second = await say(gateway, 'notes', 'answered', 'resume');
+    assert.equal(textOf(second), 's1');
   });
 
   test('what is no message is refused before anything is stored', async () => {
@@ -581,6 +581,22 @@ describe('windows', () => {
       assert.ok((await gateway.call('GET', `/svc/notes/${path}`)).status >= 404, path);
     }
   });
+
+  test('who has seen more of a turn than there is hears how it ended', async () => {
+    const turnId = turnIdOf(await say(gateway, 'notes', 'more', 'say:x'));
+    assert.deepEqual(typesOf(await replay(gateway, 'notes', 'more', turnId, 999_999_999_999_999)), ['end']);
+  });
+
+  test('an app that is removed takes its windows along', async () => {
+    const stream = await send(gateway, 'notes', { windowId: 'w', message: 'say:secret hang' });
+    await until(stream, 'assistant.delta');
+    const removed = await gateway.call('DELETE', '/svc/_apps/notes');
+    assert.equal(removed.status, 200, removed.text);
+    await stream.ended();
+    assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows')).status, 404);
+    assert.equal((await gateway.upload('notes', NOTES)).status, 201);
+    assert.deepEqual((await gateway.call('GET', '/svc/notes/_chat/windows')).json, []);
+  });
 });
 
 test("an app's page may use the app's windows, a shared origin those of all, tokens for everything", async (t) => {
@@ -643,12 +659,6 @@ test("an app's page talks with agents, but grants them nothing, and has no use f
   assert.ok((await gateway.call('GET', '/svc/_sessions')).json.length === 1, 'the draft is there');
 });
 
-test('who has seen more of a turn than there is hears how it ended', async (t) => {
-  const { gateway } = await hosted(t);
-  const turnId = turnIdOf(await say(gateway, 'notes', 'w', 'say:x'));
-  assert.deepEqual(typesOf(await replay(gateway, 'notes', 'w', turnId, 999_999_999_999_999)), ['end']);
-});
-
 test('a shared origin chats in mode data', async (t) => {
   const { gateway } = await hosted(t, { pageOrigins: 'shared' });
   const shared = await signIn(gateway, new URL(gateway.url).host);
@@ -693,18 +703,6 @@ test('a stop tells those who follow, and the next gateway goes on', async (t) =>
   assert.match(textOf(next), /^s1.*partly/);
   const run = (await gateway.call('GET', `/svc/_runs/${seen[0]?.turnId}`)).json;
   assert.equal(run.state, 'interrupted');
-});
-
-test('an app that is removed takes its windows along', async (t) => {
-  const { gateway } = await hosted(t);
-  const stream = await send(gateway, 'notes', { windowId: 'w', message: 'say:secret hang' });
-  await until(stream, 'assistant.delta');
-  const removed = await gateway.call('DELETE', '/svc/_apps/notes');
-  assert.equal(removed.status, 200, removed.text);
-  await stream.ended();
-  assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows')).status, 404);
-  assert.equal((await gateway.upload('notes', NOTES)).status, 201);
-  assert.deepEqual((await gateway.call('GET', '/svc/notes/_chat/windows')).json, []);
 });
 
 test('without a runner a message is refused with what to do', async (t) => {

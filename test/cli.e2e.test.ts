@@ -12,14 +12,15 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import Database from 'better-sqlite3';
+import { openSqlite } from '../storage/sqlite.ts';
 import { ENDS_WITH_PARENT, root } from '../testing/gateway.ts';
-import { inTime, LONG_MS } from '../testing/waiting.ts';
+import { inTime, LONG_MS, pause } from '../testing/waiting.ts';
 
 const SVC = fileURLToPath(new URL('../bin/svc.js', import.meta.url));
 const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
@@ -67,6 +68,16 @@ async function firstLine(child: ChildProcess): Promise<string> {
 let daemon: ChildProcess;
 let ready: { event: string; url: string; token: string; pid: number; dataDir: string };
 
+/** Writes a note now and then, until it has been noticed. */
+async function addUntil(isSeen: () => boolean): Promise<void> {
+  const headers = { authorization: `Bearer ${ready.token}` };
+  const body = JSON.stringify({ app: 'notes', action: 'add', input: { text: 'Bread' } });
+  while (!isSeen()) {
+    await (await fetch(`${ready.url}/svc/_tool/svc_write`, { method: 'POST', headers, body })).text();
+    await pause(50);
+  }
+}
+
 before(async () => {
   assert.equal((await svc('new', 'notes')).code, 0);
   daemon = start('serve', '--store', 'tarball', '--data-dir', '.svc', '--port', '0', '--with', 'notes', '--json');
@@ -89,7 +100,8 @@ test('the first line of serve --json says where it is, once it accepts requests'
 
 test('serve --json says the secrets of webhooks that --with minted, which nothing says again', async (t) => {
   const example = join(root, 'templates/todos');
-  const other = start('serve', '--data-dir', 'hooked', '--port', '0', '--with', example, '--json');
+  const serve = ['serve', '--data-dir', 'hooked', '--port', '0', '--store', 'tarball', '--with', example, '--json'];
+  const other = start(...serve);
   t.after(() => other.kill('SIGKILL'));
   assert.ok(other.stdout, 'its output is a pipe');
   const lines = createInterface({ input: other.stdout })[Symbol.asyncIterator]();
@@ -120,7 +132,7 @@ test('the app given with --with works at once: actions, queries, SQL', async () 
   assert.equal((await json(...sweeping, '--yes')).changes, 1);
   const backups = join(home, '.svc/apps/notes/backups');
   const [copy = ''] = readdirSync(backups);
-  const old = new Database(join(backups, copy), { readonly: true });
+  const old = openSqlite(join(backups, copy), { readonly: true });
   assert.equal(old.prepare('SELECT text FROM notes WHERE id = 1').pluck().get(), 'Milk');
   old.close();
   assert.match((await svc('logs', 'notes')).stdout, /info {3}add {2}a note was added {2}id=1/);
@@ -137,7 +149,7 @@ test('changes and logs are followed as they happen', async () => {
     seen = true;
     return JSON.parse(line);
   });
-  while (!seen) await svc('write', 'notes', 'add', '{"text":"Bread"}');
+  await addUntil(() => seen);
   assert.equal((await event).table, 'notes');
   changes.kill();
   logs.kill();
@@ -186,14 +198,16 @@ test('output that cannot be written is a failure; a reader that has seen enough 
     let said = '';
     child.stderr?.on('data', (chunk) => (said += chunk));
     const [code] = await inTime(once(child, 'close'), `the end of svc ${line}`);
-    assert.deepEqual([code, said], [1, '✗ Standard output cannot be written: the disk is full.\n'], `svc ${line}`);
+    const told =
+      '✗ Standard output cannot be written: the disk is full.\n  Free some space, then run the command again.\n';
+    assert.deepEqual([code, said], [1, told], `svc ${line}`);
   }
   const following = start('logs', 'notes', '-f');
   const exit = once(following, 'exit');
   await firstLine(following);
   following.stdout?.destroy();
   // It notices when it writes the next line.
-  while (following.exitCode === null) await svc('write', 'notes', 'add', '{"text":"Tea"}');
+  await addUntil(() => following.exitCode !== null);
   assert.deepEqual(await inTime(exit, 'the end of svc logs -f'), [0, null]);
 });
 
@@ -203,7 +217,19 @@ test('a second gateway on the directory, or on the port, is told why it cannot s
   assert.match(locked.stderr, new RegExp(`in use by another gateway \\(pid ${daemon.pid}\\)`));
   const taken = await svc('serve', '--data-dir', 'other', '--port', new URL(ready.url).port);
   assert.equal(taken.code, 1);
-  assert.match(taken.stderr, /Another gateway \(svc-gateway .*\) is listening on port \d+.*\n.*--port 0/);
+  assert.match(taken.stderr, /Another gateway \(svc-gateway .*\).* is listening on port \d+\.\n.*\n?.*--port 0/);
+  if (process.platform === 'linux') {
+    assert.match(taken.stderr, new RegExp(`pid ${daemon.pid}\\) with the data directory \\.svc is`));
+    assert.match(taken.stderr, /Use that one: svc status --data-dir \.svc\n/);
+  }
+  const foreign = createServer().listen(0, '127.0.0.1');
+  await once(foreign, 'listening');
+  const { port } = foreign.address() as AddressInfo;
+  const refused = await svc('serve', '--data-dir', 'other', '--port', String(port));
+  foreign.close();
+  assert.equal(refused.code, 1);
+  const who = process.platform === 'linux' ? `node.* \\(pid ${process.pid}\\)` : 'Another program';
+  assert.match(refused.stderr, new RegExp(`✗ ${who} is listening on port ${port}\\.\\n.*--port 0`));
 });
 
 test('names that do not exist are said to be unknown, and hints name the tool', async () => {
@@ -221,7 +247,7 @@ test('names that do not exist are said to be unknown, and hints name the tool', 
 });
 
 test('a gateway for other machines says its address, and that what is sent can be read', async (t) => {
-  const other = start('serve', '--data-dir', 'wide', '--port', '0', '--host', '0.0.0.0');
+  const other = start('serve', '--store', 'tarball', '--data-dir', 'wide', '--port', '0', '--host', '0.0.0.0');
   t.after(() => other.kill('SIGKILL'));
   let said = '';
   const warned = new Promise<void>((resolve) => {
@@ -235,6 +261,8 @@ test('a gateway for other machines says its address, and that what is sent can b
   for (const { address, family, internal } of lan)
     if (family === 'IPv4' && !internal) assert.match(said, new RegExp(`Other machines: http://${address}:\\d+\n`));
   assert.match(said, /Plain HTTP/);
+  const opened = await svc('open', '--data-dir', 'wide');
+  assert.match(opened.stdout, /^http:\/\/svc\.localhost:\d+\//, opened.stderr);
 });
 
 test('push and describe say what an app opens to visitors', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { appOf, automation } from '../testing/apps.ts';
 import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
@@ -16,6 +16,32 @@ function svc({ url, token }: TestGateway, ...args: string[]): { code: number | n
   const env = { ...process.env, SVC_URL: url, SVC_TOKEN: token };
   const { status, stdout } = spawnSync(process.execPath, [join(root, 'bin/svc.js'), ...args, '--json'], { env });
   return { code: status, json: JSON.parse(stdout.toString()) };
+}
+
+/** The git program in a repository like that of the store, which has these apps; `commit` adds what changed as a version. */
+function repositoryOf(name: string, ids: string[]) {
+  const clone = join(folder, name);
+  mkdirSync(clone);
+  const git = (...args: string[]): void => {
+    execFileSync('git', ['-C', clone, '-c', 'user.name=a', '-c', 'user.email=b', ...args], { stdio: 'pipe' });
+  };
+  const commit = (version: string): void => {
+    git('add', '-A');
+    git('commit', '-qm', 'x');
+    git('tag', '-a', version, '-m', 'x');
+  };
+  git('init', '-q', '-b', 'main');
+  for (const id of ids) {
+    for (const [path, content] of Object.entries(appOf(id, word('old')))) {
+      const file = join(clone, 'apps', id, path);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, content);
+    }
+    commit(`${id}/v1`);
+  }
+  const bundle = join(folder, `${name}.bundle`);
+  const pack = () => git('bundle', 'create', '-q', bundle, 'HEAD', 'refs/heads/main', '--tags');
+  return { clone, commit, bundle, pack };
 }
 
 const word = (text: string) => ({ queries: { word: `() => '${text}'` }, migrations: ['CREATE TABLE t (a)'] });
@@ -78,20 +104,12 @@ test('folders are exported as they are published, and pushed one by one', async 
 });
 
 test('an imported version that breaks a rule is live with warnings; one that cannot be loaded is refused', async (t) => {
-  const from = await startGateway(t, { store: 'git' });
-  for (const id of ['broken', 'careless']) assert.equal((await from.upload(id, appOf(id, word('old')))).status, 201);
-  const clone = join(folder, 'unchecked');
-  execFileSync('git', ['clone', '-q', join(from.dataDir, 'code-store/apps.git'), clone], { stdio: 'pipe' });
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-C', clone, '-c', 'user.name=a', '-c', 'user.email=b', ...args], { stdio: 'pipe' });
+  const { clone, commit, bundle, pack } = repositoryOf('unchecked', ['broken', 'careless']);
   writeFileSync(join(clone, 'apps/broken/queries/word.js'), 'export default () => (;');
-  git('commit', '-qam', 'x');
-  git('tag', '-a', 'broken/v2', '-m', 'x');
+  commit('broken/v2');
   writeFileSync(join(clone, 'apps/careless/queries/word.js'), "export default ({ db }) => db.run('DELETE FROM t');\n");
-  git('commit', '-qam', 'x');
-  git('tag', '-a', 'careless/v2', '-m', 'x');
-  const bundle = join(folder, 'unchecked.bundle');
-  git('bundle', 'create', '-q', bundle, 'HEAD', 'refs/heads/main', '--tags');
+  commit('careless/v2');
+  pack();
 
   const to = await startGateway(t, { store: 'git' });
   const { json } = svc(to, 'import', bundle);
@@ -122,28 +140,14 @@ test('what is no bundle changes nothing', async (t) => {
 });
 
 test('an app with a link or a tree that is too deep is refused by name, and its id can be taken', async (t) => {
-  const from = await startGateway(t, { store: 'git' });
-  const ids = ['deep', 'good', 'linked'];
-  for (const id of ids) assert.equal((await from.upload(id, appOf(id, word('old')))).status, 201);
-  const clone = join(folder, 'hostile');
-  execFileSync('git', ['clone', '-q', join(from.dataDir, 'code-store/apps.git'), clone], { stdio: 'pipe' });
-  const git = (...args: string[]) => {
-    const by = ['-c', 'user.name=a', '-c', 'user.email=b'];
-    return execFileSync('git', ['-C', clone, ...by, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-  };
-  const commit = (id: string): void => {
-    git('add', '-A');
-    git('commit', '-qm', 'x');
-    git('tag', '-a', `${id}/v2`, '-m', 'x');
-  };
+  const { clone, commit, bundle, pack } = repositoryOf('hostile', ['deep', 'good', 'linked']);
   symlinkSync('/etc/passwd', join(clone, 'apps/linked/page.html'));
-  commit('linked');
+  commit('linked/v2');
   const depths = join(clone, 'apps/deep', ...Array<string>(140).fill('d'));
   mkdirSync(depths, { recursive: true });
   writeFileSync(join(depths, 'page.html'), 'x');
-  commit('deep');
-  const bundle = join(folder, 'hostile.bundle');
-  git('bundle', 'create', '-q', bundle, 'HEAD', 'refs/heads/main', '--tags');
+  commit('deep/v2');
+  pack();
 
   const to = await startGateway(t, { store: 'git' });
   const answer = await to.call('POST', '/svc/_code/import', { body: readFileSync(bundle) });

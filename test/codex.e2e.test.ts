@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RunnerSpec } from '../protocol/agents.ts';
+import type { RunnerSpec } from '../protocol/agents/agents.ts';
 import { root } from '../testing/gateway.ts';
 import { STUB_MODELS } from '../testing/model-stub.ts';
 import { runnerCases } from '../testing/runner-cases.ts';

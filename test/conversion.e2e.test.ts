@@ -4,11 +4,11 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { after, before, type TestContext, test } from 'node:test';
 import { Layout } from '../storage/layout.ts';
 import { checkStore, storeIn } from '../supervisor/deployments/store/open-store.ts';
 import { appOf } from '../testing/apps.ts';
-import { root, TestGateway } from '../testing/gateway.ts';
+import { makeGateway, root, TestGateway } from '../testing/gateway.ts';
 import { whyNoShim } from '../testing/shim/compile.ts';
 import { CrashPlan } from '../testing/shim/crash.ts';
 
@@ -37,10 +37,10 @@ function temporary(t: TestContext): string {
   return folder;
 }
 
-/** A stopped gateway on the tarball store: two versions of `words`, the older one live, with a row; and `other`, never changed. */
-async function stopped(t: TestContext, folder: string): Promise<TestGateway> {
-  const gateway = new TestGateway(join(folder, 'data'), ['--store', 'tarball']);
-  t.after(() => gateway.stop());
+/** Of a stopped gateway on the tarball store: two versions of `words`, the older one live, with a row; and `other`, never changed. */
+const made = makeGateway({ store: 'tarball' });
+before(async () => {
+  const { gateway } = made;
   await gateway.start();
   for (const version of ['1.0.0', '2.0.0']) {
     const answer = await gateway.upload('words', words(version));
@@ -50,12 +50,17 @@ async function stopped(t: TestContext, folder: string): Promise<TestGateway> {
   await gateway.write('words', 'add', { word: 'kept' });
   assert.equal((await gateway.call('POST', '/svc/_apps/words/rollback', { body: {} })).status, 200);
   await gateway.stop();
-  return gateway;
+});
+after(() => made.remove());
+
+function copyTo(dataDir: string): string {
+  cpSync(made.gateway.dataDir, dataDir, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true });
+  return dataDir;
 }
 
 test('apps, versions and what is live move to the git store, data stays; from there everything goes on', async (t) => {
   const folder = temporary(t);
-  const { dataDir } = await stopped(t, folder);
+  const dataDir = copyTo(join(folder, 'data'));
   const data = readFileSync(join(dataDir, 'apps/words/data.sqlite'));
   const { status, json } = convert(dataDir);
   assert.equal(status, 0, JSON.stringify(json));
@@ -102,7 +107,7 @@ test('what cannot be moved is left as it is, with what to do', async (t) => {
   assert.equal(existsSync(nowhere), false);
   assert.equal(svc(['convert', '--store', 'tarball', '--data-dir', nowhere]).status, 2);
 
-  const { dataDir } = await stopped(t, folder);
+  const dataDir = copyTo(join(folder, 'data'));
   writeFileSync(join(dataDir, 'apps/words/pending.json'), '{}');
   const cutOff = convert(dataDir);
   assert.match(`${cutOff.status} ${cutOff.json.error.message}`, /^1 A change of "words" was cut off/);
@@ -116,12 +121,11 @@ test('what cannot be moved is left as it is, with what to do', async (t) => {
 
 test('a crash at any step leaves the old store or the new one', { skip: whyNoShim() ?? false }, async (t) => {
   const folder = temporary(t);
-  const { dataDir } = await stopped(t, folder);
   const tried = join(folder, 'tried');
   const plan = CrashPlan.in(folder, tried);
   const again = () => {
     rmSync(tried, { recursive: true, force: true });
-    cpSync(dataDir, tried, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true });
+    copyTo(tried);
   };
   again();
   plan.set([]);

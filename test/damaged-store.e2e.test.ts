@@ -92,17 +92,17 @@ test('a session whose record is damaged says so, is listed as such and can be cl
     assert.equal((await gateway.call('GET', at(whole, 'shared', '/mine.txt'))).text, 'mine');
     assert.equal(await word('shared'), 'live');
   };
-  await check();
-  await gateway.stop();
-  await gateway.start();
-  await check();
-  for (const running of [true, false]) {
-    if (!running) await gateway.stop();
+  const doctor = (): void => {
     const { stdout } = run('doctor', '--data-dir', gateway.dataDir);
     for (const name of ['truncated', 'a-folder', 'missing']) assert.match(stdout, new RegExp(`\\b${name}\\b`));
     assert.match(stdout, /damaged/);
-    if (!running) await gateway.start();
-  }
+  };
+  await check();
+  doctor();
+  await gateway.stop();
+  doctor();
+  await gateway.start();
+  await check();
   const work = inStore('worktrees/sessions/truncated/apps/shared/work.txt');
   assert.equal(readFileSync(work, 'utf8'), 'work', 'the files are still there');
   for (const name of Object.keys(RECORDS)) {

@@ -1,51 +1,43 @@
 /**
  * The documents are executed and held against the code: every `sh` block runs, in its document's order, in a folder that
- * looks like a clone of the project with the gateway of `npm start` running on it. What a fenced block's info string means:
+ * looks like a clone of the project, with the gateway of `npm start` running on it where a block asks one. What a fenced block's
+ * info string means:
  *
  *     sh gateway             `svc serve …`, instead of `npm start` when it comes first: runs from here on, on any free port; what
- *                            it exports holds for the blocks that follow
+ *                            it exports holds for the blocks that follow, other lines are run before
  *     sh claude              the same, where this program is installed (scripts/agents)
  *     sh                     run with bash -euo pipefail; commands about the clone itself are checked instead (CLONE_COMMANDS)
  *     js notes/actions/x.js  written to that path, for the blocks that follow; any language of FILE_LANGUAGES
  *     text                   shown only
  *
+ * What the text promises of a page is looked at in a browser after the block that makes it so (RESULTS).
+ *
  * A document that talks of agents has a model server at MODEL_ADDRESS, which says again what it is told.
  */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { COMMANDS, COMMON_OPTIONS, CONNECTION_OPTIONS } from '../cli/commands.ts';
 import { EXIT } from '../cli/failure.ts';
-import { ERROR_CODES } from '../protocol/errors.ts';
+import { ERROR_CODES, type ErrorCode } from '../protocol/errors.ts';
+import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
-import { ENDS_WITH_PARENT, root } from '../testing/gateway.ts';
+import { Clone, MODEL_ADDRESS, PROGRAMS_FOLDER } from '../testing/clone.ts';
+import { root } from '../testing/gateway.ts';
 import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
-import { inTime, LONG_MS } from '../testing/waiting.ts';
+import { withoutChromium } from './browser/chromium.ts';
+import { openPage, RESULTS } from './docs-results.ts';
 
 type Block = { info: string; text: string; line: number };
 
 const FILE_LANGUAGES = ['js', 'json', 'sql', 'html', 'css'];
 /** Programs that documents talk about. */
 const PROGRAMS = ['claude', 'codex'];
-const PROGRAMS_FOLDER = join(root, 'scripts/agents/node_modules/.bin');
-const ADDRESS = '127.0.0.1:8787';
-const MODEL_ADDRESS = '127.0.0.1:11434';
+/** A command that asks a gateway, or its address. */
+const USES_GATEWAY = /\bsvc (?!(?:new|test)\b)|127\.0\.0\.1:8787/;
 const HTTP_METHOD = /^`(?:GET|POST|PUT|PATCH|DELETE)`$/;
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
@@ -98,154 +90,19 @@ function codes(cell: string | undefined): string[] {
   return [...(cell ?? '').matchAll(/`([^`]+)`/g)].map((match) => match[1] as string);
 }
 
-/** Commands that work on the clone as a whole: nothing to run here, but what they name must exist. */
-const CLONE_COMMANDS: [pattern: RegExp, check: (script: string) => void][] = [
-  [/^npm (?:ci|link)$/, () => {}],
-  [/^npm (start|test)$/, isScript],
-  [/^npm run ([\w-]+)(?: -- .*)?$/, isScript],
-];
-
-function isScript(name: string): void {
-  assert.ok(Object.hasOwn(packageJson.scripts, name), `package.json has no script "${name}"`);
-}
-
-/** Whether a line is made of such commands; checks them. */
-function isAboutClone(line: string): boolean {
-  return line.split(' && ').every((command) =>
-    CLONE_COMMANDS.some(([pattern, check]) => {
-      const match = pattern.exec(command.replace(/\s*#.*$/, '').trim());
-      if (match) check(match[1] ?? '');
-      return match !== null;
-    }),
-  );
-}
-
-/** A folder in which what the documents say works as written. */
-class Clone {
-  readonly folder = mkdtempSync(join(tmpdir(), 'svc-docs-'));
-  readonly #env: NodeJS.ProcessEnv;
-  #daemon: ChildProcess | null = null;
-  #address = ADDRESS;
-  #modelAddress = MODEL_ADDRESS;
-
-  /** Its agents ask this server in place of their vendors'. */
-  useModel({ url }: ModelStub): void {
-    this.#modelAddress = new URL(url).host;
-    Object.assign(this.#env, {
-      OPENAI_BASE_URL: `${url}/v1`,
-      OPENAI_API_KEY: 'key',
-      ANTHROPIC_BASE_URL: url,
-      ANTHROPIC_API_KEY: 'key',
-    });
-  }
-
-  constructor() {
-    for (const name of ['bin', 'examples', 'templates']) symlinkSync(join(root, name), join(this.folder, name));
-    mkdirSync(join(this.folder, 'node_modules'));
-    symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
-    const commands = join(this.folder, '.commands');
-    mkdirSync(commands);
-    writeFileSync(join(commands, 'svc'), '#!/bin/sh\nexec node $NODE_FLAGS "$(dirname "$0")/../bin/svc.js" "$@"\n', {
-      mode: 0o755,
-    });
-    // The daemon's sockets are in the folder too, and go with it.
-    this.#env = {
-      PATH: `${commands}:${dirname(process.execPath)}:${PROGRAMS_FOLDER}:${process.env.PATH}`,
-      HOME: this.folder,
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-      TMPDIR: this.folder,
-    };
-  }
-
-  /** Runs `npm start` without its build. */
-  async start(): Promise<void> {
-    const [build, serve, ...rest] = packageJson.scripts.start.split(' && ');
-    assert.deepEqual([build, rest], ['npm run --silent build', []]);
-    await this.#serve(serve);
-  }
-
-  /** Runs the gateway that a document starts, in place of the one before. */
-  async serve(script: string): Promise<void> {
-    const lines = script.trim().split('\n');
-    const command = lines.pop() ?? '';
-    assert.match(command, /^svc serve( |$)/);
-    for (const line of lines) {
-      const [, name = '', value = ''] = /^export (\w+)=(\S+)$/.exec(line) ?? assert.fail(line);
-      this.#env[name] = value;
-    }
-    await this.#stop();
-    await this.#serve(command);
-  }
-
-  /** On any free port. */
-  async #serve(command: string): Promise<void> {
-    this.#daemon = spawn('bash', ['-c', `exec ${command.replace(/^node /, 'node $NODE_FLAGS ')} --port 0 --json`], {
-      cwd: this.folder,
-      env: { ...this.#env, NODE_FLAGS: ENDS_WITH_PARENT },
-      stdio: ['pipe', 'pipe', 'ignore'],
-    });
-    const lines = createInterface({ input: this.#daemon.stdout! })[Symbol.asyncIterator]();
-    const { value, done } = await inTime(lines.next(), `the start of ${command}`, LONG_MS);
-    assert.ok(!done, `${command} did not start a gateway`);
-    this.#address = new URL(JSON.parse(value).url).host;
-  }
-
-  async #stop(): Promise<void> {
-    if (!this.#daemon) return;
-    const exit = once(this.#daemon, 'exit');
-    this.#daemon.kill('SIGTERM');
-    assert.deepEqual(
-      await inTime(exit, 'the end of the gateway', LONG_MS),
-      [0, null],
-      'the gateway did not stop cleanly',
-    );
-    this.#daemon = null;
-  }
-
-  write(path: string, text: string): void {
-    const file = join(this.folder, path);
-    assert.ok(file.startsWith(join(this.folder, '/')), `${path} leads out of the folder`);
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, this.#here(text));
-  }
-
-  /** Runs what is not about the clone itself; fails with everything that it printed. */
-  async run(script: string): Promise<void> {
-    const lines = script.split('\n').filter((line) => line.trim() !== '' && !isAboutClone(line));
-    if (lines.length === 0) return;
-    const shell = spawn('bash', ['-euo', 'pipefail', '-c', this.#here(lines.join('\n'))], {
-      cwd: this.folder,
-      env: this.#env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    let printed = '';
-    for (const output of [shell.stdout, shell.stderr]) output.on('data', (chunk) => (printed += chunk));
-    const [code] = (await inTime(once(shell, 'close'), lines.join('\n'), LONG_MS)) as [number | null];
-    assert.equal(code, 0, printed);
-  }
-
-  #here(text: string): string {
-    return text.replaceAll(ADDRESS, this.#address).replaceAll(MODEL_ADDRESS, this.#modelAddress);
-  }
-
-  async remove(): Promise<void> {
-    await this.#stop();
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-}
-
 for (const { name, text } of documents) {
   describe(name, () => {
     const blocks = blocksOf(text);
     const clone = new Clone();
     const [first] = blocks.filter(({ info }) => info === 'sh' || info === 'sh gateway');
+    const usesGateway = blocks.some(({ info, text }) => info.startsWith('sh') && USES_GATEWAY.test(text));
     let model: ModelStub | undefined;
     before(async () => {
       if (text.includes(MODEL_ADDRESS)) {
         model = await startModelStub();
         clone.useModel(model);
       }
-      if (first?.info === 'sh') await clone.start();
+      if (first?.info === 'sh' && usesGateway) await clone.start();
     });
     after(async () => {
       await clone.remove();
@@ -272,6 +129,12 @@ for (const { name, text } of documents) {
         assert.ok(FILE_LANGUAGES.includes(language) && path !== undefined && rest.length === 0, 'unknown info string');
         clone.write(path, content);
       });
+      for (const { app, what, look } of RESULTS.filter((one) => one.document === name && content.includes(one.after)))
+        test(`line ${line}: then ${what}`, { skip: withoutChromium() }, async () => {
+          const page = await openPage(clone, app);
+          await look(page, clone);
+          await page.context().close();
+        });
     }
 
     test('links lead somewhere', () => {
@@ -300,6 +163,15 @@ for (const { name, text } of documents) {
     });
   });
 }
+
+test('each result is looked at after one block', () => {
+  for (const { document, after: words, what } of RESULTS)
+    assert.equal(
+      blocksOf(textOf(document)).filter(({ text }) => text.includes(words)).length,
+      1,
+      `${document}: ${what}`,
+    );
+});
 
 test('README.md starts with the two commands', () => {
   const [first, second] = blocksOf(textOf('README.md')).filter(({ info }) => info === 'sh');
@@ -364,11 +236,16 @@ test('docs/http-api.md lists every route, and no other', () => {
   assert.deepEqual(listed.sort(), routes.sort());
 });
 
-test('docs/http-api.md lists every error code with its status and meaning, and no other', () => {
+test('docs/http-api.md lists every error code with its status, its meaning and what to do, and no other', () => {
   const listed = rowsOf(textOf('docs/http-api.md')).filter(
     ([code = '']) => /^`[A-Z_]+`$/.test(code) && !HTTP_METHOD.test(code),
   );
-  const table = Object.entries(ERROR_CODES).map(([code, { status, when }]) => [`\`${code}\``, String(status), when]);
+  const table = Object.entries(ERROR_CODES).map(([code, { status, when }]) => [
+    `\`${code}\``,
+    String(status),
+    when,
+    NEXT_STEPS[code as ErrorCode],
+  ]);
   assert.deepEqual(listed, table);
 });
 

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, type TestContext, test } from 'node:test';
-import type { RunnerEntry } from '../protocol/agents.ts';
+import { after, before, describe, test } from 'node:test';
+import type { RunnerEntry } from '../protocol/agents/agents.ts';
 import { taggedWith, tagOf } from '../storage/processes/tagged.ts';
 import { appOf } from '../testing/apps.ts';
 import { historyOf, replay, say, send, type TurnEventSeen, turnOf, typesOf, until } from '../testing/chat.ts';
-import { makeGateway, root, type StartOptions, type TestGateway } from '../testing/gateway.ts';
+import { makeGateway, root, type TestGateway } from '../testing/gateway.ts';
 import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
 import { inTime, LONG_MS, pause } from '../testing/waiting.ts';
 
@@ -36,7 +36,7 @@ const AGENTS: RealAgent[] = [
     entry: (stub, home) => ({
       kind: 'claude-code',
       baseUrl: stub.url,
-      env: { HOME: home, ANTHROPIC_API_KEY: 'the-key' },
+      env: { HOME: home, ANTHROPIC_API_KEY: 'the-key', CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1' },
     }),
     shell: claudeShell,
     writes: (file_path, content) => `call: Write ${JSON.stringify({ file_path, content })}`,
@@ -62,26 +62,27 @@ const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QD
 
 type Place = { gateway: TestGateway; stub: ModelStub };
 
-/** A daemon with the app `todos`, whose one runner is this agent. */
-async function startWith(
-  t: TestContext,
-  agent: RealAgent,
-  options: StartOptions & { entry?: Partial<RunnerEntry> } = {},
-): Promise<Place> {
-  const { entry, ...start } = options;
-  const home = mkdtempSync(join(tmpdir(), 'svc-home-'));
-  mkdirSync(join(home, 'tmp'));
-  const stub = await startModelStub();
-  const runner = { ...agent.entry(stub, home), command: [programOf(agent)], ...entry };
-  const config = { runners: { [agent.name]: runner } };
-  const { gateway, remove } = makeGateway({ examples: ['todos'], config, ...start });
-  t.after(async () => {
-    await remove();
-    await stub.close();
-    rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+/** A daemon with the git store and the app `todos`, for the suite that is being defined; its one runner is this agent. */
+function placeOfSuite(agent: RealAgent, entry: Partial<RunnerEntry> = {}): () => Place {
+  let place: Place;
+  let end = async () => {};
+  before(async () => {
+    const home = mkdtempSync(join(tmpdir(), 'svc-home-'));
+    mkdirSync(join(home, 'tmp'));
+    const stub = await startModelStub();
+    const runner = { ...agent.entry(stub, home), command: [programOf(agent)], ...entry };
+    const config = { runners: { [agent.name]: runner } };
+    const { gateway, remove } = makeGateway({ store: 'git', examples: ['todos'], config });
+    end = async () => {
+      await remove();
+      await stub.close();
+      rmSync(home, { recursive: true, force: true, maxRetries: 3 });
+    };
+    await gateway.start();
+    place = { gateway, stub };
   });
-  await gateway.start();
-  return { gateway, stub };
+  after(() => end());
+  return () => place;
 }
 
 function programOf({ program }: RealAgent): string {
@@ -132,20 +133,10 @@ for (const agent of AGENTS) {
     : `${agent.program} is not installed: npm ci --prefix scripts/agents`;
 
   describe(`an app and ${agent.name}`, { skip }, () => {
-    test('a conversation goes on after a restart of the gateway', async (t) => {
-      const { gateway, stub } = await startWith(t, agent);
-      finalOf(await say(gateway, 'todos', 'w1', 'say: the first answer'));
-      await gateway.stop();
-      await eventually('the end of its programs', () => programsOf(gateway).length === 0);
-      await gateway.start();
-      assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: the second answer')), 'the second answer');
-      const asked = stub.requests.find(({ text }) => text === 'say: the second answer');
-      assert.match(JSON.stringify(asked?.body), /the first answer/);
-      assert.equal((await historyOf(gateway, 'todos', 'w1')).length, 4);
-    });
+    const place = placeOfSuite(agent);
 
-    test('in mode full it edits the draft, and asks a person for more', async (t) => {
-      const { gateway } = await startWith(t, agent, { store: 'git' });
+    test('in mode full it edits the draft, and asks a person for more', async () => {
+      const { gateway } = place();
       const { app, folder } = await draftOf(gateway);
       const edit = await say(gateway, app, 'w1', `${agent.writes(join(folder, 'new.html'), '<p>new</p>')}\nsay: done`, {
         mode: 'full',
@@ -169,29 +160,29 @@ for (const agent of AGENTS) {
       }
     });
 
-    test("it edits a conversation's draft with an image beside the message; publishing makes it live", async (t) => {
-      const { gateway, stub } = await startWith(t, agent, { store: 'git' });
+    test("it edits a conversation's draft with an image beside the message; publishing makes it live", async () => {
+      const { gateway, stub } = place();
       const headers = { 'content-type': 'image/png' };
       const blobs = '/_svc-conversations/apps/todos/blobs';
       const { sha256 } = (await gateway.call('POST', blobs, { body: Buffer.from(PIXEL, 'base64'), headers })).json;
-      const page = join(draftFolder(gateway, 'conversation-c1'), 'new.html');
-      const message = `${agent.writes(page, '<p>new</p>')}\nsay: done`;
+      const page = join(draftFolder(gateway, 'conversation-c1'), 'wish.html');
+      const message = `${agent.writes(page, '<p>wish</p>')}\nsay: done`;
       const body = { conversationId: 'c1', message, attachments: [{ sha256, name: 'dot.png' }] };
       const events = await turnOf(await gateway.stream('/svc/todos/_turn', {}, body));
       assert.equal(finalOf(events), 'done');
       assert.deepEqual(
         ofType(events, 'file').map(({ path, status }) => [path, status]),
-        [['new.html', 'added']],
+        [['wish.html', 'added']],
       );
       assert.equal(stub.requests.find(({ text }) => text === message)?.images.length, 1);
-      assert.equal((await gateway.call('GET', '/svc/todos/new.html')).status, 404);
+      assert.equal((await gateway.call('GET', '/svc/todos/wish.html')).status, 404);
       const published = await gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} });
       assert.equal(published.status, 201, published.text);
-      assert.match((await gateway.call('GET', '/svc/todos/new.html')).text, /<p>new<\/p>/);
+      assert.match((await gateway.call('GET', '/svc/todos/wish.html')).text, /<p>wish<\/p>/);
     });
 
-    test('tools that the draft gets are those of its next turn', async (t) => {
-      const { gateway, stub } = await startWith(t, agent, { store: 'git' });
+    test('tools that the draft gets are those of its next turn', async () => {
+      const { gateway, stub } = place();
       const { app, folder } = await draftOf(gateway);
       finalOf(await say(gateway, app, 'w1', 'say: the first answer', { mode: 'full' }));
       const manifest = JSON.parse(readFileSync(join(folder, 'app.json'), 'utf8'));
@@ -203,8 +194,8 @@ for (const agent of AGENTS) {
       assert.match(JSON.stringify(stub.requests.at(-1)?.body), /the first answer/, 'in the same conversation');
     });
 
-    test('an automation asks it, and nobody is asked for it', async (t) => {
-      const { gateway } = await startWith(t, agent);
+    test('an automation asks it, and nobody is asked for it', async () => {
+      const { gateway } = place();
       const prompt = 'say: [\ncall: add {"title":"by night"}\nthen\nsay: 1]\nusage: 100 20 5';
       const run = `async ({ ctx }) => ({ output: await ctx.agent({ prompt: ${JSON.stringify(prompt)} }) })`;
       const app = appOf('night', {
@@ -223,8 +214,8 @@ for (const agent of AGENTS) {
       assert.match(JSON.stringify(looked.json.output), /There is no tool add/);
     });
 
-    test('a turn ends by DELETE, and the agent takes the next one', async (t) => {
-      const { gateway, stub } = await startWith(t, agent);
+    test('a turn ends by DELETE, and the agent takes the next one', async () => {
+      const { gateway, stub } = place();
       const hanging = await send(gateway, 'todos', { windowId: 'w1', message: 'say: one\nhang' });
       const [start] = await until(hanging, 'assistant.delta');
       await inTime(stub.reached('hang'), 'the hanging', LONG_MS);
@@ -236,22 +227,38 @@ for (const agent of AGENTS) {
       assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: two')), 'two');
       const texts = (await historyOf(gateway, 'todos', 'w1')).filter(({ kind }) => kind === 'assistant');
       assert.deepEqual(
-        texts.map(({ text }) => text),
+        texts.slice(-2).map(({ text }) => text),
         ['one', 'two'],
       );
     });
 
-    test('an error of the model server ends the turn, and no other', async (t) => {
-      const { gateway } = await startWith(t, agent);
+    test('an error of the model server ends the turn, and no other', async () => {
+      const { gateway } = place();
       const events = await say(gateway, 'todos', 'w1', 'status: 401');
       assert.deepEqual(typesOf(events).slice(-2), ['error', 'end']);
       assert.equal(events.at(-2)?.code, 'AGENT_FAILED');
       assert.match(events.at(-2)?.message, /key|sign/i);
       assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: fine')), 'fine');
     });
+  });
 
-    test('nothing is left of an agent and its shells when the gateway is killed', async (t) => {
-      const { gateway } = await startWith(t, agent, { store: 'git', entry: { permission: 'allow' } });
+  describe(`a gateway with ${agent.name} that ends`, { skip }, () => {
+    const place = placeOfSuite(agent, { permission: 'allow' });
+
+    test('a conversation goes on after a restart of the gateway', async () => {
+      const { gateway, stub } = place();
+      finalOf(await say(gateway, 'todos', 'w1', 'say: the first answer'));
+      await gateway.stop();
+      await eventually('the end of its programs', () => programsOf(gateway).length === 0);
+      await gateway.start();
+      assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: the second answer')), 'the second answer');
+      const asked = stub.requests.find(({ text }) => text === 'say: the second answer');
+      assert.match(JSON.stringify(asked?.body), /the first answer/);
+      assert.equal((await historyOf(gateway, 'todos', 'w1')).length, 4);
+    });
+
+    test('nothing is left of an agent and its shells when the gateway is killed', async () => {
+      const { gateway } = place();
       const { app } = await draftOf(gateway);
       // One of them leaves the group of the agent, and loses its parent.
       const message = agent.shell('(setsid tail -f /dev/null > /dev/null 2>&1 &); tail -f /dev/null');

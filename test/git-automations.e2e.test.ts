@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { MintedWebhook } from '../protocol/automation.ts';
+import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import { type AppSource, appOf } from '../testing/apps.ts';
 import { gatewayOfSuite } from '../testing/edges.ts';
 import { automationRow, only, post, push, runsOf, runToEnd } from '../testing/runs.ts';

@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { after, before } from 'node:test';
-import type { RunnerEvent, TurnOrder } from '../protocol/agents.ts';
+import type { RunnerEvent, TurnOrder } from '../protocol/agents/agents.ts';
 import { SvcError } from '../protocol/errors.ts';
 import type { ConversationRunner } from '../supervisor/extension-points.ts';
 import { buildGateway, type Gateway } from '../supervisor/gateway.ts';

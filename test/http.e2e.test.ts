@@ -1,6 +1,7 @@
 /** The HTTP surface around the apps, on both edges: access, methods, limits, static files, settings (decisions, sections 1 and 5). */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
@@ -9,7 +10,7 @@ import { rotateToken } from '../storage/token.ts';
 import { appOf, automation } from '../testing/apps.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
 import { openEvents } from '../testing/exchange-server.ts';
-import type { Answer } from '../testing/gateway.ts';
+import { type Answer, root } from '../testing/gateway.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0001ff', 'hex');
 const STYLE = 'body { color: black; }\n'.repeat(200);
@@ -169,6 +170,9 @@ const WRONG_METHODS: [method: string, path: string, allow: string][] = [
   ['PUT', '/svc/_session', 'POST, GET, HEAD, DELETE, OPTIONS'],
 ];
 
+/** The build names the parts of the console's script by what is in them. */
+const CONSOLE_PART = readdirSync(join(root, 'dist/console/_console')).find((name) => name.endsWith('.js'));
+
 /** Whose GET takes no token. */
 const OPEN = [
   '/svc',
@@ -178,7 +182,7 @@ const OPEN = [
   '/svc/_client.js',
   '/svc/_dev.js',
   '/svc/_console.js',
-  '/svc/_console/view.js',
+  `/svc/_console/${CONSOLE_PART}`,
   '/svc/_console.css',
 ];
 const CLOSED = [
@@ -806,12 +810,15 @@ onEachEdge({}, (gateway, edge) => {
         'pid',
         'uptimeMs',
         'edge',
+        'edgeNotice',
         'url',
         'dataDir',
         'eventLoop',
         'processes',
+        'disk',
         'toolServers',
         'automations',
+        'backups',
         'counters',
       ]);
       assert.deepEqual(system.toolServers, []);

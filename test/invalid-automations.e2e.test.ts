@@ -115,7 +115,7 @@ const CASES: Case[] = [
   ['a history of nothing', { history: { keep: { count: 0 } } }, 'invalid_history', 'history.keep'],
   ['a history of two rules', { history: { keep: { count: 1, days: 1 } } }, 'invalid_history', 'history.keep'],
   ['a history of an unknown rule', { history: { keep: 'some' } }, 'invalid_history', 'history.keep'],
-  ['nothing about who made it', { generated: undefined }, 'missing_field', 'generated.by'],
+  ['an empty word about who made it', { generated: {} }, 'missing_field', 'generated.by'],
   ['no time at which it was made', { generated: { by: 'hand' } }, 'missing_field', 'generated.at'],
   ['a time that is none', { generated: { by: 'hand', at: 'yesterday' } }, 'invalid_field', 'generated.at'],
   ['a day that the calendar has not', { generated: { by: 'hand', at: '2026-02-30' } }, 'invalid_field', 'generated.at'],

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { before, test } from 'node:test';
-import type { MintedWebhook } from '../protocol/automation.ts';
+import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import { eventually, onEachStore } from '../testing/edges.ts';
 import type { TestGateway } from '../testing/gateway.ts';
 import {
@@ -90,6 +90,21 @@ onEachStore({}, (gateway) => {
     const { enabled, triggers, trigger, ...rest } = JSON.parse(readFileSync(file, 'utf8'));
     assert.deepEqual([enabled, triggers, trigger], [false, [{ kind: 'cron', expr: '0 8 * * *' }], undefined]);
     assert.equal(JSON.stringify(rest), text.replace(/"trigger":.*?},/, ''));
+  });
+
+  test('a file that does not say who wrote it was written by hand, at its time, also once it was switched', async () => {
+    const files = {
+      'automations/one/automation.json': '{"name":"By hand","prompt":"p"}',
+      'automations/one/handler.js': `export default ${idle};`,
+    };
+    const before = Date.now();
+    await push(gateway, 'handmade', { files });
+    const generated = async () => (await gateway.call('GET', '/svc/_automations/handmade/one')).json.manifest.generated;
+    const { by, at } = await generated();
+    assert.equal(by, 'hand');
+    assert.ok(Date.parse(at) >= before - 2000 && Date.parse(at) <= Date.now(), at);
+    await enable(gateway, 'handmade/one', false);
+    assert.deepEqual(await generated(), { by, at });
   });
 
   test('a webhook that is pending in a live file gets its address when somebody asks, once', async () => {

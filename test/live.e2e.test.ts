@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import Sqlite from 'better-sqlite3';
 import { LIMITS } from '../protocol/limits.ts';
+import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
 import type { ServerEvent, Stream } from '../testing/gateway.ts';
@@ -198,7 +198,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     await clear();
     const stream = await open('query=count');
     await until(stream, (event) => dataOf(event).n === 0);
-    const db = new Sqlite(join(gateway.dataDir, 'apps', 'notes', 'data.sqlite'));
+    const db = openSqlite(join(gateway.dataDir, 'apps', 'notes', 'data.sqlite'));
     db.prepare("INSERT INTO items (title) VALUES ('outside')").run();
     db.close();
     await until(stream, (event) => dataOf(event).n === 1);

@@ -19,7 +19,7 @@ import { type TestContext, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
 import { eventually } from '../testing/edges.ts';
 import { fill } from '../testing/full-disk.ts';
-import { ENDS_WITH_PARENT, root, TestGateway } from '../testing/gateway.ts';
+import { ENDS_WITH_PARENT, root, startGateway, TestGateway } from '../testing/gateway.ts';
 import { mountSmall, whyNoSmallDisk } from '../testing/mount.ts';
 
 const END_MS = 20_000;
@@ -105,7 +105,7 @@ for (const logFormat of ['auto', 'json', 'pretty']) {
     const folder = temporary(t);
     const config = join(folder, 'config.json');
     writeFileSync(config, JSON.stringify({ log: 'info', logFormat, logFile: { path: 'log/gateway.log' } }));
-    const gateway = new TestGateway(join(folder, 'data'), ['--config', config]);
+    const gateway = new TestGateway(join(folder, 'data'), ['--config', config, '--store', 'tarball']);
     await gateway.start();
     assert.equal(await gateway.stop(), 0);
     assert.equal(gateway.log, '');
@@ -120,11 +120,32 @@ test('standard error has text where that is wanted, also when it is no terminal'
   const folder = temporary(t);
   const config = join(folder, 'config.json');
   writeFileSync(config, JSON.stringify({ log: 'info', logFormat: 'pretty' }));
-  const gateway = new TestGateway(join(folder, 'data'), ['--config', config]);
+  const gateway = new TestGateway(join(folder, 'data'), ['--config', config, '--store', 'tarball']);
   await gateway.start();
   assert.equal(await gateway.stop(), 0);
   assert.match(gateway.log, / {2}info {3}SIGTERM: stopping/);
 });
+
+for (const store of ['git', 'tarball'] as const)
+  test(`a clean stop logs no warning, at work or just started, ${store}`, async (t) => {
+    const gateway = await startGateway(t, { store, config: { log: 'info' }, examples: ['todos'] });
+    const warnings = () => gateway.log.split('\n').filter((line) => /"level":(?:40|50|60)/.test(line));
+    const streams = ['_changes', '_live?query=list'].map((path) => gateway.stream(`/svc/todos/${path}`));
+    const open = await Promise.all([
+      ...streams,
+      gateway.stream('/svc/_logs?follow=1'),
+      gateway.stream('/svc/_runs/_events'),
+    ]);
+    assert.equal((await gateway.write('todos', 'add', { title: 'Milk' })).status, 201);
+    assert.equal(await gateway.stop(), 0);
+    for (const stream of open) await stream.closed;
+    for (let n = 0; n < (store === 'git' ? 1 : 2); n++) {
+      await gateway.start();
+      assert.equal(await gateway.stop(), 0);
+    }
+    assert.deepEqual(warnings(), []);
+    assert.match(gateway.log, /SIGTERM: stopping/);
+  });
 
 /** A small disk; `release` lets go of what is open on it, at the end. */
 function smallDisk(t: TestContext, size: string, release: () => unknown): string {

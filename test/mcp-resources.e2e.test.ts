@@ -1,36 +1,38 @@
 /** Queries as resources of MCP, read and subscribed to by the official client in both eras of the protocol, on both edges. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
-import { eventually, onEachEdge } from '../testing/edges.ts';
-import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { eventually, gatewayOfSuite, onEachEdge } from '../testing/edges.ts';
+import { root, type TestGateway } from '../testing/gateway.ts';
 
-const APP = appOf('notes', {
-  migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
-  queries: {
-    list: { run: "({ db }) => db.all('SELECT text FROM notes ORDER BY id')", description: 'All notes.' },
-    find: {
-      run: "({ db, input }) => db.all('SELECT text FROM notes WHERE text LIKE ?', input.like)",
-      input: {
-        type: 'object',
-        properties: { like: { type: 'string' } },
-        required: ['like'],
-        additionalProperties: false,
+/** Notes, under any id. */
+const app = (id: string) =>
+  appOf(id, {
+    migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
+    queries: {
+      list: { run: "({ db }) => db.all('SELECT text FROM notes ORDER BY id')", description: 'All notes.' },
+      find: {
+        run: "({ db, input }) => db.all('SELECT text FROM notes WHERE text LIKE ?', input.like)",
+        input: {
+          type: 'object',
+          properties: { like: { type: 'string' } },
+          required: ['like'],
+          additionalProperties: false,
+        },
       },
+      tables: '() => "a query, not the tables"',
+      fail: '() => { throw new Error("no luck"); }',
+      who: '({ ctx }) => ctx.caller',
     },
-    tables: '() => "a query, not the tables"',
-    fail: '() => { throw new Error("no luck"); }',
-    who: '({ ctx }) => ctx.caller',
-  },
-  actions: {
-    add: { run: "({ db, input }) => db.run('INSERT INTO notes (text) VALUES (?)', input.text)", writes: ['notes'] },
-    clear: { run: "({ db }) => db.run('DELETE FROM notes')", writes: ['notes'] },
-  },
-});
+    actions: {
+      add: { run: "({ db, input }) => db.run('INSERT INTO notes (text) VALUES (?)', input.text)", writes: ['notes'] },
+      clear: { run: "({ db }) => db.run('DELETE FROM notes')", writes: ['notes'] },
+    },
+  });
 
 type Era = 'legacy' | 'auto';
 const ERAS: Era[] = ['legacy', 'auto'];
@@ -102,8 +104,8 @@ async function subscribersOf(gateway: TestGateway): Promise<number> {
   return (await gateway.system()).counters.subscribers;
 }
 
-onEachEdge({}, (gateway) => {
-  before(async () => assert.ok((await gateway.upload('notes', APP)).status < 300));
+onEachEdge({}, (gateway, _edge, store) => {
+  before(async () => assert.ok((await gateway.upload('notes', app('notes'))).status < 300));
   const add = (text: string) => gateway.write('notes', 'add', { text });
   const clear = () => gateway.write('notes', 'clear');
   const LIST = 'svc://notes/queries/list';
@@ -376,74 +378,79 @@ onEachEdge({}, (gateway) => {
     const nothing = await reader.client.listen({ toolsListChanged: true });
     assert.deepEqual([nothing.honoredFilter, await nothing.closed], [{}, 'graceful']);
   });
-});
 
-test('the resources of a draft are those of its code and data', async (t) => {
-  const gateway = await startGateway(t, { store: 'git' });
-  await gateway.upload('notes', APP);
-  const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
-  const file = `/svc/_sessions/${sessionId}/apps/notes/files/queries/list.js`;
-  const put = (text: string) => gateway.call('PUT', file, { body: Buffer.from(`export default ${text};\n`) });
-  assert.ok((await put('({ db }) => db.get("SELECT count(*) AS drafted FROM notes")')).status < 300);
-  const uri = 'svc://notes/queries/list';
-  const draft = await Reader.connect(gateway, `/svc/_draft/${sessionId}/notes/_mcp`, 'auto');
-  const live = await Reader.connect(gateway, '/svc/notes/_mcp', 'legacy');
-  t.after(() => Promise.all([draft.client.close(), live.client.close()]));
-  await draft.subscribe(uri);
-  await live.subscribe(uri);
-  assert.deepEqual([await draft.read(uri), await live.read(uri)], [{ drafted: 0 }, []]);
-  await draft.client.callTool({ name: 'add', arguments: { text: 'in the draft' } });
-  await eventually(() => draft.updated.length === 1);
-  assert.deepEqual([await draft.read(uri), await live.read(uri)], [{ drafted: 1 }, []]);
-  assert.ok((await put('() => "edited"')).status < 300);
-  await eventually(() => draft.updated.length === 2);
-  assert.equal(await draft.read(uri), 'edited');
-  assert.deepEqual(live.updated, []);
-});
+  const gitTest = store === 'git' ? test : () => {};
 
-for (const era of ERAS) {
-  test(`svc mcp subscribes for a client that is ${era}, also after the gateway came back`, async (t) => {
-    const gateway = await startGateway(t);
-    await gateway.upload('notes', APP);
-    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
-    const updated: string[] = [];
-    client.setNotificationHandler('notifications/resources/updated', ({ params: { uri } }) => void updated.push(uri));
-    const args = [join(root, 'bin/svc.js'), 'mcp', 'notes', '--data-dir', gateway.dataDir];
-    await client.connect(new StdioClientTransport({ command: process.execPath, args }));
-    t.after(() => client.close());
-    const uri = 'svc://notes/queries/find?input={"like":"ü%25"}';
-    const read = async () => {
-      const [content] = (await client.readResource({ uri })).contents;
-      assert.ok(content && 'text' in content);
-      return JSON.parse(content.text).length;
-    };
-    const subscribe = async () => {
-      if (era === 'auto') return await client.listen({ resourceSubscriptions: [uri] });
-      await client.subscribeResource({ uri });
-      return null;
-    };
-    const wrong = 'svc://notes/queries/nothing';
-    await assert.rejects(
-      era === 'legacy' ? client.subscribeResource({ uri: wrong }) : client.listen({ resourceSubscriptions: [wrong] }),
-      /nothing/,
-    );
-    const listening = await subscribe();
-    await gateway.write('notes', 'add', { text: 'über' });
-    await eventually(() => updated.length > 0);
-    assert.equal(await read(), 1);
-    await gateway.stop();
-    await gateway.start();
-    // A newer client hears that what it listened to has ended; for one of 2025 nothing has.
-    if (listening !== null) assert.notEqual(await listening.closed, 'local');
-    await gateway.write('notes', 'add', { text: 'übrig' });
-    if (era === 'auto') await subscribe();
-    else await eventually(() => updated.length > 1);
-    assert.equal(await read(), 2);
-    const before = updated.length;
-    await eventually(async () => (await subscribersOf(gateway)) === 1);
-    await gateway.write('notes', 'add', { text: 'üblich' });
-    await eventually(() => updated.length > before);
-    await client.close();
-    await eventually(async () => (await subscribersOf(gateway)) === 0);
+  gitTest('the resources of a draft are those of its code and data', async (t) => {
+    await gateway.upload('drafted', app('drafted'));
+    const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
+    const file = `/svc/_sessions/${sessionId}/apps/drafted/files/queries/list.js`;
+    const put = (text: string) => gateway.call('PUT', file, { body: Buffer.from(`export default ${text};\n`) });
+    assert.ok((await put('({ db }) => db.get("SELECT count(*) AS drafted FROM notes")')).status < 300);
+    const uri = 'svc://drafted/queries/list';
+    const draft = await Reader.connect(gateway, `/svc/_draft/${sessionId}/drafted/_mcp`, 'auto');
+    const live = await Reader.connect(gateway, '/svc/drafted/_mcp', 'legacy');
+    t.after(() => Promise.all([draft.client.close(), live.client.close()]));
+    await draft.subscribe(uri);
+    await live.subscribe(uri);
+    assert.deepEqual([await draft.read(uri), await live.read(uri)], [{ drafted: 0 }, []]);
+    await draft.client.callTool({ name: 'add', arguments: { text: 'in the draft' } });
+    await eventually(() => draft.updated.length === 1);
+    assert.deepEqual([await draft.read(uri), await live.read(uri)], [{ drafted: 1 }, []]);
+    assert.ok((await put('() => "edited"')).status < 300);
+    await eventually(() => draft.updated.length === 2);
+    assert.equal(await draft.read(uri), 'edited');
+    assert.deepEqual(live.updated, []);
   });
-}
+});
+
+describe('the command', () => {
+  const gateway = gatewayOfSuite({});
+
+  for (const era of ERAS) {
+    test(`svc mcp subscribes for a client that is ${era}, also after the gateway came back`, async (t) => {
+      const id = `notes-${era}`;
+      await gateway.upload(id, app(id));
+      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
+      const updated: string[] = [];
+      client.setNotificationHandler('notifications/resources/updated', ({ params: { uri } }) => void updated.push(uri));
+      const args = [join(root, 'bin/svc.js'), 'mcp', id, '--data-dir', gateway.dataDir];
+      await client.connect(new StdioClientTransport({ command: process.execPath, args }));
+      t.after(() => client.close());
+      const uri = `svc://${id}/queries/find?input={"like":"ü%25"}`;
+      const read = async () => {
+        const [content] = (await client.readResource({ uri })).contents;
+        assert.ok(content && 'text' in content);
+        return JSON.parse(content.text).length;
+      };
+      const subscribe = async () => {
+        if (era === 'auto') return await client.listen({ resourceSubscriptions: [uri] });
+        await client.subscribeResource({ uri });
+        return null;
+      };
+      const wrong = `svc://${id}/queries/nothing`;
+      await assert.rejects(
+        era === 'legacy' ? client.subscribeResource({ uri: wrong }) : client.listen({ resourceSubscriptions: [wrong] }),
+        /nothing/,
+      );
+      const listening = await subscribe();
+      await gateway.write(id, 'add', { text: 'über' });
+      await eventually(() => updated.length > 0);
+      assert.equal(await read(), 1);
+      await gateway.stop();
+      await gateway.start();
+      // A newer client hears that what it listened to has ended; for one of 2025 nothing has.
+      if (listening !== null) assert.notEqual(await listening.closed, 'local');
+      await gateway.write(id, 'add', { text: 'übrig' });
+      if (era === 'auto') await subscribe();
+      else await eventually(() => updated.length > 1);
+      assert.equal(await read(), 2);
+      const before = updated.length;
+      await eventually(async () => (await subscribersOf(gateway)) === 1);
+      await gateway.write(id, 'add', { text: 'üblich' });
+      await eventually(() => updated.length > before);
+      await client.close();
+      await eventually(async () => (await subscribersOf(gateway)) === 0);
+    });
+  }
+});

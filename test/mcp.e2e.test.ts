@@ -1,12 +1,12 @@
 /** The gateway as an MCP server, driven by the official client in both eras of the protocol, on both edges. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { Client, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { appOf } from '../testing/apps.ts';
-import { onEachEdge } from '../testing/edges.ts';
-import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { gatewayOfSuite, onEachEdge } from '../testing/edges.ts';
+import { root, type TestGateway } from '../testing/gateway.ts';
 
 const NUMBER = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'], additionalProperties: false };
 
@@ -55,7 +55,7 @@ const textOf = (result: Awaited<ReturnType<Client['callTool']>>): string => {
 };
 
 let installed = 0;
-/** Each test has its own app. */
+/** Each test that writes has its own app. */
 async function install(gateway: TestGateway, files = notes()): Promise<string> {
   const id = `notes-${++installed}`;
   const answer = await gateway.upload(id, {
@@ -66,7 +66,13 @@ async function install(gateway: TestGateway, files = notes()): Promise<string> {
   return id;
 }
 
-onEachEdge({}, (gateway) => {
+onEachEdge({}, (gateway, _edge, store) => {
+  /** An app that no test writes to. */
+  let shared = '';
+  before(async () => {
+    shared = await install(gateway);
+  });
+
   for (const era of ['legacy', 'auto'] as const) {
     test(`serves the tools of an app to a client that is ${era}`, async (t) => {
       const id = await install(gateway);
@@ -97,8 +103,7 @@ onEachEdge({}, (gateway) => {
     });
 
     test(`tells a client that is ${era} what went wrong`, async (t) => {
-      const id = await install(gateway);
-      const client = await connect(gateway, `/svc/${id}/_mcp`, era);
+      const client = await connect(gateway, `/svc/${shared}/_mcp`, era);
       t.after(() => client.close());
 
       const refused = await client.callTool({ name: 'refuse' });
@@ -142,25 +147,24 @@ onEachEdge({}, (gateway) => {
   }
 
   test('shows the manifest as a resource', async (t) => {
-    const id = await install(gateway);
-    const client = await connect(gateway, `/svc/${id}/_mcp`, 'auto');
+    const client = await connect(gateway, `/svc/${shared}/_mcp`, 'auto');
     t.after(() => client.close());
     const { resources } = await client.listResources();
     assert.deepEqual(
       resources.map(({ uri }) => uri),
-      ['app.json', 'tables', 'queries/count', 'queries/list', 'queries/both'].map((rest) => `svc://${id}/${rest}`),
+      ['app.json', 'tables', 'queries/count', 'queries/list', 'queries/both'].map((rest) => `svc://${shared}/${rest}`),
     );
-    const tables = (await client.readResource({ uri: `svc://${id}/tables` })).contents[0];
+    const tables = (await client.readResource({ uri: `svc://${shared}/tables` })).contents[0];
     assert.ok(tables && 'text' in tables);
     assert.deepEqual(
       JSON.parse(tables.text).tables.map(({ name }: { name: string }) => name),
       ['notes'],
     );
-    const { contents } = await client.readResource({ uri: `svc://${id}/app.json` });
+    const { contents } = await client.readResource({ uri: `svc://${shared}/app.json` });
     const [content] = contents;
     assert.ok(content && 'text' in content);
-    assert.equal(JSON.parse(content.text).id, id);
-    await assert.rejects(client.readResource({ uri: `svc://${id}/data.sqlite` }), /no resource/);
+    assert.equal(JSON.parse(content.text).id, shared);
+    await assert.rejects(client.readResource({ uri: `svc://${shared}/data.sqlite` }), /no resource/);
   });
 
   test('lists the whole of one version or of the next while versions change', async (t) => {
@@ -191,12 +195,11 @@ onEachEdge({}, (gateway) => {
   });
 
   test('gives a token what it may, and asks for token, Host and Origin before the protocol', async (t) => {
-    const id = await install(gateway);
     await gateway.upload('other', appOf('other', { queries: { get: '() => 1' } }));
-    const body = { name: 'reader', apps: [id], tools: 'read' };
+    const body = { name: 'reader', apps: [shared], tools: 'read' };
     const { token } = (await gateway.call('POST', '/svc/_tokens', { body })).json;
 
-    const reader = await connect(gateway, `/svc/${id}/_mcp`, 'auto', token);
+    const reader = await connect(gateway, `/svc/${shared}/_mcp`, 'auto', token);
     t.after(() => reader.close());
     assert.deepEqual(
       (await reader.listTools()).tools.map(({ name }) => name),
@@ -211,7 +214,7 @@ onEachEdge({}, (gateway) => {
       return [answer.status, answer.json?.error?.code];
     };
     assert.deepEqual(await attempt('/svc/_mcp', {}, null), [401, 'UNAUTHORIZED']);
-    assert.deepEqual(await attempt(`/svc/${id}/_mcp`, {}, 'wrong'), [401, 'UNAUTHORIZED']);
+    assert.deepEqual(await attempt(`/svc/${shared}/_mcp`, {}, 'wrong'), [401, 'UNAUTHORIZED']);
     assert.deepEqual(await attempt('/svc/other/_mcp', {}, token), [403, 'FORBIDDEN']);
     assert.deepEqual(await attempt('/svc/_mcp', { origin: 'https://evil.example' }), [403, 'FORBIDDEN']);
     assert.deepEqual(await attempt('/svc/_mcp', { origin: 'null' }), [403, 'FORBIDDEN']);
@@ -225,7 +228,6 @@ onEachEdge({}, (gateway) => {
   });
 
   test('announces no lists, and leaves no stream open for them', async () => {
-    const id = await install(gateway);
     const version = '2026-07-28';
     const meta = {
       'io.modelcontextprotocol/protocolVersion': version,
@@ -233,7 +235,7 @@ onEachEdge({}, (gateway) => {
       'io.modelcontextprotocol/clientCapabilities': {},
     };
     const params = { notifications: { toolsListChanged: true }, _meta: meta };
-    const answer = await gateway.call('POST', `/svc/${id}/_mcp`, {
+    const answer = await gateway.call('POST', `/svc/${shared}/_mcp`, {
       body: { jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params },
       headers: {
         'content-type': 'application/json',
@@ -248,7 +250,6 @@ onEachEdge({}, (gateway) => {
   });
 
   test('answers a plain call as the library answers the same call', async () => {
-    const id = await install(gateway);
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
@@ -256,7 +257,7 @@ onEachEdge({}, (gateway) => {
     };
     const send = async (name: string, args: unknown, modern: boolean, more: Record<string, unknown>) => {
       const params = { name, arguments: args, ...(modern && { _meta: meta }), ...more };
-      const answer = await gateway.call('POST', `/svc/${id}/_mcp`, {
+      const answer = await gateway.call('POST', `/svc/${shared}/_mcp`, {
         body: { jsonrpc: '2.0', id: 'a', method: 'tools/call', params },
         headers: {
           'content-type': 'application/json',
@@ -288,129 +289,132 @@ onEachEdge({}, (gateway) => {
       }
     }
   });
-});
 
-for (const era of ['legacy', 'auto'] as const) {
-  test(`svc mcp serves a program's client that is ${era}, also after the gateway came back`, async (t) => {
-    const gateway = await startGateway(t);
+  const gitTest = store === 'git' ? test : () => {};
+
+  gitTest('serves the tools of a draft, and nothing of what is live', async (t) => {
     await gateway.upload('notes', notes());
-    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
-    const args = [join(root, 'bin/svc.js'), 'mcp', 'notes', '--data-dir', gateway.dataDir];
-    await client.connect(new StdioClientTransport({ command: process.execPath, args }));
-    t.after(() => client.close());
-    assert.equal((await client.listTools()).tools.length, 8);
-    await client.callTool({ name: 'add', arguments: { text: 'milk' } });
-    assert.deepEqual((await client.callTool({ name: 'count' })).structuredContent, { n: 1 });
-    await assert.rejects(client.callTool({ name: 'add', arguments: {} }), ProtocolError);
-
-    await gateway.stop();
-    await assert.rejects(client.callTool({ name: 'count' }), /No gateway is running|does not answer|nothing listens/);
-    await gateway.start();
-    assert.deepEqual((await client.callTool({ name: 'count' })).structuredContent, { n: 1 });
+    const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
+    const edit = await gateway.call('PUT', `/svc/_sessions/${sessionId}/apps/notes/files/queries/list.js`, {
+      body: Buffer.from('export default () => "drafted";\n'),
+    });
+    assert.equal(edit.status < 300, true, edit.text);
+    const draft = await connect(gateway, `/svc/_draft/${sessionId}/notes/_mcp`, 'auto');
+    const live = await connect(gateway, '/svc/notes/_mcp', 'auto');
+    t.after(() => Promise.all([draft.close(), live.close()]));
+    await draft.callTool({ name: 'add', arguments: { text: 'in the draft' } });
+    assert.equal(textOf(await draft.callTool({ name: 'list' })), '"drafted"');
+    assert.equal(textOf(await draft.callTool({ name: 'count' })), '{"n":1}');
+    assert.equal(textOf(await live.callTool({ name: 'list' })), '[]');
   });
-}
-
-test('SQL tools read and change rows, and nothing else', async (t) => {
-  const gateway = await startGateway(t);
-  const logged = {
-    migrations: [
-      'CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT',
-      'CREATE TABLE history (text TEXT); CREATE TRIGGER log AFTER INSERT ON notes BEGIN INSERT INTO history VALUES (new.text); END;',
-      'CREATE VIEW texts AS SELECT text FROM notes',
-    ],
-  };
-  await gateway.upload('notes', appOf('notes', logged));
-  await gateway.upload('other', appOf('other'));
-  const client = await connect(gateway, '/svc/_mcp', 'auto');
-  t.after(() => client.close());
-  const call = async (name: string, args: Record<string, unknown>) => {
-    const result = await client.callTool({ name, arguments: { app: 'notes', ...args } });
-    return { isError: result.isError === true, value: JSON.parse(textOf(result)) };
-  };
-  const refusal = async (name: string, sql: string) => {
-    const { isError, value } = await call(name, { sql });
-    assert.equal(isError, true, sql);
-    return value.error.message as string;
-  };
-
-  const { tables } = (await call('svc_sql_describe', {})).value;
-  assert.deepEqual(
-    tables.map(({ name, type }: Record<string, string>) => `${type} ${name}`),
-    ['table history', 'table notes', 'view texts'],
-  );
-  assert.deepEqual(tables[1].columns[1], {
-    name: 'text',
-    type: 'TEXT',
-    notNull: true,
-    primaryKey: false,
-    default: null,
-  });
-
-  const changes = await gateway.stream('/svc/notes/_changes');
-  const written = await call('svc_sql_write', { sql: 'INSERT INTO notes (text) VALUES (?)', params: ['milk'] });
-  assert.equal(written.value.changes, 1);
-  const events = [JSON.parse((await changes.next()).data), JSON.parse((await changes.next()).data)];
-  assert.deepEqual(events.map(({ table, source }) => `${table} ${source}`).sort(), ['history agent', 'notes agent']);
-  changes.close();
-
-  const read = await call('svc_sql_read', { sql: 'WITH t AS (SELECT * FROM texts) SELECT text FROM t' });
-  assert.deepEqual(read.value, { columns: ['text'], rows: [['milk']], truncated: false });
-  const many = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500) SELECT i FROM n';
-  const { rows, truncated } = (await call('svc_sql_read', { sql: many })).value;
-  assert.deepEqual([rows.length, truncated], [200, true]);
-
-  assert.match(await refusal('svc_sql_read', 'DELETE FROM notes'), /only reads/);
-  assert.match(await refusal('svc_sql_read', 'SELECT 1; DELETE FROM notes'), /more than one statement/);
-  assert.match(await refusal('svc_sql_write', 'SELECT * FROM notes'), /INSERT, UPDATE, DELETE or REPLACE/);
-  for (const sql of [
-    'DROP TABLE notes',
-    'CREATE TABLE x (a)',
-    'ALTER TABLE notes ADD COLUMN done',
-    'CREATE INDEX i ON notes (text)',
-  ])
-    assert.match(await refusal('svc_sql_write', sql), /changed by migrations/);
-  for (const sql of ["ATTACH 'x.sqlite' AS x", 'VACUUM', 'BEGIN', 'PRAGMA user_version = 9'])
-    assert.match(await refusal('svc_sql_write', sql), /refused|can be read here/);
-  assert.equal((await call('svc_sql_read', { sql: 'SELECT count(*) FROM notes' })).value.rows[0][0], 1);
-
-  // A token for one app reaches the data of that app alone, and one that only reads tools reaches none by SQL.
-  const tokenFor = async (tools: string) => {
-    const body = { name: tools, apps: ['notes'], tools };
-    return (await gateway.call('POST', '/svc/_tokens', { body })).json.token as string;
-  };
-  const all = await connect(gateway, '/svc/_mcp', 'auto', await tokenFor('all'));
-  const reader = await connect(gateway, '/svc/_mcp', 'auto', await tokenFor('read'));
-  t.after(() => Promise.all([all.close(), reader.close()]));
-  const statement = { sql: 'SELECT 1' };
-  const own = await all.callTool({ name: 'svc_sql_read', arguments: { app: 'notes', ...statement } });
-  assert.deepEqual(JSON.parse(textOf(own)).rows, [[1]]);
-  for (const [as, app] of [
-    [all, 'other'],
-    [reader, 'notes'],
-  ] as const) {
-    const answer = await as.callTool({ name: 'svc_sql_read', arguments: { app, ...statement } });
-    assert.equal(JSON.parse(textOf(answer)).error.code, 'FORBIDDEN');
-  }
-  assert.equal((await reader.listTools()).tools.length, 3);
-
-  // Last: the thread that cannot be stopped is replaced.
-  const slow = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
-  assert.match(await refusal('svc_sql_read', slow), /2(\.0)? s|2000|time/);
 });
 
-test('serves the tools of a draft, and nothing of what is live', async (t) => {
-  const gateway = await startGateway(t, { store: 'git' });
-  await gateway.upload('notes', notes());
-  const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
-  const edit = await gateway.call('PUT', `/svc/_sessions/${sessionId}/apps/notes/files/queries/list.js`, {
-    body: Buffer.from('export default () => "drafted";\n'),
+describe('mcp', () => {
+  const gateway = gatewayOfSuite({});
+
+  for (const era of ['legacy', 'auto'] as const) {
+    test(`svc mcp serves a program's client that is ${era}, also after the gateway came back`, async (t) => {
+      const id = await install(gateway);
+      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
+      const args = [join(root, 'bin/svc.js'), 'mcp', id, '--data-dir', gateway.dataDir];
+      await client.connect(new StdioClientTransport({ command: process.execPath, args }));
+      t.after(() => client.close());
+      assert.equal((await client.listTools()).tools.length, 8);
+      await client.callTool({ name: 'add', arguments: { text: 'milk' } });
+      assert.deepEqual((await client.callTool({ name: 'count' })).structuredContent, { n: 1 });
+      await assert.rejects(client.callTool({ name: 'add', arguments: {} }), ProtocolError);
+
+      await gateway.stop();
+      await assert.rejects(client.callTool({ name: 'count' }), /No gateway is running|does not answer|nothing listens/);
+      await gateway.start();
+      assert.deepEqual((await client.callTool({ name: 'count' })).structuredContent, { n: 1 });
+    });
+  }
+
+  test('SQL tools read and change rows, and nothing else', async (t) => {
+    const logged = {
+      migrations: [
+        'CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT',
+        'CREATE TABLE history (text TEXT); CREATE TRIGGER log AFTER INSERT ON notes BEGIN INSERT INTO history VALUES (new.text); END;',
+        'CREATE VIEW texts AS SELECT text FROM notes',
+      ],
+    };
+    await gateway.upload('notes', appOf('notes', logged));
+    await gateway.upload('other', appOf('other'));
+    const client = await connect(gateway, '/svc/_mcp', 'auto');
+    t.after(() => client.close());
+    const call = async (name: string, args: Record<string, unknown>) => {
+      const result = await client.callTool({ name, arguments: { app: 'notes', ...args } });
+      return { isError: result.isError === true, value: JSON.parse(textOf(result)) };
+    };
+    const refusal = async (name: string, sql: string) => {
+      const { isError, value } = await call(name, { sql });
+      assert.equal(isError, true, sql);
+      return value.error.message as string;
+    };
+
+    const { tables } = (await call('svc_sql_describe', {})).value;
+    assert.deepEqual(
+      tables.map(({ name, type }: Record<string, string>) => `${type} ${name}`),
+      ['table history', 'table notes', 'view texts'],
+    );
+    assert.deepEqual(tables[1].columns[1], {
+      name: 'text',
+      type: 'TEXT',
+      notNull: true,
+      primaryKey: false,
+      default: null,
+    });
+
+    const changes = await gateway.stream('/svc/notes/_changes');
+    const written = await call('svc_sql_write', { sql: 'INSERT INTO notes (text) VALUES (?)', params: ['milk'] });
+    assert.equal(written.value.changes, 1);
+    const events = [JSON.parse((await changes.next()).data), JSON.parse((await changes.next()).data)];
+    assert.deepEqual(events.map(({ table, source }) => `${table} ${source}`).sort(), ['history agent', 'notes agent']);
+    changes.close();
+
+    const read = await call('svc_sql_read', { sql: 'WITH t AS (SELECT * FROM texts) SELECT text FROM t' });
+    assert.deepEqual(read.value, { columns: ['text'], rows: [['milk']], truncated: false });
+    const many = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500) SELECT i FROM n';
+    const { rows, truncated } = (await call('svc_sql_read', { sql: many })).value;
+    assert.deepEqual([rows.length, truncated], [200, true]);
+
+    assert.match(await refusal('svc_sql_read', 'DELETE FROM notes'), /only reads/);
+    assert.match(await refusal('svc_sql_read', 'SELECT 1; DELETE FROM notes'), /more than one statement/);
+    assert.match(await refusal('svc_sql_write', 'SELECT * FROM notes'), /INSERT, UPDATE, DELETE or REPLACE/);
+    for (const sql of [
+      'DROP TABLE notes',
+      'CREATE TABLE x (a)',
+      'ALTER TABLE notes ADD COLUMN done',
+      'CREATE INDEX i ON notes (text)',
+    ])
+      assert.match(await refusal('svc_sql_write', sql), /changed by migrations/);
+    for (const sql of ["ATTACH 'x.sqlite' AS x", 'VACUUM', 'BEGIN', 'PRAGMA user_version = 9'])
+      assert.match(await refusal('svc_sql_write', sql), /refused|can be read here/);
+    assert.equal((await call('svc_sql_read', { sql: 'SELECT count(*) FROM notes' })).value.rows[0][0], 1);
+
+    // A token for one app reaches the data of that app alone, and one that only reads tools reaches none by SQL.
+    const tokenFor = async (tools: string) => {
+      const body = { name: tools, apps: ['notes'], tools };
+      return (await gateway.call('POST', '/svc/_tokens', { body })).json.token as string;
+    };
+    const all = await connect(gateway, '/svc/_mcp', 'auto', await tokenFor('all'));
+    const reader = await connect(gateway, '/svc/_mcp', 'auto', await tokenFor('read'));
+    t.after(() => Promise.all([all.close(), reader.close()]));
+    const statement = { sql: 'SELECT 1' };
+    const own = await all.callTool({ name: 'svc_sql_read', arguments: { app: 'notes', ...statement } });
+    assert.deepEqual(JSON.parse(textOf(own)).rows, [[1]]);
+    for (const [as, app] of [
+      [all, 'other'],
+      [reader, 'notes'],
+    ] as const) {
+      const answer = await as.callTool({ name: 'svc_sql_read', arguments: { app, ...statement } });
+      assert.equal(JSON.parse(textOf(answer)).error.code, 'FORBIDDEN');
+    }
+    assert.equal((await reader.listTools()).tools.length, 3);
+
+    // Last: the thread that cannot be stopped is replaced.
+    const slow = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';
+    assert.match(await refusal('svc_sql_read', slow), /2(\.0)? s|2000|time/);
   });
-  assert.equal(edit.status < 300, true, edit.text);
-  const draft = await connect(gateway, `/svc/_draft/${sessionId}/notes/_mcp`, 'auto');
-  const live = await connect(gateway, '/svc/notes/_mcp', 'auto');
-  t.after(() => Promise.all([draft.close(), live.close()]));
-  await draft.callTool({ name: 'add', arguments: { text: 'in the draft' } });
-  assert.equal(textOf(await draft.callTool({ name: 'list' })), '"drafted"');
-  assert.equal(textOf(await draft.callTool({ name: 'count' })), '{"n":1}');
-  assert.equal(textOf(await live.callTool({ name: 'list' })), '[]');
 });

@@ -1,8 +1,8 @@
 /** `GET /svc/_metrics`: what was done is there, in the text format of Prometheus, for those who may read it. */
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
-import { eventually, onEachEdge } from '../testing/edges.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 
 const METRICS_TOKEN = 'scraper-0123456789';
 
@@ -44,7 +44,8 @@ function parse(text: string): Sample[] {
   return samples;
 }
 
-onEachEdge({ config: { metricsToken: METRICS_TOKEN } }, (gateway) => {
+describe('metrics', () => {
+  const gateway = gatewayOfSuite({ config: { metricsToken: METRICS_TOKEN } });
   const scrape = async () => parse((await gateway.call('GET', '/svc/_metrics')).text);
   const sampleOf = (samples: Sample[], name: string, labels: Record<string, string> = {}): number | undefined =>
     samples.find(
@@ -83,10 +84,21 @@ onEachEdge({ config: { metricsToken: METRICS_TOKEN } }, (gateway) => {
     assert.equal(sampleOf(samples, 'svc_runs_total', { app, state: 'ok' }), 1);
     assert.equal(sampleOf(samples, 'svc_mailbox_calls', { app }), 0);
     assert.ok((sampleOf(samples, 'svc_http_answers_total', { status: '4xx' }) ?? 0) >= 1);
+    const route = 'call';
+    const answered = (status: string) => sampleOf(samples, 'svc_http_duration_seconds_count', { route, status });
+    assert.deepEqual([answered('4xx'), answered('5xx')], [1, 1]);
+    assert.ok((sampleOf(samples, 'svc_http_duration_seconds_count', { route: 'api', status: '2xx' }) ?? 0) >= 2);
+    assert.equal(sampleOf(samples, 'svc_trace_spans_total'), undefined);
     assert.equal(sampleOf(samples, 'svc_apps'), 1);
     assert.ok((sampleOf(samples, 'svc_disk_bytes', { state: 'free' }) ?? 0) > 0);
     assert.ok((sampleOf(samples, 'svc_process_resident_bytes', { process: 'writer' }) ?? 0) > 0);
     assert.notEqual(sampleOf(samples, 'svc_event_loop_delay_seconds', { quantile: '0.99' }), undefined);
+    // Measured in the background.
+    await eventually(async () => {
+      const later = await scrape();
+      const bytes = (kind: string) => sampleOf(later, 'svc_app_disk_bytes', { app, kind }) ?? 0;
+      return bytes('data') > 0 && bytes('versions') > 0;
+    });
     // Writers tell with their heartbeats.
     await eventually(async () => {
       const later = await scrape();

@@ -1,6 +1,6 @@
 /** The OpenAPI documents: valid, equal to the routes and tools that there are, and true for who calls as they say. */
 import assert from 'node:assert/strict';
-import { before, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { ERROR_CODES } from '../protocol/errors.ts';
@@ -9,7 +9,7 @@ import { gatewayDocument, templateOf } from '../supervisor/openapi/gateway-docum
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
 import { appOf } from '../testing/apps.ts';
-import { onEachEdge } from '../testing/edges.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: the tests look into it
 type Document = any;
@@ -126,7 +126,8 @@ test('references of a schema lead to the same parts of it, and data stays as it 
   assert.deepEqual(kept, own);
 });
 
-onEachEdge({}, (gateway) => {
+describe('documents', () => {
+  const gateway = gatewayOfSuite({});
   before(async () => {
     assert.equal((await gateway.upload('notes', NOTES)).status, 201);
   });

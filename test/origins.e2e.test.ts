@@ -5,7 +5,7 @@ import type { Route } from '../supervisor/http/router.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
 import { appOf } from '../testing/apps.ts';
-import { onEachEdge } from '../testing/edges.ts';
+import { gatewayOfSuite, onEachEdge } from '../testing/edges.ts';
 import { openEvents } from '../testing/exchange-server.ts';
 import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
 import { consoleHost, enter, Origin, pathAt, signIn } from '../testing/origins.ts';
@@ -453,9 +453,12 @@ describe('at an origin that all apps share', () => {
     const { json } = await gateway.call('GET', '/svc/_session', { headers: { host: consoleHost(gateway) } });
     assert.equal(json.place, 'console');
   });
+});
 
-  test('what signed out stays signed out after a restart', async (t) => {
-    const gateway = await startGateway(t);
+describe('after a restart', () => {
+  const gateway = gatewayOfSuite({});
+
+  test('what signed out stays signed out after a restart', async () => {
     // A cookie counts at the port that the browser used, which may be another one than the gateway's own.
     const host = 'svc.localhost:7777';
     const [browser, other] = [await signIn(gateway, host), await signIn(gateway, host)];
@@ -466,8 +469,7 @@ describe('at an origin that all apps share', () => {
     assert.deepEqual([await isSignedIn(browser), await isSignedIn(other)], [false, true]);
   });
 
-  test('an app whose id another one had begins with an empty browser, once', async (t) => {
-    const gateway = await startGateway(t);
+  test('an app whose id another one had begins with an empty browser, once', async () => {
     const console = await signIn(gateway, 'svc.localhost:7777');
     const host = `again.${console.host}`;
     const open = async (cookie = '') => {

@@ -4,7 +4,7 @@ import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
-import { sendRaw } from '../testing/edges.ts';
+import { BEST_EDGE, sendRaw } from '../testing/edges.ts';
 import { makeGateway, type TestGateway } from '../testing/gateway.ts';
 
 const APP = appOf('twin', {
@@ -151,7 +151,7 @@ function steady(value: string): string {
 }
 
 const options = { config: { corsOrigins: ['https://friend.example'] } };
-const uws = makeGateway({ ...options, edge: 'uws' });
+const uws = makeGateway({ ...options, edge: BEST_EDGE });
 const node = makeGateway({ ...options, edge: 'node' });
 
 before(async () => {

@@ -31,6 +31,37 @@ onEachEdge({}, (gateway) => {
     isPage(await console.visit('/svc/_apps?limit=x'), 400, 'This did not work', 'BAD_REQUEST', all);
   });
 
+  test('every origin has an icon: the own one of an app, else a tile, and that of the gateway', async () => {
+    const page = { 'index.html': '<!doctype html><title>Page</title>' };
+    await gateway.upload('plain', appOf('plain', { files: page }));
+    await gateway.upload('drawn', appOf('drawn', { files: { ...page, 'icon.svg': '<svg>own</svg>' } }));
+    await gateway.upload(
+      'classic',
+      appOf('classic', { files: { ...page, 'favicon.ico': 'ico', 'icon.svg': '<svg/>' } }),
+    );
+    const console = await signIn(gateway);
+    const iconOf = async (app: string) => (await enter(gateway, console, { app })).call('GET', '/favicon.ico');
+    const tile = await iconOf('plain');
+    assert.deepEqual([tile.status, tile.headers['content-type']], [200, 'image/svg+xml']);
+    assert.match(tile.text, />P<\/text>/);
+    assert.equal((await iconOf('drawn')).text, '<svg>own</svg>');
+    const own = await iconOf('classic');
+    assert.deepEqual([own.text, own.headers['content-type']], ['ico', 'image/x-icon']);
+    const signedOut = new Origin(gateway, consoleHost(gateway), '');
+    for (const origin of [console, signedOut]) {
+      const icon = await origin.call('GET', '/favicon.ico');
+      assert.deepEqual([icon.status, icon.headers['content-type']], [200, 'image/svg+xml']);
+      assert.match(icon.text, /#e5683c/);
+      const again = await origin.call('GET', '/favicon.ico', {
+        headers: { 'if-none-match': String(icon.headers.etag) },
+      });
+      assert.equal(again.status, 304);
+    }
+    assert.equal((await gateway.call('HEAD', '/favicon.ico', { token: null })).status, 200);
+    assert.equal((await gateway.call('POST', '/favicon.ico', { body: {} })).status, 405);
+    assert.match((await gateway.call('GET', '/svc/plain/favicon.ico')).text, />P<\/text>/);
+  });
+
   test('programs, scripts and images get the error as JSON, as before', async () => {
     const console = await signIn(gateway);
     const notes = await enter(gateway, console, { app: 'notes' });

@@ -4,7 +4,7 @@ import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { openToOthers } from '../storage/private-tree.ts';
+import { openToOthers } from '../storage/files/private-tree.ts';
 import { serve } from '../supervisor/serve.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually } from '../testing/edges.ts';

@@ -5,7 +5,7 @@ import type { Route } from '../supervisor/http/router.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
 import { type AppSource, appOf } from '../testing/apps.ts';
-import { onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
+import { gatewayOfSuite, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
 import { type Answer, type CallOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
 import { consoleHost, enter, Origin, pathAt, signIn } from '../testing/origins.ts';
 
@@ -358,6 +358,18 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       );
     });
   });
+
+  test('a manifest whose public is no boolean is refused', async () => {
+    for (const [source, path] of [
+      [{ ...CLOSED, manifest: { public: 'yes' } }, 'public'],
+      [{ ...CLOSED, queries: { shown: { run: '() => 1', public: 1 } } }, 'queries[0].public'],
+      [{ ...CLOSED, actions: { send: { run: '() => 1', public: null } } }, 'actions[0].public'],
+    ] as [AppSource, string][]) {
+      const answer = await gateway.upload('odd', appOf('odd', source));
+      isError(answer, 400, 'INVALID_MANIFEST');
+      assert.equal(answer.json.error.path, path);
+    }
+  });
 });
 
 describe('limits', () => {
@@ -377,22 +389,40 @@ describe('limits', () => {
     assert.equal((await visit(gateway, 'GET', '/svc/open/app.js')).status, 200, 'files are not counted');
   });
 
-  test('are for the address that a trusted proxy names', async (t) => {
+  describe('behind a proxy, with a listed origin', () => {
     const config = { trustedProxies: ['127.0.0.1', '10.0.0.0/8'], publicLimits: { reads: 2 } };
-    const gateway = await startGateway(t, { config });
-    await install(gateway, 'open', OPEN);
-    const from = (forwarded: string) => read(gateway, 'shown', { 'x-forwarded-for': forwarded });
-    for (const forged of ['1.1.1.1', '2.2.2.2']) assert.equal((await from(`${forged}, 198.51.100.7`)).status, 200);
-    isError(await from('3.3.3.3, 198.51.100.7, 10.0.0.9'), 429, 'RATE_LIMITED');
-    isError(await from('198.51.100.7'), 429, 'RATE_LIMITED');
-    assert.equal((await from('198.51.100.8')).status, 200);
-    for (const one of ['2001:db8:1:2::1', '2001:db8:1:2::2']) assert.equal((await from(one)).status, 200);
-    isError(await from('2001:db8:1:2:ffff::3'), 429, 'RATE_LIMITED');
-    assert.equal(
-      (await write(gateway, 'both', {}, { 'x-forwarded-for': '198.51.100.7' })).status,
-      200,
-      'writes are 10',
-    );
+    const gateway = gatewayOfSuite({ config: { ...config, corsOrigins: ['https://www.example.org'] } });
+    before(() => install(gateway, 'open', OPEN));
+
+    test('are for the address that a trusted proxy names', async () => {
+      const from = (forwarded: string) => read(gateway, 'shown', { 'x-forwarded-for': forwarded });
+      for (const forged of ['1.1.1.1', '2.2.2.2']) assert.equal((await from(`${forged}, 198.51.100.7`)).status, 200);
+      isError(await from('3.3.3.3, 198.51.100.7, 10.0.0.9'), 429, 'RATE_LIMITED');
+      isError(await from('198.51.100.7'), 429, 'RATE_LIMITED');
+      assert.equal((await from('198.51.100.8')).status, 200);
+      for (const one of ['2001:db8:1:2::1', '2001:db8:1:2::2']) assert.equal((await from(one)).status, 200);
+      isError(await from('2001:db8:1:2:ffff::3'), 429, 'RATE_LIMITED');
+      assert.equal(
+        (await write(gateway, 'both', {}, { 'x-forwarded-for': '198.51.100.7' })).status,
+        200,
+        'writes are 10',
+      );
+    });
+
+    test('a page of a listed origin may call, and read the answer', async () => {
+      const headers = { origin: 'https://www.example.org', 'sec-fetch-site': 'cross-site' };
+      const answer = await write(gateway, 'send', { text: 'from a site' }, headers);
+      assert.deepEqual(
+        [answer.status, answer.headers['access-control-allow-origin']],
+        [201, 'https://www.example.org'],
+        answer.text,
+      );
+      isError(
+        await write(gateway, 'send', { text: 'x' }, { ...headers, origin: 'https://evil.example' }),
+        403,
+        'FORBIDDEN',
+      );
+    });
   });
 
   test('are not for who may call without being a visitor', async (t) => {
@@ -400,23 +430,6 @@ describe('limits', () => {
     await install(gateway, 'open', OPEN);
     isError(await read(gateway, 'shown'), 429, 'RATE_LIMITED');
     for (let n = 0; n < 3; n++) assert.equal((await gateway.read('open', 'shown')).status, 200);
-  });
-
-  test('a page of a listed origin may call, and read the answer', async (t) => {
-    const gateway = await startGateway(t, { config: { corsOrigins: ['https://www.example.org'] } });
-    await install(gateway, 'open', OPEN);
-    const headers = { origin: 'https://www.example.org', 'sec-fetch-site': 'cross-site' };
-    const answer = await write(gateway, 'send', { text: 'from a site' }, headers);
-    assert.deepEqual(
-      [answer.status, answer.headers['access-control-allow-origin']],
-      [201, 'https://www.example.org'],
-      answer.text,
-    );
-    isError(
-      await write(gateway, 'send', { text: 'x' }, { ...headers, origin: 'https://evil.example' }),
-      403,
-      'FORBIDDEN',
-    );
   });
 });
 
@@ -429,19 +442,6 @@ test('at an address that all apps share, the public page is open and the others 
   const visitor = new Origin(gateway, new URL(gateway.url).host, '');
   assert.match(String((await visitor.visit('/svc/closed/')).headers.location), /^\/svc\/#enter=/);
   assert.equal((await visitor.visit('/svc/open/')).status, 200);
-});
-
-test('a manifest whose public is no boolean is refused', async (t) => {
-  const gateway = await startGateway(t);
-  for (const [source, path] of [
-    [{ ...CLOSED, manifest: { public: 'yes' } }, 'public'],
-    [{ ...CLOSED, queries: { shown: { run: '() => 1', public: 1 } } }, 'queries[0].public'],
-    [{ ...CLOSED, actions: { send: { run: '() => 1', public: null } } }, 'actions[0].public'],
-  ] as [AppSource, string][]) {
-    const answer = await gateway.upload('odd', appOf('odd', source));
-    isError(answer, 400, 'INVALID_MANIFEST');
-    assert.equal(answer.json.error.path, path);
-  }
 });
 
 /** A path of the route about the public app, or about its draft. */

@@ -533,7 +533,8 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
         'queries[0].input',
       ],
     ];
-    for (const [content, path] of damages) {
+    // One of them shows that a checkout is read alike.
+    for (const [content, path] of store === 'git' ? damages.slice(1, 2) : damages) {
       await gateway.stop();
       writeFileSync(file, content);
       await gateway.start();
@@ -568,7 +569,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
         seen.add(`${status} ${text}`);
       }
     };
-    const clients = Array.from({ length: 16 }, client);
+    const clients = Array.from({ length: 8 }, client);
     for (let i = 0; i < 10; i++) await json(post('/load/activate', { versionId: i % 2 ? two : one }));
     swapping = false;
     await Promise.all(clients);

@@ -1,10 +1,10 @@
 /** Kept results under what may deceive them: kinds of tables and writes, inputs that look alike, callers, and modules that keep a `db`. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
-import Sqlite from 'better-sqlite3';
+import { before, describe, test } from 'node:test';
+import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';
-import { eventually, onEachEdge } from '../testing/edges.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 
 const MIGRATION = `CREATE TABLE item (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, upper TEXT AS (upper(name)) VIRTUAL);
   CREATE INDEX item_name ON item (name);
@@ -80,7 +80,8 @@ const APP = appOf('shop', {
   },
 });
 
-onEachEdge({}, (gateway) => {
+describe('kept results', () => {
+  const gateway = gatewayOfSuite({});
   before(async () => {
     const uploaded = await gateway.upload('shop', APP);
     assert.equal(uploaded.status, 201, uploaded.text);
@@ -206,7 +207,7 @@ onEachEdge({}, (gateway) => {
     assert.match(JSON.stringify((await read('list')).data), /after the restart/);
     await warm('list');
     await gateway.stop();
-    const db = new Sqlite(join(gateway.dataDir, 'apps', 'shop', 'data.sqlite'));
+    const db = openSqlite(join(gateway.dataDir, 'apps', 'shop', 'data.sqlite'));
     db.exec("DELETE FROM item; INSERT INTO item (name) VALUES ('restored')");
     db.close();
     await gateway.start();

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import Sqlite from 'better-sqlite3';
+import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
 import type { TestGateway } from '../testing/gateway.ts';
@@ -211,7 +211,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.deepEqual([cache, (data as { name: string }[]).at(-1)?.name], ['miss', 'by sql']);
 
     await warm('items');
-    const db = new Sqlite(join(gateway.dataDir, 'apps', 'shop', 'data.sqlite'));
+    const db = openSqlite(join(gateway.dataDir, 'apps', 'shop', 'data.sqlite'));
     for (let time = 0; time < 5; time++) {
       db.prepare('INSERT INTO item (name) VALUES (?)').run(`outside ${time}`);
       assert.equal(((await read(gateway, 'items')).data as { name: string }[]).at(-1)?.name, `outside ${time}`);

@@ -1,7 +1,7 @@
 /** What becomes of many runs: who waits, who is cancelled, who stays in the history (decisions, section 6). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { RunRecord } from '../protocol/runs.ts';
+import type { RunRecord } from '../protocol/automations/runs.ts';
 import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 import { ended, fire, isEnded, NOTES, note, noted, notesOf, push, runOf, runsOf, runToEnd } from '../testing/runs.ts';
 

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import Database from 'better-sqlite3';
-import type { RunRecord } from '../protocol/runs.ts';
+import type { RunRecord } from '../protocol/automations/runs.ts';
+import { openSqlite } from '../storage/sqlite.ts';
 import { eventually } from '../testing/edges.ts';
 import { startGateway, type TestGateway } from '../testing/gateway.ts';
 import {
@@ -139,7 +139,7 @@ describe('a daemon that is killed', () => {
     await push(gateway, 'many', { automations: { ...Object.fromEntries(others), zcaught: { triggers, run } } });
     await runToEnd(gateway, 'many/other0');
     await gateway.kill();
-    const db = new Database(join(gateway.dataDir, 'runtime.sqlite'));
+    const db = openSqlite(join(gateway.dataDir, 'runtime.sqlite'));
     db.prepare('UPDATE cron_fired SET last_at = ?').run(Date.now() - 48 * HOUR);
     db.close();
     await gateway.start();
@@ -200,7 +200,7 @@ test('a daemon that starts with the clock set back fires nothing again that is s
   await gateway.stop();
   // As if both had fired by a clock that was an hour, and two days, ahead of this one.
   const ahead = { tick: Date.now() + HOUR, wrong: Date.now() + 48 * HOUR };
-  const db = new Database(join(gateway.dataDir, 'runtime.sqlite'));
+  const db = openSqlite(join(gateway.dataDir, 'runtime.sqlite'));
   for (const [id, at] of Object.entries(ahead))
     db.prepare('UPDATE cron_fired SET last_at = ? WHERE app_id = ? AND automation_id = ?').run(at, 'kept', id);
   db.close();
@@ -217,7 +217,7 @@ test('a daemon that starts with the clock set back fires nothing again that is s
   assert.equal((await fires(gateway)).tick, before);
 
   async function fires({ dataDir }: TestGateway): Promise<Record<string, number>> {
-    const runs = new Database(join(dataDir, 'runtime.sqlite'), { readonly: true });
+    const runs = openSqlite(join(dataDir, 'runtime.sqlite'), { readonly: true });
     const rows = runs.prepare('SELECT automation_id AS id, count(*) AS n FROM runs GROUP BY automation_id').all();
     runs.close();
     return Object.fromEntries((rows as { id: string; n: number }[]).map(({ id, n }) => [id, n]));

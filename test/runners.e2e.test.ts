@@ -12,9 +12,9 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type TestContext, test } from 'node:test';
-import type { RunnerEntry } from '../protocol/agents.ts';
-import { eventually } from '../testing/edges.ts';
+import { describe, type TestContext, test } from 'node:test';
+import type { RunnerEntry } from '../protocol/agents/agents.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 import { root, type StartOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
 import { NOTES, nodesOf, notesOf, push, runToEnd } from '../testing/runs.ts';
 
@@ -24,8 +24,8 @@ const PLAIN_PATH = `${dirname(process.execPath)}:/usr/bin:/bin`;
 
 const stub = (...args: string[]): RunnerEntry => ({ kind: 'acp', command: [process.execPath, STUB, ...args] });
 
-function start(t: TestContext, runners: Record<string, RunnerEntry>, more: StartOptions = {}): Promise<TestGateway> {
-  return startGateway(t, { ...more, config: { ...more.config, runners }, env: { PATH: PLAIN_PATH, ...more.env } });
+function withRunners(runners: Record<string, RunnerEntry>, env: Record<string, string> = {}): StartOptions {
+  return { config: { runners }, env: { PATH: PLAIN_PATH, ...env } };
 }
 
 /** A folder with programs of these names, which are scripts of the shell. */
@@ -39,15 +39,15 @@ function programs(t: TestContext, scripts: Record<string, string>): string {
   return folder;
 }
 
-/** What an automation's agent answers to `script`; with what its file requires. */
-async function ask(gateway: TestGateway, script: string, requires: object = {}) {
-  await push(gateway, 'app', {
+/** What an agent of an automation of `app` answers to `script`; with what its file requires. */
+async function ask(gateway: TestGateway, app: string, script: string, requires: object = {}) {
+  await push(gateway, app, {
     ...NOTES,
     automations: {
       asks: { requires, run: 'async ({ ctx, input }) => ({ output: await ctx.agent({ prompt: input }) })' },
     },
   });
-  return await runToEnd(gateway, 'app/asks', script);
+  return await runToEnd(gateway, `${app}/asks`, script);
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the tests look into it
@@ -57,73 +57,115 @@ const statusOf = async (gateway: TestGateway, query = ''): Promise<any> =>
 const settled = (gateway: TestGateway, name: string) =>
   eventually(async () => ['ready', 'failed'].includes((await statusOf(gateway))[`${name}ToolsStatus`]));
 
-test('an agent of an automation calls a tool of its app, and its usage is in the run', async (t) => {
-  const gateway = await start(t, { mine: stub() });
-  const script = ['say Adding.', 'call add {"text":"milk"}', 'say Added {result}', 'usage 42 0.25'].join('\n');
-  const run = await ask(gateway, script);
-  assert.deepEqual([run.state, run.error], ['ok', null]);
-  assert.equal(String(run.output).trim(), 'Added "milk"');
-  assert.deepEqual(await notesOf(gateway, 'app'), ['milk']);
-  const [node, ...more] = await nodesOf(gateway, run.runId);
-  assert.deepEqual([node?.kind, node?.ok, more.length], ['agent', true, 0]);
-  assert.equal(run.usage.costUsd, 0.25);
-  const folder = join(gateway.dataDir, 'agents', 'app');
-  assert.deepEqual(existsSync(folder) ? readdirSync(folder) : [], [], 'the folder of the run is left');
+describe('a gateway with runners', () => {
+  // No automation may be granted more than its file says, whatever the runner's entry allows.
+  const mine: RunnerEntry = { ...stub(), permission: 'allow', env: { MINE: 'x' } };
+  const secrets = { SVC_SECRET: 'secret', OPENAI_API_KEY: 'secret', ANTHROPIC_API_KEY: 'secret' };
+  const gateway = gatewayOfSuite(withRunners({ mine, other: stub('--models') }, { ...secrets, LC_ALL: 'C' }));
+
+  test('an agent of an automation calls a tool of its app, and its usage is in the run', async () => {
+    const script = ['say Adding.', 'call add {"text":"milk"}', 'say Added {result}', 'usage 42 0.25'].join('\n');
+    const run = await ask(gateway, 'adding', script);
+    assert.deepEqual([run.state, run.error], ['ok', null]);
+    assert.equal(String(run.output).trim(), 'Added "milk"');
+    assert.deepEqual(await notesOf(gateway, 'adding'), ['milk']);
+    const [node, ...more] = await nodesOf(gateway, run.runId);
+    assert.deepEqual([node?.kind, node?.ok, more.length], ['agent', true, 0]);
+    assert.equal(run.usage.costUsd, 0.25);
+    const folder = join(gateway.dataDir, 'agents', 'adding');
+    assert.deepEqual(existsSync(folder) ? readdirSync(folder) : [], [], 'the folder of the run is left');
+  });
+
+  test('of the environment of the gateway an agent gets what is on the list', async () => {
+    const run = await ask(gateway, 'app', 'env\nsay {result}');
+    const given = JSON.parse(String(run.output).slice(String(run.output).indexOf('{')));
+    assert.deepEqual([given.LC_ALL, given.MINE, given.PATH], ['C', 'x', PLAIN_PATH]);
+    assert.doesNotMatch(String(run.output), /secret/);
+    assert.doesNotMatch(String(run.output), new RegExp(gateway.token));
+  });
+
+  test('it works in an empty folder of its own, below the data directory', async () => {
+    const { output } = await ask(gateway, 'app', 'folder\nsay {result}');
+    assert.ok(String(output).includes(join(gateway.dataDir, 'agents', 'app')), String(output));
+  });
+
+  test('requires.tools is the end of what an agent may use', async () => {
+    const tools = async (requires: object) =>
+      String((await ask(gateway, 'bounded', 'tools\nsay {result}', requires)).output);
+    const all = await tools({});
+    for (const name of ['list', 'add', 'svc_sql_read', 'svc_sql_write']) assert.match(all, new RegExp(`\\b${name}\\b`));
+    const reading = await tools({ tools: ['svc_read'] });
+    assert.match(reading, /\blist\b.*\bsvc_sql_read\b/s);
+    assert.doesNotMatch(reading, /\badd\b|svc_sql_write/);
+    assert.doesNotMatch(await tools({ tools: [] }), /list|add|svc_sql/);
+    const refused = await ask(gateway, 'bounded', 'call add {"text":"milk"}\nsay {result}', { tools: ['svc_read'] });
+    assert.match(String(refused.output), /no tool add/);
+    assert.deepEqual(await notesOf(gateway, 'bounded'), []);
+  });
+
+  test('what is asked for and not named in requires.tools is denied', async () => {
+    assert.match(String((await ask(gateway, 'app', 'ask fly\nsay {result}')).output), /rejected/);
+  });
+
+  test('requires.model names a runner and one of its models', async () => {
+    await settled(gateway, 'other');
+    const { otherModels } = await statusOf(gateway);
+    assert.deepEqual(
+      otherModels.map(({ id }: { id: string }) => id),
+      ['stub-small', 'stub-large'],
+    );
+    assert.equal((await ask(gateway, 'app', 'say hello', { model: 'other/stub-large' })).state, 'ok');
+    const { state, runId } = await ask(gateway, 'app', 'say hello', { model: 'other/huge' });
+    const [{ error } = { error: null }] = await nodesOf(gateway, runId);
+    assert.deepEqual([state, error?.code, error?.path], ['error', 'BAD_REQUEST', 'model']);
+    assert.match(error?.message ?? '', /"other" has no model "other\/huge"; it has: stub-small, stub-large/);
+  });
+
+  test('a folder of the app that is removed goes with it', async () => {
+    await ask(gateway, 'removed', 'say hello');
+    const folder = join(gateway.dataDir, 'agents', 'removed');
+    mkdirSync(join(folder, 'w'), { recursive: true });
+    assert.equal((await gateway.call('DELETE', '/svc/_apps/removed')).status, 200);
+    assert.equal(existsSync(folder), false);
+  });
 });
 
-test('of the environment of the gateway an agent gets what is on the list', async (t) => {
-  const env = { SVC_SECRET: 'secret', OPENAI_API_KEY: 'secret', ANTHROPIC_API_KEY: 'secret', LC_ALL: 'C' };
-  const gateway = await start(t, { mine: { ...stub(), env: { MINE: 'x' } } }, { env });
-  const run = await ask(gateway, 'env\nsay {result}');
-  const given = JSON.parse(String(run.output).slice(String(run.output).indexOf('{')));
-  assert.deepEqual([given.LC_ALL, given.MINE, given.PATH], ['C', 'x', PLAIN_PATH]);
-  assert.doesNotMatch(String(run.output), /secret/);
-  assert.doesNotMatch(String(run.output), new RegExp(gateway.token));
-});
-
-test('it works in an empty folder of its own, below the data directory', async (t) => {
-  const gateway = await start(t, { mine: stub() });
-  const { output } = await ask(gateway, 'folder\nsay {result}');
-  assert.ok(String(output).includes(join(gateway.dataDir, 'agents', 'app')), String(output));
-});
-
-test('requires.tools is the end of what an agent may use', async (t) => {
-  const gateway = await start(t, { mine: stub() });
-  const tools = async (requires: object) => String((await ask(gateway, 'tools\nsay {result}', requires)).output);
-  const all = await tools({});
-  for (const name of ['list', 'add', 'svc_sql_read', 'svc_sql_write']) assert.match(all, new RegExp(`\\b${name}\\b`));
-  const reading = await tools({ tools: ['svc_read'] });
-  assert.match(reading, /\blist\b.*\bsvc_sql_read\b/s);
-  assert.doesNotMatch(reading, /\badd\b|svc_sql_write/);
-  assert.doesNotMatch(await tools({ tools: [] }), /list|add|svc_sql/);
-  const refused = await ask(gateway, 'call add {"text":"milk"}\nsay {result}', { tools: ['svc_read'] });
-  assert.match(String(refused.output), /no tool add/);
-  assert.deepEqual(await notesOf(gateway, 'app'), []);
-});
-
-test('what is asked for and not named in requires.tools is denied', async (t) => {
-  const gateway = await start(t, { mine: { ...stub(), permission: 'allow' } });
-  assert.match(String((await ask(gateway, 'ask fly\nsay {result}')).output), /rejected/);
-});
-
-test('requires.model names a runner and one of its models', async (t) => {
-  const gateway = await start(t, { other: stub(), mine: stub('--models') });
-  await settled(gateway, 'mine');
-  const { mineModels } = await statusOf(gateway);
-  assert.deepEqual(
-    mineModels.map(({ id }: { id: string }) => id),
-    ['stub-small', 'stub-large'],
+describe('a gateway that is killed', () => {
+  const gateway = gatewayOfSuite(
+    withRunners({ mine: stub('--models'), gone: { kind: 'acp', command: ['/nowhere/agent'] } }),
   );
-  assert.equal((await ask(gateway, 'say hello', { model: 'mine/stub-large' })).state, 'ok');
-  const { state, runId } = await ask(gateway, 'say hello', { model: 'mine/huge' });
-  const [{ error } = { error: null }] = await nodesOf(gateway, runId);
-  assert.deepEqual([state, error?.code, error?.path], ['error', 'BAD_REQUEST', 'model']);
-  assert.match(error?.message ?? '', /"mine" has no model "mine\/huge"; it has: stub-small, stub-large/);
+
+  test('the status says what each runner has, and it is there after a restart', async () => {
+    await settled(gateway, 'mine');
+    const status = await statusOf(gateway);
+    assert.equal(status.mineKind, 'acp');
+    assert.equal(status.mineAvailable, true);
+    assert.match(status.mineVersion, /1\.2\.3/);
+    assert.deepEqual([status.goneAvailable, status.goneDetail], [false, 'There is no program /nowhere/agent.']);
+    const runner = (await gateway.call('GET', '/svc/_turn/runner-status?refresh=1')).json;
+    assert.deepEqual([runner.kind, runner.ok, runner.runner], ['acp', true, 'mine']);
+    assert.equal(runner.models.length, 2);
+    const file = join(gateway.dataDir, 'model-catalog.json');
+    assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')).runners.mine.models, status.mineModels);
+    await gateway.kill();
+    await gateway.start();
+    assert.deepEqual((await gateway.call('GET', '/svc/_turn/runner-status')).json.models, status.mineModels);
+    assert.equal((await gateway.call('GET', '/svc/_agents/status', { token: null })).status, 401);
+  });
+
+  test('a catalog that is damaged is as good as none', async () => {
+    await settled(gateway, 'mine');
+    await gateway.kill();
+    writeFileSync(join(gateway.dataDir, 'model-catalog.json'), '{"runners": {"mine": [');
+    await gateway.start();
+    await settled(gateway, 'mine');
+    assert.equal((await statusOf(gateway)).mineModels.length, 2);
+  });
 });
 
 test('without any runner ctx.agent says what to do, and so does the status', async (t) => {
-  const gateway = await start(t, {});
-  const { state, runId } = await ask(gateway, 'say hello');
+  const gateway = await startGateway(t, withRunners({}));
+  const { state, runId } = await ask(gateway, 'app', 'say hello');
   const [{ error } = { error: null }] = await nodesOf(gateway, runId);
   assert.deepEqual([state, error?.code], ['error', 'NO_RUNNER']);
   assert.match(error?.message ?? '', /Install codex or claude .* or configure "runners"/);
@@ -138,53 +180,15 @@ test('without any runner ctx.agent says what to do, and so does the status', asy
   assert.match(runner.detail, /Install codex or claude/);
 });
 
-test('the status says what each runner has, and it is there after a restart', async (t) => {
-  const gateway = await start(t, { mine: stub('--models'), gone: { kind: 'acp', command: ['/nowhere/agent'] } });
-  await settled(gateway, 'mine');
-  const status = await statusOf(gateway);
-  assert.equal(status.mineKind, 'acp');
-  assert.equal(status.mineAvailable, true);
-  assert.match(status.mineVersion, /1\.2\.3/);
-  assert.deepEqual([status.goneAvailable, status.goneDetail], [false, 'There is no program /nowhere/agent.']);
-  const runner = (await gateway.call('GET', '/svc/_turn/runner-status?refresh=1')).json;
-  assert.deepEqual([runner.kind, runner.ok, runner.runner], ['acp', true, 'mine']);
-  assert.equal(runner.models.length, 2);
-  const file = join(gateway.dataDir, 'model-catalog.json');
-  assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')).runners.mine.models, status.mineModels);
-  await gateway.kill();
-  await gateway.start();
-  assert.deepEqual((await gateway.call('GET', '/svc/_turn/runner-status')).json.models, status.mineModels);
-  assert.equal((await gateway.call('GET', '/svc/_agents/status', { token: null })).status, 401);
-});
-
 test('a program that hangs delays no start, and is given up', async (t) => {
   const marker = mkdtempSync(join(tmpdir(), 'svc-marker-'));
   t.after(() => rmSync(marker, { recursive: true }));
   const folder = programs(t, { codex: `touch ${join(marker, 'started')}; exec sleep 600` });
-  const gateway = await start(t, {}, { env: { PATH: `${folder}:${PLAIN_PATH}` } });
+  const gateway = await startGateway(t, withRunners({}, { PATH: `${folder}:${PLAIN_PATH}` }));
   // It is being asked, for 5 s at most, while the gateway answers.
   assert.equal((await gateway.call('GET', '/svc/_health')).status, 200);
   await eventually(() => existsSync(join(marker, 'started')));
   const status = await statusOf(gateway);
   assert.deepEqual([status.codexAvailable, status.codexVersion], [false, null]);
   assert.match(status.codexDetail, /did not answer within 5 s/);
-});
-
-test('a catalog that is damaged is as good as none', async (t) => {
-  const gateway = await start(t, { mine: stub('--models') });
-  await settled(gateway, 'mine');
-  await gateway.kill();
-  writeFileSync(join(gateway.dataDir, 'model-catalog.json'), '{"runners": {"mine": [');
-  await gateway.start();
-  await settled(gateway, 'mine');
-  assert.equal((await statusOf(gateway)).mineModels.length, 2);
-});
-
-test('a folder of the app that is removed goes with it', async (t) => {
-  const gateway = await start(t, { mine: stub() });
-  await ask(gateway, 'say hello');
-  const folder = join(gateway.dataDir, 'agents', 'app');
-  mkdirSync(join(folder, 'w'), { recursive: true });
-  assert.equal((await gateway.call('DELETE', '/svc/_apps/app')).status, 200);
-  assert.equal(existsSync(folder), false);
 });

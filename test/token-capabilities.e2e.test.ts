@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import Database from 'better-sqlite3';
+import { openSqlite } from '../storage/sqlite.ts';
 import { rotateToken } from '../storage/token.ts';
 import { appOf } from '../testing/apps.ts';
 import { tarball } from '../testing/archive.ts';
@@ -243,7 +243,7 @@ test('a token that expires is refused from then on, and its streams end', IN_TIM
   const headers = { authorization: `Bearer ${token}` };
   const expire = async (at: number) => {
     await gateway.stop();
-    const db = new Database(join(gateway.dataDir, 'identity.sqlite'));
+    const db = openSqlite(join(gateway.dataDir, 'identity.sqlite'));
     db.prepare('UPDATE program_tokens SET expires_at = ? WHERE id = ?').run(at, id);
     db.close();
     await gateway.start();

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
-import Database from 'better-sqlite3';
+import { before, describe, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';
+import { openSqlite } from '../storage/sqlite.ts';
 import { rotateToken } from '../storage/token.ts';
 import { appOf } from '../testing/apps.ts';
-import { onEachEdge } from '../testing/edges.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
 import { type Answer, startGateway, TestGateway } from '../testing/gateway.ts';
 import { whyNoShim } from '../testing/shim/compile.ts';
 import { CrashPlan } from '../testing/shim/crash.ts';
@@ -59,9 +59,11 @@ function filesWith(folder: string, text: string): string[] {
     .filter((path) => readFileSync(path).includes(text));
 }
 
-onEachEdge({}, (gateway) => {
+describe('tokens', () => {
+  const gateway = gatewayOfSuite({});
+  before(() => install(gateway, 'word'));
+
   test('a token is answered once, listed without its text, and revoked', async () => {
-    await install(gateway, 'word');
     const before = Date.now();
     const answer = await create(gateway, { name: 'zapier', apps: ['word'], tools: 'read', expiresInDays: 90 });
     assert.equal(answer.status, 201, answer.text);
@@ -155,73 +157,69 @@ onEachEdge({}, (gateway) => {
   });
 });
 
-async function startWithApp(t: TestContext, options: Parameters<typeof startGateway>[1] = {}): Promise<TestGateway> {
-  const gateway = await startGateway(t, options);
-  assert.equal((await gateway.upload('word', WORD)).status, 201);
-  return gateway;
-}
+describe('on disk', () => {
+  const gateway = gatewayOfSuite({ config: { log: 'debug' } });
+  before(() => install(gateway, 'word'));
 
-test('tokens survive a restart, and a new token of the administrator', async (t) => {
-  const gateway = await startWithApp(t);
-  await made(gateway, { name: 'one', tools: 'read' });
-  await made(gateway, { name: 'two', apps: ['word'], tools: 'write', expiresInDays: 1 });
-  const before = await list(gateway);
-  assert.equal(await gateway.stop(), 0);
-  await rotateToken(join(gateway.dataDir, 'token.bin'));
-  await gateway.start();
-  assert.deepEqual(await list(gateway), before);
-});
-
-test('what was answered as made or revoked is so after a kill', async (t) => {
-  const gateway = await startWithApp(t);
-  const expected: Row[] = [];
-  for (let round = 0; round < 4; round++) {
-    const { token, ...row } = await made(gateway, { name: `round ${round}`, tools: 'read' });
-    expected.unshift(row);
-    await gateway.kill();
+  test('tokens survive a restart, and a new token of the administrator', async () => {
+    await made(gateway, { name: 'one', tools: 'read' });
+    await made(gateway, { name: 'two', apps: ['word'], tools: 'write', expiresInDays: 1 });
+    const before = await list(gateway);
+    assert.equal(await gateway.stop(), 0);
+    await rotateToken(join(gateway.dataDir, 'token.bin'));
     await gateway.start();
-    assert.deepEqual(await list(gateway), expected);
-    if (round % 2 === 0) continue;
-    const gone = expected.pop() as Row;
-    assert.equal((await revoke(gateway, gone.id)).status, 200);
-    await gateway.kill();
+    assert.deepEqual(await list(gateway), before);
+  });
+
+  test('what was answered as made or revoked is so after a kill', async () => {
+    const expected = await list(gateway);
+    for (let round = 0; round < 2; round++) {
+      const { token, ...row } = await made(gateway, { name: `round ${round}`, tools: 'read' });
+      expected.unshift(row);
+      await gateway.kill();
+      await gateway.start();
+      assert.deepEqual(await list(gateway), expected);
+      if (round % 2 === 0) continue;
+      const gone = expected.pop() as Row;
+      assert.equal((await revoke(gateway, gone.id)).status, 200);
+      await gateway.kill();
+      await gateway.start();
+      assert.deepEqual(await list(gateway), expected);
+    }
+  });
+
+  test('no file of the data directory has the text of a token', async () => {
+    const kept = await made(gateway, { name: 'needle-in-files', apps: ['word'], tools: 'all' });
+    const gone = await made(gateway, { name: 'gone', tools: 'all' });
+    await gateway.call('GET', '/svc/word/', { token: kept.token });
+    await gateway.read('word', 'say', {}, { token: gone.token });
+    await revoke(gateway, gone.id);
+    const without = () => {
+      for (const { token } of [kept, gone]) assert.deepEqual(filesWith(gateway.dataDir, token.slice(5)), []);
+    };
+    // That files are read at all, the write-ahead log among them.
+    assert.match(filesWith(gateway.dataDir, 'needle-in-files').join(' '), /identity\.sqlite/);
+    without();
+    await gateway.stop();
+    without();
+    for (const { token } of [kept, gone]) assert.ok(!gateway.log.includes(token.slice(5)), 'nor has the log');
     await gateway.start();
-    assert.deepEqual(await list(gateway), expected);
-  }
-});
+  });
 
-test('no file of the data directory has the text of a token', async (t) => {
-  const gateway = await startWithApp(t, { config: { log: 'debug' } });
-  const kept = await made(gateway, { name: 'needle-in-files', apps: ['word'], tools: 'all' });
-  const gone = await made(gateway, { name: 'gone', tools: 'all' });
-  await gateway.call('GET', '/svc/word/', { token: kept.token });
-  await gateway.read('word', 'say', {}, { token: gone.token });
-  await revoke(gateway, gone.id);
-  const without = () => {
-    for (const { token } of [kept, gone]) assert.deepEqual(filesWith(gateway.dataDir, token.slice(5)), []);
-  };
-  // That files are read at all, the write-ahead log among them.
-  assert.match(filesWith(gateway.dataDir, 'needle-in-files').join(' '), /identity\.sqlite/);
-  without();
-  await gateway.stop();
-  without();
-  for (const { token } of [kept, gone]) assert.ok(!gateway.log.includes(token.slice(5)), 'nor has the log');
-});
-
-test('one that has expired is listed as such, and makes no stir at the start', async (t) => {
-  const gateway = await startWithApp(t);
-  const { id } = await made(gateway, { name: 'short', tools: 'read', expiresInDays: 1 });
-  await gateway.stop();
-  const past = Date.now() - 1;
-  const db = new Database(join(gateway.dataDir, 'identity.sqlite'));
-  db.prepare('UPDATE program_tokens SET expires_at = ? WHERE id = ?').run(past, id);
-  db.close();
-  await gateway.start();
-  assert.deepEqual(
-    (await list(gateway)).map((row) => [row.id, row.expiresAt]),
-    [[id, past]],
-  );
-  assert.equal((await revoke(gateway, id)).status, 200);
+  test('one that has expired is listed as such, and makes no stir at the start', async () => {
+    const { id } = await made(gateway, { name: 'short', tools: 'read', expiresInDays: 1 });
+    await gateway.stop();
+    const past = Date.now() - 1;
+    const db = openSqlite(join(gateway.dataDir, 'identity.sqlite'));
+    db.prepare('UPDATE program_tokens SET expires_at = ? WHERE id = ?').run(past, id);
+    db.close();
+    await gateway.start();
+    assert.deepEqual(
+      (await list(gateway)).filter((row) => row.id === id).map(({ expiresAt }) => expiresAt),
+      [past],
+    );
+    assert.equal((await revoke(gateway, id)).status, 200);
+  });
 });
 
 const skip = whyNoShim() ?? false;
@@ -252,7 +250,8 @@ test('a removal that a crash cut off leaves no token for the next app of the id'
 });
 
 test('a gateway starts and serves though its tokens cannot be read', async (t) => {
-  const gateway = await startWithApp(t);
+  const gateway = await startGateway(t);
+  assert.equal((await gateway.upload('word', WORD)).status, 201);
   await made(gateway, { name: 'one', tools: 'read' });
   await gateway.stop();
   writeFileSync(join(gateway.dataDir, 'identity.sqlite'), 'This is no database.'.repeat(100));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
-import type { MintedWebhook } from '../protocol/automation.ts';
+import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
 import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { before, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
-import type { MintedWebhook } from '../protocol/automation.ts';
+import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { eventually, onEachEdge, sendRaw } from '../testing/edges.ts';
 import type { Answer } from '../testing/gateway.ts';

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import type { RunnerSpec } from '../protocol/agents.ts';
+import type { RunnerSpec } from '../protocol/agents/agents.ts';
 import { acpRunner } from '../workers/agents/acp/acp.ts';
 import { makeGateway } from './gateway.ts';
 import { eventsOf, finalOf, makePlace, type RunnerPlace, RunnerTurns } from './runner-turns.ts';

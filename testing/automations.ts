@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { Registry } from '../storage/apps/registry.ts';
 import { Layout } from '../storage/layout.ts';
-import { Registry } from '../storage/registry.ts';
 import { AutomationCatalog } from '../supervisor/automations/catalog.ts';
 import { Enablement } from '../supervisor/automations/enablement.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
@@ -51,6 +51,7 @@ async function startIn(dataDir: string, jobs: Jobs) {
       versionsAtWork: () => new Set(),
       stop: async (app) => catalog.forget(app),
       forget: async () => {},
+      regain: async () => {},
     },
     versionRetention: 2,
     log,

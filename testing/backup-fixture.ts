@@ -2,10 +2,10 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import Sqlite from 'better-sqlite3';
 import { BackupWorkspace, packManifest, packSources } from '../storage/backup/pack.ts';
 import { takeBackup } from '../storage/backup/take.ts';
 import { Layout } from '../storage/layout.ts';
+import { openSqlite } from '../storage/sqlite.ts';
 
 export const VERSION_ID = 'v_20260102T030405678Z_abcdef';
 
@@ -33,7 +33,7 @@ export function makeFixture(t: { after(cleanup: () => void): void }): Fixture {
   put(join(app.blobsDir, 'b'.repeat(64)), 'a photo');
   put(join(app.blobsDir, `${'b'.repeat(64)}.type`), 'image/jpeg');
   put(app.logs, 'not in a backup');
-  const db = new Sqlite(app.data);
+  const db = openSqlite(app.data);
   db.pragma('journal_mode = WAL');
   db.exec('CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); CREATE TABLE "odd ""name" (a)');
   const insert = db.prepare('INSERT INTO notes (text) VALUES (?)');
@@ -53,6 +53,7 @@ export function makeFixture(t: { after(cleanup: () => void): void }): Fixture {
         layout,
         config: '{}\n',
         svcVersion: '0.1.0',
+        dataFormat: 1,
         takenAt: 1_767_323_045_678,
         apps: ['notes', 'gone'],
         hold: async (id, pack) => {

@@ -3,12 +3,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import Database from 'better-sqlite3';
+import type Database from 'better-sqlite3';
 import { SvcError } from '../protocol/errors.ts';
 import { DEFAULTS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
+import { Registry } from '../storage/apps/registry.ts';
 import { Layout } from '../storage/layout.ts';
-import { Registry } from '../storage/registry.ts';
+import { openSqlite } from '../storage/sqlite.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
 import type { SessionCopy } from '../supervisor/deployments/publication.ts';
 import { checkStore, openStore } from '../supervisor/deployments/store/open-store.ts';
@@ -18,7 +19,10 @@ import { openJobs } from './jobs.ts';
 
 /** Moments at which a test may look at the disk, as a crash would leave it. */
 export type Moments = Partial<
-  Record<'staged' | 'migrating' | 'migrated' | 'flushing' | 'swapping' | 'stopping' | 'forgetting', () => void>
+  Record<
+    'staged' | 'migrating' | 'migrated' | 'flushing' | 'swapping' | 'stopping' | 'forgetting' | 'regaining',
+    () => void
+  >
 >;
 
 export type StartOptions = { store?: 'tarball' | 'git'; moments?: Moments; versionRetention?: number };
@@ -58,7 +62,7 @@ async function startIn(
     error: (_: unknown, text?: string) => warnings.push(text ?? ''),
   };
   const withData = <T>(app: string, work: (db: Database.Database) => T): T => {
-    const db = new Database(layout.app(app).data);
+    const db = openSqlite(layout.app(app).data);
     try {
       return work(db);
     } finally {
@@ -96,16 +100,18 @@ async function startIn(
     layout,
     userVersion: databases.userVersion,
     makeDurable: databases.makeDurable,
+    bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     log: log as never,
   });
-  const watched: Pick<Jobs, 'ingest'> = {
+  const watched: Pick<Jobs, 'ingest' | 'review'> = {
+    review: (job) => jobs.review(job),
     async ingest(job) {
       const result = await jobs.ingest(job);
       moments.staged?.();
       return result;
     },
   };
-  const deployments = new Deployments({
+  const deployments: Deployments = new Deployments({
     layout,
     registry,
     store: openStore({ layout, config: { commitAuthor: DEFAULTS.commitAuthor }, jobs, log: log as never }),
@@ -124,6 +130,10 @@ async function startIn(
       async forget(app: string) {
         moments.forgetting?.();
         forgotten.push(app);
+      },
+      async regain(app: string) {
+        moments.regaining?.();
+        events.push(`regain ${app}`);
       },
     },
     versionRetention,

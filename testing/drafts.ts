@@ -2,10 +2,9 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { unknownSession } from '../protocol/ids.ts';
-import { unknownApp } from '../storage/registry.ts';
+import { unknownApp } from '../storage/apps/registry.ts';
 import type { GitStoreServices } from '../supervisor/authoring/open-authoring.ts';
 import { resolveConfig } from '../supervisor/config.ts';
 import { Databases } from '../supervisor/databases.ts';
@@ -13,7 +12,7 @@ import type { ChangeStreams } from '../supervisor/dispatch/changes.ts';
 import type { DraftSource } from '../supervisor/drafts/draft.ts';
 import { Drafts } from '../supervisor/drafts/drafts.ts';
 import { assemble, disassemble } from '../supervisor/wiring.ts';
-import { serveExchanges } from './exchange-server.ts';
+import { type Ending, serveExchanges } from './exchange-server.ts';
 import { TestGateway } from './gateway.ts';
 
 /** Sessions as folders: `<root>/<session>/<app>/`. */
@@ -85,25 +84,29 @@ export type DraftGateway = {
   changes(): ChangeStreams;
   /** Ends it and starts another one on the same folders. */
   restart(): Promise<void>;
+  /** Ends it and removes its folder. */
+  end(): Promise<void>;
 };
 
-export async function startDrafts(t: TestContext, config: Record<string, unknown> = {}): Promise<DraftGateway> {
+export async function startDrafts(): Promise<DraftGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-drafts-'));
   const dataDir = join(folder, 'data');
   const sessions = new FolderSessions(join(dataDir, 'apps', '_sessions'));
   const gateway = new TestGateway(dataDir, []);
-  let stop = async (): Promise<void> => {};
+  const ends: (() => unknown)[] = [];
+  const ending: Ending = { after: (end) => ends.push(end), diagnostic: console.error };
   let changes: ChangeStreams | undefined;
   const start = async (): Promise<void> => {
     const log = pino({ level: 'warn' });
-    const parts = await assemble(resolveConfig(dataDir, { handlerHosts: 1, ...config }), log, {
+    const parts = await assemble(resolveConfig(dataDir, { handlerHosts: 1 }), log, {
       auth: false,
       authorize: undefined,
       kind: 'plugin',
       extensions: {},
       listening: () => null,
-      onFatal: (reason) => t.diagnostic(reason),
+      onFatal: ending.diagnostic,
     });
+    ending.after(() => disassemble(parts, 1000));
     const { services, jobs } = parts;
     const { tree, layout } = services;
     const databases = new Databases(tree, layout);
@@ -111,14 +114,12 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;
     await drafts.open();
-    gateway.url = `http://127.0.0.1:${await serveExchanges(t, parts.pipeline.handle)}`;
-    stop = () => disassemble(parts, 1000);
+    gateway.url = `http://127.0.0.1:${await serveExchanges(ending, parts.pipeline.handle)}`;
+  };
+  const stop = async (): Promise<void> => {
+    for (const end of ends.splice(0)) await end();
   };
   await start();
-  t.after(async () => {
-    await stop();
-    rmSync(folder, { recursive: true, force: true });
-  });
   return {
     gateway,
     sessions,
@@ -127,6 +128,10 @@ export async function startDrafts(t: TestContext, config: Record<string, unknown
     restart: async () => {
       await stop();
       await start();
+    },
+    end: async () => {
+      await stop();
+      rmSync(folder, { recursive: true, force: true });
     },
   };
 }

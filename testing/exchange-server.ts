@@ -1,18 +1,16 @@
 /** For tests: a real HTTP server around an exchange handler, and requests sent exactly as written. */
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http';
-import type { TestContext } from 'node:test';
 import type { ExchangeHandler } from '../supervisor/edge/edge.ts';
 import { type EdgeKind, openEdge } from '../supervisor/edge/open-edge.ts';
 import { inTime } from './waiting.ts';
 
+/** What ends what a test or a file of tests began, and takes notes: a test's context, or `after` and a function. */
+export type Ending = { after(cleanup: () => unknown): void; diagnostic(note: string): void };
+
 export type Answer = { status: number; headers: IncomingHttpHeaders; body: Buffer };
 
 /** Serves `handler` on a free port until the test ends. */
-export async function serveExchanges(
-  t: TestContext,
-  handler: ExchangeHandler,
-  kind: EdgeKind = 'auto',
-): Promise<number> {
+export async function serveExchanges(t: Ending, handler: ExchangeHandler, kind: EdgeKind = 'auto'): Promise<number> {
   const onFault = (error: unknown): void => t.diagnostic(`The handler threw: ${error}`);
   const { edge } = openEdge(kind, { handler, onFault });
   t.after(() => edge.close());

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ErrorBody } from '../protocol/errors.ts';
+import type { JsonSchema } from '../protocol/manifest.ts';
 import {
   type ActorSpec,
   type AskVerb,
@@ -18,10 +19,9 @@ import {
   Kind,
   ToolKind,
   type ToolKindValue,
-} from '../protocol/frames.ts';
-import { ADMIN_CALLER, CALLER_KINDS, type HandlerCaller } from '../protocol/handler-caller.ts';
-import { hostFlags, THREAD_COUNTS } from '../protocol/host-flags.ts';
-import type { JsonSchema } from '../protocol/manifest.ts';
+} from '../protocol/wire/frames.ts';
+import { ADMIN_CALLER, CALLER_KINDS, type HandlerCaller } from '../protocol/wire/handler-caller.ts';
+import { hostFlags, OWN_PROCESS } from '../protocol/wire/host-flags.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { openTicket, signTicket, type Ticket } from '../protocol/wire/ticket.ts';
 import { compileValidators } from '../workers/jobs/validators.ts';
@@ -89,7 +89,7 @@ export class FakeSupervisor {
     server.listen(socket);
     await once(server, 'listening');
     const writer = spawn(process.execPath, [join(dist, 'writer.js')], { stdio: ['pipe', 'inherit', 'inherit'] });
-    const readable = [...THREAD_COUNTS, realpathSync(dist), join(root, 'node_modules'), join(dir, 'apps')];
+    const readable = [...OWN_PROCESS, realpathSync(dist), join(root, 'node_modules'), join(dir, 'apps')];
     mkdirSync(join(dir, 'apps'));
     const flags = hostFlags(readable);
     const host = spawn(process.execPath, [...flags, join(dist, 'host.js')], {
@@ -213,6 +213,13 @@ export class FakeSupervisor {
     this.#apps.set(app.spec.actorId, app);
     this.send([Kind.start, app.spec]);
     return app;
+  }
+
+  /** Ends all actors at once, whatever they do. */
+  async endApps(): Promise<void> {
+    for (const app of this.#apps.values()) app.stop(true);
+    await Promise.all([...this.#apps.values()].map((app) => app.exited));
+    this.#apps.clear();
   }
 
   send(frame: Frame): void {

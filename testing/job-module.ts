@@ -2,16 +2,19 @@
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
+/** One module for Node that holds all it imports. */
+export const BUNDLE = {
+  bundle: true,
+  platform: 'node',
+  format: 'esm',
+  banner: {
+    js: "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);",
+  },
+} as const;
+
 /** The built file, which holds all it needs. */
 export async function buildJobModule(dir: string): Promise<string> {
   const outfile = join(dir, 'job.mjs');
-  await build({
-    entryPoints: [join(import.meta.dirname, '../workers/jobs/thread.ts')],
-    bundle: true,
-    platform: 'node',
-    format: 'esm',
-    outfile,
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
-  });
+  await build({ ...BUNDLE, entryPoints: [join(import.meta.dirname, '../workers/jobs/thread.ts')], outfile });
   return outfile;
 }

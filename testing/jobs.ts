@@ -1,8 +1,8 @@
 /** For tests: the jobs process without a gateway, on one folder; by default with the threads of the source. */
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
-import { jobsFlags } from '../protocol/host-flags.ts';
 import { LIMITS } from '../protocol/limits.ts';
+import { jobsFlags } from '../protocol/wire/host-flags.ts';
 import { signTicket } from '../protocol/wire/ticket.ts';
 import { makeSocketFolder } from '../storage/processes/socket-folder.ts';
 import { Jobs } from '../supervisor/jobs/jobs.ts';
@@ -40,6 +40,7 @@ export async function openJobs(root: string, options: OpenJobsOptions = {}): Pro
     jobMs,
     ...(options.now === undefined ? {} : { now: options.now }),
     onFault: (what) => log.push(what),
+    writable: withRealPaths([root]),
     createChild: (events) => {
       child = new Child(
         {

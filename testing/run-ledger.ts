@@ -6,11 +6,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
+import { after, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { Kind } from '../protocol/frames.ts';
-import type { RunNode, RunRecord } from '../protocol/runs.ts';
+import type { RunNode, RunRecord } from '../protocol/automations/runs.ts';
 import { DbClient } from '../protocol/wire/db-client.ts';
+import { Kind } from '../protocol/wire/frames.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { signTicket } from '../protocol/wire/ticket.ts';
 import { RunLedger } from '../supervisor/automations/history/ledger.ts';
@@ -28,71 +28,81 @@ export type TestWriter = {
   replace(): Promise<void>;
 };
 
-/** Runs until the test ends. */
-export async function startWriter(t: TestContext): Promise<TestWriter> {
-  const folder = mkdtempSync(join(tmpdir(), 'ledger-'));
-  const key = randomBytes(32);
-  const supervisorSocket = join(folder, 'supervisor.sock');
-  const writerSocket = join(folder, 'writer.sock');
-  const clients: DbClient[] = [];
-  const links: Link[] = [];
-  let ready = (): void => {};
-  let writer: ChildProcess;
-  const server = createServer((socket) => {
+/** One process for all tests of a file, one after another; it ends with the file. */
+class WriterProcess {
+  readonly folder = mkdtempSync(join(tmpdir(), 'ledger-'));
+  readonly key = randomBytes(32);
+  readonly socket = join(this.folder, 'writer.sock');
+  readonly #supervisorSocket = join(this.folder, 'supervisor.sock');
+  readonly #links: Link[] = [];
+  readonly #server = createServer((socket) => {
     const onFrame = (frame: unknown[]): void => {
-      if (frame[0] === Kind.ready) ready();
+      if (frame[0] === Kind.ready) this.#ready();
     };
-    links.push(new Link(socket, { onFrame, onClose: () => {} }));
-  }).listen(supervisorSocket);
+    this.#links.push(new Link(socket, { onFrame, onClose: () => {} }));
+  }).listen(this.#supervisorSocket);
+  #ready = (): void => {};
+  #child: ChildProcess | null = null;
 
-  const start = async (): Promise<void> => {
+  async start(): Promise<this> {
     const isReady = new Promise<void>((resolve) => {
-      ready = resolve;
+      this.#ready = resolve;
     });
-    writer = spawn(process.execPath, [ENTRY], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
+    this.#child = spawn(process.execPath, [ENTRY], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
     const bootstrap = {
-      supervisorSocket,
-      writerSocket,
-      ticket: signTicket({ role: 'writer', name: 'writer' }, key),
-      watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, key),
-      key: key.toString('hex'),
+      supervisorSocket: this.#supervisorSocket,
+      writerSocket: this.socket,
+      ticket: signTicket({ role: 'writer', name: 'writer' }, this.key),
+      watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, this.key),
+      key: this.key.toString('hex'),
       durability: 'normal',
       only: null,
       elsewhere: [],
       begun: null,
     };
-    writer.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
+    this.#child.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
     await isReady;
-  };
-  const kill = async (): Promise<void> => {
-    const exit = once(writer, 'exit');
-    writer.kill('SIGKILL');
-    await exit;
-  };
+    return this;
+  }
 
-  await start();
-  t.after(async () => {
-    for (const client of clients) client.end();
-    await kill();
-    for (const link of links) link.close();
-    server.close();
-    rmSync(folder, { recursive: true });
-  });
+  async kill(): Promise<void> {
+    if (this.#child === null) return;
+    const exit = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await exit;
+  }
+
+  async end(): Promise<void> {
+    await this.kill();
+    for (const link of this.#links) link.close();
+    this.#server.close();
+    rmSync(this.folder, { recursive: true });
+  }
+}
+
+let started: Promise<WriterProcess> | null = null;
+after(async () => (await started)?.end());
+
+/** The writer with a folder for the databases of this test, whose clients end with it. */
+export async function startWriter(t: TestContext): Promise<TestWriter> {
+  started ??= new WriterProcess().start();
+  const writer = await started;
+  const folder = mkdtempSync(join(writer.folder, 'test-'));
   return {
     folder,
     client: (name) => {
       const ticket = { role: 'database', name, file: join(folder, `${name}.sqlite`), maintain: false } as const;
       const client = new DbClient((handlers, session) => {
-        const link = new Link(connect(writerSocket), handlers);
-        link.send([Kind.hello, signTicket(ticket, key), session]);
+        const link = new Link(connect(writer.socket), handlers);
+        link.send([Kind.hello, signTicket(ticket, writer.key), session]);
         return link;
       });
-      clients.push(client);
+      t.after(() => client.end());
       return client;
     },
     replace: async () => {
-      await kill();
-      await start();
+      await writer.kill();
+      await writer.start();
     },
   };
 }

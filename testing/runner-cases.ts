@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { RunnerEvent, RunnerSpec, TurnAttachment, TurnOrder } from '../protocol/agents.ts';
+import type { RunnerEvent, RunnerSpec, TurnAttachment, TurnOrder } from '../protocol/agents/agents.ts';
 import type { Runner } from '../workers/agents/runner.ts';
 import { makeGateway, type TestGateway } from './gateway.ts';
 import { eventsOf, finalOf, makePlace, type RunnerPlace, RunnerTurns, textOf } from './runner-turns.ts';
@@ -39,12 +39,18 @@ export type RunnerTest = { turns: RunnerTurns; place: RunnerPlace; gateway: Test
 
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
+/** One for all suites of a file. */
+const { gateway, remove } = makeGateway({ examples: ['todos'] });
+let started: Promise<void> | null = null;
+after(remove);
+
 /** Declares a suite; `more` adds tests of this runner alone. */
 export function runnerCases(cases: RunnerCases, more?: (runnerTest: RunnerTester) => void): void {
   describe(cases.name, { skip: cases.skip }, () => {
-    const { gateway, remove } = makeGateway({ examples: ['todos'] });
-    before(() => gateway.start());
-    after(remove);
+    before(() => {
+      started ??= gateway.start();
+      return started;
+    });
 
     const left = new Set(Object.keys(cases.cannot ?? {}));
     const runnerTest: RunnerTester = (title, body) => {

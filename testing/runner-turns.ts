@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ProbeOrder, ProbeResult, RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents.ts';
+import type { ProbeOrder, ProbeResult, RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents/agents.ts';
 import { Agents } from '../workers/agents/agents.ts';
 import type { Runner } from '../workers/agents/runner.ts';
 import { type ModelStub, startModelStub } from './model-stub.ts';

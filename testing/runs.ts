@@ -1,7 +1,7 @@
 /** What end-to-end tests do with automations: push, fire, post, and wait for what becomes of the runs. */
 import assert from 'node:assert/strict';
-import type { MintedWebhook } from '../protocol/automation.ts';
-import type { RunEvent, RunNode, RunRecord } from '../protocol/runs.ts';
+import type { MintedWebhook } from '../protocol/automations/automation.ts';
+import type { RunEvent, RunNode, RunRecord } from '../protocol/automations/runs.ts';
 import { type AppSource, appOf } from './apps.ts';
 import { eventually } from './edges.ts';
 import type { Answer, CallOptions, Stream, TestGateway } from './gateway.ts';

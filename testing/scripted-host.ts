@@ -1,8 +1,9 @@
 /** For tests: actors under a clock that stands still, on a host whose threads do what the test says, frame by frame. */
-import { type ActorSpec, type Frame, Kind, ToolKind } from '../protocol/frames.ts';
-import { ADMIN_CALLER } from '../protocol/handler-caller.ts';
+
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
+import { type ActorSpec, type Frame, Kind, ToolKind } from '../protocol/wire/frames.ts';
+import { ADMIN_CALLER } from '../protocol/wire/handler-caller.ts';
 import type { Link } from '../protocol/wire/link.ts';
 import { Meter } from '../supervisor/operations/metrics/meters.ts';
 import { Actor, type ActorEnvironment } from '../supervisor/tree/actor/actor.ts';

@@ -1,11 +1,11 @@
 /** For tests: a ledger that records and fails as it is told, actors whose handlers do what the test says, and automations. */
 import type { Logger } from 'pino';
-import type { AutomationManifest } from '../protocol/automation.ts';
+import type { AutomationManifest } from '../protocol/automations/automation.ts';
+import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../protocol/automations/runs.ts';
 import { SvcError } from '../protocol/errors.ts';
-import type { AskVerb } from '../protocol/frames.ts';
 import { Redactor } from '../protocol/redactor.ts';
-import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../protocol/runs.ts';
-import type { RunFilter } from '../storage/run-rows.ts';
+import type { AskVerb } from '../protocol/wire/frames.ts';
+import type { RunFilter } from '../storage/automations/run-rows.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
 import type { Fire } from '../supervisor/automations/fires/fire.ts';
 import { type FireRequest, Fires, type FiresOptions, type StartedRun } from '../supervisor/automations/fires/fires.ts';
@@ -183,6 +183,7 @@ export class RunsWorld {
         throw new SvcError('NO_RUNNER', 'There is no agent on this gateway.');
       },
       factory: null,
+      tracing: null,
       baseUrl: () => null,
       appLog: (_app, line) => this.appLog.push(line),
       automationTimeoutMs: 60_000,

@@ -1,10 +1,10 @@
 /** For tests: automations with webhooks, and runs that start when they are asked for and end when the test says so. */
 import { createHash } from 'node:crypto';
-import type { WebhookVerify } from '../protocol/automation.ts';
+import type { WebhookVerify } from '../protocol/automations/automation.ts';
+import type { RunRecord } from '../protocol/automations/runs.ts';
+import type { WebhookResponse } from '../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../protocol/errors.ts';
-import type { SqlStatement } from '../protocol/frames.ts';
-import type { RunRecord } from '../protocol/runs.ts';
-import type { WebhookResponse } from '../protocol/webhook-messages.ts';
+import type { SqlStatement } from '../protocol/wire/frames.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
 import type { StartedRun } from '../supervisor/automations/fires/fires.ts';
 import type { WebhooksOptions } from '../supervisor/automations/webhooks/webhooks.ts';

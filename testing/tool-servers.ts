@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ToolServerEntry, ToolServerLimits } from '../protocol/tool-servers.ts';
+import type { ToolServerEntry, ToolServerLimits } from '../protocol/agents/tool-servers.ts';
 import { McpToolServers } from '../supervisor/automations/tool-servers.ts';
 import { Tree } from '../supervisor/tree/tree.ts';
 

@@ -1,6 +1,6 @@
 /** Clients that write under faults and remember what was acknowledged, and the check that none of it is lost. */
-import Database from 'better-sqlite3';
 import { Layout } from '../storage/layout.ts';
+import { openSqlite } from '../storage/sqlite.ts';
 import { Counts } from './clients.ts';
 import type { TestGateway } from './gateway.ts';
 import { pause, within } from './waiting.ts';
@@ -218,7 +218,7 @@ export function verify(dataDir: string, load: Pick<Load, 'acknowledged' | 'sent'
   const found = new Map<string, { app: string; parts: number; distinct: number; low: number; high: number }>();
   let rows = 0;
   for (const app of new Set([...load.sent.values()].map((write) => write.app))) {
-    const db = new Database(new Layout(dataDir).app(app).data, { readonly: true });
+    const db = openSqlite(new Layout(dataDir).app(app).data, { readonly: true });
     try {
       const sound = db.pragma('integrity_check', { simple: true });
       if (sound !== 'ok') violations.push(`${app}: integrity_check says ${String(sound)}.`);

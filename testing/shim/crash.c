@@ -186,6 +186,11 @@ ON_FD(int, fdatasync, "sync", (int fd), fd)
 ON_PATH(mkdir, "mkdir", (const char *path, mode_t mode), path, mode)
 ON_PATH(rmdir, "rmdir", (const char *path), path)
 ON_PATH(unlink, "unlink", (const char *path), path)
+/* As Node removes a file from 26 on. */
+int remove(const char *path) {
+  struct stat found;
+  return lstat(path, &found) == 0 && S_ISDIR(found.st_mode) ? rmdir(path) : unlink(path);
+}
 ON_PATH(link, "link", (const char *from, const char *path), from, path)
 ON_PATH(symlink, "symlink", (const char *to, const char *path), to, path)
 ON_PATH(rename, "rename", (const char *from, const char *path), from, path)

@@ -1,7 +1,10 @@
 /** Crashes to come at calls that change files, and the calls that were made, as `crash.c` has them. */
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buildSync } from 'esbuild';
+import { BUNDLE } from '../job-module.ts';
 import { compileShim } from './compile.ts';
 
 /** `passing`: at which passing of the point, from 1. `tree` takes every process with the same plan along. */
@@ -23,9 +26,7 @@ export class CrashPlan {
 
   /** One whose files are in `folder`, for a test. */
   static in(folder: string, watched: string): CrashPlan {
-    const library = join(folder, 'crash.so');
-    compileShim('crash.c', library);
-    return new CrashPlan(library, join(folder, 'plan'), [watched]);
+    return new CrashPlan(shimOfTests(), join(folder, 'plan'), [watched]);
   }
 
   /** What is passed from here on is recorded anew. */
@@ -52,10 +53,24 @@ export class CrashPlan {
   }
 }
 
-/** Runs the text of a module in a process of its own; its exit code, null when it was killed. */
+/** Runs the text of a module, with what it imports, in a process of its own; its exit code, null when it was killed. */
 export function runOn(plan: CrashPlan, code: string): number | null {
-  const args = ['--import', 'tsx', '--input-type=module', '--eval', code];
-  return spawnSync(process.execPath, args, { env: { ...process.env, ...plan.env } }).status;
+  const stdin = { contents: code, resolveDir: import.meta.dirname };
+  const [built] = buildSync({ ...BUNDLE, stdin, write: false }).outputFiles;
+  const env = { ...process.env, ...plan.env };
+  return spawnSync(process.execPath, ['--input-type=module'], { env, input: built?.text ?? '' }).status;
+}
+
+let shim: string | null = null;
+
+/** Compiled once, and there until the process ends. */
+function shimOfTests(): string {
+  if (shim !== null) return shim;
+  const folder = mkdtempSync(join(tmpdir(), 'svc-shim-'));
+  process.once('exit', () => rmSync(folder, { recursive: true }));
+  shim = join(folder, 'crash.so');
+  compileShim('crash.c', shim);
+  return shim;
 }
 
 function linesOf(file: string): string[] {

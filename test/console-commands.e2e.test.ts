@@ -1,0 +1,166 @@
+/** What the console does has a documented route and a command: the addresses in its sources, and the commands that nothing else tests. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { packBytes } from '../cli/dev/app-folder.ts';
+import { appOf } from '../testing/apps.ts';
+import { onEachStore } from '../testing/edges.ts';
+import { root } from '../testing/gateway.ts';
+import { STUB_RUNNERS } from '../testing/stub-runner.ts';
+
+/** Addresses that no command asks for in these words, and what does the same. */
+const OTHERWISE: Record<string, string> = {
+  '/svc/_enter': 'svc open: the link that it prints leads there',
+  '/svc/:/': 'svc open',
+  '/svc/_draft/:/:/': 'svc open --session',
+  '/svc/:/:': 'svc chat: _chat and _turn',
+  '/svc/_automations/:/:/enabled': 'svc automations enable and disable',
+  '/svc/_tool/svc_:': 'svc read and svc write',
+  '/svc/_openapi.json': 'a document',
+  '/svc/_console/preview-:.png': 'a picture of a template',
+  '/_svc-conversations/apps/:/blobs/:': 'svc chat --attach: a picture that was sent',
+};
+
+/** The addresses in the sources of a folder, with `:` for what differs. */
+function addressesIn(folder: string): Set<string> {
+  const names = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' });
+  const texts = names
+    .filter((name) => /\.tsx?$/.test(name) && !name.includes('.test.'))
+    .map((name) => readFileSync(join(root, folder, name), 'utf8').replace(/\/\*\*[\s\S]*?\*\//g, ''));
+  const found = texts.flatMap((text) =>
+    [...text.matchAll(/[`'"](\/_?svc[/_-][^`'"\s<]*)/g)].map(([, address = '']) =>
+      address
+        .replace(/\$\{[^}]*\}?/g, ':')
+        .replace(/\?.*/, '')
+        .replace(/(?<=[^/_:]):+$/, ''),
+    ),
+  );
+  return new Set(found.filter((address) => address !== '/svc/'));
+}
+
+test('each address that the console asks for is documented, and asked for by a command', () => {
+  const documented = [...readFileSync(join(root, 'docs/http-api.md'), 'utf8').matchAll(/^\| `[A-Z]+` \| `([^`]+)`/gm)];
+  const routes = documented.map(([, path = '']) => {
+    const pattern = path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+').replace('*', '.*');
+    return new RegExp(`^${pattern}$`);
+  });
+  const commands = addressesIn('cli');
+  const asked = addressesIn('console');
+  assert.ok(asked.size > 40, `${asked.size} addresses were found`);
+  for (const address of asked) {
+    assert.ok(
+      routes.some((route) => route.test(address)),
+      `${address} is in docs/http-api.md`,
+    );
+    assert.ok(commands.has(address) || Object.hasOwn(OTHERWISE, address), `${address} is asked for by a command`);
+  }
+  for (const address of Object.keys(OTHERWISE)) assert.ok(asked.has(address), `${address} is asked for by the console`);
+});
+
+onEachStore({ config: STUB_RUNNERS }, (gateway, store) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-commands-'));
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  const svc = (...args: string[]) => {
+    const line = [join(root, 'bin/svc.js'), ...args, '--url', gateway.url, '--token', gateway.token];
+    return new Promise<{ code: unknown; stdout: string; stderr: string }>((resolve) => {
+      execFile(process.execPath, line, { cwd: folder }, (error, stdout, stderr) =>
+        resolve({ code: error?.code ?? 0, stdout, stderr }),
+      );
+    });
+  };
+  const works = async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await svc(...args);
+    assert.equal(code, 0, stderr);
+    return stdout;
+  };
+  const document = async (...args: string[]) => JSON.parse(await works(...args, '--json'));
+  const isRefused = async (args: string[], words: RegExp) => {
+    const { code, stderr } = await svc(...args);
+    assert.notEqual(code, 0);
+    assert.match(stderr, words);
+    assert.match(stderr, /\n {2}\S/, 'a next step');
+  };
+
+  const shop = (title: string) =>
+    appOf('shop', {
+      automations: { echo: '({ input }) => ({ output: input })' },
+      files: { 'index.html': `<title>${title}</title>` },
+      manifest: {
+        knobs: [
+          {
+            key: 'theme',
+            label: 'Theme',
+            type: 'segmented',
+            default: 'light',
+            options: ['light', 'dark'].map((value) => ({ value, label: value })),
+          },
+        ],
+      },
+    });
+  before(async () => assert.equal((await gateway.upload('shop', shop('First'))).status, 201));
+
+  test(`${store}: settings of a page are shown, chosen and given back`, async () => {
+    assert.match(await works('settings', 'shop'), /^SETTING +VALUE +TAKES +LABEL\ntheme +light +light, dark +Theme\n$/);
+    assert.match(await works('settings', 'shop', 'theme', 'dark'), /✓ theme of shop is dark/);
+    assert.deepEqual((await document('settings', 'shop')).settings, { theme: 'dark' });
+    await isRefused(['settings', 'shop', 'theme', 'red'], /"red" is no value[\s\S]*It takes: light, dark/);
+    await isRefused(['settings', 'shop', 'them', 'dark'], /no setting "them"[\s\S]*Did you mean "theme"/);
+    assert.match(await works('settings', 'shop', 'theme', '--default'), /is light again/);
+    assert.deepEqual((await document('settings', 'shop')).settings, {});
+  });
+
+  test(`${store}: an archive is uploaded as it is, and versions are deleted`, async () => {
+    const files = Object.entries(shop('Second')).map(([path, text]) => ({ path, bytes: Buffer.from(text) }));
+    const archive = await packBytes(files);
+    writeFileSync(join(folder, 'shop.tar.gz'), archive);
+    writeFileSync(join(folder, 'half.tgz'), archive.subarray(0, archive.length / 2));
+    writeFileSync(join(folder, 'other.tgz'), await packBytes([{ path: 'shop/app.json', bytes: Buffer.from('{}') }]));
+    assert.match(await works('push', 'shop.tar.gz'), /✓ shop .* is live/);
+    await isRefused(['push', 'half.tgz'], /half\.tgz is not a gzipped tar archive|no app\.json/);
+    await isRefused(['push', 'other.tgz'], /other\.tgz has no app\.json with an id at its top/);
+    const [live, old] = await document('versions', 'shop');
+    await isRefused(['versions', 'rm', 'shop', old.versionId], /needs a confirmation/);
+    await isRefused(['versions', 'rm', 'shop', live.versionId, '--yes'], /VERSION_ACTIVE[\s\S]*svc activate shop/);
+    await isRefused(['versions', 'rm', 'shop'], /<version> is missing/);
+    assert.match(await works('versions', 'rm', 'shop', old.versionId, '--yes'), /is deleted/);
+    assert.equal((await document('versions', 'shop')).length, 1);
+  });
+
+  test(`${store}: a run is repeated with its input, and counted`, async () => {
+    const { runId } = await document('run', 'shop/echo', '{"day": "monday"}', '--wait');
+    const again = await document('run', 'again', runId, '--wait');
+    assert.notEqual(again.runId, runId);
+    assert.deepEqual(again.output, { day: 'monday' });
+    await isRefused(['run', 'again', 'none'], /UNKNOWN_RUN/);
+    const insights = await works('insights', '--days', '7');
+    assert.match(
+      insights,
+      /^AUTOMATION[\s\S]*shop\/echo +2 +0[\s\S]*\nDAY[\s\S]*\n2 runs, 0 failed; 0 tokens in, 0 out; \$0\.00\n$/,
+    );
+    assert.equal((await document('insights')).totals.runs, 2);
+    await isRefused(['insights', '--days', '400'], /from 1 to 366/);
+  });
+
+  test(`${store}: conversations are listed, printed and deleted`, async () => {
+    assert.match((await svc('chats', 'shop')).stderr, /There are no conversations\. Begin one: svc chat shop/);
+    const modes = store === 'git' ? ['data', 'full'] : ['data'];
+    for (const mode of modes) await works('chat', 'shop', 'say Hello', '--window', `in-${mode}`, '--mode', mode);
+    assert.deepEqual(
+      (await document('chats', 'shop')).map(({ id }: { id: string }) => id).sort(),
+      modes.map((m) => `in-${m}`),
+    );
+    await isRefused(['run', 'again', (await document('runs', '--app', 'shop'))[0].runId], /a turn of a chat/);
+    for (const mode of modes) {
+      assert.match(await works('chats', 'show', 'shop', `in-${mode}`), /^› say Hello\n[\s\S]*Hello/);
+      await isRefused(['chats', 'rm', 'shop', `in-${mode}`], /needs a confirmation/);
+      assert.match(await works('chats', 'rm', 'shop', `in-${mode}`, '--yes'), /is deleted/);
+    }
+    assert.deepEqual(await document('chats', 'shop'), []);
+    await isRefused(['chats', 'show', 'shop', 'in-data'], /There is no conversation "in-data"/);
+    await isRefused(['chats', 'drop', 'shop', 'x'], /"drop" is not a verb[\s\S]*Verbs: show, rm/);
+  });
+});

@@ -1,0 +1,141 @@
+/** What publishing a draft would be refused for, told without publishing it: over HTTP and by `svc check`. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { appOf } from '../testing/apps.ts';
+import { type Answer, root, startGateway, type TestGateway } from '../testing/gateway.ts';
+
+const NOTES = appOf('notes', {
+  queries: { list: `({ db }) => db.all('SELECT * FROM notes')` },
+  migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);\n'],
+  automations: { digest: 'async (_input, ctx) => ctx.now' },
+});
+
+type Finding = { code: string; path: string; message: string; keyword: string; line?: number; column?: number };
+
+const refused = (answer: Answer, status: number, code: string) =>
+  assert.equal(`${answer.status} ${answer.json?.error?.code}`, `${status} ${code}`, answer.text);
+
+describe('the check of a draft', () => {
+  const cleanups: (() => unknown)[] = [];
+  let gateway: TestGateway;
+  let session: string;
+
+  before(async () => {
+    const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
+    gateway = await startGateway(owner, { store: 'git' });
+    assert.equal((await gateway.upload('notes', NOTES)).status, 201);
+    session = (await gateway.call('POST', '/svc/_sessions')).json.sessionId;
+  });
+  after(async () => {
+    for (const cleanup of cleanups) await cleanup();
+  });
+
+  const at = (rest: string, app = 'notes', sid = session) => `/svc/_sessions/${sid}/apps/${app}/${rest}`;
+  const put = async (path: string, text: string): Promise<void> => {
+    const answer = await gateway.call('PUT', at(`files/${path}`), { body: Buffer.from(text) });
+    assert.ok([200, 201].includes(answer.status), answer.text);
+  };
+  const check = async (): Promise<Finding[]> => {
+    const answer = await gateway.call('POST', at('check'));
+    assert.equal(answer.status, 200, answer.text);
+    assert.equal(answer.json.app, 'notes');
+    return answer.json.findings;
+  };
+  const publish = () => gateway.call('POST', `/svc/_sessions/${session}/publish`, { body: { app: 'notes' } });
+  const svc = (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> =>
+    new Promise((resolve) => {
+      const env = { PATH: process.env.PATH, HOME: '/nonexistent', SVC_URL: gateway.url, SVC_TOKEN: gateway.token };
+      execFile(process.execPath, [join(root, 'bin/svc.js'), ...args], { env }, (error, stdout, stderr) =>
+        resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
+      );
+    });
+
+  test('finds nothing in what was not changed, and publishes nothing', async () => {
+    assert.deepEqual(await check(), []);
+    await put('queries/list.js', `export default ({ db }) => db.all('SELECT id FROM notes');\n`);
+    assert.deepEqual(await check(), []);
+    assert.equal((await gateway.call('GET', '/svc/_apps/notes/versions')).json.length, 1);
+    const said = await svc('check');
+    assert.equal(said.code, 0, said.stderr);
+    assert.match(said.stdout, /notes in \S+ can be published/);
+  });
+
+  for (const [what, path, text, code, place] of [
+    [
+      'a handler that breaks a rule',
+      'automations/digest/handler.js',
+      'export default () => {\n  return Date.now();\n};\n',
+      'INVALID_HANDLER',
+      [2, 10],
+    ],
+    [
+      'a handler that does not parse',
+      'queries/list.js',
+      'export default () => {\n  return 1 +;\n};\n',
+      'INVALID_HANDLER',
+      [2, 13],
+    ],
+    ['a manifest', 'app.json', '{"id": "notes", "name": 5, "version": "1"}', 'INVALID_MANIFEST', []],
+    ['an automation', 'automations/digest/automation.json', '{"name": "x", "triggers": 4}', 'INVALID_AUTOMATION', []],
+    [
+      'a migration that was published',
+      'migrations/0001_step.sql',
+      'CREATE TABLE other (id);\n',
+      'INVALID_MIGRATION',
+      [],
+    ],
+  ] as const)
+    test(`finds ${what}, as publishing does`, async () => {
+      const before = await gateway.call('GET', at(`files/${path}`));
+      await put(path, text);
+      const [first, ...others] = await check();
+      const { error } = (await publish()).json;
+      assert.equal(first?.code, code);
+      assert.equal(error.code, code);
+      const issues: Omit<Finding, 'code'>[] = error.issues ?? [];
+      if (issues.length > 0)
+        assert.deepEqual(
+          [first, ...others],
+          issues.map((issue) => ({ code, ...issue })),
+        );
+      else assert.deepEqual([first?.path, first?.message], [error.path, error.message]);
+      if (place.length > 0) assert.deepEqual([first?.line, first?.column], [...place]);
+      const said = await svc('check', 'notes', '--session', session);
+      assert.equal(said.code, 1, said.stdout);
+      assert.ok(said.stdout.includes(`✗ ${[first?.path, ...place].join(':')}`), said.stdout);
+      assert.match(said.stderr, /svc publish notes --session/);
+      await put(path, before.text);
+      assert.deepEqual(await check(), []);
+    });
+
+  test('finds lines that others changed too, and is repeated while files are written', async () => {
+    await put('index.html', '<p>Mine\n');
+    assert.equal((await gateway.upload('notes', { ...NOTES, 'index.html': '<p>Theirs\n' })).status, 201);
+    const [found] = await check();
+    assert.deepEqual([found?.code, found?.path, found?.keyword], ['MERGE_CONFLICT', 'index.html', 'conflict']);
+    const checks = Array.from({ length: 4 }, () => check());
+    const edits = Array.from({ length: 8 }, (_, at) => put('notes.md', `${at}`));
+    await Promise.all([...checks, ...edits]);
+    assert.equal((await gateway.call('GET', at('files/notes.md'))).text.length, 1);
+    assert.equal((await gateway.call('GET', '/svc/_apps/notes/versions')).json.length, 2);
+  });
+
+  test('is refused without the right, and for what there is not', async () => {
+    refused(await gateway.call('POST', at('check', 'notes', 'nobody')), 404, 'UNKNOWN_SESSION');
+    refused(await gateway.call('POST', at('check', 'nobody')), 404, 'UNKNOWN_APP');
+    refused(await gateway.call('GET', at('check')), 405, 'METHOD_NOT_ALLOWED');
+    refused(await gateway.call('POST', at('check'), { token: null }), 401, 'UNAUTHORIZED');
+    for (const tools of ['read', 'write']) {
+      const body = { name: tools, tools, apps: ['notes'] };
+      const { token } = (await gateway.call('POST', '/svc/_tokens', { body })).json;
+      refused(await gateway.call('POST', at('check'), { token }), 403, 'FORBIDDEN');
+    }
+  });
+
+  test('is of the git store', async (t) => {
+    const archives = await startGateway(t, { store: 'tarball' });
+    refused(await archives.call('POST', '/svc/_sessions/x/apps/notes/check'), 409, 'NO_GIT_STORE');
+  });
+});

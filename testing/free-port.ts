@@ -1,0 +1,13 @@
+/** Finds a port of this machine for a program that has to be told one. */
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+
+/** Free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
