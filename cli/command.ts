@@ -55,6 +55,12 @@ export type Subject = {
   worksIn?: string;
 };
 
+/** Asks, unless `--yes` was given. Throws where the user says no, and `UsageError` where there is no terminal to ask on. */
+export async function askFirst({ args, terminal }: CommandContext, question: string): Promise<void> {
+  if (args.has('yes') || (await terminal.confirm(question))) return;
+  throw new CommandError('Nothing was changed.', 'Answer y to go on, or add --yes.');
+}
+
 export class Arguments {
   readonly #positionals: string[];
   readonly #options: Map<string, string[]>;

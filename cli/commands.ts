@@ -6,7 +6,8 @@ import type { Command, OptionTable } from './command.ts';
 type Options = Record<string, string>;
 
 const DATA_DIRECTORY: Options = {
-  '--data-dir <dir>': 'Data directory of the gateway (default: SVC_DATA_DIR, ./.svc, or the application data folder)',
+  '--data-dir <dir>':
+    'Data directory of the gateway (default: SVC_DATA_DIR, the nearest .svc here or above, or the application data folder)',
 };
 
 /** Options of commands that talk to a running gateway. */

@@ -237,6 +237,7 @@ test('names that do not exist are said to be unknown, and hints name the tool', 
     [['runs', 'nope/x'], /UNKNOWN_APP/],
     [['runs', 'notes/nope'], /UNKNOWN_AUTOMATION/],
     [['runs', '--app', 'nope'], /UNKNOWN_APP/],
+    [['runs', '-f', 'nope/x'], /UNKNOWN_APP/],
     [['write', 'notes', 'add', '{}'], /INVALID_INPUT[\s\S]*svc describe notes add\n/],
     [['read', 'notes', 'add'], /WRONG_KIND[\s\S]*svc describe notes add\n/],
   ] as const) {
@@ -263,6 +264,25 @@ test('a gateway for other machines says its address, and that what is sent can b
   assert.match(said, /Plain HTTP/);
   const opened = await svc('open', '--data-dir', 'wide');
   assert.match(opened.stdout, /^http:\/\/svc\.localhost:\d+\//, opened.stderr);
+  writeFileSync(
+    join(home, 'proxied.json'),
+    JSON.stringify({ host: '0.0.0.0', port: 0, appDomain: 'apps.example.org' }),
+  );
+  const proxied = start('serve', '--data-dir', 'proxied', '--config', 'proxied.json');
+  t.after(() => proxied.kill('SIGKILL'));
+  let printed = '';
+  await inTime(
+    new Promise<void>((resolve) => {
+      proxied.stderr?.on('data', (chunk) => (printed += chunk));
+      proxied.stdout?.on('data', (chunk) => {
+        printed += chunk;
+        if (/is ready on/.test(printed)) resolve();
+      });
+    }),
+    'the line that it is ready',
+    LONG_MS,
+  );
+  assert.doesNotMatch(printed, /Plain HTTP|Other machines/);
 });
 
 test('push and describe say what an app opens to visitors', async () => {

@@ -1,5 +1,6 @@
 /** The page that a person gets where a program gets an error as JSON: what is wrong, and where to go. Pure. */
 import type { SvcError } from '../../protocol/errors.ts';
+import { NEXT_STEPS } from '../../protocol/next-steps.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
 import { MARK } from './icons.ts';
@@ -15,6 +16,7 @@ const TITLES: Record<string, string> = {
   FORBIDDEN: 'This is not allowed',
 };
 
+/** For people in a browser; at other codes the page says what programs are told. */
 const ADVICE: Record<string, string> = {
   UNAUTHORIZED: 'Sign in at the console, with the access token or a link that <code>svc open</code> prints.',
   UNKNOWN_APP: 'It may have been removed or renamed. The console lists the apps that there are.',
@@ -46,7 +48,7 @@ export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError)
 
 export function errorPage({ code, message, status }: SvcError, place: Place): string {
   const title = TITLES[code] ?? 'This did not work';
-  const advice = ADVICE[code] ?? (status >= 500 ? 'Try again in a moment.' : '');
+  const advice = ADVICE[code] ?? marked((NEXT_STEPS as Record<string, string>)[code] ?? 'Try again in a moment.');
   // What programs are told to send is nothing that a person sends.
   const said = code === 'UNAUTHORIZED' ? '' : `<p>${escaped(message)}</p>`;
   const links = linksOf(place, code).map(([text, address]) => `<a href="${escaped(address)}">${text}</a>`);
@@ -65,6 +67,11 @@ function linksOf({ kind, base }: Place, code: string): [text: string, address: s
   if (kind === 'page' && code !== 'UNKNOWN_APP' && code !== 'UNAUTHORIZED') links.push(['Start of the app', '/']);
   if (console !== null) links.push([code === 'UNAUTHORIZED' ? 'Sign in' : 'All apps', console]);
   return links;
+}
+
+/** A sentence of Markdown with code in it, as HTML. */
+function marked(text: string): string {
+  return escaped(text).replace(/`([^`]*)`/g, '<code>$1</code>');
 }
 
 function escaped(text: string): string {

@@ -1,6 +1,6 @@
 /** `svc chats`: lists the conversations about an app, prints what was said in one, and deletes one. */
-import type { CommandContext } from '../../command.ts';
-import { CommandError, EXIT, UsageError } from '../../failure.ts';
+import { askFirst, type CommandContext } from '../../command.ts';
+import { CommandError, UsageError } from '../../failure.ts';
 import { allConversations, type ConversationRow, conversationPath, readHistory } from '../../gateway/conversations.ts';
 import { nearest } from '../../terminal/nearest.ts';
 import { formatAge, plural } from '../../terminal/units.ts';
@@ -8,7 +8,7 @@ import { formatAge, plural } from '../../terminal/units.ts';
 const VERBS = { show, rm: remove };
 
 /** A verb is one only before an app: an app may be called like it. */
-export async function chats(context: CommandContext): Promise<number> {
+export async function chats(context: CommandContext): Promise<void> {
   const { args, subject } = context;
   const [first, second] = [args.at(0), args.optionalAt(1)];
   subject.app = second ?? first;
@@ -21,7 +21,7 @@ export async function chats(context: CommandContext): Promise<number> {
   return VERBS[first as keyof typeof VERBS](context);
 }
 
-async function list({ args, terminal, connect }: CommandContext): Promise<number> {
+async function list({ args, terminal, connect }: CommandContext): Promise<void> {
   const app = args.at(0);
   const { rows } = await allConversations(connect(), app);
   const now = Date.now();
@@ -40,10 +40,9 @@ async function list({ args, terminal, connect }: CommandContext): Promise<number
     String(turns),
     { text: formatAge(updatedAt, now), format: 'dim' },
   ]);
-  return EXIT.ok;
 }
 
-async function show(context: CommandContext): Promise<number> {
+async function show(context: CommandContext): Promise<void> {
   const { terminal, connect } = context;
   const client = connect();
   const row = await named(context);
@@ -59,22 +58,17 @@ async function show(context: CommandContext): Promise<number> {
     }
     terminal.hint(`Go on: svc chat ${row.app} --window ${row.id}`);
   });
-  return EXIT.ok;
 }
 
-async function remove(context: CommandContext): Promise<number> {
-  const { args, terminal, connect } = context;
+async function remove(context: CommandContext): Promise<void> {
+  const { terminal, connect } = context;
   const client = connect();
   const row = await named(context);
   const draft = row.kind === 'conversation' ? ' Its draft is closed, with what is not published.' : '';
   const question = `Delete "${row.title || row.id}" (${plural(row.turns, 'turn')})?${draft}`;
-  if (!args.has('yes') && !(await terminal.confirm(question))) {
-    terminal.note('Nothing was deleted.');
-    return EXIT.failed;
-  }
+  await askFirst(context, question);
   const answer = await client.delete(conversationPath(row));
   terminal.answer(answer, () => terminal.done(`${terminal.style('bold', row.id)} of ${row.app} is deleted`));
-  return EXIT.ok;
 }
 
 async function named({ args, connect }: CommandContext): Promise<ConversationRow> {

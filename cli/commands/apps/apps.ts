@@ -5,8 +5,8 @@ import {
   publicParts,
   type QueryDefinition,
 } from '../../../protocol/manifest.ts';
-import type { CommandContext } from '../../command.ts';
-import { CommandError, EXIT } from '../../failure.ts';
+import { askFirst, type CommandContext } from '../../command.ts';
+import { CommandError } from '../../failure.ts';
 import { type AppSummary, allApps, type DescribedApp, route, type ToolAnswer, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { nearest } from '../../terminal/nearest.ts';
@@ -44,23 +44,20 @@ export async function restart({ args, terminal, connect }: CommandContext): Prom
   terminal.answer(answer, () => terminal.done(`${terminal.style('bold', app)} is restarted`));
 }
 
-export async function rm({ args, terminal, connect }: CommandContext): Promise<number> {
+export async function rm(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
   const app = args.at(0);
   const purge = args.has('purge');
   const client = connect();
   const path = route`/svc/_apps/${app}`;
   await client.get(path);
   const what = purge ? `${app} and all its data, for good` : `${app} (it goes to the trash)`;
-  if (!args.has('yes') && !(await terminal.confirm(`Remove ${what}?`))) {
-    terminal.note('Nothing was removed.');
-    return EXIT.failed;
-  }
+  await askFirst(context, `Remove ${what}?`);
   const answer = await client.delete<unknown>(withQuery(path, { purge: purge ? 1 : undefined }));
   terminal.answer(answer, () => {
     terminal.done(`${terminal.style('bold', app)} is removed${purge ? ', with its data' : ', and kept in the trash'}`);
     if (!purge) terminal.hint(`  Get it back: svc trash restore ${app}`);
   });
-  return EXIT.ok;
 }
 
 /** The apps, an app's queries and actions, or one of them. */

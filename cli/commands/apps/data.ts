@@ -2,15 +2,15 @@
 import { LIMITS } from '../../../protocol/limits.ts';
 import { sweepingKeyword } from '../../../protocol/rules/sql.ts';
 import type { LogEntry } from '../../../storage/logs/log-pages.ts';
-import { type CommandContext, jsonArgument } from '../../command.ts';
-import { CommandError, EXIT } from '../../failure.ts';
+import { askFirst, type CommandContext, jsonArgument } from '../../command.ts';
+import { EXIT } from '../../failure.ts';
 import { allApps, route, type SqlAnswer, type ToolAnswer, withQuery } from '../../gateway/api.ts';
 import type { Client, FollowOptions } from '../../gateway/client.ts';
 import { drawLogEntry } from '../../terminal/log-entry.ts';
 import type { Style } from '../../terminal/style.ts';
 import { valueTable } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { formatClock, plural } from '../../terminal/units.ts';
+import { formatMoment, plural } from '../../terminal/units.ts';
 
 const DEFAULT_LINES = 50;
 const MAX_LINES = 10_000;
@@ -60,7 +60,8 @@ function isRow(value: unknown): boolean {
 /** An action that answers with a status of 400 and above has failed, though it says so in its own words. */
 export async function write(context: CommandContext): Promise<number> {
   const { args, terminal, connect } = context;
-  const request = { app: args.at(0), action: args.at(1), input: await jsonArgument(context, 2, {}) };
+  const [app, action] = [args.at(0), args.at(1)];
+  const request = { app, action, input: await jsonArgument(context, 2, {}) };
   const key = args.text('key');
   const answer = await connect().postForAnswer(
     '/svc/_tool/svc_write',
@@ -73,6 +74,7 @@ export async function write(context: CommandContext): Promise<number> {
       terminal.note('This key was used before: its recorded result follows.');
     if (data.status !== 200) terminal.note(`status ${data.status}`);
     terminal.value(data.body);
+    if (data.status >= 400) terminal.hint(`The app refused this. What it takes: svc describe ${app} ${action}`);
   });
   return data.status < 400 ? EXIT.ok : EXIT.failed;
 }
@@ -85,8 +87,7 @@ export async function sql(context: CommandContext): Promise<void> {
   if (sweeps !== null) {
     const what = sweeps === 'DROP' ? 'DROP deletes' : `${sweeps} without WHERE is for every row`;
     const question = `${what}. Run it on the data of "${app}"?`;
-    if (!args.has('yes') && !(await terminal.confirm(question)))
-      throw new CommandError('Nothing was changed.', 'Add WHERE to name rows.');
+    await askFirst(context, question);
     const { copy } = await connect().post<{ copy: string | null }>(route`/svc/_apps/${app}/copies`);
     if (copy !== null) terminal.hint(`The data as it was: apps/${app}/backups/${copy} in the data directory.`);
   }
@@ -124,7 +125,7 @@ type ChangeEvent = { table: string; action: string; source: string; ts: number; 
 
 function drawChange({ table, action, source, ts, seq }: ChangeEvent, style: Style): string {
   const what = `by ${action}${source === 'handler' ? '' : ` (${source})`}`;
-  return `${style('dim', formatClock(ts))}  ${style('bold', table)}  ${what}  ${style('dim', `#${seq}`)}`;
+  return `${style('dim', formatMoment(ts))}  ${style('bold', table)}  ${what}  ${style('dim', `#${seq}`)}`;
 }
 
 /** Tells when a stream is open, lost, and open again. */

@@ -6,8 +6,8 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { endingOf, mediaTypeOf } from '../../../protocol/media-types.ts';
 import { type BlobRecord, type BlobRow, UNTYPED } from '../../../storage/blobs.ts';
-import { type CommandContext, interruptible, type RunCommand, runVerb } from '../../command.ts';
-import { CommandError, EXIT, UsageError } from '../../failure.ts';
+import { askFirst, type CommandContext, interruptible, type RunCommand, runVerb } from '../../command.ts';
+import { CommandError, UsageError } from '../../failure.ts';
 import { type FileList, route, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
@@ -96,20 +96,16 @@ async function put(context: CommandContext): Promise<void> {
   });
 }
 
-async function remove(context: CommandContext): Promise<number> {
+async function remove(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const app = args.at(1);
   const client = connect();
   const { sha256, size, type } = await findFile(client, app, shaOf(context));
   const name = sha256.slice(0, SHOWN_CHARS);
   const question = `Delete ${name} (${type}, ${formatBytes(size)}) of ${app}? Rows that name it stay.`;
-  if (!args.has('yes') && !(await terminal.confirm(question))) {
-    terminal.note('Nothing was deleted.');
-    return EXIT.failed;
-  }
+  await askFirst(context, question);
   const answer = await client.delete(route`/svc/${app}/_blobs/${sha256}`);
   terminal.answer(answer, () => terminal.done(`${terminal.style('bold', name)} of ${app} is deleted`));
-  return EXIT.ok;
 }
 
 /** Asks before the upload: a gateway that refuses one may close the connection before its answer can be read. */

@@ -1,8 +1,8 @@
 /** `svc trash`: removed apps that are still kept; restores them, or removes them for good. */
 import type { TrashRow } from '../../../protocol/answers.ts';
 import type { RestoreResult } from '../../../supervisor/deployments/removal.ts';
-import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
-import { CommandError, EXIT } from '../../failure.ts';
+import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
+import { CommandError } from '../../failure.ts';
 import { allTrash, route } from '../../gateway/api.ts';
 import { nearest } from '../../terminal/nearest.ts';
 import { type Column, right } from '../../terminal/table.ts';
@@ -39,7 +39,8 @@ async function list({ terminal, connect }: CommandContext): Promise<void> {
   if (newest !== undefined && !terminal.json) terminal.hint(`Restore one: svc trash restore ${newest.app}`);
 }
 
-async function restore({ args, terminal, connect, subject }: CommandContext): Promise<number> {
+async function restore(context: CommandContext): Promise<void> {
+  const { args, terminal, connect, subject } = context;
   const named = args.wordOf('svc trash', '<app or id>', 'What there is: svc trash');
   const client = connect();
   const rows = await allTrash(client);
@@ -47,10 +48,7 @@ async function restore({ args, terminal, connect, subject }: CommandContext): Pr
   subject.app = row.app;
   const others = rows.filter(({ app, id }) => app === row.app && id !== row.id);
   // Its automations fire again.
-  if (!args.has('yes') && !(await terminal.confirm(`Restore ${describe(row)}? It goes live again.`))) {
-    terminal.note('Nothing was restored.');
-    return EXIT.failed;
-  }
+  await askFirst(context, `Restore ${describe(row)}? It goes live again.`);
   const answer = await client.post<RestoreResult>(route`/svc/_trash/${row.id}/restore`);
   terminal.answer(answer, () => {
     const { style } = terminal;
@@ -61,10 +59,10 @@ async function restore({ args, terminal, connect, subject }: CommandContext): Pr
     if (others.length > 0)
       terminal.note(`Older ones of this app are still in the trash: ${others.map(({ id }) => id).join(', ')}`);
   });
-  return EXIT.ok;
 }
 
-async function empty({ args, terminal, connect }: CommandContext): Promise<number> {
+async function empty(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
   const named = args.optionalAt(1);
   const client = connect();
   const rows = await allTrash(client);
@@ -72,16 +70,12 @@ async function empty({ args, terminal, connect }: CommandContext): Promise<numbe
   const bytes = going.reduce((sum, row) => sum + row.bytes, 0);
   const [only] = going;
   const what = going.length === 1 && only !== undefined ? describe(only) : `${plural(going.length, 'removed app')}`;
-  if (going.length > 0 && !args.has('yes') && !(await terminal.confirm(`Delete ${what} for good?`))) {
-    terminal.note('Nothing was deleted.');
-    return EXIT.failed;
-  }
+  if (going.length > 0) await askFirst(context, `Delete ${what} for good?`);
   for (const { id } of going) await client.delete(route`/svc/_trash/${id}`);
   terminal.answer({ deleted: going.map(({ id }) => id), bytes }, () => {
     if (going.length === 0) terminal.note(EMPTY);
     else terminal.done(`${plural(going.length, 'removed app')} deleted for good, ${formatBytes(bytes)} freed`);
   });
-  return EXIT.ok;
 }
 
 /** By id, or by the app: then the one that was removed last. */

@@ -4,8 +4,8 @@ import { resolve } from 'node:path';
 import type { VersionRecord } from '../../../protocol/answers.ts';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import type { VersionDiff } from '../../../supervisor/deployments/version-files.ts';
-import type { CommandContext } from '../../command.ts';
-import { CommandError, EXIT, GatewayError, UsageError } from '../../failure.ts';
+import { askFirst, type CommandContext } from '../../command.ts';
+import { CommandError, GatewayError, UsageError } from '../../failure.ts';
 import { route, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { drawChanges } from '../../terminal/changes.ts';
@@ -18,7 +18,7 @@ import { findVersion, listVersions } from './versions.ts';
 const VERBS = { files: listFiles, show: showFile, diff: diffVersion, rm: removeVersion };
 
 /** A verb is one only before an app: an app may be called like it. */
-export function versions(context: CommandContext): Promise<number> | Promise<void> {
+export function versions(context: CommandContext): Promise<void> {
   const { args, subject } = context;
   const [first, second] = [args.at(0), args.optionalAt(1)];
   subject.app = second ?? first;
@@ -34,7 +34,8 @@ export function versions(context: CommandContext): Promise<number> | Promise<voi
 }
 
 /** Deletes a version that is not live, for good. */
-async function removeVersion({ args, terminal, connect }: CommandContext): Promise<number> {
+async function removeVersion(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
   const [app, version] = [args.at(1), args.optionalAt(2)];
   if (version === undefined)
     throw new UsageError(
@@ -43,13 +44,9 @@ async function removeVersion({ args, terminal, connect }: CommandContext): Promi
     );
   const client = connect();
   const versionId = await findVersion(client, app, version);
-  if (!args.has('yes') && !(await terminal.confirm(`Delete ${versionId} of ${app}? It cannot be made live again.`))) {
-    terminal.note('Nothing was deleted.');
-    return EXIT.failed;
-  }
+  await askFirst(context, `Delete ${versionId} of ${app}? It cannot be made live again.`);
   const answer = await client.delete(route`/svc/_apps/${app}/versions/${versionId}`);
   terminal.answer(answer, () => terminal.done(`${versionId} of ${terminal.style('bold', app)} is deleted`));
-  return EXIT.ok;
 }
 
 /** Those of the live version, unless another is named. */

@@ -6,7 +6,7 @@ import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
 import type { SessionDiff } from '../../../supervisor/authoring/sessions.ts';
 import type { PendingWebhookOf } from '../../../supervisor/automations/pending-webhooks.ts';
 import type { PublishResult } from '../../../supervisor/deployments/deploy.ts';
-import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
+import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { stageFolder } from '../../dev/stage-folder.ts';
 import { CommandError, EXIT, UsageError } from '../../failure.ts';
 import { type AutomationList, allSessions, findRow, route, withQuery } from '../../gateway/api.ts';
@@ -40,19 +40,16 @@ async function open({ args, terminal, connect }: CommandContext): Promise<void> 
   terminal.answer(answer, () => terminal.done(`session ${terminal.style('bold', answer.sessionId)} is open`));
 }
 
-async function remove({ args, terminal, connect }: CommandContext): Promise<number> {
+async function remove(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
   const id = args.wordOf('svc sessions', '<id>', 'Open ones: svc sessions');
   const client = connect();
   // The gateway refuses an unknown session: no need to ask about it.
   const isOpen = (await findRow(client, id)) !== undefined;
   const question = `Close ${id}? What it has not published is lost.`;
-  if (isOpen && !args.has('yes') && !(await terminal.confirm(question))) {
-    terminal.note('Nothing was closed.');
-    return EXIT.failed;
-  }
+  if (isOpen) await askFirst(context, question);
   const answer = await client.delete(route`/svc/_sessions/${id}`);
   terminal.answer(answer, () => terminal.done(`session ${id} is closed`));
-  return EXIT.ok;
 }
 
 async function update(context: CommandContext): Promise<void> {

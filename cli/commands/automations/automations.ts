@@ -37,7 +37,7 @@ async function list({ args, terminal, connect }: CommandContext): Promise<void> 
   const { rows, errors } = answer;
   terminal.answer(answer, () => {
     if (rows.length + errors.length === 0) {
-      terminal.line('No app has automations yet. They live in automations/<name>/ of an app: see docs/automations.md.');
+      terminal.line('No automations yet. They live in automations/<name>/ of an app: see docs/automations.md.');
       return;
     }
     const now = Date.now();

@@ -14,7 +14,7 @@ import type { Client } from '../../gateway/client.ts';
 import type { Format, Style } from '../../terminal/style.ts';
 import { right } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { formatAge, formatClock, formatDuration } from '../../terminal/units.ts';
+import { formatAge, formatDuration, formatMoment } from '../../terminal/units.ts';
 import { notesOfStream } from '../apps/data.ts';
 
 const DEFAULT_RUNS = 20;
@@ -106,7 +106,7 @@ function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[] = []): voi
     terminal.line(`${style(format, text)}  ${style('bold', ref)}  ${style('dim', record.runId)}`);
     terminal.facts({
       fired: drawTrigger(record),
-      started: startedAt === null ? '' : `${formatClock(startedAt)}, took ${runTime(record, Date.now())}`,
+      started: startedAt === null ? '' : `${formatMoment(startedAt)}, took ${runTime(record, Date.now())}`,
       outcome: outcome(record),
       parent: parentRunId,
     });
@@ -119,7 +119,10 @@ function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[] = []): voi
 export async function runs({ args, terminal, connect }: CommandContext): Promise<void> {
   const client = connect();
   const filter = { ref: args.optionalAt(0), app: args.text('app') };
-  if (args.has('follow')) return follow(client, terminal, withQuery('/svc/_runs/_events', filter));
+  if (args.has('follow')) {
+    await checkNamed(client, filter);
+    return follow(client, terminal, withQuery('/svc/_runs/_events', filter));
+  }
   const limit = args.number('lines', 1, MAX_RUNS) ?? DEFAULT_RUNS;
   const rows = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state: args.text('state'), limit }));
   // Runs of what was removed are kept; where there are none, it may never have been there.
@@ -184,7 +187,7 @@ function drawRunEvent(event: RunEvent, refs: Map<string, string>, style: Style):
   }
 
   function line(at: number, ref: string | undefined, text: string): string {
-    return `${style('dim', formatClock(at))}  ${style('bold', ref ?? '…')}  ${text}`.trimEnd();
+    return `${style('dim', formatMoment(at))}  ${style('bold', ref ?? '…')}  ${text}`.trimEnd();
   }
 }
 

@@ -183,8 +183,10 @@ async function greet(context: CommandContext, gateway: RunningGateway, client: C
   const { terminal } = context;
   const { url, pid } = gateway;
   terminal.line(readyLine({ version: packageVersion(), url, pid }, terminal.style));
-  const { host } = gateway.gateway.config;
-  if (!isLoopback(host)) warnOfPlainHttp(terminal, host, new URL(url).port);
+  const { config } = gateway.gateway;
+  // Behind a proxy that ends HTTPS, other machines do not come here.
+  const isBehindProxy = config.appDomain !== null || config.trustedProxies.length > 0;
+  if (!isLoopback(config.host) && !isBehindProxy) warnOfPlainHttp(terminal, config.host, new URL(url).port);
   if (!terminal.interactive) return;
   const apps = await allApps(client);
   const shown = apps.slice(0, LISTED).map(async ({ id }) => ({ id, open: (await makeLink(client, { app: id })).url }));
@@ -208,7 +210,7 @@ function warnOfPlainHttp(terminal: Terminal, host: string, port: string): void {
   const lan = found.filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address);
   for (const address of isUnspecified(host) ? lan : []) terminal.note(`Other machines: http://${address}:${port}`);
   terminal.warn('Plain HTTP: others on the network can read tokens and data on their way.');
-  terminal.hint('  Put a proxy with HTTPS in front (docs/configuration.md), or leave --host out.');
+  terminal.hint('  Put a proxy with HTTPS in front (docs/operations.md), or leave --host out.');
 }
 
 /** One line with what a log needs to keep. */
