@@ -1,5 +1,6 @@
 /** Raw sockets in numbers: clients that connect, say what they are told, and behave badly. */
 import { connect, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 
 /** Connections that one pair of addresses takes before its ports run out; the next ones come from another address. */
 const PER_ADDRESS = 20_000;
@@ -70,6 +71,12 @@ export async function openCrowd(
 
 export function dismiss(crowd: BadClient[]): void {
   for (const { socket } of crowd) socket.destroy();
+}
+
+/** Resolves when each has the first bytes of an answer, or has ended; at the latest after `limitMs`. */
+export async function answersOf(crowd: BadClient[], limitMs: number): Promise<void> {
+  const deadline = performance.now() + limitMs;
+  while (crowd.some(({ closed, bytes }) => !closed && bytes === 0) && performance.now() < deadline) await pause(20);
 }
 
 /** The times at which they were ended, in milliseconds; null for those that were not within `limitMs` of now. */

@@ -15,7 +15,7 @@ import {
   startOfBody,
   streamRequest,
 } from './attacks.ts';
-import { BadClient, dismiss, endsOf, openCrowd } from './crowd.ts';
+import { answersOf, BadClient, dismiss, endsOf, openCrowd } from './crowd.ts';
 import type { GoodClients } from './good-clients.ts';
 import { heldConnections } from './held.ts';
 
@@ -23,6 +23,8 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 /** A busy machine may take this long before an answer starts, and to notice that it is not taken. */
 const STALL_SLACK_MS = 10_000;
+/** A busy machine may take this long until all streams of a crowd are open. */
+const ANSWERED_WITHIN_MS = 30_000;
 /** Between two looks at what the gateway still holds. */
 const LOOK_MS = 500;
 /** What the system took for readers that did not read is some 4 MiB each; reading that takes a busy machine its time. */
@@ -166,6 +168,7 @@ export class Scene {
     const crowd = await openCrowd(this.#daemon.port, this.#sizes.streams, (client) =>
       client.write(streamRequest(this.#daemon, FLOOD)),
     );
+    await answersOf(crowd, ANSWERED_WITHIN_MS);
     await pause(this.#sizes.settleMs);
     this.#cost('an idle event stream', crowd.length, before);
     this.#good.takeLatencies();
