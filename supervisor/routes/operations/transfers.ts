@@ -76,7 +76,7 @@ function scheduleOf(body: Body): BackupSchedule {
   throw new SvcError('BAD_REQUEST', `${at === '' ? 'The body' : `"${at}"`} must be ${wanted}.`, path);
 }
 
-/** Answers with a file that was made for this request. */
+/** Answers with a file that was made for this request. Its length is announced, so that a reader knows when it has all of it. */
 async function sendFile(
   exchange: Exchange,
   path: string,
@@ -86,8 +86,9 @@ async function sendFile(
 ): Promise<void> {
   const file = await open(path);
   try {
+    const { size: length } = await file.stat();
     const content = file.createReadStream({ highWaterMark: CHUNK_BYTES, autoClose: false });
-    await sendStream(exchange, content, { 'content-type': type, 'cache-control': 'no-store' }, log, signal);
+    await sendStream(exchange, content, { 'content-type': type, 'cache-control': 'no-store' }, log, signal, { length });
   } finally {
     await file.close();
   }
