@@ -55,6 +55,7 @@ import { Activity, dataBytes } from './operations/activity.ts';
 import { Backups } from './operations/backups.ts';
 import { EventLoopMonitor } from './operations/event-loop.ts';
 import { roomToStart, unlessFull } from './operations/full-disk.ts';
+import { streamOf } from './operations/log-stream.ts';
 import { HttpMeter } from './operations/metrics/http-meter.ts';
 import { ScheduledBackups } from './operations/scheduled-backups.ts';
 import { ConsoleFiles } from './pages/console-files.ts';
@@ -107,6 +108,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
   try {
     const found = await checkFormat(layout);
     await checkStore(layout);
+    const stream = streamOf(log);
+    stream?.open();
+    undo.push(() => stream?.drain());
     const tracing = host.simulation === undefined ? await Tracing.open(process.env, VERSION, log) : null;
     undo.push(() => tracing?.close());
     const tag = tagOf(layout.dataDir);

@@ -1,6 +1,6 @@
 /** The gateway goes on, and ends when it is told to, whatever becomes of its standard output and standard error. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   closeSync,
@@ -113,6 +113,20 @@ for (const logFormat of ['auto', 'json', 'pretty']) {
     const stopping = lines.find((line) => line.includes('SIGTERM: stopping')) ?? assert.fail(lines.join('\n'));
     if (logFormat === 'pretty') assert.match(stopping, /^\d{4}-\d\d-\d\d .* {2}info {3}SIGTERM: stopping/);
     else assert.equal(JSON.parse(stopping).level, 30);
+  });
+}
+
+for (const logFormat of ['json', 'pretty']) {
+  test(`a log file that cannot be opened keeps a gateway from starting, ${logFormat}, with words`, (t) => {
+    const folder = temporary(t);
+    const config = join(folder, 'config.json');
+    writeFileSync(config, JSON.stringify({ logFormat, logFile: { path: join(config, 'gateway.log') } }));
+    const args = ['serve', '--data-dir', join(folder, 'data'), '--port', '0', '--config', config];
+    const options = { encoding: 'utf8', timeout: END_MS } as const;
+    const { status, stderr } = spawnSync(process.execPath, [join(root, 'bin/svc.js'), ...args], options);
+    assert.equal(status, 1);
+    assert.match(stderr, /^✗ "logFile" cannot be opened at .*: a part of the path is a file\. Name another path\.\n/);
+    assert.ok(!existsSync(join(folder, 'data/lock')));
   });
 }
 

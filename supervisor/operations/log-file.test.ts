@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
+import { ConfigError } from '../config.ts';
 import { LogFile } from './log-file.ts';
 import { createLog, streamOf } from './log-stream.ts';
 
@@ -62,6 +63,26 @@ test('what stands in the way is told, and is tried again with the next line', ()
   log.close();
   chmodSync(path, 0o600);
   assert.deepEqual(beginnings(), ['2', null, null, null, null]);
+});
+
+test('a start is told why the file cannot be opened, and what to do', () => {
+  mkdirSync(path, { recursive: true });
+  const logAt = (name: string) => streamOf(createLog({ log: 'info', logFile: { path: name }, dataDir: folder }));
+  const wanted = (text: RegExp) => (error: unknown) =>
+    error instanceof ConfigError && error.key === 'logFile' && text.test(error.message);
+  assert.throws(() => logAt('log/gateway.log')?.open(), wanted(/gateway\.log: that is a folder\. Name a file\./));
+  writeFileSync(join(folder, 'file'), '');
+  assert.throws(
+    () => logAt('file/a/gateway.log')?.open(),
+    wanted(/a part of the path is a file\. Name another path\./),
+  );
+  // Where nobody can make a folder.
+  if (process.platform === 'linux')
+    assert.throws(() => logAt('/proc/none/gateway.log')?.open(), wanted(/ENOENT.*Name another path\./));
+  const log = logAt('a/b/gateway.log');
+  log?.open();
+  assert.ok(existsSync(join(folder, 'a/b/gateway.log')));
+  return log?.drain();
 });
 
 test('the log of the configuration writes there, relative to the data directory, and drops nothing', async () => {

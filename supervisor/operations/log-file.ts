@@ -1,5 +1,5 @@
 /** The file of the gateway's log: appended to, and turned over before it would be larger than it may be. */
-import { closeSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isMissing } from '../../storage/files/atomic-file.ts';
 
@@ -13,7 +13,7 @@ export type LogFileOptions = {
   keep: number;
 };
 
-/** Made or opened with the first line. Whatever fails is tried again with the next one. */
+/** Made or opened by `open`, or with the first line. Whatever fails is tried again with the next one. */
 export class LogFile {
   readonly #path: string;
   readonly #maxBytes: number;
@@ -27,6 +27,11 @@ export class LogFile {
     this.#path = path;
     this.#maxBytes = maxMb * MiB;
     this.#keep = keep;
+  }
+
+  /** Throws Node's error where that cannot be done. */
+  open(): void {
+    this.#open();
   }
 
   /** Answers how many bytes were written. Throws when that is none. */
@@ -52,7 +57,7 @@ export class LogFile {
 
   #open(): number {
     if (this.#fd !== null) return this.#fd;
-    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
+    makeFolder(dirname(this.#path));
     const fd = openSync(this.#path, 'a', 0o600);
     this.#fd = fd;
     this.#bytes = fstatSync(fd).size;
@@ -69,5 +74,18 @@ export class LogFile {
         if (!isMissing(error)) throw error;
       }
     }
+  }
+}
+
+/** One level at a time: Node's own way to make several never ends where the system lets nobody make any, as in `/proc`. */
+function makeFolder(folder: string): void {
+  const make = (): void => mkdirSync(folder, { mode: 0o700 });
+  if (existsSync(folder)) return;
+  try {
+    make();
+  } catch (error) {
+    if (!isMissing(error) || existsSync(dirname(folder))) throw error;
+    makeFolder(dirname(folder));
+    make();
   }
 }

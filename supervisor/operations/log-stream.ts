@@ -4,9 +4,10 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import { type Logger, pino, symbols } from 'pino';
+import { isDiskFull } from '../../protocol/errors.ts';
 import { DEFAULTS, LIMITS } from '../../protocol/limits.ts';
 import { printable } from '../../protocol/printable.ts';
-import type { Config } from '../config.ts';
+import { type Config, ConfigError } from '../config.ts';
 import { LogFile } from './log-file.ts';
 
 const WARN = 40;
@@ -18,6 +19,8 @@ export type LogStreamOptions = {
   output?: (bytes: Buffer) => number;
   /** What the output is, for people. */
   name?: string;
+  /** Throws a `ConfigError` for an output that cannot be written to, whatever the disk has room for. */
+  open?: () => void;
   /** Called once all is written, at the end. */
   close?: () => void;
 };
@@ -26,6 +29,7 @@ export class LogStream {
   readonly #draw: (line: string) => string;
   readonly #output: (bytes: Buffer) => number;
   readonly #name: string;
+  readonly #open: () => void;
   readonly #close: () => void;
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
@@ -40,17 +44,24 @@ export class LogStream {
     draw = drawJsonLine,
     output = writeStandardError,
     name = 'Standard error',
+    open = () => {},
     close = () => {},
   }: LogStreamOptions = {}) {
     this.#draw = draw;
     this.#output = output;
     this.#name = name;
+    this.#open = open;
     this.#close = close;
   }
 
   /** Lines that were left out because the output did not take them. */
   get droppedLines(): number {
     return this.#droppedLines;
+  }
+
+  /** Throws a `ConfigError` where the log has a file that cannot be opened: who starts a gateway hears of it, nobody would later. */
+  open(): void {
+    this.#open();
   }
 
   /** Takes one line of pino's: it is written now or, where that fails, as soon as it can be. */
@@ -115,8 +126,25 @@ export function createLog(
   if (logFile === null) return pino({ level: log, base: null }, new LogStream(drawn));
   const path = resolve(dataDir, logFile.path);
   const file = new LogFile({ ...DEFAULTS.logFile, ...logFile, path });
-  const output = { name: path, output: (bytes: Buffer) => file.write(bytes), close: () => file.close() };
+  const open = (): void => {
+    try {
+      file.open();
+    } catch (error) {
+      if (!isDiskFull(error))
+        throw new ConfigError(`"logFile" cannot be opened at ${path}: ${stepFor(error)}`, 'logFile');
+    }
+  };
+  const output = { name: path, open, output: (bytes: Buffer) => file.write(bytes), close: () => file.close() };
   return pino({ level: log, base: null }, new LogStream({ ...drawn, ...output }));
+}
+
+function stepFor(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
+    return `the gateway may not write there (${code}). Give the folder to its user (chown), or name another path.`;
+  if (code === 'EISDIR') return 'that is a folder. Name a file.';
+  if (code === 'ENOTDIR' || code === 'EEXIST') return 'a part of the path is a file. Name another path.';
+  return `${message}. Name another path.`;
 }
 
 /** Null for a logger that the host made. */
