@@ -129,7 +129,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'svc backup /srv/backups/',
         'svc backup verify monday.svc-backup.tar.gz',
         'svc backup now',
-        'svc backup /mnt/backups --schedule "0 3 * * *" --keep 14',
+        'svc backup /mnt/backups/svc --schedule "0 3 * * *" --keep 14',
       ],
       load: async () => (await import('./commands/operations/backup.ts')).backup,
     },

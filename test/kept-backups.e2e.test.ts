@@ -1,7 +1,7 @@
 /** Backups that the gateway keeps in its folder: made at once, listed, read again; over HTTP and by `svc backup`. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
@@ -59,6 +59,15 @@ onEachStore({}, (gateway, store) => {
       ),
     );
     assert.match(restored, /restored into .*, verified/);
+  });
+
+  test(`${store}: a folder that is away is told from one without backups`, async () => {
+    const folder = join(gateway.dataDir, 'backups');
+    renameSync(folder, `${folder}-away`);
+    const listed = await svc('backup', 'ls');
+    renameSync(`${folder}-away`, folder);
+    assert.deepEqual([listed.status, listed.stdout], [0, '']);
+    assert.ok(listed.stderr.includes(`in ${folder} none is there. Is its disk mounted?`), listed.stderr);
   });
 
   test(`${store}: a changed one is told from a good one, and other names reach nothing`, async () => {

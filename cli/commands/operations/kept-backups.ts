@@ -7,6 +7,7 @@ import type { BackupStatus } from '../../../supervisor/operations/scheduled-back
 import type { CommandContext } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { route } from '../../gateway/api.ts';
+import type { Client } from '../../gateway/client.ts';
 import { type Column, right } from '../../terminal/table.ts';
 import { formatAge, formatBytes } from '../../terminal/units.ts';
 
@@ -19,9 +20,10 @@ export const isKeptName = (named: string): boolean => named === basename(named) 
 export async function listKept(context: CommandContext): Promise<void> {
   const { terminal, connect } = context;
   noMore(context);
-  const files = await connect().get<BackupFile[]>('/svc/_backups/files');
+  const client = connect();
+  const files = await client.get<BackupFile[]>('/svc/_backups/files');
   const now = Date.now();
-  const whenNone = 'The gateway keeps no backups. Make one: svc backup now';
+  const whenNone = files.length > 0 ? '' : await reasonForNone(client);
   const columns: Column[] = [{ title: 'FILE', squeeze: true }, 'MADE', right('SIZE'), { title: 'STATE', drop: 1 }];
   terminal.list(files, whenNone, columns, ({ name, bytes, madeAt, damaged }) => [
     { text: name, format: 'bold' },
@@ -32,6 +34,14 @@ export async function listKept(context: CommandContext): Promise<void> {
   const [newest] = files;
   if (newest !== undefined && !terminal.json)
     terminal.hint(`In ${dirname(newest.file)} on the machine of the gateway.`);
+}
+
+/** Those that were made may be on a disk that is away. */
+async function reasonForNone(client: Client): Promise<string> {
+  const { lastSuccess } = await client.get<BackupStatus>('/svc/_backups');
+  if (lastSuccess === null) return 'The gateway keeps no backups. Make one: svc backup now';
+  const folder = dirname(lastSuccess.file);
+  return `Of the backups that were made in ${folder} none is there. Is its disk mounted? Else make one: svc backup now`;
 }
 
 /** Has the gateway make one in its folder, and waits for it. */
