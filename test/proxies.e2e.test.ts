@@ -95,6 +95,17 @@ for (const kind of ['nginx', 'caddy'] as const) {
       assert.ok(back.body.equals(photo));
     });
 
+    test('a body without a length is collected, or passed on, as the document says', async () => {
+      const { edge } = (await gateway.call('GET', '/svc/_system')).json;
+      const answer = await proxy.ask('POST', '/svc/_tool/svc_read', {
+        headers: { ...bearer(), 'transfer-encoding': 'chunked' },
+        body: JSON.stringify({ app: 'notes', query: 'list' }),
+      });
+      const isTaken = kind === 'nginx' || edge === 'node';
+      assert.equal(answer.status, isTaken ? 200 : 411, answer.body.toString());
+      if (!isTaken) assert.equal(jsonOf(answer).error.code, 'LENGTH_REQUIRED');
+    });
+
     test('a visitor is known by the address that the proxy saw, whatever the request says', async () => {
       const statuses: number[] = [];
       for (let i = 0; i <= READS; i++) {
