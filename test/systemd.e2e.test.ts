@@ -34,6 +34,17 @@ async function health(port: number): Promise<{ ok: boolean }> {
   return (await answer.json()) as { ok: boolean };
 }
 
+test('what the document packs for the installation is a name of a file, and nothing else', (t) => {
+  const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8');
+  const [, command = ''] = /`npm install -g "\$\((npm pack[^)]*)\)"`/.exec(operations) ?? [];
+  // A small package in place of ours, with a script before it is packed: npm would name that on standard output.
+  const folder = folderFor(t);
+  const made = { name: 'small', version: '1.0.0', scripts: { prepack: 'node -e 0' } };
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(made));
+  const { stdout, stderr } = spawnSync('sh', ['-c', command], { cwd: folder, encoding: 'utf8' });
+  assert.equal(stdout.trim(), 'small-1.0.0.tgz', stderr);
+});
+
 describe('a service of systemd', { skip: withoutSystemd() }, () => {
   test('is started by its first request, which is answered, and tells what happens to it', async (t) => {
     const folder = folderFor(t);
