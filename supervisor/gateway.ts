@@ -112,7 +112,10 @@ export class Gateway {
     this.#listening = listening;
   }
 
-  /** Ready for requests once it resolves. Rejects when the data directory is in use (`DATA_LOCKED`) or damaged. */
+  /**
+   * Ready for requests once it resolves. Rejects when the data directory is in use (`DATA_LOCKED`) or damaged, and with a
+   * `ConfigError` when the log file cannot be opened.
+   */
   async start(): Promise<void> {
     if (this.#starting) throw new Error('The gateway was already started.');
     this.#starting = assemble(this.config, this.log, {
