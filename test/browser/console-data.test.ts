@@ -95,6 +95,41 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
+  test('a text of several lines keeps its lines, and what is typed is there when its row was out of sight', async () => {
+    await sql('UPDATE entries SET note = ? WHERE id = 8', ['one\r\ntwo']);
+    await sql('UPDATE entries SET note = ? WHERE id = 9', ['one\ntwo']);
+    const page = await open('?table=entries');
+    const note = page.getByRole('textbox', { name: 'note' });
+    for (const row of [8, 9]) {
+      await page
+        .getByRole('row', { name: String(row) })
+        .getByRole('cell')
+        .nth(2)
+        .press('Enter');
+      await note.press('Shift+Enter');
+      await note.pressSequentially('three');
+      await note.press('Enter');
+      await note.waitFor({ state: 'detached' });
+      // The keyboard goes on from there.
+      await page.locator('.cell:focus', { hasText: 'three' }).waitFor();
+    }
+    assert.deepEqual((await sql('SELECT note FROM entries WHERE id IN (8, 9) ORDER BY id')).rows, [
+      ['one\r\ntwo\r\nthree'],
+      ['one\ntwo\nthree'],
+    ]);
+    await cell(page, 'Entry 2').press('Enter');
+    await note.fill('begun');
+    const grid = page.getByRole('table');
+    await grid.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+    await cell(page, `Entry ${ROWS}`).waitFor();
+    await grid.evaluate((element) => element.scrollTo(0, 0));
+    await cell(page, 'Entry 3').waitFor();
+    assert.equal(await note.inputValue(), 'begun');
+    await note.press('Enter');
+    await cell(page, 'begun').waitFor();
+    assert.deepEqual(suite.complaints, []);
+  });
+
   test('rows are added and deleted, in a table without rowid too; a refusal is said in the form', async () => {
     const page = await open('?table=pairs');
     await cell(page, '1.5').waitFor();
@@ -124,6 +159,20 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
     await cell(page, String(ROWS)).waitFor();
     assert.equal(await page.getByRole('button', { name: 'Add row' }).count(), 0);
     assert.equal(await page.getByRole('checkbox').count(), 0);
+  });
+
+  test('SQL that was typed is there again after a look at a table', async () => {
+    const page = await open('?sql=1');
+    const editor = page.getByRole('textbox', { name: 'SQL' });
+    await editor.fill('SELECT 42 AS mine');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('columnheader', { name: 'mine' }).waitFor();
+    await page.getByRole('link', { name: 'pairs', exact: true }).click();
+    await page.getByRole('table', { name: 'Rows of pairs' }).waitFor();
+    await page.goBack();
+    await editor.filter({ hasText: 'SELECT 42 AS mine' }).waitFor();
+    await page.getByLabel('Earlier statements').waitFor();
+    assert.deepEqual(suite.complaints, []);
   });
 
   test('SQL is typed as fast as keys come, and an earlier statement comes back', async () => {

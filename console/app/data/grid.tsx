@@ -148,6 +148,8 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
   const [seen, setSeen] = useState({ first: 0, last: 40 });
   const [pages, setPages] = useState<ReadonlyMap<number, Row[]>>(new Map());
   const [error, setError] = useState<Error>();
+  /** Of the rows in which a cell is being edited: they stay when they are scrolled out of sight. */
+  const [edited, setEdited] = useState<readonly number[]>([]);
   const reading = useRef(new Set<number>());
   const isEditable = table.key !== null && table.key.length > 0;
 
@@ -192,7 +194,8 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
   };
   const sortBy = (name: string) =>
     show(app, table, { ...view, sort: name, isDescending: view.sort === name && !view.isDescending });
-  const drawn = Array.from({ length: Math.max(0, seen.last - seen.first) }, (_, index) => seen.first + index);
+  const near = Array.from({ length: Math.max(0, seen.last - seen.first) }, (_, index) => seen.first + index);
+  const drawn = [...new Set([...near, ...edited])];
   const columns = isEditable
     ? `2.6rem repeat(${table.columns.length}, minmax(9rem, 1fr))`
     : `repeat(${table.columns.length}, minmax(9rem, 1fr))`;
@@ -257,6 +260,9 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
                     type={row.types[at] ?? 'null'}
                     column={column}
                     isEditable={isEditable && !column.isGenerated && row.types[at] !== 'blob'}
+                    onEditing={(begins) =>
+                      setEdited((rows) => (begins ? [...rows, index] : rows.toSpliced(rows.indexOf(index), 1)))
+                    }
                     write={async (value) => {
                       const was = row.cells[at] ?? null;
                       if (!(await writeCell(app, table, row, column.name, was, value))) {
@@ -287,18 +293,40 @@ type CellProps = {
   type: string;
   column: Column;
   isEditable: boolean;
+  onEditing: (begins: boolean) => void;
   write: (value: Cell) => Promise<void>;
 };
 
-/** Enter or a double click edits it; Enter keeps, Escape leaves it as it was. An empty text is a text; Null is a button. */
-function GridCell({ value, type, column, isEditable, write }: CellProps) {
+/** Lines of a text that are seen while it is edited. */
+const MOST_LINES = 8;
+
+/**
+ * Enter or a double click edits it; Enter keeps, Escape leaves it as it was, Shift Enter begins a line. An empty text is a text; Null is
+ * a button.
+ */
+function GridCell({ value, type, column, isEditable, onEditing, write }: CellProps) {
   const [text, setText] = useState<string>();
   const [isWaiting, setWaiting] = useState(false);
   const place = useRef<HTMLElement>(null);
-  const begin = () => isEditable && setText(value === null ? '' : String(value));
+  const field = useRef<HTMLTextAreaElement>(null);
+  const isEditing = text !== undefined;
+  const wasEditing = useRef(false);
+  useEffect(() => {
+    const { current } = field;
+    if (current) {
+      current.focus();
+      current.setSelectionRange(current.value.length, current.value.length);
+    } else if (wasEditing.current) place.current?.focus();
+    wasEditing.current = isEditing;
+  }, [isEditing]);
+  const begin = () => {
+    if (!isEditable) return;
+    setText(value === null ? '' : String(value));
+    onEditing(true);
+  };
   const leave = () => {
     setText(undefined);
-    place.current?.focus();
+    onEditing(false);
   };
   const keep = async (changed: Cell) => {
     if (isWaiting) return;
@@ -315,16 +343,19 @@ function GridCell({ value, type, column, isEditable, write }: CellProps) {
   if (text !== undefined) {
     return (
       <span role="cell" class="editing">
-        <input
+        {/* A field of one line would take the ends of lines out of the text. */}
+        <textarea
           aria-label={column.name}
+          rows={Math.min(MOST_LINES, text.split('\n').length)}
           value={text}
-          autofocus
-          ref={(element) => element?.focus()}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
+          ref={field}
+          onInput={({ currentTarget }) => setText(sameEnds(currentTarget.value, value))}
           onKeyDown={(event) => {
             event.stopPropagation();
-            if (event.key === 'Enter') void keep(cellOf(text, column));
             if (event.key === 'Escape') leave();
+            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+            event.preventDefault();
+            void keep(cellOf(text, column));
           }}
         />
         {!column.isRequired && (
@@ -348,6 +379,11 @@ function GridCell({ value, type, column, isEditable, write }: CellProps) {
       {type === 'null' ? 'null' : type === 'blob' ? 'blob' : String(value)}
     </span>
   );
+}
+
+/** Browsers end lines with LF; a text that ends them with CRLF keeps that. */
+function sameEnds(text: string, before: Cell): string {
+  return typeof before === 'string' && before.includes('\r\n') ? text.replaceAll('\n', '\r\n') : text;
 }
 
 type FiltersProps = { table: Table; view: View; onChange: (filters: readonly Filter[]) => void };

@@ -5,26 +5,32 @@ import { lazy } from '../../frame/lazy.tsx';
 import { path, post } from '../../gateway.ts';
 import { Button, Card, Confirm, Problem } from '../../ui/parts.tsx';
 import { plural, took } from '../../words.ts';
-import { run, type SqlAnswer, type SqlRows } from './tables.ts';
+import { quoted, run, type SqlAnswer, type SqlRows } from './tables.ts';
 
 const SqlEditor = lazy(async () => (await import('./sql-editor.tsx')).SqlEditor);
 
 type Shown = { answer: SqlAnswer; ms: number; copy: string | null; isPlan: boolean };
 type Props = { app: string; tables: readonly string[]; onSchemaChange: () => void };
 
-/** What was run in this view, newest first. */
+/** What was run, newest first. */
 const KEPT = 20;
+
+/** What was typed and run last, by app: another view may be looked at meanwhile. */
+const typed = new Map<string, string>();
+const ran = new Map<string, readonly string[]>();
 
 export function SqlPanel({ app, tables, onSchemaChange }: Props) {
   const [chosen, setChosen] = useState({
-    text: tables[0] === undefined ? '' : `SELECT * FROM "${tables[0]}" LIMIT 50`,
+    text: typed.get(app) ?? (tables[0] === undefined ? '' : `SELECT * FROM ${quoted(tables[0])} LIMIT 50`),
   });
   const [sql, setSql] = useState(chosen.text);
   const [asked, setAsked] = useState<{ sql: string; sweeps: string }>();
   const [shown, setShown] = useState<Shown>();
   const [problem, setProblem] = useState<Error>();
   const [isWaiting, setWaiting] = useState(false);
-  const [past, setPast] = useState<readonly string[]>([]);
+  const [past, setPast] = useState<readonly string[]>(ran.get(app) ?? []);
+  typed.set(app, sql);
+  ran.set(app, past);
 
   const perform = async (text: string, { isPlan = false, needsCopy = false } = {}) => {
     setAsked(undefined);
@@ -157,6 +163,7 @@ function Result({ answer: { columns, rows } }: { answer: SqlRows }) {
 /** Steps by their parents. A SCAN reads a whole table, a SEARCH uses an index. */
 function Plan({ answer: { rows } }: { answer: SqlRows }) {
   const depths = new Map<unknown, number>();
+  if (rows.length === 0) return <p class="hint">It reads no table step by step: SQLite does all of it at once.</p>;
   return (
     <ol class="card plan" aria-label="Plan">
       {rows.map(([id, parent, , detail]) => {
