@@ -132,6 +132,23 @@ describe('tools of an app in the console', { skip: withoutChromium() }, () => {
     assert.equal(await title.inputValue(), 'x');
     assert.equal(await form.getByText('This is needed.').count(), 2, 'count, and the name of who');
 
+    // What is no JSON yet is not run in its last form, and all of it is there again after another tool.
+    const before = (await suite.gateway.read('shop', 'rows')).json.data;
+    await openView(page, '/apps/shop/tools?action=add');
+    await form.getByLabel('title').fill('Typed');
+    await openView(page, '/apps/shop/tools?query=rows');
+    await form.getByRole('button', { name: 'Run query' }).waitFor();
+    await page.goBack();
+    await form.getByRole('button', { name: 'Run action' }).waitFor();
+    assert.equal(await form.getByLabel('title').inputValue(), 'Typed');
+    await form.getByRole('button', { name: 'Edit as JSON' }).click();
+    await form.getByLabel('Input as JSON').fill('{ "title": "Cut off"');
+    await form.getByLabel('Input as JSON').press('Control+Enter');
+    await form.getByRole('button', { name: 'Run action' }).click();
+    await form.getByLabel('Input as JSON').and(page.locator(':focus')).waitFor();
+    await form.getByRole('alert').filter({ hasText: 'This is no JSON yet' }).waitFor();
+    assert.deepEqual((await suite.gateway.read('shop', 'rows')).json.data, before);
+
     await openView(page, '/apps/shop/tools?query=broken');
     await form.getByRole('button', { name: 'Run query' }).click();
     await result(page).getByText('HANDLER_ERROR (500)').waitFor();

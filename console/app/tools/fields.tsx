@@ -1,5 +1,5 @@
 /** The fields of a form that was made from a JSON Schema. */
-import { useId, useState } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Button } from '../../ui/parts.tsx';
 import { fits, initialOf, nameOf, type Shape } from './shape.ts';
 
@@ -283,6 +283,9 @@ export function JsonField({
 }) {
   const [text, setText] = useState(() => (value === undefined ? '' : JSON.stringify(value, null, 2)));
   const [problem, setProblem] = useState('');
+  const field = useRef<HTMLTextAreaElement>(null);
+  // The form does not run with what was there before.
+  useLayoutEffect(() => field.current?.setCustomValidity(problem), [problem]);
   const typed = (next: string) => {
     setText(next);
     try {
@@ -296,6 +299,8 @@ export function JsonField({
     <>
       <textarea
         {...rest}
+        ref={field}
+        {...(problem !== '' && { 'aria-invalid': true })}
         class="json"
         rows={rows}
         spellcheck={false}

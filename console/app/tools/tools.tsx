@@ -14,6 +14,9 @@ import { initialOf, type Shape, shapeOf } from './shape.ts';
 
 type Tool = { kind: Kind; definition: QueryDefinition | ActionDefinition };
 
+/** What was filled in, by tool and its schema: another view may be looked at meanwhile. */
+const filledIn = new Map<string, unknown>();
+
 /** Fewer are found at a glance. */
 const SOUGHT_FROM = 12;
 
@@ -94,7 +97,9 @@ function toolsOf({ manifest }: AppDetail): Tool[] {
 function ToolCard({ app, tool: { kind, definition } }: { app: AppDetail; tool: Tool }) {
   const { name, description, input: schema } = definition;
   const shape = shapeOf(schema);
-  const [input, setInput] = useState<unknown>(() => initialOf(shape, true) ?? {});
+  const place = JSON.stringify([app.id, kind, name, schema]);
+  const [input, setInput] = useState<unknown>(() => filledIn.get(place) ?? initialOf(shape, true) ?? {});
+  filledIn.set(place, input);
   /** Counts what replaces the input as a whole: fields that keep a text of their own begin anew. */
   const [filled, setFilled] = useState(0);
   const [isJson, setJson] = useState(false);
@@ -123,7 +128,9 @@ function ToolCard({ app, tool: { kind, definition } }: { app: AppDetail; tool: T
     setOutcome(found);
     setHistory(readHistory(app.id));
   };
-  const submit = () => {
+  const submit = (form: HTMLFormElement) => {
+    const broken = form.querySelector<HTMLTextAreaElement>('textarea:invalid');
+    if (broken) return broken.focus();
     if (action?.confirmation === 'required') setAsking(call);
     else void run();
   };
@@ -159,10 +166,10 @@ function ToolCard({ app, tool: { kind, definition } }: { app: AppDetail; tool: T
           noValidate
           onSubmit={(event) => {
             event.preventDefault();
-            submit();
+            submit(event.currentTarget);
           }}
           onKeyDown={(event) => {
-            if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit();
+            if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit(event.currentTarget);
           }}
         >
           <Input
