@@ -7,7 +7,7 @@ import { restartApp } from '../app/restart.ts';
 import { get } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
-import { outcomeOf, runHref } from '../runs/words.ts';
+import { nameOfRun, outcomeOf, runHref } from '../runs/words.ts';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button } from '../ui/parts.tsx';
 import { ago, ahead, bytes, plural } from '../words.ts';
@@ -20,14 +20,23 @@ const LEAST_BYTES = 2 ** 30;
 const LEAST_SHARE = 0.05;
 
 type Token = { id: string; name: string; expiresAt: number | null };
-type Read = { failed: ShownRun[]; tokens: Token[] };
+/** `failed` are runs of the last day, by automation, of those that did not succeed since. */
+type Read = { failed: ShownRun[][]; tokens: Token[] };
 
 async function read(signal: AbortSignal): Promise<Read> {
   const [failed, tokens] = await Promise.all([
     get<ShownRun[]>('/svc/_runs?state=error&limit=50', signal),
     get<Token[]>('/svc/_tokens', signal),
   ]);
-  return { failed, tokens };
+  const recent = failed.filter(({ endedAt }) => endedAt !== null && Date.now() - endedAt < DAY_MS);
+  const byRef = [...Map.groupBy(recent, ({ ref }) => ref)];
+  const still = await Promise.all(
+    byRef.map(async ([ref, runs]) => {
+      const [good] = await get<ShownRun[]>(`/svc/_runs?state=ok&limit=1&ref=${encodeURIComponent(ref)}`, signal);
+      return good === undefined || good.runId < runs[0]!.runId ? [runs] : [];
+    }),
+  );
+  return { failed: still.flat(), tokens };
 }
 
 /** `tone` is `warn` where nothing is broken yet. */
@@ -139,22 +148,21 @@ function backup(system: System): Item[] {
   ];
 }
 
-/** Those of the last day whose automation failed in its latest run too, each automation once. */
-function failures(failed: readonly ShownRun[] = []): Item[] {
-  const recent = failed.filter(({ endedAt }) => endedAt !== null && Date.now() - endedAt < DAY_MS);
-  return [...Map.groupBy(recent, ({ ref }) => ref)].map(([ref, runs]) => {
+function failures(failed: Read['failed'] = []): Item[] {
+  return failed.map((runs) => {
     const latest = runs[0]!;
+    const { ref } = latest;
     const times = runs.length > 1 ? `, ${plural(runs.length, 'time')} in a day` : '';
     return {
       key: `run ${ref}`,
       text: (
         <>
-          <b>{ref}</b> failed {ago(latest.endedAt ?? latest.queuedAt)}
+          <b>{nameOfRun(latest)}</b> failed {ago(latest.endedAt ?? latest.queuedAt)}
           {times}: <span class="hint reason">{outcomeOf(latest)}</span>
         </>
       ),
       act: (
-        <a class="button small" href={runHref(latest.runId)} aria-label={`Show the failed run of ${ref}`}>
+        <a class="button small" href={runHref(latest.runId)} aria-label={`Show the failed run of ${nameOfRun(latest)}`}>
           Show
         </a>
       ),

@@ -1,7 +1,7 @@
 /** The runs of automations and chats, newest first: filtered, and followed while they go on. */
 import { useState } from 'preact/hooks';
 import type { ShownRun } from '../../protocol/answers.ts';
-import { CHAT_RUNS, RUN_STATES, type RunRecord } from '../../protocol/automations/runs.ts';
+import { RUN_STATES, type RunRecord } from '../../protocol/automations/runs.ts';
 import { go, hrefOf } from '../address.ts';
 import { get } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
@@ -10,7 +10,7 @@ import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Empty, Loading, Problem, State } from '../ui/parts.tsx';
 import { ago, clock, took } from '../words.ts';
 import { useRunsStream } from './run-streams.ts';
-import { outcomeOf, runHref } from './words.ts';
+import { nameOfRun, outcomeOf, runHref } from './words.ts';
 
 const PAGE = 50;
 /** Of the filters that the address has, in the order of its query. */
@@ -135,7 +135,7 @@ function RunRow({ run }: { run: ShownRun | RunRecord }) {
     <li>
       <a href={runHref(run.runId)}>
         <State state={run.state} />
-        <b>{run.automation === CHAT_RUNS ? `${run.app}, chat` : run.ref}</b>
+        <b>{nameOfRun(run)}</b>
         <span class={`run-outcome ${run.error ? 'problem' : 'hint'}`}>{outcomeOf(run)}</span>
         <span class="hint wide">{run.trigger.kind}</span>
         <span class="hint wide number">{run.endedAt && run.startedAt ? took(run.endedAt - run.startedAt) : ''}</span>

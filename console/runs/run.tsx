@@ -2,13 +2,14 @@
 import { useState } from 'preact/hooks';
 import { CHAT_RUNS, type RunRecord } from '../../protocol/automations/runs.ts';
 import { go, hrefOf } from '../address.ts';
+import { automationHref } from '../automations/parts.tsx';
 import { get, path, post } from '../gateway.ts';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Empty, Facts, Loading, Problem, State } from '../ui/parts.tsx';
 import { short, Value } from '../ui/value.tsx';
 import { clock, plural, took } from '../words.ts';
 import { type ShownNode, useRun } from './run-streams.ts';
-import { outcomeOf, runHref } from './words.ts';
+import { nameOfRun, outcomeOf, runHref } from './words.ts';
 
 export function RunView({ runId }: { runId: string }) {
   const { run, nodes, lines, error } = useRun(runId);
@@ -16,7 +17,7 @@ export function RunView({ runId }: { runId: string }) {
   if (!run) {
     if (error?.code === 'UNKNOWN_RUN') {
       return (
-        <Empty title="This run is not kept any more">
+        <Empty title="This run is not kept any more" whole>
           <p>
             The history of an automation has its latest runs. <a href={hrefOf(['runs'])}>All runs</a>
           </p>
@@ -41,7 +42,7 @@ export function RunView({ runId }: { runId: string }) {
   return (
     <div class="run-view">
       <header class="heading">
-        <h1>{isChat ? `${run.app}, chat` : run.ref}</h1>
+        <h1>{nameOfRun(run)}</h1>
         <State state={run.state} />
         <span class="line heading-end">
           {run.endedAt === null && (
@@ -106,6 +107,8 @@ function factsOf(run: RunRecord): [string, string | preact.JSX.Element][] {
   if (costUsd > 0) facts.push(['Cost', `$${costUsd.toFixed(4)}`]);
   if (run.parentRunId) facts.push(['Fired by run', <a href={runHref(run.parentRunId)}>{run.parentRunId}</a>]);
   if (run.automation === CHAT_RUNS) facts.push(['Conversation', <a href={hrefOf(['apps', run.app, 'chat'])}>Chat</a>]);
+  else facts.push(['Automation', <a href={automationHref({ app: run.app, id: run.automation })}>{run.ref}</a>]);
+  facts.push(['App', <a href={hrefOf(['apps', run.app])}>{run.app}</a>]);
   facts.push(['Run', <code>{run.runId}</code>]);
   return facts;
 }

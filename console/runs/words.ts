@@ -1,6 +1,11 @@
-/** Says how a run ended, and where it is shown. */
+/** Says what a run is of, how it ended, and where it is shown. */
 import type { ShownRun } from '../../protocol/answers.ts';
+import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
 import { hrefOf } from '../address.ts';
+
+/** The automation, or that an app was talked about. */
+export const nameOfRun = ({ app, automation, ref }: Pick<ShownRun, 'app' | 'automation' | 'ref'>): string =>
+  automation === CHAT_RUNS ? `${app}, chat` : ref;
 
 /** How a run ended, in a line. */
 export const outcomeOf = ({ summary, error }: Pick<ShownRun, 'summary' | 'error'>): string =>

@@ -63,7 +63,8 @@ const kitchen = (door: string) =>
         requires: { tools: ['svc_read'] },
         triggers: [{ kind: 'webhook', pending: true }],
       }),
-      'automations/burn/handler.js': `export default async ({ ctx }) => {
+      'automations/burn/handler.js': `export default async ({ ctx, input }) => {
+        if (input?.careful) return;
         await ctx.tool('svc_read', { app: 'kitchen', query: 'nothing' }).catch(() => {});
         throw new Error('the toaster is on <fire>');
       };`,
@@ -310,5 +311,15 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     await page.setViewportSize({ width: 390, height: 1200 });
     await assertAccessible(page);
     await picture(page, 'failed-narrow');
+    await page.getByRole('link', { name: 'kitchen/burn' }).click();
+    await page.getByRole('heading', { name: 'Burn toast', level: 1 }).waitFor();
+    // One that succeeded since needs no attention.
+    const again = { body: { input: { careful: true } } };
+    assert.equal((await gateway.call('POST', '/svc/_automations/kitchen/burn/run?wait=1', again)).status, 200);
+    const asked = page.waitForResponse(/_runs\?state=ok&limit=1&ref=kitchen%2Fburn$/);
+    await openView(page, '/');
+    await (await asked).finished();
+    await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
+    assert.equal(await attention.count(), 0);
   });
 });
