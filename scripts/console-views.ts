@@ -5,7 +5,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startChromium } from '../test/browser/chromium.ts';
-import { openConsole, openView } from '../testing/console.ts';
+import { openConsole, openView, VIEWS } from '../testing/console.ts';
 import { makeGateway, root } from '../testing/gateway.ts';
 
 const LOOKS = {
@@ -13,28 +13,6 @@ const LOOKS = {
   dark: { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' },
   phone: { viewport: { width: 390, height: 844 }, colorScheme: 'light' },
 } as const;
-
-const VIEWS = {
-  home: '/',
-  overview: '/apps/todos',
-  tools: '/apps/todos/tools',
-  data: '/apps/todos/data?table=todos',
-  sql: '/apps/todos/data?sql=1',
-  code: '/apps/todos/code',
-  'app-automations': '/apps/todos/automations',
-  logs: '/apps/todos/logs',
-  chat: '/apps/todos/chat',
-  files: '/apps/todos/files',
-  settings: '/apps/todos/settings',
-  automations: '/automations',
-  calendar: '/automations/calendar',
-  automation: '/automations/todos/digest',
-  runs: '/runs',
-  system: '/system',
-  insights: '/system/insights',
-  backups: '/system/backups',
-  trash: '/system/trash',
-};
 
 const folder = process.argv[2];
 if (folder === undefined) throw new Error('Name the folder for the pictures.');
@@ -53,10 +31,20 @@ try {
   ] as const)
     await gateway.call('PUT', '/svc/todos/_blobs', { body, headers: { 'content-type': type } });
   const { json } = await gateway.call('POST', '/svc/_automations/todos/digest/run?wait=1', { body: {} });
+  await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 'drafting' } });
+  const title = '<!doctype html>\n<title>Todos, but better</title>\n';
+  await gateway.call('PUT', '/svc/_sessions/drafting/apps/todos/files/about.html', { body: title });
+  const draft = '/apps/todos/code?session=drafting';
+  const views = {
+    ...VIEWS,
+    run: `/runs/${json.runId}`,
+    draft: `${draft}&file=about.html&preview=1`,
+    changes: `${draft}&show=changes`,
+  };
   for (const [look, options] of Object.entries(LOOKS)) {
     const context = await browser.newContext(options);
     const { page, complaints } = await openConsole(context, gateway);
-    for (const [name, view] of Object.entries({ ...VIEWS, run: `/runs/${json.runId}` })) {
+    for (const [name, view] of Object.entries(views)) {
       await openView(page, view);
       await page.locator('h1').first().waitFor();
       // Curves and editors come after the view.

@@ -8,6 +8,30 @@ import { linkTo } from './pages.ts';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** Each view of the console, where the template todos is an app: the end of its address by a short name. */
+export const VIEWS = {
+  home: '/',
+  overview: '/apps/todos',
+  tools: '/apps/todos/tools',
+  data: '/apps/todos/data?table=todos',
+  sql: '/apps/todos/data?sql=1',
+  code: '/apps/todos/code',
+  versions: '/apps/todos/code?show=versions',
+  'app-automations': '/apps/todos/automations',
+  logs: '/apps/todos/logs',
+  chat: '/apps/todos/chat',
+  files: '/apps/todos/files',
+  settings: '/apps/todos/settings',
+  automations: '/automations',
+  calendar: '/automations/calendar',
+  automation: '/automations/todos/digest',
+  runs: '/runs',
+  system: '/system',
+  insights: '/system/insights',
+  backups: '/system/backups',
+  trash: '/system/trash',
+} as const;
+
 /** Opens a view, `/apps/todos/data` or the like, signed in. What the browser complains of is collected in `complaints`. */
 export async function openConsole(
   context: BrowserContext,

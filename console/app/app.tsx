@@ -52,7 +52,7 @@ export function AppView({ id, address }: { id: string; address: Address }) {
   if (!app) {
     if (error?.code === 'UNKNOWN_APP') {
       return (
-        <Empty title={`There is no app “${id}”`}>
+        <Empty title={`There is no app “${id}”`} whole>
           <p>
             It may have been removed. <a href={hrefOf([])}>All apps</a>
           </p>

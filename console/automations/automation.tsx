@@ -24,7 +24,7 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
   if (!row) {
     if (error?.code === 'UNKNOWN_AUTOMATION' || error?.code === 'UNKNOWN_APP') {
       return (
-        <Empty title={`There is no automation “${ref}”`}>
+        <Empty title={`There is no automation “${ref}”`} whole>
           <p>
             <a href={hrefOf(['automations'])}>All automations</a>
           </p>

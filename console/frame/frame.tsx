@@ -1,6 +1,6 @@
 /** The frame around every view: where one can go, how the gateway is, and the command palette. */
 import type { ComponentChildren } from 'preact';
-import { useLayoutEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
 import type { SystemStatus } from '../../supervisor/operations/status.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
@@ -15,6 +15,7 @@ import { Button, Empty, State } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
 import { lazy } from './lazy.tsx';
 import { Palette } from './palette.tsx';
+import { titleOf } from './title.ts';
 
 const AppView = lazy(async () => (await import('../app/app.tsx')).AppView);
 const AutomationsView = lazy(async () => (await import('../automations/automations.tsx')).AutomationsView);
@@ -99,6 +100,11 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
     return () => removeEventListener('keydown', pressed);
   }, []);
 
+  const title = titleOf(address, state.apps ?? [], state.isShared);
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
+
   const leave = session === null ? null : () => signOut().then(onSignedOut);
   const [place = ''] = address.parts;
   const places = state.isShared ? PLACES.slice(0, 1) : PLACES;
@@ -164,7 +170,7 @@ function View({ address }: { address: Address }) {
   if (place === 'runs') return <RunsView address={address} />;
   if (place === 'system') return <SystemView address={address} />;
   return (
-    <Empty title="There is nothing at this address">
+    <Empty title="There is nothing at this address" whole>
       <p>
         <a href={hrefOf([])}>All apps</a>
       </p>

@@ -136,6 +136,7 @@ function contents({ queries, actions, automations, source }: TemplateRow): strin
 const idOf = (name: string): string =>
   name
     .normalize('NFKD')
+    .replace(/\p{Mark}+/gu, '')
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-+|-+$/g, '')

@@ -98,13 +98,17 @@ export function Card({
   );
 }
 
-/** What is said where a list is empty: what would be here, and how it gets here. */
-export function Empty({ title, children }: Children & { title: string }) {
+/** What is said where a list is empty: what would be here, and how it gets here. With `whole` it is all that the view has. */
+export function Empty({ title, whole = false, children }: Children & { title: string; whole?: boolean }) {
   return (
     <div class="empty">
-      <p>
-        <b>{title}</b>
-      </p>
+      {whole ? (
+        <h1>{title}</h1>
+      ) : (
+        <p>
+          <b>{title}</b>
+        </p>
+      )}
       {children}
     </div>
   );

@@ -1,0 +1,101 @@
+/** Every view of the console, with apps that have hostile names and one in quarantine, on both stores: it is there, fits, and is accessible. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { appOf } from '../../testing/apps.ts';
+import { assertAccessible, openView, VIEWS } from '../../testing/console.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import { withoutChromium } from './chromium.ts';
+import { consoleSuite } from './console-suite.ts';
+
+const HOSTILE = '"><script>window.pwned=1</script><img src=x onerror=window.pwned=1>';
+
+const LOUD = appOf('loud', {
+  manifest: { name: HOSTILE, description: HOSTILE },
+  queries: {
+    [`say${'n'.repeat(50)}`]: { run: '() => 1', description: HOSTILE },
+  },
+  automations: {
+    fails: {
+      run: `async () => { console.log(${JSON.stringify(HOSTILE)}); throw new Error(${JSON.stringify(HOSTILE)}); }`,
+      name: HOSTILE,
+      triggers: [{ kind: 'cron', expr: '0 7 * * *' }],
+    },
+  },
+  migrations: [`CREATE TABLE "${HOSTILE.replaceAll('"', '""')}" (value TEXT);`],
+});
+
+const FRAGILE = appOf('fragile', {
+  queries: {
+    crash: '() => { setTimeout(() => { throw new Error("gone wrong"); }, 0); return new Promise(() => {}); }',
+  },
+});
+
+/** The hostile app in the views of an app, and addresses that name nothing; what they say in their title. */
+const OTHERS = {
+  '/apps/fragile': 'fragile',
+  '/apps/loud': HOSTILE,
+  '/apps/loud/tools': `${HOSTILE}: Tools`,
+  '/apps/loud/data': `${HOSTILE}: Data`,
+  '/apps/loud/automations': `${HOSTILE}: Automations`,
+  '/apps/loud/logs': `${HOSTILE}: Logs`,
+  '/automations/loud/fails': 'loud/fails',
+  '/apps/nothing': '',
+  '/automations/loud/nothing': 'loud/nothing',
+  '/runs/00000000-0000-7000-8000-000000000000': 'Run',
+  '/nothing': '',
+};
+
+async function prepare(gateway: TestGateway): Promise<void> {
+  for (const [id, files] of Object.entries({ loud: LOUD, fragile: FRAGILE })) {
+    const { status, text } = await gateway.upload(id, files);
+    assert.equal(status, 201, text);
+  }
+  assert.equal((await gateway.call('POST', '/svc/_automations/loud/fails/run?wait=1', { body: {} })).status, 500);
+  let code = '';
+  // The same call twice would be refused instead.
+  for (let at = 1; at < 60 && code !== 'QUARANTINED'; at++)
+    code = (await gateway.read('fragile', 'crash', { at })).json.error.code;
+  assert.equal(code, 'QUARANTINED');
+}
+
+for (const store of ['tarball', 'git'] as const) {
+  describe(`every view of the console, ${store} store`, { skip: withoutChromium() }, () => {
+    const suite = consoleSuite({ store, examples: ['todos'] }, {}, prepare);
+
+    async function look(page: Page, view: string, title?: string): Promise<void> {
+      const drawn = page.evaluate(
+        `new Promise((resolve) => addEventListener('hashchange', () => requestAnimationFrame(() => setTimeout(resolve)), { once: true }))`,
+      );
+      await openView(page, view);
+      await drawn;
+      await page.locator('#content:has(h1):not(:has(.loading))').waitFor();
+      assert.equal(await page.locator('h1').count(), 1, view);
+      if (title !== undefined) assert.equal(await page.title(), title === '' ? 'svc' : `${title} – svc`, view);
+      else assert.match(await page.title(), /^.+ – svc$/, view);
+      await assertAccessible(page, ['iframe']);
+      assert.equal(await page.evaluate('window.pwned'), undefined, view);
+    }
+
+    test('on a phone, in dark', async () => {
+      await suite.newContext({ viewport: { width: 390, height: 844 }, colorScheme: 'dark' });
+      const page = await suite.open('/system/trash');
+      await page.getByRole('link', { name: '1 app quarantined' }).waitFor();
+      for (const view of Object.values(VIEWS)) await look(page, view);
+      for (const [view, title] of Object.entries(OTHERS)) await look(page, view, title);
+      const unexpected = suite.complaints.filter((text) => !/404 \(Not Found\)|autofocusing/.test(text));
+      assert.deepEqual(unexpected, []);
+    });
+
+    test('on a desk, in light', async () => {
+      await suite.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light' });
+      const page = await suite.open('/system/trash');
+      await page.getByRole('link', { name: '1 app quarantined' }).waitFor();
+      for (const view of Object.values(VIEWS)) await look(page, view);
+      assert.deepEqual(
+        suite.complaints.filter((text) => !/autofocusing/.test(text)),
+        [],
+      );
+    });
+  });
+}
