@@ -49,19 +49,24 @@ export function AppView({ id, address }: { id: string; address: Address }) {
   const { value: app, error, reload } = usePolled(load, `${id} ${isShared}`);
   const views = APP_VIEWS.filter(({ id: view }) => !isShared || SHARED_VIEWS.has(view));
   const current = address.parts[2] ?? views[0]?.id ?? '';
-  if (!app) {
-    if (error?.code === 'UNKNOWN_APP') {
-      return (
-        <Empty title={`There is no app “${id}”`} whole>
-          <p>
-            It may have been removed. <a href={hrefOf([])}>All apps</a>
-          </p>
-        </Empty>
-      );
-    }
-    // Whether the record may be read is known once the gateway has answered.
-    return error && error.status !== 403 ? <Problem error={error} retry={reload} /> : <Loading />;
+  // Also when somebody else removes it while it is looked at.
+  if (error?.code === 'UNKNOWN_APP') {
+    return (
+      <Empty title={`There is no app “${id}”`} whole>
+        <p>
+          It may have been removed. <a href={hrefOf([])}>All apps</a>
+          {!isShared && (
+            <>
+              {' '}
+              or the <a href={hrefOf(['system', 'trash'])}>trash</a>
+            </>
+          )}
+        </p>
+      </Empty>
+    );
   }
+  // Whether the record may be read is known once the gateway has answered.
+  if (!app) return error && error.status !== 403 ? <Problem error={error} retry={reload} /> : <Loading />;
   const View = views.some(({ id: view }) => view === current) ? VIEWS[current as AppViewId] : undefined;
   return (
     <div class="app-view">

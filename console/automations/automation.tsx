@@ -21,18 +21,17 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
     reload,
   } = usePolled((signal) => get<AutomationRow>(path`/svc/_automations/${app}/${id}`, signal), ref);
   const fires = usePolled((signal) => nextFires(app, id, signal), `${ref} ${row?.nextRunAt}`, 0);
-  if (!row) {
-    if (error?.code === 'UNKNOWN_AUTOMATION' || error?.code === 'UNKNOWN_APP') {
-      return (
-        <Empty title={`There is no automation “${ref}”`} whole>
-          <p>
-            <a href={hrefOf(['automations'])}>All automations</a>
-          </p>
-        </Empty>
-      );
-    }
-    return error ? <Problem error={error} retry={reload} /> : <Loading />;
+  // Also when another version without it goes live while it is looked at.
+  if (error?.code === 'UNKNOWN_AUTOMATION' || error?.code === 'UNKNOWN_APP') {
+    return (
+      <Empty title={`There is no automation “${ref}”`} whole>
+        <p>
+          <a href={hrefOf(['automations'])}>All automations</a>
+        </p>
+      </Empty>
+    );
   }
+  if (!row) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   const next = row.enabled ? (fires.value ?? []) : [];
   return (
     <>

@@ -137,8 +137,10 @@ export function Dialog({
     shown?.showModal();
     return () => shown?.close();
   }, []);
+  // The browser tells of the end later: a view that is left must not act on it.
+  const closed = () => dialog.current !== null && onClose();
   return (
-    <dialog ref={dialog} class={wide ? 'wide-dialog' : ''} aria-labelledby={id} onClose={onClose}>
+    <dialog ref={dialog} class={wide ? 'wide-dialog' : ''} aria-labelledby={id} onClose={closed}>
       <header class="dialog-head">
         <h2 id={id}>{title}</h2>
         <Button kind="plain" class="small" onClick={() => dialog.current?.close()}>

@@ -87,6 +87,15 @@ describe('files of an app in the console', { skip: withoutChromium() }, () => {
     await page.waitForURL((url) => !url.hash.includes('file='));
     await openView(page, `/apps/album/files?file=${sha256(text)}`);
     await page.getByRole('region', { name: 'Text of the file' }).getByText('<b>milk</b>').waitFor();
+    // Another view is chosen while a file is shown: the dialog that ends does not lead back.
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('insights');
+    await page.getByRole('option', { name: /^Insights/, selected: true }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'System', level: 1 }).waitFor();
+    await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
+    assert.equal(new URL(page.url()).hash, '#/system/insights');
+    await page.goBack();
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('dialog').getByRole('link', { name: 'Download' }).click(),

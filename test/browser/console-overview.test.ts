@@ -45,6 +45,17 @@ describe('overview of an app in the console', { skip: withoutChromium() }, () =>
     assert.deepEqual(suite.complaints, []);
   });
 
+  test('an app that somebody removes while it is looked at is said to be gone', async () => {
+    const { status, text } = await suite.gateway.upload('brief', appOf('brief'));
+    assert.equal(status, 201, text);
+    const page = await open('/apps/brief');
+    await page.getByRole('heading', { name: 'brief', level: 1 }).waitFor();
+    await suite.gateway.call('DELETE', '/svc/_apps/brief');
+    await page.getByRole('heading', { name: 'There is no app “brief”', level: 1 }).waitFor();
+    await page.getByRole('link', { name: 'trash' }).click();
+    await page.getByRole('row').filter({ hasText: 'brief' }).waitFor();
+  });
+
   test('a quarantine says its reason, and a restart ends it', async () => {
     // The same call twice would be refused instead.
     for (let input = 1; (await activity('bad')).reason === null; input++) {
