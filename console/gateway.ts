@@ -26,6 +26,9 @@ export class GatewayError extends Error {
   }
 }
 
+export const unreachable = (): GatewayError =>
+  new GatewayError(0, 'UNREACHABLE', 'The gateway does not answer. Is it running?');
+
 /** Dispatched on `window` when a request was refused because the session has ended, and when there is one again. */
 export const SIGNED_OUT = 'svc-console:signed-out';
 export const SIGNED_IN = 'svc-console:signed-in';
@@ -50,7 +53,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     response = await fetch(path, init);
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new GatewayError(0, 'UNREACHABLE', 'The gateway does not answer. Is it running?');
+    throw unreachable();
   }
   if (response.ok) return response;
   const { error = {} } = (await response.json().catch(() => ({}))) as ErrorAnswer;

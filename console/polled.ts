@@ -1,11 +1,13 @@
 /** Reads what the gateway says, again and again while somebody looks. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { type GatewayError, isSignedOut, SIGNED_IN } from './gateway.ts';
+import { type GatewayError, isSignedOut, SIGNED_IN, unreachable } from './gateway.ts';
 
 /** `value` is the last that came, also while `error` says why a newer one did not. */
 export type Polled<T> = { value: T | undefined; error: GatewayError | undefined; reload: () => void };
 
 export const REFRESH_MS = 3000;
+/** For one answer. A connection may be lost without a word: what was read before must not pass for what is. */
+const LIMIT_MS = 20_000;
 
 /**
  * What `load` resolves to; again after `everyMs` while the page is visible, at once when `key` changes or `reload` is called. With
@@ -29,13 +31,16 @@ export function usePolled<T>(
       clearTimeout(timer);
       if (isReading || isSignedOut()) return;
       isReading = true;
+      const late = new AbortController();
+      const limit = setTimeout(() => late.abort(unreachable()), LIMIT_MS);
       try {
-        const value = await loader.current(abort.signal);
+        const value = await loader.current(AbortSignal.any([abort.signal, late.signal]));
         if (!abort.signal.aborted) setState({ key, value });
       } catch (error) {
         if (abort.signal.aborted) return;
         setState((last) => ({ ...(last.key === key ? last : { key }), error: error as GatewayError }));
       } finally {
+        clearTimeout(limit);
         isReading = false;
       }
       if (everyMs > 0 && document.visibilityState === 'visible' && !abort.signal.aborted) {

@@ -6,6 +6,7 @@ import type { SystemStatus } from '../../supervisor/operations/status.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
 import { GatewayError, get, getAll, post } from '../gateway.ts';
 import { GatewayContext, type GatewayState } from '../gateway-state.tsx';
+import { isDiskNearlyFull } from '../home/attention.tsx';
 import { Home } from '../home/home.tsx';
 import { usePolled } from '../polled.ts';
 import { type Session, signOut } from '../session.ts';
@@ -203,6 +204,20 @@ function Health({ state: { apps, system, error, isShared } }: { state: GatewaySt
     return (
       <a href={hrefOf([])}>
         <State state="quarantined" text={`${plural(quarantined.length, 'app')} quarantined`} />
+      </a>
+    );
+  }
+  if (isDiskNearlyFull(system)) {
+    return (
+      <a href={hrefOf([])}>
+        <State state="failed" text="Disk nearly full" />
+      </a>
+    );
+  }
+  if (system.backups.state === 'failed') {
+    return (
+      <a href={hrefOf(['system', 'backups'])}>
+        <State state="failed" text="Last backup failed" />
       </a>
     );
   }

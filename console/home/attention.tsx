@@ -115,10 +115,15 @@ function Restart({ id, name }: { id: string; name: string }) {
   );
 }
 
-function disk(system: System): Item[] {
-  if (!system?.disk) return [];
+export function isDiskNearlyFull(system: System): boolean {
+  if (!system?.disk) return false;
   const { freeBytes, sizeBytes } = system.disk;
-  if (freeBytes >= LEAST_BYTES && freeBytes >= sizeBytes * LEAST_SHARE) return [];
+  return freeBytes < LEAST_BYTES || freeBytes < sizeBytes * LEAST_SHARE;
+}
+
+function disk(system: System): Item[] {
+  if (!system?.disk || !isDiskNearlyFull(system)) return [];
+  const { freeBytes, sizeBytes } = system.disk;
   return [
     {
       key: 'disk',

@@ -98,6 +98,8 @@ describe('backups and trash in the console', { skip: withoutChromium() }, () => 
     await page.getByText(`${folder} is not a folder`).waitFor();
     await openView(page, '/');
     await page.getByText('The last backup failed').waitFor();
+    await page.getByRole('link', { name: 'Last backup failed' }).waitFor();
+    assert.equal(await page.getByText('All systems running').count(), 0);
     await page.getByRole('link', { name: 'Show backups' }).click();
     await page.getByText('The last one failed').waitFor();
     await page.getByRole('button', { name: 'Change the schedule…' }).click();

@@ -96,6 +96,21 @@ for (const store of ['tarball', 'git'] as const) {
       await suite.gateway.call('DELETE', '/svc/_apps/fragile?purge=1');
     });
 
+    once('a gateway that gives no answer is not said to be well', async () => {
+      await suite.context.clock.install();
+      const page = await open('/');
+      await page.getByText('All systems running').waitFor();
+      // The next request is never answered.
+      await page.route('**/svc/_system', () => {});
+      await page.waitForRequest('**/svc/_system');
+      await page.clock.fastForward(21_000);
+      await page.getByText('The gateway does not answer').waitFor();
+      assert.equal(await page.getByText('All systems running').count(), 0);
+      await page.unroute('**/svc/_system');
+      await page.clock.fastForward(4000);
+      await page.getByText('All systems running').waitFor();
+    });
+
     once('an archive becomes an app, and what is wrong with one is said', async () => {
       const page = await open('/');
       await page.getByRole('button', { name: 'New app' }).click();
