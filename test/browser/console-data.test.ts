@@ -203,6 +203,9 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
       .getByRole('list', { name: 'Plan' })
       .getByText(/SEARCH entries USING INTEGER PRIMARY KEY/)
       .waitFor();
+    await editor.fill('INSERT INTO pairs VALUES (1, 2, 3)');
+    await page.getByRole('button', { name: 'Explain' }).click();
+    await page.getByText('It reads no table step by step').waitFor();
     await editor.fill('SELEC 1');
     await page.getByRole('button', { name: 'Run' }).click();
     await page.getByRole('alert').filter({ hasText: 'syntax error' }).waitFor();
