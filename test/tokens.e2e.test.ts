@@ -117,6 +117,7 @@ describe('tokens', () => {
       [{ ...good, apps: ['word', null] }, 400, 'BAD_REQUEST', 'apps[1]'],
       [{ ...good, apps: ['word', 'No'] }, 400, 'INVALID_ID', 'apps[1]'],
       [{ ...good, apps: ['_drafts'] }, 400, 'RESERVED_ID', 'apps[0]'],
+      [{ ...good, expires: 90 }, 400, 'BAD_REQUEST', 'expires'],
       [{ ...good, apps: ['word', 'nobody'] }, 404, 'UNKNOWN_APP', 'apps[1]'],
       ...[0, -1, 1.5, '90', LIMITS.programTokenDays + 1, true].map(
         (expiresInDays): [object, number, string, string] => [

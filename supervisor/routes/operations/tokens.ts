@@ -9,6 +9,8 @@ import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { type Body, integerOf, optionalText, queryOf, readJson, refuse } from '../requests.ts';
 
+const MEMBERS: readonly string[] = ['name', 'apps', 'tools', 'expiresInDays'] satisfies (keyof NewProgramToken)[];
+const SHOWN_CHARS = 100;
 const TOOLS: readonly unknown[] = ['read', 'write', 'all'] satisfies GrantTools[];
 
 export function tokenRoutes({ access, programTokens }: Services): Route[] {
@@ -37,6 +39,10 @@ export function tokenRoutes({ access, programTokens }: Services): Route[] {
 
 /** Throws `BAD_REQUEST`, and `INVALID_ID` or `RESERVED_ID` for what can be no app. */
 function newTokenOf(body: Body): NewProgramToken {
+  // A limit under another name would be no limit.
+  const unknown = Object.keys(body).find((member) => !MEMBERS.includes(member));
+  if (unknown !== undefined)
+    refuse(unknown.slice(0, SHOWN_CHARS), `A token takes these members and no others: ${MEMBERS.join(', ')}.`);
   const name = optionalText(body, 'name', LIMITS.programTokenNameChars);
   if (name === undefined) refuse('name', 'Give the token a name that says who uses it.');
   if (!TOOLS.includes(body.tools)) refuse('tools', '"tools" must be "read", "write" or "all".');
