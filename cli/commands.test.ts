@@ -788,3 +788,20 @@ test('token prints the token of a data directory, and rotate replaces it', async
   assert.notEqual(token, TOKEN);
   assert.equal(taken, false);
 });
+
+for (const [how, stdin] of [
+  ['Ctrl-C', '\u0003'],
+  ['Ctrl-D', '\u0004'],
+  ['the end of the input', ''],
+  ['another word', 'perhaps\n'],
+] as const)
+  test(`${how} at a question is no`, async (t) => {
+    const { env, seen } = await startGateway(t, { 'GET /svc/_apps/notes': { json: {} } });
+    const { code, stderr } = await svc(['rm', 'notes'], { env, tty: true, stdin });
+    assert.equal(code, EXIT.failed);
+    assert.match(stderr, /Nothing was changed\.\n.*Answer y to go on, or add --yes\./);
+    assert.deepEqual(
+      seen.map(({ method }) => method),
+      ['GET'],
+    );
+  });

@@ -206,16 +206,15 @@ export class Terminal {
     };
   }
 
-  /** Whether the user answers yes to "`question` [y/N]". Throws `UsageError` where there is no terminal to ask on. */
+  /**
+   * Whether the user answers yes to "`question` [y/N]"; Ctrl-C and the end of the input are no. Throws `UsageError` where there is
+   * no terminal to ask on.
+   */
   async confirm(question: string): Promise<boolean> {
     if (!this.stdin.isTTY || this.json)
       throw new UsageError('This needs a confirmation.', 'Add --yes to skip the question.');
-    const prompt = createInterface({ input: this.stdin, output: this.#stderr });
-    try {
-      return /^y(es)?$/i.test((await prompt.question(visible(`${question} [y/N] `))).trim());
-    } finally {
-      prompt.close();
-    }
+    const answer = await this.ask(`${question} [y/N] `);
+    return answer !== null && /^y(es)?$/i.test(answer.trim());
   }
 
   /**
