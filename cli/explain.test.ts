@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ERROR_CODES, type ErrorCode, SvcError } from '../protocol/errors.ts';
 import { NEXT_STEPS } from '../protocol/next-steps.ts';
+import { failure, startGateway, svc } from '../testing/command-line.ts';
 import { COMMANDS } from './commands.ts';
 import { explain } from './explain.ts';
 import { GatewayError } from './failure.ts';
@@ -69,3 +70,24 @@ for (const [what, error, step] of [
     const { lines } = await explain(error, undefined, {});
     assert.match(lines.join('\n'), step);
   });
+
+test('an app that is not live is said to be in a session or in the trash', async (t) => {
+  const SESSIONS = 'GET /svc/_sessions?limit=500';
+  const TRASH = 'GET /svc/_trash?limit=500';
+  const { env } = await startGateway(t, {
+    'GET /svc/_apps': { json: [{ id: 'todos' }] },
+    'POST /svc/_tool/svc_read': failure(404, 'UNKNOWN_APP', 'No such app.'),
+    [SESSIONS]: {
+      json: [{ sessionId: 'dev-notes', apps: ['notes', 'board'], touchedAt: 0, createdAt: 0 }],
+    },
+    [TRASH]: { json: [{ id: 'board-1', app: 'board' }] },
+  });
+  const told = async (app: string) => (await svc(['read', app, 'list'], { env })).stderr.split('\n').slice(1, -1);
+  assert.deepEqual(await told('notes'), [
+    '  It is in the session dev-notes, and was not published yet.',
+    '  Make it live: svc publish notes --session dev-notes',
+    '  Look at its draft: svc open notes --session dev-notes',
+  ]);
+  assert.deepEqual(await told('board'), ['  It was removed. Get it back: svc trash restore board']);
+  assert.deepEqual(await told('nosuch'), ['  Registered apps: todos']);
+});

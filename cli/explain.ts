@@ -3,7 +3,15 @@ import { ERROR_CODES, type ErrorBody, type ErrorCode, type InputIssue, SvcError 
 import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import type { Subject } from './command.ts';
 import { CommandError, GatewayError, messageOf, systemStep } from './failure.ts';
-import { allApps, allAutomations, allSessions, type DescribedApp, findRow, type ToolAnswer } from './gateway/api.ts';
+import {
+  allApps,
+  allAutomations,
+  allSessions,
+  allTrash,
+  type DescribedApp,
+  findRow,
+  type ToolAnswer,
+} from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
 import { nearest } from './terminal/nearest.ts';
 
@@ -82,8 +90,10 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
     case 'UNKNOWN_APP': {
       const own = worksIn === undefined ? null : await appsOf(worksIn);
       const live = (await ask(allApps))?.map(({ id }) => id) ?? null;
-      if (own !== null && own.length > 0) return suggest(app, own, `Apps of ${worksIn}`, '', live ?? []);
-      return suggest(app, live, 'Registered apps', 'No app is registered yet: svc push <dir>');
+      if (own?.length) return suggest(app, own, `Apps of ${worksIn}`, '', live ?? []);
+      return (
+        (await notLive(app, ask)) ?? suggest(app, live, 'Registered apps', 'No app is registered yet: svc push <dir>')
+      );
     }
     case 'UNKNOWN_QUERY':
     case 'UNKNOWN_ACTION': {
@@ -117,6 +127,23 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
     default:
       return [];
   }
+}
+
+/** An app that was removed, or that nobody has published yet: where it is, and how it goes live. Null for others. */
+async function notLive(
+  app: string,
+  ask: <T>(question: (client: Client) => Promise<T[]>) => Promise<T[] | null>,
+): Promise<string[] | null> {
+  const removed = (await ask(allTrash))?.some((row) => row.app === app);
+  // A session of a removed app would publish it with empty data.
+  if (removed) return [`It was removed. Get it back: svc trash restore ${app}`];
+  const session = (await ask(allSessions))?.find(({ apps }) => apps.includes(app))?.sessionId;
+  if (session === undefined) return null;
+  return [
+    `It is in the session ${session}, and was not published yet.`,
+    `Make it live: svc publish ${app} --session ${session}`,
+    `Look at its draft: svc open ${app} --session ${session}`,
+  ];
 }
 
 /** What is wrong is in the message: what would be right is in the help of the command. */
