@@ -216,14 +216,17 @@ export class Client {
 
   /** What a failure of the connection means: an interruption, or that no gateway answers. */
   #unreachable(error: unknown, signal: AbortSignal | undefined): unknown {
-    if (signal?.aborted) return signal.reason;
-    const { url, urlFrom } = this.connection;
-    const { code = '', message } = error as NodeJS.ErrnoException;
-    return new UnreachableError(
-      `No gateway answers at ${url}: ${CAUSES[code] ?? message}.`,
-      `The address comes from ${urlFrom}. Start a gateway with "svc serve", or look closer with "svc doctor".`,
-    );
+    return signal?.aborted ? signal.reason : unreachable(this.connection, error);
   }
+}
+
+/** `error` is what the system said of the connection. */
+export function unreachable({ url, urlFrom }: Connection, error: unknown): UnreachableError {
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  return new UnreachableError(
+    `No gateway answers at ${url}: ${CAUSES[code] ?? message}.`,
+    `The address comes from ${urlFrom}. Start a gateway with "svc serve", or look closer with "svc doctor".`,
+  );
 }
 
 /** `onSent` is called when the connection has taken a part. */

@@ -3,7 +3,9 @@
  * connection, and in another session once the gateway was started again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { GatewayError } from '../failure.ts';
 import { EventStreamParser } from './client.ts';
 
 export type McpMessage = {
@@ -128,7 +130,21 @@ export async function* messagesOf(response: Response, parser = new EventStreamPa
   }
   const text = await response.text();
   if (text === '') return;
-  const answer = JSON.parse(text) as McpMessage & { isError?: boolean; error?: { message: string } };
-  if (answer.isError) throw new Error(answer.error?.message);
+  const answer = parsed(text) as (McpMessage & { isError?: boolean; error?: ErrorBody }) | null;
+  if (answer === null)
+    throw new GatewayError(response.status, {
+      code: 'INTERNAL',
+      message: `${new URL(response.url).origin} is not a gateway: its answer is not JSON.`,
+    });
+  if (answer.isError && answer.error) throw new GatewayError(response.status, answer.error);
   yield answer;
+}
+
+/** Null for what is no JSON, such as the page of another server. */
+function parsed(text: string): object | null {
+  try {
+    return JSON.parse(text) as object | null;
+  } catch {
+    return null;
+  }
 }

@@ -1,8 +1,9 @@
 /** `svc mcp`: speaks MCP over standard input and output, for clients that start a program, and passes each message to the gateway. */
 import { createInterface } from 'node:readline';
 import type { CommandContext } from '../../command.ts';
-import { UsageError } from '../../failure.ts';
+import { GatewayError, UsageError } from '../../failure.ts';
 import { route } from '../../gateway/api.ts';
+import { unreachable } from '../../gateway/client.ts';
 import { type McpFetch, type McpMessage, McpSubscriptions, messagesOf } from '../../gateway/mcp-subscriptions.ts';
 
 type Message = McpMessage & {
@@ -18,7 +19,7 @@ const LISTEN = 'subscriptions/listen';
 /** Of clients of 2025; newer ones listen. */
 const OF_SESSION: unknown[] = ['resources/subscribe', 'resources/unsubscribe'];
 
-export async function mcp({ args, terminal, connect }: CommandContext): Promise<void> {
+export async function mcp({ args, terminal, connect, subject }: CommandContext): Promise<void> {
   if (terminal.stdin.isTTY)
     throw new UsageError('svc mcp is started by an MCP client, which writes to its standard input.');
   const app = args.optionalAt(0);
@@ -37,8 +38,9 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
 
   const send: McpFetch = async (method, message, { headers, signal, text } = {}) => {
     // A gateway that was started again may be at another address.
-    const { url, token } = connect(true).connection;
-    return await fetch(url + path, {
+    const { connection } = connect(true);
+    const { url, token } = connection;
+    const sent = fetch(url + path, {
       method,
       headers: {
         ...headersOf(message ?? {}, agreed),
@@ -47,6 +49,9 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
       },
       ...(message !== null && { body: text ?? JSON.stringify(message) }),
       ...(signal && { signal }),
+    });
+    return await sent.catch((error: Error) => {
+      throw signal?.aborted ? error : unreachable(connection, error.cause ?? error);
     });
   };
   const subscriptions = new McpSubscriptions(send, tell);
@@ -66,6 +71,14 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
     if (!isAnswered) throw new Error('The gateway ended this without an answer.');
   };
 
+  /** What happened and what to do next: a client shows its user nothing else. */
+  const explained = async (error: unknown): Promise<string> => {
+    const { explain } = await import('../../explain.ts');
+    const client = error instanceof GatewayError ? connect() : undefined;
+    const { title, lines } = await explain(error, client, subject);
+    return [title, ...lines].join('\n');
+  };
+
   const pass = async (message: Message, text: string): Promise<void> => {
     const leaving = new AbortController();
     if (message.id !== undefined) running.set(message.id, leaving);
@@ -74,11 +87,8 @@ export async function mcp({ args, terminal, connect }: CommandContext): Promise<
       await answer(message, text, leaving.signal);
     } catch (error) {
       if (message.id === undefined || leaving.signal.aborted) return;
-      terminal.event({
-        jsonrpc: '2.0',
-        id: message.id,
-        error: { code: NOT_ANSWERED, message: (error as Error).message },
-      });
+      const told = { code: NOT_ANSWERED, message: await explained(error) };
+      terminal.event({ jsonrpc: '2.0', id: message.id, error: told });
     } finally {
       if (message.id !== undefined) running.delete(message.id);
       listening.delete(leaving);
