@@ -11,6 +11,7 @@ import { Client } from '../gateway/client.ts';
 import { daemonOf } from '../gateway/connection.ts';
 import { makeLink } from '../gateway/pages.ts';
 import { shortPath } from '../terminal/paths.ts';
+import type { Column } from '../terminal/table.ts';
 import { formatAge, formatClock, formatWait } from '../terminal/units.ts';
 
 export async function open({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -23,7 +24,7 @@ export async function open({ args, terminal, connect }: CommandContext): Promise
   const link = await makeLink(client, app === undefined ? undefined : { app, ...(session && { session }) });
   terminal.answer(link, () => {
     terminal.line(link.url);
-    terminal.hint(`Signs one browser in, until ${formatClock(link.expiresAt)}.`);
+    terminal.hint(`Signs one browser in, until ${formatClock(link.expiresAt).slice(0, 'hh:mm'.length)}.`);
   });
 }
 
@@ -145,7 +146,14 @@ function daysOf(text: string | undefined): number | undefined {
 async function list({ terminal, connect }: CommandContext): Promise<void> {
   const now = Date.now();
   const none = `There are no tokens for programs. Make one: ${EXAMPLE}`;
-  const columns = ['TOKEN', 'NAME', { title: 'APPS', squeeze: true as const }, 'TOOLS', 'EXPIRES', 'LAST USE'];
+  const columns: Column[] = [
+    'TOKEN',
+    { title: 'NAME', squeeze: true },
+    { title: 'APPS', squeeze: true, drop: 2 },
+    { title: 'TOOLS', drop: 4 },
+    { title: 'EXPIRES', drop: 1 },
+    { title: 'LAST USE', drop: 3 },
+  ];
   terminal.list(await allTokens(connect()), none, columns, ({ expiresAt, lastUsedAt, ...row }) => [
     row.id,
     { text: row.name, format: 'bold' },

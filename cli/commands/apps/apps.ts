@@ -110,7 +110,7 @@ function drawApp(terminal: Terminal, { app, name, version, description, ...manif
     if (tools.length === 0) continue;
     terminal.line();
     terminal.table(
-      [title, 'INPUT', 'DESCRIPTION'],
+      [title, { title: 'INPUT', squeeze: true, drop: 1 }, { title: 'DESCRIPTION', squeeze: true }],
       tools.map((tool) => [
         { text: tool.name, format: 'cyan' },
         signature(tool.input),

@@ -8,7 +8,7 @@ import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import { route, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
-import { right } from '../../terminal/table.ts';
+import type { Column } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { formatAge, formatBytes, formatCount } from '../../terminal/units.ts';
 
@@ -23,7 +23,14 @@ export async function listVersions({ args, terminal, connect }: CommandContext):
   const path = withQuery(route`/svc/_apps/${app}/versions`, { limit, before });
   const rows = await connect().get<VersionRecord[]>(path);
   const now = Date.now();
-  const columns = ['VERSION', '', 'APP VERSION', 'UPLOADED', right('FILES'), right('SIZE')];
+  const columns: Column[] = [
+    'VERSION',
+    '',
+    { title: 'APP VERSION', drop: 1 },
+    'UPLOADED',
+    { title: 'FILES', align: 'right', drop: 3 },
+    { title: 'SIZE', align: 'right', drop: 2 },
+  ];
   terminal.list(rows, 'No version is stored.', columns, (version) => [
     { text: version.versionId, format: version.active ? 'bold' : 'reset' },
     version.active ? { text: '● live', format: 'green' } : '',

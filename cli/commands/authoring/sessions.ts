@@ -26,8 +26,9 @@ export function sessions(context: CommandContext): ReturnType<RunCommand> {
 async function list({ terminal, connect }: CommandContext): Promise<void> {
   const rows = await allSessions(connect());
   const now = Date.now();
+  const columns = ['SESSION', { title: 'APPS', squeeze: true as const }, { title: 'LAST EDIT', drop: 1 }];
   const whenNone = 'No open sessions. Open one: svc dev <dir>, or svc sessions open';
-  terminal.list(rows, whenNone, ['SESSION', 'APPS', 'LAST EDIT'], ({ sessionId, apps, touchedAt, damaged }) => [
+  terminal.list(rows, whenNone, columns, ({ sessionId, apps, touchedAt, damaged }) => [
     { text: sessionId, format: 'bold' },
     `${apps.join(', ') || '–'}${damaged === undefined ? '' : ' (damaged)'}`,
     { text: formatAge(touchedAt, now), format: now - touchedAt > LIMITS.sessionStaleMs ? 'yellow' : 'dim' },

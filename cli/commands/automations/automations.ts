@@ -43,7 +43,14 @@ async function list({ args, terminal, connect }: CommandContext): Promise<void> 
     const now = Date.now();
     if (rows.length > 0)
       terminal.table(
-        ['AUTOMATION', 'NAME', 'STATE', 'FIRES', 'NEXT', 'LAST RUN'],
+        [
+          { title: 'AUTOMATION', squeeze: true },
+          { title: 'NAME', squeeze: true, drop: 4 },
+          'STATE',
+          { title: 'FIRES', squeeze: true, drop: 2 },
+          { title: 'NEXT', drop: 1 },
+          { title: 'LAST RUN', drop: 3 },
+        ],
         rows.map((row) => drawRow(row, now)),
       );
     for (const { ref, triggers } of rows)

@@ -12,7 +12,7 @@ import { CommandError, EXIT, GatewayError, UsageError } from '../../failure.ts';
 import { automationPath, type DescribedAutomation, route, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import type { Format, Style } from '../../terminal/style.ts';
-import { right } from '../../terminal/table.ts';
+import type { Column } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { formatAge, formatDuration, formatMoment } from '../../terminal/units.ts';
 import { notesOfStream } from '../apps/data.ts';
@@ -129,7 +129,15 @@ export async function runs({ args, terminal, connect }: CommandContext): Promise
   if (rows.length === 0) await checkNamed(client, filter);
   const now = Date.now();
   const none = 'No run is recorded. Fire one: svc run <app>/<automation>';
-  const columns = ['STATE', 'AUTOMATION', 'FIRED BY', 'WHEN', right('TOOK'), 'RUN', 'OUTCOME'];
+  const columns: Column[] = [
+    'STATE',
+    { title: 'AUTOMATION', squeeze: true },
+    { title: 'FIRED BY', drop: 5 },
+    { title: 'WHEN', drop: 1 },
+    { title: 'TOOK', align: 'right', drop: 4 },
+    { title: 'RUN', drop: 2 },
+    { title: 'OUTCOME', squeeze: true, drop: 3 },
+  ];
   terminal.list(rows, none, columns, (record) => [
     drawRunState(record.state),
     { text: record.ref, format: 'bold' },

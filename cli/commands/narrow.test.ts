@@ -1,0 +1,82 @@
+// On a narrow terminal the column that names a thing is whole, because it is what the next command takes.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Routes, startGateway, svc } from '../../testing/command-line.ts';
+
+const RUN = '01a219d4-f8d6-72a1-9a2b-52a1213aa467';
+const NOW = Date.now();
+
+const CASES: [line: string, routes: Routes, names: string[], columns: number][] = [
+  [
+    'versions notes',
+    {
+      'GET /svc/_apps/notes/versions?limit=50': {
+        json: [{ versionId: 'notes/v1', active: true, version: '1.0.0', uploadedAt: NOW, files: 21, bytes: 37_888 }],
+      },
+    },
+    ['VERSION', 'notes/v1', '● live', 'just now'],
+    40,
+  ],
+  [
+    'automations',
+    {
+      'GET /svc/_automations': {
+        json: {
+          rows: [
+            {
+              ref: 'todos/digest',
+              app: 'todos',
+              id: 'digest',
+              name: 'Evening digest',
+              enabled: true,
+              triggers: [{ kind: 'cron', expr: '0 18 * * *' }],
+              nextRunAt: NOW + 7_300_000,
+            },
+          ],
+          errors: [],
+        },
+      },
+    },
+    ['todos/digest', '● on', 'in 2 h'],
+    40,
+  ],
+  [
+    'runs',
+    {
+      'GET /svc/_runs?limit=20': {
+        json: [
+          {
+            runId: RUN,
+            ref: 'todos/digest',
+            state: 'ok',
+            trigger: { kind: 'manual' },
+            queuedAt: NOW,
+            startedAt: NOW,
+            endedAt: NOW + 165,
+            outcome: 'three todos are open, and one of them is two weeks old',
+          },
+        ],
+      },
+    },
+    [RUN, 'todos/digest', 'just now'],
+    80,
+  ],
+  [
+    'sessions',
+    {
+      'GET /svc/_sessions?limit=500': {
+        json: [{ sessionId: 's08b350ba67637bf8', apps: ['kanban', 'notes', 'todos'], touchedAt: NOW, createdAt: NOW }],
+      },
+    },
+    ['s08b350ba67637bf8', 'kanban, '],
+    40,
+  ],
+];
+
+for (const [line, routes, names, columns] of CASES)
+  test(`svc ${line} on ${columns} columns`, async (t) => {
+    const { env } = await startGateway(t, routes);
+    const { stdout, stderr } = await svc(line.split(' '), { env: { ...env, NO_COLOR: '1' }, tty: true, columns });
+    for (const name of names) assert.ok(stdout.includes(name), stdout + stderr);
+    for (const drawn of stdout.split('\n')) assert.ok(drawn.length <= columns, drawn);
+  });
