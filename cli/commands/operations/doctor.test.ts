@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { acquireDataLock } from '../../../storage/processes/data-lock.ts';
 import { NoUws, type Uws } from '../../../supervisor/edge/uws-binding.ts';
-import { failure, startGateway, svc, TOKEN, temporaryFolder } from '../../../testing/command-line.ts';
+import { asUser, failure, startGateway, svc, TOKEN, temporaryFolder } from '../../../testing/command-line.ts';
 import {
   checkDaemon,
   checkDataDirectory,
@@ -172,6 +172,7 @@ test('files and folders that others can open are found, and closed with --mend',
   const dataDirectory = join(folder, 'data');
   assert.deepEqual(checkPrivacy(dataDirectory, false, surroundings(folder)), []);
   mkdirSync(join(dataDirectory, 'apps/todos'), { recursive: true, mode: 0o700 });
+  writeFileSync(join(dataDirectory, 'token.bin'), '', { mode: 0o600 });
   const [data, code] = ['apps/todos/data.sqlite', 'apps/todos/app.json'].map((name) => join(dataDirectory, name));
   writeFileSync(data as string, '', { mode: 0o600 });
   const states = () =>
@@ -194,6 +195,46 @@ test('files and folders that others can open are found, and closed with --mend',
     [data, code].map((path) => statSync(path as string).mode & 0o777),
     [0o600, 0o700],
   );
+});
+
+test('a folder that is no data directory keeps its modes', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'work.txt');
+  writeFileSync(file, '', { mode: 0o644 });
+  await svc(['doctor', '--mend', '--data-dir', folder], { env: { HOME: folder } });
+  assert.equal(statSync(file).mode & 0o777, 0o644);
+});
+
+test('a data directory that cannot be one is said to be a file or a link, and not to be closed to others', async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'file'), '', { mode: 0o644 });
+  symlinkSync('nowhere', join(folder, 'link'));
+  for (const [path, said] of [
+    ['file', /✗ data directory file is a file, not a folder\n +→ Choose another: --data-dir\n/],
+    ['file/data', /✗ data directory file\/data cannot be made: .*\/file is a file, not a folder\n/],
+    ['link', /✗ data directory link is a link to a folder that does not exist\n/],
+  ] as const) {
+    const { code, stdout } = await svc(['doctor', '--data-dir', path], { env: { HOME: folder }, cwd: folder });
+    assert.equal(code, 1);
+    assert.match(stdout, said);
+    assert.doesNotMatch(stdout, /chmod|--mend|E[A-Z]{5,}/);
+  }
+  assert.equal(statSync(join(folder, 'file')).mode & 0o777, 0o644);
+});
+
+test('a data directory of another user is told in words, and its format is not judged', async (t) => {
+  const folder = temporaryFolder(t);
+  const dataDirectory = join(folder, 'data');
+  mkdirSync(dataDirectory);
+  writeFileSync(join(dataDirectory, 'format.json'), '{}');
+  chmodSync(folder, 0o755);
+  chmodSync(dataDirectory, 0o000);
+  const { stdout } = await asUser(join(folder), () =>
+    svc(['doctor', '--data-dir', dataDirectory], { env: { HOME: folder }, cwd: folder }),
+  );
+  chmodSync(dataDirectory, 0o700);
+  assert.match(stdout, /✗ gateway +whether one runs on data cannot be told: permission is denied\n/);
+  assert.doesNotMatch(stdout, /EACCES|data format/);
 });
 
 const NOW = Date.parse('2026-06-01T00:00:00Z');

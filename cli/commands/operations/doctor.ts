@@ -1,5 +1,5 @@
 /** `svc doctor`: checks the machine and the gateway on it, and says how to fix what it finds. No check throws. */
-import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { DATA_FORMAT } from '../../../protocol/data-format.ts';
@@ -13,7 +13,7 @@ import { BindingError, bindingsFor, loadBinding } from '../../../storage/sqlite.
 import { loadUws, NoUws } from '../../../supervisor/edge/uws-binding.ts';
 import type { SystemStatus } from '../../../supervisor/operations/status.ts';
 import type { CommandContext } from '../../command.ts';
-import { EXIT, GatewayError } from '../../failure.ts';
+import { EXIT, fileFault, GatewayError, reasonOf } from '../../failure.ts';
 import { allSessions } from '../../gateway/api.ts';
 import { Client } from '../../gateway/client.ts';
 import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../../gateway/connection.ts';
@@ -153,11 +153,17 @@ export function checkEdge(load = loadUws): Check {
 export function checkDataDirectory(dataDirectory: string, surroundings: Surroundings): Check[] {
   const name = 'data directory';
   const shown = shortPath(dataDirectory, surroundings);
+  const another = 'Choose another: --data-dir';
   if (!existsSync(dataDirectory)) {
     const parent = existingParent(dataDirectory);
+    if (!statSync(parent).isDirectory())
+      return [problem(name, `${shown} cannot be made: ${parent} is a file, not a folder`, another)];
+    if (lstatSync(dataDirectory, { throwIfNoEntry: false }) !== undefined)
+      return [problem(name, `${shown} is a link to a folder that does not exist`, `Make that folder. Or: ${another}`)];
     if (whyNotWritable(parent) === null) return [ok(name, `${shown} is made by the first svc serve`)];
-    return [problem(name, `${shown} cannot be made: ${parent} is not writable`, 'Choose another: --data-dir')];
+    return [problem(name, `${shown} cannot be made: ${parent} is not writable`, another)];
   }
+  if (!statSync(dataDirectory).isDirectory()) return [problem(name, `${shown} is a file, not a folder`, another)];
   const refusal = whyNotWritable(dataDirectory);
   if (refusal === 'EROFS')
     return [
@@ -168,7 +174,7 @@ export function checkDataDirectory(dataDirectory: string, surroundings: Surround
       ),
     ];
   if (refusal !== null) {
-    const fix = `Give it to the user of the gateway: chown -R $USER ${shown}`;
+    const fix = `Run the command as the user of the gateway, or give the folder to yours: chown -R $USER ${shellPath(shown)}`;
     return [problem(name, `${shown} is not writable`, fix)];
   }
   const { token } = new Layout(dataDirectory);
@@ -186,6 +192,8 @@ export async function checkDataFormat(dataDirectory: string): Promise<Check[]> {
     const older = found.format < DATA_FORMAT ? `; the next start moves it to ${DATA_FORMAT}` : '';
     return [ok(name, `format ${found.format}${older}`)];
   } catch (error) {
+    // What cannot be opened says nothing of its format, and is told of already.
+    if (fileFault(error) !== null) return [];
     const fix = 'Run the release that wrote it, or restore a backup: docs/operations.md#upgrade-and-downgrade';
     return [problem(name, firstLine(error), fix)];
   }
@@ -194,7 +202,9 @@ export async function checkDataFormat(dataDirectory: string): Promise<Check[]> {
 /** The files and folders in it, which older versions and other programs may have left open. `mend` closes them. */
 export function checkPrivacy(dataDirectory: string, mend: boolean, surroundings: Surroundings): Check[] {
   const name = 'data files';
-  if (!existsSync(dataDirectory)) return [];
+  const { token, format } = new Layout(dataDirectory);
+  // Another folder, named by mistake, keeps its modes.
+  if (!existsSync(token) && !existsSync(format)) return [];
   const open = openToOthers(dataDirectory);
   const first = open[0];
   if (first === undefined) return [ok(name, 'closed to other users')];
@@ -290,7 +300,7 @@ function withoutAddress(dataDirectory: string, shown: string): Check {
     return ok(name, `runs on ${shown} inside another program (pid ${pid}), or just starts`);
   } catch (error) {
     const fix = 'Run as the user of the gateway, or name another directory: --data-dir';
-    return problem(name, `whether one runs on ${shown} cannot be told: ${firstLine(error)}`, fix);
+    return problem(name, `whether one runs on ${shown} cannot be told: ${reasonOf(error as Error)}`, fix);
   }
 }
 
