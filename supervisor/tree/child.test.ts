@@ -156,7 +156,7 @@ describe('a child process', () => {
     const watched = new Watched('obedient');
     watched.run();
     await watched.child.stop(30_000);
-    assert.equal(watched.child.lastExit, 'exited with code 0');
+    assert.equal(watched.child.lastExit, 'was asked to stop');
   });
 
   test('that loses its connection is replaced; what is left of the old connection does not touch the new process', async () => {

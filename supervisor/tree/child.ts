@@ -244,7 +244,9 @@ export class Child {
     link?.close();
     // V8's reason for ending a process, such as a full heap.
     const fatal = /^FATAL ERROR: (.*)$/m.exec(this.#stderr)?.[1];
-    this.#exited(this.#killReason ?? (fatal === undefined ? how : `${how}: ${fatal}`));
+    // However it ended then, some by a signal to themselves: it was meant to.
+    const ended = this.state === 'stopping' ? 'was asked to stop' : how;
+    this.#exited(this.#killReason ?? (fatal === undefined ? ended : `${how}: ${fatal}`));
   }
 
   #exited(how: string): void {
