@@ -193,6 +193,7 @@ export async function jsonArgument(
     return JSON.parse(text);
   } catch (error) {
     const from = argument === '-' ? 'Standard input' : argument.startsWith('@') ? argument.slice(1) : 'The input';
+    if (text.trim() === '') throw new UsageError(`${from} is empty.`, `Give it JSON, such as {"text": "Milk"}.`);
     throw new UsageError(
       `${from} is not valid JSON: ${(error as Error).message}.`,
       `Quote it for the shell: '{"text": "Milk"}', or use @file or - for standard input.`,

@@ -413,6 +413,7 @@ const CASES: Case[] = [
     out: [/^id {2}text {2}input\n 1 {2}Milk {2}\{\}\n$/],
   },
   { line: ['read', 'notes', 'list', '{oops'], code: EXIT.usage, err: ['not valid JSON', 'Quote it'] },
+  { line: ['read', 'notes', 'list', '-'], code: EXIT.usage, err: ['Standard input is empty.', 'Give it JSON'] },
   { line: ['read', 'note', 'list'], code: EXIT.failed, err: ['UNKNOWN_APP', 'Did you mean "notes"?'] },
   { line: ['read', 'xyz', 'list'], code: EXIT.failed, err: ['Registered apps: notes, todos'] },
   { line: ['read', 'notes', 'lsit'], code: EXIT.failed, err: ['UNKNOWN_QUERY', 'Did you mean "list"?'] },

@@ -1,4 +1,5 @@
 /** The table of commands. Help, suggestions and argument checks are all made from it. */
+import { RUN_STATES } from '../protocol/automations/runs.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
 import type { Command, OptionTable } from './command.ts';
 
@@ -550,7 +551,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       options: {
         '-f, --follow': 'Continue with new runs and their calls',
         '--app <app>': 'Only those of this app',
-        '--state <state>': 'Only those in this state: ok, error, running, …',
+        [`--state <${RUN_STATES.join('|')}>`]: 'Only those in this state',
         '-n, --lines <count>': 'Runs to show (default 20)',
       },
       examples: ['svc runs', 'svc runs notes/digest --state error', 'svc runs -f'],

@@ -2,9 +2,19 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { COMMANDS } from './commands.ts';
 import { commandHelp, overview } from './help.ts';
-import { createStyle } from './terminal/style.ts';
+import { createStyle, withoutColours } from './terminal/style.ts';
 
 const plain = createStyle(false);
+
+test('colours do not break a list of values where it fits', () => {
+  const runs = COMMANDS.find(({ name }) => name === 'runs');
+  assert.ok(runs);
+  const coloured = commandHelp(runs, 40, createStyle(true)).map((line) => withoutColours(line).trim());
+  assert.deepEqual(
+    coloured,
+    commandHelp(runs, 40, plain).map((line) => line.trim()),
+  );
+});
 
 for (const WIDTH of [80, 40])
   test(`help fits ${WIDTH} columns, but for usages and examples`, () => {

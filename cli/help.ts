@@ -1,7 +1,7 @@
 /** Help texts, drawn from the table of commands. */
 import type { Command } from './command.ts';
 import { COMMANDS } from './commands.ts';
-import type { Style } from './terminal/style.ts';
+import { type Style, withoutColours } from './terminal/style.ts';
 import { joined, wrap } from './terminal/wrap.ts';
 
 /** Names that are longer have their explanation on the next line. */
@@ -109,6 +109,6 @@ function entry(name: string, width: number, text: string, columns: number): stri
 
 /** A list of verbs that is longer than a line, `[enable|disable|…]`, continues on the next one. */
 function brokenAtBars(word: string, most: number): string[] {
-  const end = word.length <= most ? 0 : word.lastIndexOf('|', most - 1) + 1;
+  const end = withoutColours(word).length <= most ? 0 : word.lastIndexOf('|', most - 1) + 1;
   return end === 0 ? [word] : [word.slice(0, end), ...brokenAtBars(word.slice(end), most)];
 }

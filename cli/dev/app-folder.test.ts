@@ -4,7 +4,8 @@ import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from '
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { asUser, temporaryFolder } from '../../testing/command-line.ts';
-import { packBytes, scanAppFolder } from './app-folder.ts';
+import type { CommandError } from '../failure.ts';
+import { packBytes, readAppId, scanAppFolder } from './app-folder.ts';
 
 test('links and pipes are left out, with the reason', (t) => {
   const folder = temporaryFolder(t);
@@ -51,4 +52,30 @@ test('files that were read already make an archive, whatever becomes of them', a
   execFileSync('tar', ['xzf', 'a.tgz'], { cwd: folder });
   assert.equal(readFileSync(join(folder, 'empty.txt'), 'utf8'), '');
   assert.equal(readFileSync(join(folder, long), 'utf8').length, 100_000);
+});
+
+test('a folder that is no app is named with those that may be meant', (t) => {
+  const folder = temporaryFolder(t);
+  const told = (path: string): unknown[] => {
+    try {
+      return [readAppId(path)];
+    } catch (error) {
+      const { message, hint } = error as CommandError;
+      return [message, hint];
+    }
+  };
+  const begin = 'Make an app to start from: svc new <dir>';
+  assert.deepEqual(told(folder), [`${folder} has no app.json, so it is not an app.`, begin]);
+  for (const name of ['notes', 'todos']) {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'app.json'), JSON.stringify({ id: name }));
+  }
+  mkdirSync(join(folder, 'pictures'));
+  assert.deepEqual(told(folder)[1], 'Name an app in it: notes, todos');
+  assert.deepEqual(told(join(folder, 'nots')), [
+    `The folder ${join(folder, 'nots')} does not exist.`,
+    `Did you mean ${join(folder, 'notes')}?`,
+  ]);
+  assert.equal(told(join(folder, 'elsewhere'))[1], begin);
+  assert.deepEqual(told(join(folder, 'notes')), ['notes']);
 });

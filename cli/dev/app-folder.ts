@@ -1,6 +1,6 @@
 /** A local app folder: which of its files are sent, and their upload. */
 import { type Dirent, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { constants } from 'node:zlib';
 import { create, Header, Pack, ReadEntry } from 'tar';
@@ -12,6 +12,7 @@ import { isMissing } from '../../storage/files/atomic-file.ts';
 import { CommandError, reasonOf } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
+import { nearest } from '../terminal/nearest.ts';
 import type { Terminal } from '../terminal/terminal.ts';
 import { formatBytes } from '../terminal/units.ts';
 import { bundlePackages } from './packages.ts';
@@ -23,6 +24,8 @@ const LISTED = 6;
 /** Mode of a file in an archive that was made of bytes. */
 const NEW_FILE = 0o644;
 const NEW_ONE = 'Make an app to start from: svc new <dir>';
+/** Apps of a folder that are named. */
+const NAMED = 8;
 
 type LeftOut = {
   path: string;
@@ -38,9 +41,19 @@ export function readAppId(folder: string): string {
     text = readFileSync(join(folder, 'app.json'), 'utf8');
   } catch (error) {
     refuseFile(folder);
-    if (!existsSync(folder)) throw new CommandError(`The folder ${folder} does not exist.`, NEW_ONE);
+    if (!existsSync(folder)) {
+      const meant = nearest(basename(folder), appsIn(dirname(folder)));
+      throw new CommandError(
+        `The folder ${folder} does not exist.`,
+        meant === undefined ? NEW_ONE : `Did you mean ${join(dirname(folder), meant)}?`,
+      );
+    }
     if (!isMissing(error)) throw error;
-    throw new CommandError('The folder has no app.json, so it is not an app.', NEW_ONE);
+    const inside = appsIn(folder);
+    throw new CommandError(
+      `${folder} has no app.json, so it is not an app.`,
+      inside.length === 0 ? NEW_ONE : `Name an app in it: ${inside.slice(0, NAMED).join(', ')}`,
+    );
   }
   const fault = jsonFault(text);
   if (fault !== null) {
@@ -55,6 +68,15 @@ export function readAppId(folder: string): string {
   if (typeof id !== 'string' || id === '')
     throw new CommandError('app.json has no "id".', 'Add one, such as: "id": "notes"');
   return id;
+}
+
+/** The folders in it that are apps. */
+function appsIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((name) => existsSync(join(folder, name, 'app.json')));
+  } catch {
+    return [];
+  }
 }
 
 function refuseFile(folder: string): void {

@@ -119,7 +119,7 @@ function filterOf(query: URLSearchParams): RunFilter {
     throw refused('ref', `"ref" must be <app>/<automation>; an automation's id matches ${AUTOMATION_ID}.`);
   if (typeof app === 'string' && !isAppId(app)) throw refused('app', '"app" must be the id of an app.');
   const known = RUN_STATES.find((one) => one === state);
-  if (typeof state === 'string' && !known) throw refused('state', `"state" must be ${RUN_STATES.join(', ')}.`);
+  if (typeof state === 'string' && !known) throw refused('state', `"state" must be one of ${RUN_STATES.join(', ')}.`);
   if (typeof before === 'string' && !isRunId(before)) throw refused('before', '"before" must be the id of a run.');
   return { ...(ref && { ref }), ...(app && { app }), ...(known && { state: known }), ...(before && { before }) };
 }
