@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
+import { readdirSync, rmSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { temporaryFolder } from '../../testing/command-line.ts';
 import { GatewayError, UnreachableError } from '../failure.ts';
 import { Client, EventStreamParser } from './client.ts';
 
@@ -117,4 +120,19 @@ test('an id without an event counts too: the gateway opens its streams with one'
   const parser = new EventStreamParser('5');
   assert.deepEqual(parser.push('retry: 1000\nid: 9\n: changes of notes\n\n'), []);
   assert.equal(parser.lastEventId, '9');
+});
+
+test('a download that breaks off has made its file by then, so that it can be cleared away', async (t) => {
+  const client = await clientOf(t, (_request, response) => {
+    response.writeHead(200, { 'content-length': '9' }).flushHeaders();
+    response.destroy();
+  });
+  const folder = temporaryFolder(t);
+  const { signal } = new AbortController();
+  for (let n = 0; n < 20; n++) {
+    const file = join(folder, String(n));
+    await assert.rejects(client.download('/', file, signal, 'GET'), /ended before all was sent|ended the connection/);
+    rmSync(file, { force: true });
+  }
+  assert.deepEqual(readdirSync(folder), []);
 });

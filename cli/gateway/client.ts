@@ -2,7 +2,7 @@
  * The HTTP client of the command line, on node:http: loading the global `fetch` costs every command some 100 ms.
  * Throws `GatewayError` for an answer that is an error, `UnreachableError` when nothing answers.
  */
-import { createWriteStream } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
@@ -119,8 +119,11 @@ export class Client {
   async download(path: string, file: string, signal: AbortSignal, method: 'GET' | 'POST' = 'POST'): Promise<void> {
     const answer = await this.#open(method, path, { timeoutMs: LIMITS.backupWaitMs, signal });
     try {
-      await pipeline(answer, createWriteStream(file, { flags: 'wx', mode: 0o600 }), { signal });
+      // It is there before anything can fail: a stream that still opens it would make it after it was cleared away.
+      const target = await open(file, 'wx', 0o600);
+      await pipeline(answer, target.createWriteStream(), { signal });
     } catch (error) {
+      answer.destroy();
       signal.throwIfAborted();
       const { code } = error as NodeJS.ErrnoException;
       if (code !== 'ECONNRESET' && code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
