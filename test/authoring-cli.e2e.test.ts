@@ -244,6 +244,8 @@ test('dev runs the tests of the folder, again after each change, and names what 
 test('templates are cloned on the gateway and into folders', async () => {
   const staged = await json('new', '--clone', 'todos');
   assert.deepEqual([staged.app, staged.staged], ['todos', true]);
+  const told = await svc('new', '--id', 'ledger', '--session', staged.sessionId);
+  assert.match(told.stdout, new RegExp(`^ {2}open +svc open ledger --session ${staged.sessionId}$`, 'm'));
   const live = await svc('new', '--clone', 'todos', '--publish');
   assert.match(live.stdout, /todos-2 todos-2\/v1 is live\n.*\n✓ webhook of todos-2\/inbox\n/);
   assert.deepEqual(await json('read', 'todos-2', 'list'), []);

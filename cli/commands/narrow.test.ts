@@ -1,7 +1,7 @@
 // On a narrow terminal the column that names a thing is whole, because it is what the next command takes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Routes, startGateway, svc } from '../../testing/command-line.ts';
+import { failure, type Routes, startGateway, svc } from '../../testing/command-line.ts';
 
 const RUN = '01a219d4-f8d6-72a1-9a2b-52a1213aa467';
 const NOW = Date.now();
@@ -80,3 +80,18 @@ for (const [line, routes, names, columns] of CASES)
     for (const name of names) assert.ok(stdout.includes(name), stdout + stderr);
     for (const drawn of stdout.split('\n')) assert.ok(drawn.length <= columns, drawn);
   });
+
+test('what went wrong is broken between words; a line that can be pasted is whole', async (t) => {
+  const message = '"todos" has no query "lst"; it has: list, stats, digests, and some that are not for visitors.';
+  const { env } = await startGateway(t, {
+    'POST /svc/_tool/svc_read': failure(503, 'QUARANTINED', message),
+  });
+  const { stderr } = await svc(['read', 'todos', 'lst'], { env: { ...env, NO_COLOR: '1' }, tty: true, columns: 40 });
+  const [first, ...rest] = stderr.split('\n');
+  assert.equal(first, '✗ QUARANTINED: "todos" has no query');
+  for (const line of rest.slice(0, 3)) assert.match(line, /^ {2}\S.{0,37}$/);
+  assert.ok(
+    rest.some((line) => line.endsWith('svc restart todos')),
+    stderr,
+  );
+});

@@ -8,6 +8,7 @@ import { UsageError } from '../failure.ts';
 import { createStyle, type Style, visible, wantsColour, withoutColours } from './style.ts';
 import { type Cell, type Column, drawTable, truncate } from './table.ts';
 import { formatBytes } from './units.ts';
+import { wrap } from './wrap.ts';
 
 // A string followed by a colon is a member's name.
 const TOKENS = /("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
@@ -117,7 +118,9 @@ export class Terminal {
 
   /** `✗ title` to stderr, and what to do about it. */
   failure(title: string, advice: readonly string[] = []): void {
-    this.note(`${this.noteStyle('red', '✗')} ${title}`);
+    const [first = '', ...rest] = this.notesAreSeen ? wrap(title, (this.#stderr.columns || COLUMNS) - 2) : [title];
+    this.note(`${this.noteStyle('red', '✗')} ${first}`);
+    for (const line of rest) this.note(`  ${line}`);
     for (const line of advice) this.hint(`  ${line}`);
   }
 

@@ -92,6 +92,7 @@ async function onGateway({ args, terminal, connect }: CommandContext): Promise<v
     if (staged)
       terminal.facts({
         preview: style('cyan', addressOf({ app, session })),
+        open: `svc open ${app} --session ${session}`,
         publish: `svc publish ${app} --session ${session}`,
       });
     else terminal.facts({ page: style('cyan', addressOf({ app })) });
