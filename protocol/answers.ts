@@ -17,7 +17,7 @@ export type AppRecord = {
   description?: string;
   kind: 'app' | 'automation';
   backend: 'tarball' | 'git';
-  /** `quarantined` is known to whoever runs the actors, and laid over this. */
+  /** `quarantined` comes from the supervisor's actors and is added to this. */
   status: 'active' | 'no_active_version' | 'quarantined';
   activeVersion: string | null;
   registeredAt: number;
@@ -25,7 +25,7 @@ export type AppRecord = {
   queries: number;
   actions: number;
   automations: number;
-  /** What visitors may use without a token, such as `page` and `action send`, where there is something. */
+  /** What visitors may use without a token, such as `page` and `action send`; absent when there is nothing. */
   public?: string[];
 };
 
@@ -42,9 +42,10 @@ export type TrashRow = {
 };
 
 /**
- * One minute that began at `at`; the last one goes on. `calls` ended in it: `refused` of them with a status below 500, `failed` with
- * another error, `kept` answered with a kept result. `p50` and `p99` are milliseconds, waiting included, estimated from the buckets
- * of the metrics; null where nothing ran. `dataBytes`, null without a database, and `subscribers` are as they were at its end.
+ * One minute that began at `at`; the last one is still running. `calls` ended in it: `refused` of them with a status below 500,
+ * `failed` with another error, `kept` answered with a kept result. `p50` and `p99` are milliseconds, waiting included,
+ * estimated from the buckets of the metrics; null where nothing ran. `dataBytes`, null without a database, and `subscribers`
+ * are the values at its end.
  */
 export type ActivityPoint = {
   at: number;
@@ -98,19 +99,19 @@ export type UploadAnswer = {
   public?: string[];
   /** What publishing would refuse the handlers for, on the tarball store; absent when there is nothing. */
   warnings?: InputIssue[];
-  /** Those that were minted, with their secrets: nothing else ever says them. */
+  /** Webhooks that were minted, with their secrets, which appear only here. */
   webhooks: NewWebhook[];
 };
 
 /**
- * A trigger as it is answered: `secretHash` never leaves, and `url` is where to post. `problem` says why a webhook refuses every
- * request, and what to do.
+ * A trigger in answers: without `secretHash`, with `url` to post to. `problem` says why a webhook refuses every request, and
+ * what to do.
  */
 export type ShownTrigger =
   | Exclude<Trigger, ProvisionedWebhook>
   | ((Omit<MintedSecretWebhook, 'secretHash'> | VerifiedWebhook) & { url: string; problem?: string });
 
-/** A list of many automations would be large with what went in and came out; `GET /svc/_runs/<runId>` has it. */
+/** Without input and output, which would make a list of many automations large; `GET /svc/_runs/<runId>` has them. */
 export type ShownRun = Omit<RunRecord, 'input' | 'output'>;
 
 /** One automation. */
@@ -132,7 +133,7 @@ export type UpcomingAnswer = {
   more: boolean;
 };
 
-/** What the catalog says of a template; the last three are counts. */
+/** A template in the catalog; the last three members are counts. */
 export type TemplateRow = {
   id: string;
   name: string;

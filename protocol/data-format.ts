@@ -1,13 +1,13 @@
-/** The number of the format that data directories have. Pure. */
+/** Defines the format number of data directories. Pure. */
 import { SvcError } from './errors.ts';
 
-/** That of this release. It grows when an older release could no longer work with what this one leaves. */
+/** The format of this release. It grows when an older release could not work with data of this one. */
 export const DATA_FORMAT = 1;
 
-/** `svcVersion` is the release that ran on the data last. */
+/** `svcVersion` is the release that last ran on the data. */
 export type DataFormat = { format: number; svcVersion: string };
 
-/** Of a data directory, or of a backup of one. */
+/** What the number belongs to. */
 export function tooNew({ format, svcVersion }: DataFormat): SvcError {
   return new SvcError(
     'DATA_FORMAT',

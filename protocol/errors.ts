@@ -1,6 +1,6 @@
-/** The one table of error codes, and the one shape in which they leave the gateway (decisions, section 1). */
+/** Defines the error codes and the shape of errors in answers (decisions, section 1). */
 
-/** Code → HTTP status and when it is used. Documentation and tests are held against this table. */
+/** Code → HTTP status and when it is used. Tests compare the documentation with this table. */
 export const ERROR_CODES = {
   BAD_REQUEST: { status: 400, when: 'The request is not valid HTTP or JSON, or its body has the wrong shape.' },
   UNAUTHORIZED: { status: 401, when: 'The access token or session cookie is missing or wrong.' },
@@ -216,6 +216,6 @@ export function isDiskFault(error: unknown): boolean {
 /** Disk-full in the words of Node or SQLite; `EFBIG` is a file system or a quota that takes no larger file. */
 export function isDiskFull(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
-  // SQLite has no more to say when a full disk has no room for the index of its log.
+  // SQLite says no more when a full disk has no room for the index of its log.
   return typeof code === 'string' && DISK_FULL.has(code);
 }

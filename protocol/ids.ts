@@ -1,4 +1,4 @@
-/** Grammars of the names that callers choose (decisions, section 1). */
+/** Checks and makes ids of apps, versions, sessions and drafts (decisions, section 1). */
 import { SvcError } from './errors.ts';
 
 const APP_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
@@ -20,7 +20,7 @@ export function checkAppId(id: string): void {
   if (!APP_ID.test(id)) throw new SvcError('INVALID_ID', `${named} is not valid: ${rule}.`);
 }
 
-/** A version of the tarball backend; those uploaded later are greater. */
+/** A version id of the tarball backend; later uploads sort higher. */
 export function isArchiveVersion(id: string): boolean {
   return ARCHIVE_VERSION.test(id);
 }
@@ -50,7 +50,7 @@ export function unknownSession(id: string): SvcError {
 
 const DRAFTS = '_drafts/';
 
-/** What a session's draft of an app is kept under, where a live app is kept under its id: the folder, seen from those of the apps. */
+/** The key of a session's draft of an app, where a live app has its id: its folder, relative to those of the apps. */
 export function draftKey(sessionId: string, app: string): string {
   return `${DRAFTS}${sessionId}/${app}`;
 }
@@ -59,7 +59,7 @@ export function isDraftKey(key: string): boolean {
   return key.startsWith(DRAFTS);
 }
 
-/** The id of the app that is kept under a key: what its users and its code see. */
+/** The app id of a key, which its users and its code see. */
 export function appOfKey(key: string): string {
   return isDraftKey(key) ? key.slice(key.lastIndexOf('/') + 1) : key;
 }
@@ -74,7 +74,7 @@ export function versionId(at: number, sha256: string): string {
   return `v_${new Date(at).toISOString().replace(/[-:.]/g, '')}_${sha256.slice(0, 6)}`;
 }
 
-/** An app id made from a name: `My Notes` → `my-notes`. Empty when nothing of the name can stay. */
+/** An app id made from a name: `My Notes` → `my-notes`. Empty when no character of the name can stay. */
 export function idFromName(name: string): string {
   return name
     .normalize('NFKD')

@@ -11,7 +11,7 @@ export type QueryDefinition = {
   timeoutMs?: number;
   public?: boolean;
   reads?: string[];
-  /** How often a live query is run again that no write asks for. */
+  /** How often a live query runs again without a write. */
   refreshSeconds?: number;
   [member: string]: unknown;
 };
@@ -37,7 +37,7 @@ export type Knob = {
   options: { value: string; label: string }[];
 };
 
-/** A manifest after its check: `queries` and `actions` are there, unknown members are kept. */
+/** A checked manifest: `queries` and `actions` exist, unknown members are kept. */
 export type Manifest = {
   id: string;
   name: string;
@@ -51,9 +51,9 @@ export type Manifest = {
   public?: boolean;
   /** Other apps whose tools its pages may call. */
   uses?: string[];
-  /** The only hosts that `ctx.fetch` may connect to, as patterns; without it those that the operator lets it. */
+  /** The only hosts that `ctx.fetch` may connect to, as patterns; without it, those that the operator allows. */
   network?: string[];
-  /** How much its files may take together, in MiB. */
+  /** Quota of its files, in MiB. */
   blobQuotaMb?: number;
   /** False where the results of its queries are not to be kept. */
   cache?: boolean;
@@ -84,7 +84,7 @@ export type VersionSummary = {
   queries: QuerySummary[];
   actions: ActionSummary[];
   knobs: Knob[];
-  /** Of the page and files: visitors may open them. */
+  /** Visitors may open the page and files. */
   public?: true;
   /** Ids of the apps whose tools its pages may call; absent when there are none. */
   uses?: string[];
@@ -96,9 +96,9 @@ export type VersionSummary = {
   /** Numbers 1…n of the migrations this version has. */
   migrations: number;
   automations: number;
-  /** Names of what lies in `automations/<name>.json`, where nothing reads it; absent when there is none. */
+  /** Names of files `automations/<name>.json`, which the gateway does not read; absent when there are none. */
   flatAutomations?: string[];
-  /** What the rules for handlers found that does not keep the version from being stored; absent when there is nothing. */
+  /** Findings of the handler rules that do not prevent storing the version; absent when there are none. */
   warnings?: InputIssue[];
 };
 

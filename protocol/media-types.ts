@@ -1,6 +1,6 @@
-/** Media types of files by the ending of their names, for uploads and downloads by name. */
+/** Maps the endings of file names to media types, for uploads and downloads by name. */
 
-/** Extension → content type of the files of an app that may be served: what is not here is not. */
+/** Extension → content type of an app's files. Files with other extensions are not served. */
 export const STATIC_TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.htm': 'text/html; charset=utf-8',
@@ -22,7 +22,7 @@ export const STATIC_TYPES: Readonly<Record<string, string>> = {
   '.otf': 'font/otf',
 };
 
-/** Ending → media type: what pages are made of, and what people keep in files besides. The first ending of a type is its usual one. */
+/** Ending → media type: parts of pages, and other files that people keep. The first ending of a type is its usual one. */
 const MEDIA_TYPES: Readonly<Record<string, string>> = {
   ...STATIC_TYPES,
   '.txt': 'text/plain; charset=utf-8',

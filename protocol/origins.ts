@@ -8,7 +8,7 @@ export const DRAFT_LABEL = 'draft';
 
 const LABEL_CHARS = 63;
 const LABEL = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/;
-/** What stands for an id that is no host label. */
+/** The label of an id that is not a host label itself. */
 const STAND_IN = /^a-[0-9a-f]{12}$/;
 
 /** The host label of an id; `a-<12 hex of its sha256>` for one that is none, or could mean something else. */
@@ -23,12 +23,12 @@ export function draftLabel(session: string, app: string): string {
   return label.length <= LABEL_CHARS ? label : `${standIn(session)}--${standIn(app)}`;
 }
 
-/** The app whose label this is; null when the label stands in for an id. */
+/** The app whose label this is; null for a hashed label. */
 export function appOfLabel(label: string): string | null {
   return appLabel(label) === label ? label : null;
 }
 
-/** The session and the app whose draft label this is; null when one of them is stood in for, or it is no draft's. */
+/** The session and the app whose draft label this is; null for a hashed label, or for one that is not a draft's. */
 export function draftOfLabel(label: string): { session: string; app: string } | null {
   const [session, app, more] = label.split('--');
   if (session === undefined || app === undefined || more !== undefined) return null;
@@ -47,21 +47,21 @@ export function pageHost({ app, session }: PageOwner): string {
   return session === undefined ? appLabel(app) : `${draftLabel(session, app)}.${DRAFT_LABEL}`;
 }
 
-/** The path of a page: it works at the page's own origin and leads there from the console's. */
+/** The path of a page: it works at the page's own origin and redirects there from the console's. */
 export function pagePath({ app, session }: PageOwner): string {
   return session === undefined ? `/svc/${app}` : `/svc/_draft/${session}/${app}`;
 }
 
 const PAGE_PATH = /^\/svc\/(?:_draft\/([A-Za-z0-9][A-Za-z0-9_-]{0,63})\/)?([a-z0-9][a-z0-9_-]{0,62})(?:\/|$)/;
 
-/** The page that a path belongs to, whether there is such an app or not; null when it is none of a page. */
+/** The page that a path belongs to, whether the app exists or not; null for a path that is not a page's. */
 export function ownerOfPath(path: string): PageOwner | null {
   const [, session, app] = PAGE_PATH.exec(path) ?? [];
   if (app === undefined) return null;
   return session === undefined ? { app } : { app, session };
 }
 
-/** Whose page it is. In a draft, `version` names the state of its files that the page is of. */
+/** The app or draft of the page. In a draft, `version` names the state of the files that the page was made from. */
 export type BridgeOwner = { app: string; draft?: { session: string; version: string } };
 
 /** The ids and the version hold no character that would need escaping. A draft's page gets what helps its author, too. */

@@ -5,8 +5,9 @@
 const CONTROL = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
- * The text on one line, with everything made visible that could move the cursor, recolour or retitle a terminal, start a line of
- * its own or turn the order of what follows: a line end becomes ` ⏎ `, the rest `\\uXXXX`. JSON on one line says the same after it.
+ * The text on one line, with everything made visible that could move the cursor, recolour or retitle a terminal, start a new
+ * line or reverse the order of what follows: a line end becomes ` ⏎ `, the rest `\\uXXXX`. JSON on one line says the same after
+ * it.
  */
 export function printable(text: string): string {
   return text

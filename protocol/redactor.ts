@@ -1,11 +1,11 @@
-/** Takes the values of secrets out of what leaves an app: each becomes `[secret NAME]` (decisions, section 13). */
+/** Replaces the values of secrets in everything that leaves an app by `[secret NAME]` (decisions, section 13). */
 import { inspect } from 'node:util';
 import { LIMITS } from './limits.ts';
 
 /** One way to write a value, or a line of it. */
 type Form = { text: string; name: string };
 
-// An actor holds one of these beside app code, which could put its own in their place.
+// Kept as constants: app code in the same thread could replace the built-ins.
 const { parse, stringify } = JSON;
 
 /** Characters that every way of writing leaves as they are. */
@@ -18,7 +18,7 @@ const LINE_END = /\r\n|\r|\n/;
 export class Redactor {
   /** Value → name; the oldest first. */
   readonly #values = new Map<string, string>();
-  /** The longest first, so that a value which is part of another is not taken for it. */
+  /** Longest first: a value may be part of another. */
   #forms: Form[] = [];
   /** Of each value, bytes that are in every form of it; empty where there are too few. */
   #probes: Buffer[] = [];
@@ -28,7 +28,7 @@ export class Redactor {
     return this.#forms.length === 0;
   }
 
-  /** What was to be taken out still is, `LIMITS.secretsFormer` values of it: code may hold a value that was replaced. */
+  /** Former values are still taken out, up to `LIMITS.secretsFormer`: code may hold a value that was replaced. */
   hide(values: Iterable<readonly [name: string, value: string]>): void {
     let current = 0;
     for (const [name, value] of values) {
@@ -73,7 +73,7 @@ export class Redactor {
     }
   }
 
-  /** JSON text without the values, in whatever way they are written in it: in texts, names of members and numbers. */
+  /** JSON text without the values, in every form that JSON can write them: in strings, names of members and numbers. */
   json(bytes: Uint8Array): Uint8Array {
     if (this.idle) return bytes;
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,16 +1,16 @@
-/** Secrets of an app: what names and values may be, and how people are told to set one (decisions, section 13). */
+/** Checks names and values of an app's secrets, and gives the command that sets one (decisions, section 13). */
 import { SvcError } from './errors.ts';
 import { LIMITS } from './limits.ts';
 
 /** What a list shows of a secret; never its value. `updatedAt` is in milliseconds since the epoch. */
 export type SecretRecord = {
   name: string;
-  /** `missing`: only the live app has it, and the draft has no value of its own. */
+  /** `missing`: only the live app has it, the draft has no value yet. */
   state: 'set' | 'unreadable' | 'missing';
   updatedAt: number | null;
 };
 
-/** As in an environment. */
+/** As for environment variables. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 
 export function isSecretName(name: string): boolean {
@@ -24,7 +24,7 @@ export function checkSecretName(name: string): void {
   throw new SvcError('BAD_REQUEST', `The name of a secret is not valid: ${rule}.`, { path: 'name' });
 }
 
-/** Throws `BAD_REQUEST` for what is no text or cannot be kept as UTF-8, `PAYLOAD_TOO_LARGE` over `LIMITS.secretBytes`. */
+/** Throws `BAD_REQUEST` for a value that is not a string or not valid UTF-8, `PAYLOAD_TOO_LARGE` over `LIMITS.secretBytes`. */
 export function checkSecretValue(value: unknown): asserts value is string {
   if (typeof value !== 'string' || value === '' || Buffer.from(value).toString() !== value)
     throw new SvcError('BAD_REQUEST', '"value" must be a text that is not empty.', { path: 'value' });
@@ -34,7 +34,7 @@ export function checkSecretValue(value: unknown): asserts value is string {
     });
 }
 
-/** What sets a secret of a live app, or of the draft of a session. */
+/** The command that sets a secret of a live app, or of a session's draft. */
 export function setSecretCommand(app: string, name: string, session: string | null): string {
   return `svc secret set ${app} ${name}${session === null ? '' : ` --session ${session}`}`;
 }

@@ -1,10 +1,10 @@
-/** Joins signals to cancel by. */
+/** Joins abort signals. */
 import { setMaxListeners } from 'node:events';
 
-// Taken before app code runs, for threads of handlers join signals too.
+// Taken before app code runs, because threads of handlers join signals too.
 const { AbortController, DOMException, clearTimeout, setTimeout } = globalThis;
 
-/** `release` lets go of the others, and of the time: nothing aborts it from then on. */
+/** `release` detaches it from the others and from the timeout: nothing aborts it after that. */
 export type JoinedSignal = { signal: AbortSignal; release: () => void };
 
 /** Aborts with the first of `signals`, or after `ms`. Node 20 may collect `AbortSignal.any` of a timeout early. */

@@ -1,4 +1,4 @@
-/** Reads and writes W3C trace contexts, and gives the clock that the times of spans are of. */
+/** Reads and writes W3C trace contexts, and provides the clock for the times of spans. */
 import { randomBytes } from 'node:crypto';
 import { hrtime } from 'node:process';
 
@@ -11,7 +11,7 @@ const SAMPLED = 1;
 
 const { parseInt: parseInteger } = Number;
 const elapsed = performance.now.bind(performance);
-/** The system's monotonic clock, which all processes share, at the zero of this thread's `performance.now`. */
+/** The time of the system's monotonic clock, which all processes share, when this thread's `performance.now` is 0. */
 const zero = Number(hrtime.bigint()) / 1e6 - elapsed();
 
 /** The context that a `traceparent` names; null for a text that is none. */

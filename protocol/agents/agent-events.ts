@@ -66,9 +66,9 @@ export class OpenTools {
   readonly #answered = new Set<string>();
 
   /**
-   * The events that stand for this one, so that each start has one result: a second start and a second result are none, and a
-   * result without a start gets one before it. Some agents number their tools anew with each answer of their model: the id of a
-   * tool that has its result may start again.
+   * Gives the events to send for this one, so that each start has one result: drops a second start or result, and adds the
+   * missing start before a result. Some agents restart the numbering of their tools with each answer of their model, so the id
+   * of a finished tool may start again.
    */
   admit<T extends RunnerEvent>(event: T): (T | ToolEvent)[] {
     if (event.type === 'tool.start') {

@@ -13,7 +13,7 @@ export const BUILT_IN_RUNNERS = ['codex', 'claude-code'] as const satisfies Runn
 export const MODEL_APIS = ['chat', 'responses', 'messages'] as const;
 export type ModelApi = (typeof MODEL_APIS)[number];
 
-/** The answer when an agent wants anything but a tool of its app or a file of its draft. */
+/** How a request for permission is answered when an agent wants anything but a tool of its app or a file of its draft. */
 export const PERMISSION_POLICIES = ['ask', 'allow', 'deny'] as const;
 export type PermissionPolicy = (typeof PERMISSION_POLICIES)[number];
 
@@ -36,7 +36,9 @@ export type RunnerEntry = {
 export const CHAT_MODES = ['data', 'full'] as const;
 export type ChatMode = (typeof CHAT_MODES)[number];
 
-/** How much a model is to think, the least first. Where its server or agent has fewer levels, the highest stand for one. */
+/**
+ * How much a model is to think, the least first. Where its server or agent has fewer levels, the highest ones share a level.
+ */
 export const THINKING_LEVELS = ['low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ThinkingLevel = (typeof THINKING_LEVELS)[number];
 
@@ -49,7 +51,7 @@ export type RunnerSpec = Omit<RunnerEntry, 'apiKeyEnv' | 'env'> & {
   apiKey?: string;
 };
 
-/** A file that goes with a message: bytes on disk, which the agent's process may read. */
+/** A file attached to a message: bytes on disk that the agent's process may read. */
 export type TurnAttachment = { name: string; type: string; path: string };
 
 /** One turn for a runner in the process of agents. */
@@ -62,9 +64,9 @@ export type TurnOrder = {
   app: string;
   /** The session of the draft that the agent works in, or whose tools it has; absent for the live app. */
   draft?: string;
-  /** Where the agent works: the draft of the app in mode `full`, else an empty folder of the conversation. */
+  /** The agent's working folder: the draft of the app in mode `full`, else an empty folder of the conversation. */
   folder: string;
-  /** What the agent is told before the first message: the app, its tools and tables, and how to work. */
+  /** The instructions before the first message: the app, its tools and tables, and how to work. */
   instructions: string;
   message: string;
   attachments: TurnAttachment[];
@@ -83,7 +85,7 @@ export type TurnOrder = {
   once?: boolean;
 };
 
-/** Conversations that are over: those for which each member is that of their orders. */
+/** Conversations that have ended: those whose orders have the same values for all of these members. */
 export type AgentScope = Partial<Pick<TurnOrder, 'conversation' | 'app' | 'draft'>>;
 
 export const PERMISSION_OPTION_KINDS = ['allow_once', 'allow_always', 'reject_once', 'reject_always'] as const;
@@ -114,7 +116,7 @@ export type RunnerEvent =
   | { type: 'reasoning.delta'; delta: string }
   | { type: 'tool.start'; toolCallId: string; toolName: string; args?: unknown; sql?: string }
   | { type: 'tool.result'; toolCallId: string; toolName: string; ok: boolean; result?: unknown; errorText?: string }
-  /** With `optionId`, null for "no", the policy of its runner has answered it already: nobody is to be asked. */
+  /** With `optionId` (null means "no") the runner's policy has already answered, so no one is asked. */
   | {
       type: 'permission';
       requestId: string;
@@ -136,7 +138,7 @@ export type TurnEvent =
   | { type: 'file'; path: string; status: 'added' | 'changed' | 'removed' }
   /** `minted`: new webhooks with their secrets. `pending`: webhooks that publishing will create. */
   | { type: 'webhooks'; minted: unknown[]; pending?: { automationId: string; ownerApp: string }[] }
-  /** The answer to a `permission`; null when nobody answered in time, or the turn ended. */
+  /** The answer to a `permission`; null when no one answered in time or the turn ended. */
   | { type: 'permission.result'; requestId: string; optionId: string | null; ok: boolean }
   | { type: 'aborted' }
   | { type: 'end' };
@@ -154,11 +156,13 @@ export type ProbeResult = {
   signedIn?: boolean;
 };
 
-/** The one line of JSON that the process of agents reads from its standard input. When that ends, so does it. */
+/** The one line of JSON that the process of agents reads from its standard input. The process ends when that input ends. */
 export type AgentsBootstrap = {
   supervisorSocket: string;
   ticket: string;
-  /** Stands for this data directory. Every process of an agent has `SVC_AGENT=<tag>.<number of the program>` in its environment. */
+  /**
+   * Identifies this data directory. Every process of an agent has `SVC_AGENT=<tag>.<number of the program>` in its environment.
+   */
   tag: string;
   maxAgents: number;
   /** Time without a turn after which an agent is ended, milliseconds. */

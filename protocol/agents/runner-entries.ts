@@ -29,7 +29,7 @@ const COMMON = { kind: oneOf(RUNNER_KINDS), model: text, apiKeyEnv: variable, pe
 const PROGRAM = { ...COMMON, command, env: environment, cwd: text };
 const server = { baseUrl: webAddress('name the variable of the key in "apiKeyEnv"') };
 
-/** A member that would be of no use is refused, rather than ignored. */
+/** Refuses a useless member instead of ignoring it. */
 const MEMBERS: Record<RunnerKind, Record<string, MemberCheck>> = {
   codex: { ...PROGRAM, ...server },
   'claude-code': { ...PROGRAM, ...server },
@@ -37,7 +37,7 @@ const MEMBERS: Record<RunnerKind, Record<string, MemberCheck>> = {
   model: { ...COMMON, ...server, api: oneOf(MODEL_APIS) },
 };
 
-/** What an entry of a kind is of no use without. */
+/** Members that an entry of each kind requires. */
 const REQUIRED: Partial<Record<RunnerKind, string>> = { acp: 'command', model: 'baseUrl' };
 
 /** The first fault of a value for `runners`, or null. `at` is the path below that key, such as `local.baseUrl`. */

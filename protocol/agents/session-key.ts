@@ -1,9 +1,6 @@
 /** Names the conversations of agents: makes and parses session keys (specification, "Chat window"; decisions, section 8). Pure. */
 
-/**
- * A window of an app, or a conversation of it; `draft` is the session whose draft of the app it is about, where it is not the
- * live app.
- */
+/** A window of an app, or a conversation of it; `draft` is the session of the draft, absent for the live app. */
 export type SessionName = { kind: 'window' | 'conversation'; app: string; draft?: string; id: string };
 
 const APP = '([a-z0-9][a-z0-9_-]{0,62})';
@@ -17,7 +14,7 @@ export function sessionKey({ kind, app, draft, id }: SessionName): string {
   return `${scope}:${app}:${kind === 'window' ? 'w' : 'c'}${id}`;
 }
 
-/** Null for a text that is not as a whole such a key. */
+/** Null unless the whole text is such a key. */
 export function parseSessionKey(key: string): SessionName | null {
   const live = LIVE.exec(key);
   if (live) return named(live[1], live[2], live[3]);

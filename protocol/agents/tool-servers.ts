@@ -1,4 +1,4 @@
-/** The MCP servers of a gateway's configuration: what an entry of `mcpServers` may hold, and what their process is told. */
+/** Checks entries of `mcpServers` in the configuration, and defines the settings that the process of the MCP servers gets. */
 import {
   type EntryFault,
   entriesFault,
@@ -12,9 +12,9 @@ import {
 } from '../entry-checks.ts';
 import { LIMITS } from '../limits.ts';
 
-/** A server that is started as a process and spoken to over its standard input and output. */
+/** A server that runs as a process and talks over its standard input and output. */
 export type StdioServerEntry = { command: string; args?: string[]; env?: Record<string, string>; cwd?: string };
-/** A server that is reached over streamable HTTP. */
+/** A server at a URL, over streamable HTTP. */
 export type HttpServerEntry = { url: string; headers?: Record<string, string> };
 export type ToolServerEntry = StdioServerEntry | HttpServerEntry;
 
@@ -33,7 +33,10 @@ export type ToolServerLimits = typeof TOOL_SERVER_LIMITS;
 
 export type ToolServerSettings = { servers: Record<string, ToolServerEntry>; limits: ToolServerLimits };
 
-/** The one line of JSON that the process of the MCP servers reads from its standard input. When that ends, so does it. */
+/**
+ * The one line of JSON that the process of the MCP servers reads from its standard input. The process ends when that input
+ * ends.
+ */
 export type ToolServersBootstrap = ToolServerSettings & { supervisorSocket: string; ticket: string };
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -58,7 +61,7 @@ const headers = strings(HEADER_NAME, HEADER_VALUE, 'a header name with a string 
 const STDIO_MEMBERS = { command: text, args: texts, env: environment, cwd: text };
 const HTTP_MEMBERS = { url: webAddress('give those in "headers"'), headers };
 
-/** What programs need to be found and to find their user's things; of these a server inherits what the SDK deems safe. */
+/** Variables that programs need to be found and to find their user's files; a server inherits those that the SDK deems safe. */
 const INHERITED = ['HOME', 'LOGNAME', 'PATH', 'SHELL', 'TERM', 'USER'];
 /** Which certificates our own requests trust; servers do not get these. */
 const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_DIR', 'SSL_CERT_FILE'];

@@ -11,7 +11,7 @@ export type NewTurn = {
   turnId: string;
   message: string;
   mode: ChatMode;
-  /** Name of the runner, as `assistant.start` says it. */
+  /** Name of the runner, as in `assistant.start`. */
   runner: string;
   model?: string;
   thinking?: ThinkingLevel;
@@ -37,7 +37,7 @@ export type StoredEvent = { id: number; event: TurnEvent };
 
 export type Said = { role: 'user' | 'assistant'; text: string };
 
-/** A conversation that is open for turns. Calls are stored in their order; each turn has one call at a time. */
+/** A conversation that is open for turns. It stores calls in order; a turn makes one call at a time. */
 export interface OpenConversation {
   /** The first turn pins it; null before. */
   readonly mode: ChatMode | null;

@@ -1,10 +1,12 @@
-/** Changes the text of an `automation.json` as we may, leaving everything else as its author wrote it. Pure. */
+/**
+ * Edits the gateway's own members in the text of an `automation.json` and leaves everything else as its author wrote it. Pure.
+ */
 import { createHash } from 'node:crypto';
 import { LIMITS } from '../limits.ts';
 import { isObject, type JsonObject } from '../rules/automation-check.ts';
 import type { MintedSecret } from './automation.ts';
 
-/** `webhook` is the address that its pending webhook gets, and the hash of a minted secret; with `renew`, also one that has an address, in its place. */
+/** `webhook` gives a pending webhook its address and the hash of a minted secret; with `renew` it also replaces an address. */
 export type AutomationChange = { enabled?: boolean; webhook?: { id: string; secretHash?: string }; renew?: boolean };
 
 /** Unknown members stay, in their order; the legacy `trigger` becomes `triggers`. `text` must be valid. */
@@ -23,7 +25,7 @@ export function editAutomation(text: string, { enabled, webhook, renew = false }
   return Buffer.byteLength(indented) <= LIMITS.automationBytes ? indented : JSON.stringify(edited) + end;
 }
 
-/** A webhook with this address where it asks for one, or has one that is renewed; other triggers as they are. */
+/** Gives the address to a webhook that asks for one, or whose address is renewed; other triggers stay as they are. */
 function provisioned(
   trigger: unknown,
   { id, secretHash }: { id: string; secretHash?: string },

@@ -1,4 +1,7 @@
-/** Automations as their files declare them, and what they are called (specification, "Automation manifest"; decisions, section 6). */
+/**
+ * Types of automations as their files declare them, and their names (specification, "Automation manifest"; decisions, section
+ * 6).
+ */
 import { type InputIssue, SvcError } from '../errors.ts';
 import { isAppId } from '../ids.ts';
 import { LIMITS } from '../limits.ts';
@@ -15,7 +18,7 @@ export type HmacVerify = {
   prefix?: string;
 };
 
-/** How the sender of a webhook proves itself with a secret of the app: as a service does it, or with an HMAC. */
+/** How the sender of a webhook proves itself with a secret of the app: in the way of a known service, or with an HMAC. */
 export type WebhookVerify = 'bearer' | 'standard' | 'github' | 'stripe' | 'slack' | HmacVerify;
 
 /** Asked for, and not minted yet. `signing` wants Standard Webhooks signatures with a minted key. */
@@ -67,7 +70,7 @@ export type AutomationIssue = { code: AutomationIssueCode; path: string; message
 
 export const AUTOMATION_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
-/** Slug of a webhook's address, as it is minted. */
+/** Form of a minted slug, part of a webhook's address. */
 export const WEBHOOK_ID = /^[0-9a-f]{24}$/;
 
 /** Where webhooks come in; followed by the slug (specification, "Webhook route"). */
@@ -75,13 +78,13 @@ export const WEBHOOK_ROUTE_PREFIX = '/_svc-hook/';
 
 type WebhookAddress = { webhookId: string; automationId: string; ownerApp: string; url: string };
 
-/** `url` is where to post; its secret is said once. */
+/** `url` is where to post; its secret is shown once. */
 export type MintedWebhook = WebhookAddress & { secret: string };
 
-/** What an upload answers once for each webhook that is new; `secretName` is that of an app's secret, which its owner sets. */
+/** The part of an upload's answer for a new webhook; `secretName` names an app's secret, which the owner sets. */
 export type NewWebhook = MintedWebhook | (WebhookAddress & { secretName: string });
 
-/** A webhook that is new, before it is known whose it is and where it is reached. */
+/** A new webhook, before its automation and address are known. */
 export type MintedSecret = { automationId: string; webhookId: string } & (
   | { secret: string; signing: boolean }
   | { secretName: string }
@@ -99,14 +102,14 @@ export function webhookUrl(origin: string, webhookId: string): string {
   return `${origin}${WEBHOOK_ROUTE_PREFIX}${webhookId}`;
 }
 
-/** Slug → key of those that are signed: it must be kept, for a signature cannot be checked with a hash. */
+/** Slug → key of the signed ones: it is stored, because a hash cannot check a signature. */
 export function signingKeys(minted: readonly MintedSecret[]): Map<string, string> {
   return new Map(
     minted.flatMap((one) => ('secret' in one && one.signing ? [[one.webhookId, one.secret] as const] : [])),
   );
 }
 
-/** Whether a push keeps the address of a webhook: what its sender has as a secret is of the same kind. */
+/** Whether a push keeps a webhook's address: it does while the sender's secret stays of the same kind. */
 export function keepsAddress(live: ProvisionedWebhook, pending: PendingWebhook): boolean {
   if ('verify' in live || pending.verify !== undefined) return 'verify' in live && pending.verify !== undefined;
   return (live.signing ?? false) === (pending.signing ?? false);
@@ -141,7 +144,7 @@ export function automationFile(id: string): string {
 
 const FLAT = /^automations\/([^/]+)\.json$/;
 
-/** Names of the files `automations/<name>.json`: other systems write them so, and here nothing reads them. */
+/** Names of files `automations/<name>.json`: other systems use this form, the gateway does not read it. */
 export function flatAutomations(paths: string[]): string[] {
   return paths.flatMap((path) => FLAT.exec(path)?.[1] ?? []).sort();
 }

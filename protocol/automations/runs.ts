@@ -1,9 +1,9 @@
-/** Runs of automations: what is recorded of each, and what its followers are told (decisions, section 6). */
+/** Types of runs of automations: the record of each, and the events that its followers get (decisions, section 6). */
 import type { ErrorBody } from '../errors.ts';
 
 /**
- * `queued → running → ok | error | aborted`; `skipped` instead of `queued` when an earlier run was still going;
- * `interrupted` when the gateway went away in the middle.
+ * `queued → running → ok | error | aborted`; `skipped` instead of `queued` when an earlier run was still going; `interrupted`
+ * when the gateway stopped in the middle.
  */
 export const RUN_STATES = ['queued', 'running', 'ok', 'error', 'aborted', 'interrupted', 'skipped'] as const;
 export type RunState = (typeof RUN_STATES)[number];
@@ -17,7 +17,7 @@ export type RunTriggerKind = 'cron' | 'webhook' | 'manual' | 'failure' | 'chat';
  */
 export type RunTrigger = { kind: RunTriggerKind; origin: string | number | null };
 
-/** Tokens and money that agents used in a run or node; absent where nobody said. */
+/** Tokens and money that agents used in a run or node; absent where the agent reported none. */
 export type Usage = {
   inputTokens: number;
   outputTokens: number;
@@ -92,7 +92,7 @@ export const NOT_GRANTED: ErrorBody = { code: 'FORBIDDEN', message: 'It was not 
 export type RunNode = {
   runId: string;
   ordinal: number;
-  /** Calls that were under way together have the same one. */
+  /** Calls that ran at the same time share one. */
   batchId: number;
   kind: 'tool' | 'agent' | 'permission';
   name: string;
@@ -105,7 +105,7 @@ export type RunNode = {
   usage: Usage;
 };
 
-/** What followers of a run are told, in this order; `run.end` is the last (SSE, `event:` is the type). */
+/** The events that followers of a run get, in this order; `run.end` is the last (SSE, `event:` is the type). */
 export type RunEvent =
   | { type: 'run.start'; run: RunRecord }
   | ({ type: 'node.start' } & Pick<RunNode, 'runId' | 'ordinal' | 'batchId' | 'kind' | 'name' | 'args' | 'startedAt'>)

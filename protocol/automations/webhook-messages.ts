@@ -1,18 +1,18 @@
-/** What passes between the sender of a webhook and the handler that it fires (decisions, section 13). */
+/** Types of the request that a webhook's handler gets and of the response that it may give (decisions, section 13). */
 import { SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 
 /** A request as the handler gets it, beside its input. */
 export type WebhookRequest = {
-  /** By lower-case name, without those that hold credentials; repeated ones are joined by `, `. */
+  /** By lower-case name, without credentials; repeated headers are joined by `, `. */
   headers: Record<string, string>;
   /** The media type in lower case, without parameters; null where the sender named none. */
   contentType: string | null;
-  /** The body as it came, byte for byte: it is UTF-8. */
+  /** The body, byte for byte: it is UTF-8. */
   rawBody: string;
 };
 
-/** What the handler answers the sender with. */
+/** The handler's answer to the sender. */
 export type WebhookResponse = { status: number; headers: Record<string, string>; body: string };
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}$/;
@@ -23,8 +23,8 @@ const OWN_HEADER =
 const WITHOUT_BODY = [204, 205, 304];
 
 /**
- * `response` of what a handler returned, a JSON value: null where it is absent or null. A body that is no text is sent as JSON,
- * and both have their type unless the headers name one. Throws `HANDLER_ERROR` with the member's `path`.
+ * `response` of what a handler returned, a JSON value: null where it is absent or null. A body that is not a string is sent as
+ * JSON, and both have their type unless the headers name one. Throws `HANDLER_ERROR` with the member's `path`.
  */
 export function webhookResponse(value: unknown): WebhookResponse | null {
   if (value === undefined || value === null) return null;

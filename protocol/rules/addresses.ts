@@ -24,7 +24,7 @@ export function addressesOf(networks: readonly string[]): BlockList {
   return list;
 }
 
-// Without regular expressions: of all that judges where `ctx.fetch` may connect to, app code could change those alone.
+// Without regular expressions: they are the one built-in that app code could change here, to connect `ctx.fetch` anywhere.
 
 /** Without a zone, and as IPv4 where it leads to one. */
 export function bareAddress(address: string): string {

@@ -1,4 +1,4 @@
-/** What the files of an app may be called, and how large they and all together may be: in an upload, a draft, the repository. */
+/** Checks the names, types and sizes of an app's files: in an upload, a draft or the repository. */
 import { SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 import { STATIC_TYPES } from '../media-types.ts';
@@ -20,10 +20,10 @@ export type ArchiveEntry = { path: string; type: string; size: number };
 /** Where an entry goes, relative with `/`; the top folder itself is the empty path. */
 export type AdmittedEntry = { kind: 'file' | 'folder'; path: string };
 
-/** What messages are about: what was sent, or a folder of an app. */
+/** The subject of error messages: an archive that was sent, or a folder of an app. */
 export type Subject = 'The archive' | 'The app';
 
-/** Judges the entries of one archive in their order, each before its content is read. A folder of files is judged alike. */
+/** Checks the entries of one archive in their order, each before its content is read; also the files of a folder. */
 export class ArchiveRules {
   readonly #subject: Subject;
   #entries = 0;
@@ -78,7 +78,7 @@ export class ArchiveRules {
     }
   }
 
-  /** Takes the name and those of the folders above it, so that it means the same on every file system. */
+  /** Reserves the name and those of the folders above it, so that it means the same on every file system. */
   #claim(path: string, entry: AdmittedEntry): void {
     const segments = entry.path.split('/');
     for (let depth = 1; depth <= segments.length; depth++) {

@@ -16,9 +16,9 @@ export type ParseOptions = {
    * may take 100 ms for one of them.
    */
   firesAfter: number | null;
-  /** Bytes that the text may have, by default those of an upload. */
+  /** The most bytes that the text may have, by default the limit of an upload. */
   maxBytes?: number;
-  /** When the file was written, in milliseconds since the epoch: for one that does not say. */
+  /** When the file was written, in milliseconds since the epoch, for a file without that time. */
   writtenAt?: number;
 };
 
@@ -91,7 +91,7 @@ function isDeeper(node: unknown, levels: number): boolean {
 }
 
 function reportError({ keyword, instancePath, schemaPath, params, parentSchema }: ErrorObject, report: Report): void {
-  // Told at a better place: by what an alternative or condition leads to, and a second webhook by `checkBeyondSchema`.
+  // Reported elsewhere: by the keywords that an alternative or condition leads to, a second webhook by `checkBeyondSchema`.
   if (keyword === 'if' || keyword === 'contains' || /\/(anyOf|contains)\//.test(schemaPath)) return;
   const path = instancePath
     .slice(1)
@@ -112,7 +112,7 @@ function reportError({ keyword, instancePath, schemaPath, params, parentSchema }
   report(codeOf(path, isEmpty ? 'empty' : keyword), path, parentSchema?.errorMessage ?? plain);
 }
 
-/** Where a whole object is missing, what it must have is missed by name. */
+/** Where a whole object is missing, its required members are reported by name. */
 function reportMissing(parent: string, name: string, properties: JsonObject | undefined, report: Report): void {
   const path = parent === '' ? name : `${parent}.${name}`;
   const schema = (properties?.[name] ?? {}) as { required?: string[]; properties?: JsonObject; errorMessage?: string };
@@ -124,7 +124,7 @@ function codeOf(path: string, keyword: string): AutomationIssueCode {
   return CODES.find(([pattern]) => pattern.test(`${path} ${keyword}`))?.[1] ?? 'invalid_field';
 }
 
-/** Which expressions are cron's and fire, which time zones and days there are, and which webhook is one too many. */
+/** Finds cron expressions that are wrong or never fire, unknown time zones and days, and a second webhook. */
 function checkBeyondSchema(
   file: JsonObject,
   firesAfter: number | null,
@@ -158,7 +158,7 @@ function triggersOf({ triggers, trigger }: JsonObject): [path: string, trigger: 
   return trigger === undefined ? [] : [['trigger', trigger]];
 }
 
-/** Of a text in the form that the schema demands; JavaScript alone takes 30 February for 2 March. */
+/** For a text in the schema's form; JavaScript alone takes 30 February for 2 March. */
 function isTime(text: string): boolean {
   const time = text.replace(',', '.').replace(/([+-]\d{2})(\d{2})$/, '$1:$2');
   return !Number.isNaN(Date.parse(time)) && new Date(text.slice(0, 10)).getUTCDate() === Number(text.slice(8, 10));
@@ -172,7 +172,7 @@ function compare(one: string, other: string): number {
   return /^\d/.test(a) && /^\d/.test(b) ? Number(a) - Number(b) : ORDER.indexOf(a) - ORDER.indexOf(b);
 }
 
-/** Of a file without faults: what we know of it, with its defaults. */
+/** The known members of a valid file, with defaults. */
 function manifestOf(file: JsonObject, writtenAt: number): AutomationManifest {
   const { version = '0.1.0', enabled = true, requires = {}, costEstimate, history } = file;
   const { generated = { by: 'hand', at: new Date(writtenAt).toISOString() } } = file;

@@ -1,5 +1,5 @@
 /**
- * The published JSON Schema of `automation.json` as a function. `scripts/build.mjs` puts the compiled code in the place of this file,
+ * The published JSON Schema of `automation.json` as a function. `scripts/build.mjs` replaces this file by the compiled code,
  * because the supervisor checks automations while it starts, and Ajv takes 150 ms to load and compile.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';

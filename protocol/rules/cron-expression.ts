@@ -2,14 +2,14 @@
 import { Cron, CronPattern } from 'croner';
 import { LIMITS } from '../limits.ts';
 
-/** Expressions that were found valid, and zones by the names asked for: a start checks all that there are, and few differ. */
+/** Valid expressions, and zones by name: a start checks all of them, and few differ. */
 const valid = new Map<string, true>();
 const zones = new Map<string, string>();
 const KEPT = 1000;
 
 /**
- * The one way in which expressions are read, by their check as by the scheduler, so that what is valid also fires. Throws an
- * `Error` whose message is for the author.
+ * Parses an expression, for the check and the scheduler alike, so that a valid one also fires. Throws an `Error` whose message
+ * is for the author.
  */
 export function parseCron(expression: string): CronPattern {
   if (expression.length > LIMITS.cronChars) throw new Error(`is longer than ${LIMITS.cronChars} characters`);
@@ -34,7 +34,7 @@ export function checkExpression(expression: string, firesAfter: number | null): 
   keep(valid, expression, true);
 }
 
-/** The name under which Intl knows a time zone, whatever its case or alias. Throws an `Error` when it knows none. */
+/** Intl's name of a time zone, given in any case or as an alias. Throws an `Error` when it knows none. */
 export function canonicalZone(zone: string): string {
   const known = zones.get(zone);
   if (known !== undefined) return known;

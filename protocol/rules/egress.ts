@@ -1,6 +1,4 @@
-/**
- * Where `ctx.fetch` may connect to, by the patterns of hosts in the configuration and in manifests. Pure.
- */
+/** Decides where `ctx.fetch` may connect to, by the patterns of hosts in the configuration and in manifests. Pure. */
 import { type BlockList, isIPv4 } from 'node:net';
 import { addressesOf, bareAddress, isNetwork } from './addresses.ts';
 
@@ -37,7 +35,7 @@ type Pattern = { text: string; name: string | null; addresses: BlockList | null;
 /** Where a connection is about to go. `address` is null before the host is looked up, where only names can be judged. */
 export type Target = { host: string; address: string | null; port: number };
 
-/** What must be true of a pattern, for messages. */
+/** What a pattern must look like, for messages. */
 export const PATTERN_FORM =
   'a host such as "api.example.com", "*.example.com", "10.0.0.0/8", "[fd00::1]" or "*", with ":port" behind it if only that one is meant';
 
@@ -125,7 +123,7 @@ function matches({ name, addresses, port }: Pattern, target: Target): boolean {
   return name?.startsWith('*.') ? target.host.endsWith(name.slice(1)) : target.host === name;
 }
 
-// Without regular expressions: of all that is used to judge, app code could change those alone.
+// Without regular expressions: they are the one built-in that app code could change here.
 
 /** Without brackets and the dot that ends a whole name. */
 function bareHost(host: string): string {

@@ -1,4 +1,4 @@
-/** What an import of a handler may name. The loader holds to it when a handler runs, the gates when one is published. */
+/** Checks the imports of handlers: for the loader when a handler runs, for the gates when one is published. */
 import { isBuiltin } from 'node:module';
 import { posix } from 'node:path';
 
@@ -10,7 +10,7 @@ export const PACKAGES_FOLDER = '_packages';
 /** The commands that make it. */
 export const BUNDLERS = 'svc push, svc dev and svc publish <dir>';
 
-/** A name as npm has them, with or without a path behind it. */
+/** An npm package name, with or without a path after it. */
 const PACKAGE = /^(?:@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~-][\w.~-]*(?:\/[\w.~@+-]+)*$/i;
 
 /** The app-relative path that `specifier` means in `importer`. Throws for anything but a file of the app or a package. */
@@ -43,7 +43,7 @@ export function resolveSpecifier(specifier: string, importer: string): { file: s
   return { file };
 }
 
-/** Where an app has the bundle of what `specifier` names: `zod` → `_packages/zod.js`. Null where it cannot be a package. */
+/** Path of the bundle of the package that `specifier` names: `zod` → `_packages/zod.js`. Null where it cannot be a package. */
 export function packageFile(specifier: string): string | null {
   if (!PACKAGE.test(specifier) || isNodeModule(specifier)) return null;
   if (specifier.split('/').some((segment) => segment === '.' || segment === '..')) return null;

@@ -1,6 +1,6 @@
 /**
- * How deep JSON text nests, and how many values it holds. `JSON.parse` takes any depth and `JSON.stringify` gives up at some
- * thousand levels, fewer the more is on the stack: what one place has stored, another could not answer with. Pure.
+ * Limits the depth and the number of values of JSON text. `JSON.parse` takes any depth, but `JSON.stringify` fails at some
+ * thousand levels, earlier on a fuller stack: a stored value might not be answerable. Pure.
  */
 import { LIMITS } from '../limits.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Finds members of a JSON object in its text, without parsing the others: the time that takes does not depend on what they
- * hold. Whoever parses the whole text in the end finds what is malformed in them. Pure.
+ * Finds members of a JSON object in its text, without parsing the others: its time does not depend on their content. Malformed
+ * content is found when the whole text is parsed. Pure.
  */
 import { LIMITS } from '../limits.ts';
 import { endOfText } from './json-depth.ts';
@@ -12,8 +12,8 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
- * The texts of the members that have one of these names; of several of one name the last, as `JSON.parse` has it. Null when
- * this is no object, or nests deeper than `LIMITS.jsonDepth`. Throws a `SyntaxError` for a malformed name.
+ * The texts of the members with these names; the last one of a repeated name, as in `JSON.parse`. Null when this is no object,
+ * or nests deeper than `LIMITS.jsonDepth`. Throws a `SyntaxError` for a malformed name.
  */
 export function membersOf(json: Uint8Array, names: readonly string[]): Map<string, Uint8Array> | null {
   const members = new Map<string, Uint8Array>();

@@ -1,6 +1,6 @@
 /**
- * Checks a manifest (decisions, section 2): its shape by the JSON Schema that is published in `schemas/`, then what that cannot say. Fields are named as
- * in `queries[0].name`; the manifest itself is the empty path.
+ * Checks a manifest (decisions, section 2): its shape by the JSON Schema published in `schemas/`, then what a schema cannot
+ * say. Paths look like `queries[0].name`; the manifest itself is the empty path.
  */
 import type { ErrorObject } from 'ajv/dist/2020.js';
 import MANIFEST_SCHEMA from '../../schemas/app.schema.json' with { type: 'json' };
@@ -84,7 +84,7 @@ function joined(path: string, member: string): string {
   return path === '' ? member : `${path}.${member}`;
 }
 
-/** Path of the tool or field that nests too deep: the members above it are as far as a path needs to go. */
+/** Path of the tool or field that nests too deep; it need not go deeper. */
 function tooDeepPath(value: unknown): string | null {
   const depthOver = (node: unknown, left: number): boolean => {
     if (typeof node !== 'object' || node === null) return false;

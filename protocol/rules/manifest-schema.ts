@@ -1,6 +1,6 @@
 /**
- * The published JSON Schema of `app.json` as a function. `scripts/build.mjs` puts the compiled code in the place of this file: a job
- * thread that starts would compile it first, for a third of the time that it takes to load.
+ * The published JSON Schema of `app.json` as a function. `scripts/build.mjs` replaces this file by the compiled code: compiling
+ * would take a third of the time that a job thread takes to start.
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import MANIFEST_SCHEMA from '../../schemas/app.schema.json' with { type: 'json' };

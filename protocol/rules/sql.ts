@@ -1,6 +1,6 @@
 /**
- * SQL text as SQLite's own tokenizer reads it: cut into statements, and refused where an app may not go (decisions,
- * sections 2 and 3). Pure; it runs once per distinct text, so that callers keep the answer.
+ * Splits SQL text into statements as SQLite's own tokenizer does, and refuses what an app may not run (decisions, sections 2
+ * and 3). Pure; callers keep the answer, so it runs once per distinct text.
  */
 import { LIMITS } from '../limits.ts';
 
@@ -40,7 +40,7 @@ export function splitStatements(sql: string): Statement[] {
   return tokenizedStatements(sql).map(({ text, keyword, line }) => ({ text, keyword, line }));
 }
 
-/** What every SQL surface of a handler asks first: null when SQLite may see the text. */
+/** Checks SQL of a handler before SQLite sees it: null when it is allowed. */
 export function refuseUnsafe(sql: string): Refusal | null {
   if (Buffer.byteLength(sql) > LIMITS.sqlBytes) {
     return { code: 'SQLITE_TOOBIG', message: `The SQL text is over the limit of ${LIMITS.sqlBytes} bytes.`, line: 1 };
@@ -54,7 +54,7 @@ export function refuseMigration(sql: string): Refusal | null {
 }
 
 function refuse(sql: string, insteadOfTransaction: string, morePragmas: Set<string>): Refusal | null {
-  // SQLite stops reading at a NUL; nothing behind one may be taken for part of the text.
+  // SQLite stops reading at a NUL; so nothing after one counts as part of the text.
   if (sql.includes('\0')) return { code: 'SQLITE_ERROR', message: 'The SQL text holds a NUL character.', line: 1 };
   for (const statement of tokenizedStatements(sql)) {
     const message =
@@ -85,7 +85,7 @@ function refusedPragma({ tokens, keywordAt }: TokenizedStatement, morePragmas: S
   return hasArgument ? `PRAGMA ${pragma.toLowerCase()} can be read here, but not set.` : null;
 }
 
-/** What is refused wherever it stands in a statement, such as in a trigger's body. */
+/** What is refused anywhere in a statement, such as in a trigger's body. */
 function refusedInside(tokens: Token[]): string | null {
   for (const [i, token] of tokens.entries()) {
     const name = token.name.toUpperCase();
@@ -116,7 +116,7 @@ export function sweepingKeyword(sql: string): 'DROP' | 'DELETE' | 'UPDATE' | nul
 /** What may follow the tables of a `WITH`. */
 const DOES = new Set(['SELECT', 'VALUES', 'INSERT', 'REPLACE', 'UPDATE', 'DELETE']);
 
-/** The words that stand in no parentheses. */
+/** The words outside parentheses. */
 function topWords(tokens: Token[]): string[] {
   let depth = 0;
   const words: string[] = [];
@@ -185,7 +185,7 @@ function isTrigger(tokens: Token[]): boolean {
   return next === 'TRIGGER' || ((next === 'TEMP' || next === 'TEMPORARY') && tokens[at + 2]?.name === 'TRIGGER');
 }
 
-// The rules below are those of sqlite3GetToken: where this reads a text otherwise, a statement could hide from the guard.
+// The rules below are those of sqlite3GetToken: if this read a text differently, a statement could escape the check.
 const SPACE = /[\t\n\v\f\r \uFEFF]+/y;
 const WORD = /[A-Za-z_\u0080-\uFFFF][\w$\u0080-\uFFFF]*/y;
 const NUMBER = /\.?\d[\w.]*/y;

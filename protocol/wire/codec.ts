@@ -1,9 +1,10 @@
 /**
- * Bytes ⇄ frames: a 4-byte big-endian length, then one MessagePack array. Pure; throws `FrameError` on hostile bytes.
+ * Encodes and decodes frames: a 4-byte big-endian length, then one MessagePack array. Pure; throws `FrameError` on hostile
+ * bytes.
  *
  * The two frames of a tool call are written and read by hand: they are the most frequent, and msgpackr takes several times as
- * long. Their bytes are MessagePack as well, with every number as float64, so that each frame has one form. The reader takes that
- * form only and leaves every other to msgpackr.
+ * long. They are MessagePack too, with every number as float64, so that each frame has one form. The reader takes only that
+ * form and leaves others to msgpackr.
  */
 import { Packr, Unpackr } from 'msgpackr';
 import { LIMITS } from '../limits.ts';
@@ -173,8 +174,8 @@ const RESULT_OVERHEAD = 2 + 9 + 9 + 5 + 9;
 /** Over the memory of the latest frame; neighbours share it. */
 let view: DataView = new DataView(new ArrayBuffer(0));
 
-// From here on, frames are read by index, and numbers through a DataView: V8 never compiles this code in threads that are called
-// once in a while, and there each step of a loop or of an array's iterator costs as much as a call.
+// From here on, frames are read by index, and numbers through a DataView: V8 never compiles this code in threads that are
+// called rarely, and there each step of a loop or of an array's iterator costs as much as a call.
 
 /** The most bytes that this frame can take by hand; 0 for a frame that is left to msgpackr, also one that breaks its type. */
 export function callFrameRoom(frame: Frame): number {

@@ -1,4 +1,4 @@
-/** The asking side of the SQLite writer: each operation is a promise, paired with its answer by a number. */
+/** Client of the SQLite writer: each operation is a promise, paired with its answer by a number. */
 import type { ErrorBody } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 import {
@@ -51,13 +51,13 @@ type Outstanding = {
   timed: Timed | undefined;
 };
 
-/** Told how the writer came to its answer, before the answer is; `error` is empty where the operation went well. */
+/** Called with the writer's timing before the answer resolves; `error` is empty where the operation went well. */
 export type Timed = (timing: WriterTiming, error: string) => void;
 
 /** A lost connection: its session, and the last operation that was sent on it. */
 type Left = { session: number; lastId: number };
 
-// App code could put its own in their place.
+// App code could replace them.
 const { floor, random } = Math;
 const SESSIONS = 2 ** 52;
 
@@ -104,7 +104,7 @@ export class DbClient {
     return this.#ask([Kind.db, ++this.#lastId, DbOp.exec, tx, sql], timed);
   }
 
-  /** Waits for the database's lane and takes it; resolves with the number that later operations pass as `tx`. */
+  /** Waits for the database's lane and takes it; resolves with the number to pass as `tx` to later operations. */
   begin(timed?: Timed): Promise<number> {
     return this.#ask([Kind.db, ++this.#lastId, DbOp.begin, 0], timed);
   }

@@ -1,4 +1,4 @@
-/** The frames between our processes: arrays that begin with their kind. Inputs and results are JSON bytes in them. */
+/** Defines the frames between our processes: arrays that begin with their kind. They carry inputs and results as JSON bytes. */
 import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../agents/agents.ts';
 import type { ToolServerState } from '../agents/tool-servers.ts';
 import type { ErrorBody } from '../errors.ts';
@@ -58,7 +58,7 @@ export const Kind = {
 export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3, server: 4, tracked: 5 } as const;
 export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 
-/** `client-gone` leaves the call what it needs to end well; each of the others is the end of it. */
+/** After `client-gone` the call may still finish; the others end it. */
 export type CancelReason = 'deadline' | 'cancelled' | 'client-gone' | 'shutdown';
 
 /** Upper bounds of the buckets of `CommitGroups`; a last bucket has what is larger. */
@@ -81,7 +81,7 @@ export type ProcessStats = {
 /** Why a file or folder was not flushed: the code that Node gave, such as `ENOSPC`. */
 export type FlushFault = { code: string; message: string };
 
-/** What a fire may ask of the supervisor while it runs: the members of its `ctx` that reach out of its thread. */
+/** Requests of a running fire to the supervisor: the members of its `ctx` that work outside its thread. */
 export const ASKS = ['tool', 'agent', 'state.get', 'state.set', 'state.delete', 'runs.last', 'runs.list'] as const;
 export type AskVerb = (typeof ASKS)[number];
 
@@ -89,7 +89,7 @@ export type AskVerb = (typeof ASKS)[number];
 export type SqlValue = null | number | bigint | string | Uint8Array;
 /** Positional parameters, or one object of named ones. */
 export type SqlParams = SqlValue[] | Record<string, SqlValue>;
-/** What `run` and each statement of a `batch` answer. */
+/** The answer of `run` and of each statement of a `batch`. */
 export type RunResult = { changes: number; lastInsertRowid: number | bigint };
 /** A row by column name. */
 export type Row = Record<string, SqlValue>;
@@ -134,8 +134,8 @@ export const DbOp = {
 } as const;
 
 /**
- * One line of JSON on a host's standard input, with whose end it ends. `spare: false` keeps no thread in reserve, `'once'` none after
- * the first.
+ * One line of JSON on a host's standard input; the host ends when that input ends. `spare: false` keeps no thread in reserve,
+ * `'once'` none after the first.
  */
 export type HostBootstrap = {
   supervisorSocket: string;
@@ -147,17 +147,17 @@ export type HostBootstrap = {
 /** What a handler host needs to run one version of an app. */
 export type ActorSpec = {
   actorId: number;
-  /** What everything of the app is kept under. */
+  /** The key of the app's data: its id, or that of a draft. */
   app: string;
-  /** What the app is called where people read it: in its log. */
+  /** The app's name for people, in its log. */
   shownApp: string;
   name: string;
   version: string;
   versionId: string;
   codeDir: string;
-  /** Where its files are. */
+  /** Folder of its code. */
   blobs: { own: string; live: string | null };
-  /** Folder with what activation prepared: `validators.js`, which must exist. */
+  /** Folder with prepared files: `validators.js`, which must exist. */
   preparedDir: string;
   dataFile: string;
   /** Sockets and signed tickets of this actor; those for the writer are empty where it is an automation's. */
@@ -192,7 +192,7 @@ export type RetireReason = (typeof RETIRE_REASONS)[number];
 /** The highest `id` of a session that has begun. */
 export type SessionBegun = [session: number, id: number];
 
-/** What follows the kind in a frame of each kind. */
+/** The members after the kind, for each kind of frame. */
 type Frames = {
   /** First frame on every connection: the ticket that says who is calling. `session` names a connection to the writer, for `resume`. */
   hello: [ticket: string, session?: number];
@@ -224,13 +224,15 @@ type Frames = {
   result: [callId: number, status: number, body: Uint8Array, handlerMs: number];
   /** Actor → supervisor: the call failed; `wrote` says that something it wrote is stored all the same. */
   error: [callId: number, error: ErrorBody, handlerMs: number, wrote?: boolean];
-  /** Supervisor → actor: nobody waits for this call any more. */
+  /** Supervisor → actor: the caller no longer waits for this call. */
   cancel: [callId: number, reason: CancelReason];
   ping: [n: number];
   pong: [n: number, stats: ProcessStats];
-  /** Actor → supervisor: one line of JSON for the app's log; `callId` is that of a fire whose followers get it too. */
+  /** Actor → supervisor: one line of JSON for the app's log; with `callId`, that fire's followers get it too. */
   log: [line: string, callId?: number];
-  /** Fire → supervisor. `askId` pairs the answer with it; `payload` is JSON text, an object of the verb's arguments. */
+  /**
+   * Fire → supervisor. `askId` pairs the request with its answer; `payload` is JSON text, an object of the verb's arguments.
+   */
   ask: [askId: number, callId: number, verb: AskVerb, payload: Uint8Array];
   /** Supervisor → fire. `body` is JSON text: what was asked for (empty for undefined), or an `ErrorBody` when `ok` is false. */
   answer: [askId: number, ok: boolean, body: Uint8Array];
@@ -271,29 +273,29 @@ type Frames = {
    * nothing more. `begun` says for each session how far it has come; null when there were too many of them.
    */
   stuck: [app: string, ms: number, begun: SessionBegun[] | null];
-  /** MCP process → supervisor: the state of a server, why, and for our log the end of its standard error. */
+  /** MCP process → supervisor: the state of a server, the reason, and for our log the end of its standard error. */
   toolServer: [server: string, state: ToolServerState, detail: string, said: string];
-  /** Process of MCP servers or of agents → supervisor: a process that leads a group of its own came into being or is gone. */
+  /** Process of MCP servers or of agents → supervisor: a process that leads a process group has started or ended. */
   toolProcess: [pid: number, alive: boolean];
   /** Supervisor → jobs process: do this now, within `ms`. A `cancel` frame with the same number asks it to end soon. */
   job: [jobId: number, name: JobName, pool: JobPool, ms: number, job: object];
   /** Jobs process → supervisor. */
   jobDone: [jobId: number, answer: JobAnswer<unknown> | JobFailure];
-  /** Jobs process → supervisor: make this file or folder durable, which Node does not let a confined process do from 26 on. */
+  /** Jobs process → supervisor: flush this file or folder, which Node 26 and later do not let a confined process do. */
   flush: [flushId: number, path: string];
   /** Supervisor → jobs process, once it is durable, or why it is not: a fault with the code that `fsync` gave. */
   flushed: [flushId: number, fault: FlushFault | null];
-  /** Supervisor → agents: do this turn. A `cancel` frame with the same number ends it. */
+  /** Supervisor → agents: run this turn. A `cancel` frame with the same number ends it. */
   turn: [turn: number, order: TurnOrder];
-  /** Agents → supervisor: what the agent did; `bytes` is what they count for in `turnTaken`. */
+  /** Agents → supervisor: events of the agent; `bytes` is their size as counted in `turnTaken`. */
   turnEvents: [turn: number, events: RunnerEvent[], bytes: number];
-  /** Supervisor → agents: so many bytes of events are stored; an agent with too many that are not is not read from. */
+  /** Supervisor → agents: this many bytes of events are stored. While too many are not, the agent's output is not read. */
   turnTaken: [turn: number, bytes: number];
   /** Supervisor → agents: the answer to a `permission`; null denies. */
   turnAnswer: [turn: number, requestId: string, optionId: string | null];
   /** Agents → supervisor: no more events of this turn. */
   turnEnd: [turn: number];
-  /** Supervisor → agents: find something out about a runner. A `cancel` frame with the same number ends it. */
+  /** Supervisor → agents: probe a runner. A `cancel` frame with the same number ends it. */
   probe: [probe: number, order: ProbeOrder];
   /** Agents → supervisor. `failed` is for people. */
   probed: [probe: number, answer: ProbeResult | { failed: string }];
@@ -303,7 +305,7 @@ type Frames = {
    */
   secrets: [values: [name: string, value: string][], unreadable: string[] | null, fault: string];
   /**
-   * Writer → supervisor, before anybody has an answer: a commit took the app's database from one state to the other, see
+   * Writer → supervisor, before the answers of its commit: it took the app's database from one state to the other, see
    * `storage/wal-index.ts`, and wrote these tables. Null for what is not known.
    */
   committed: [app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null];
@@ -321,14 +323,14 @@ type Frames = {
    * as long as they are; and whether it asked who calls.
    */
   reads: [callId: number, tables: string[] | null, keep: boolean, caller: boolean];
-  /** Supervisor → actor: what was known of the tables of a statement may be wrong from now on. */
+  /** Supervisor → actor: what the thread knows of the tables of statements may be outdated. */
   schemaChanged: [unused: 0];
   /**
-   * Actor → supervisor, before the result of a call whose trace is recorded: what it did, `spanId` being the span of the call in
-   * the thread. At most `LIMITS.spansOfCall`; `leftOut` had no room.
+   * Actor → supervisor, before the result of a call whose trace is recorded: what it did. `spanId` is the span of the call in
+   * the thread. At most `LIMITS.spansOfCall`; `leftOut` counts the others.
    */
   spans: [callId: number, spanId: string, begunAt: number, endedAt: number, spans: ThreadSpan[], leftOut: number];
-  /** Supervisor → agents: these conversations are over; their agents end, those at work once their turn has ended. */
+  /** Supervisor → agents: these conversations have ended. Their agents end too, busy ones after their turn. */
   agentsLeave: [unused: 0, over: AgentScope];
 };
 

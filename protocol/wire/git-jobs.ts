@@ -1,6 +1,6 @@
-/** What the supervisor asks of the job threads about the repository of the git store, and what they answer (decisions, section 7). */
+/** Types of the jobs on the repository of the git store: their arguments and answers (decisions, section 7). */
 
-/** Who a commit is by; `commitAuthor` of the configuration. */
+/** The author of a commit; `commitAuthor` of the configuration. */
 export type GitAuthor = { name: string; email: string };
 
 /** `repository` is the path of the bare repository; ids of objects are 40 hex digits. */
@@ -18,7 +18,7 @@ export type GitRevision = string;
  */
 export type CommitResult = { commit: string; parent: string; tree: string | null; unchanged: boolean };
 
-/** What a version's tag says beside its number; `message` is for people, `info` comes back from `listVersions`. */
+/** The content of a version's tag beside its number; `message` is for people, `listVersions` returns `info`. */
 export type GitTag = { name: string; message: string; info?: GitVersionInfo };
 /** Stored in the message of the tag as a line `svc: {json}`. */
 export type GitVersionInfo = { sha256: string; version: string; uploadedAt: string; files: number; bytes: number };
@@ -58,7 +58,7 @@ export type MergeAppResult =
   | { unresolved: string[] }
   | { changed: boolean; main: string; added: string[]; lacking: string[]; sent: SentFiles };
 
-/** What a session sent: the fingerprint of its files, and whether what is published are the very same ones. */
+/** What a session sent: the fingerprint of its files, and whether exactly these files are published. */
 export type SentFiles = { files: string; same: boolean };
 /**
  * Sorted paths. `merged`: files of the folder that changed or went. `conflicts`: texts with both sides between marks, and other
@@ -78,7 +78,7 @@ export type GitFileDiff = {
   /** As `git apply` takes it, with the path inside the repository; empty for binary files and what is over the limit. */
   patch: string;
   binary?: true;
-  /** The patch was left out: all patches together would be too large. */
+  /** The patch is left out: all patches together would be too large. */
   truncated?: true;
 };
 /** A list of the manifest on both sides; null where there is none. */
@@ -103,18 +103,18 @@ export type ImportBundleResult = { main: string; tags: number; apps: { id: strin
 /** Loose objects that are left, those that went into a pack, and the packs that became one. */
 export type PackLooseResult = { loose: number; packed: number; joined: number };
 
-/** Every operation by its name: what it takes and what it answers. `main` in an answer is the commit of `main`. */
+/** Every operation by name: its arguments and its answer. `main` in an answer is the commit of `main`. */
 export type GitOperations = {
   openRepository: { job: OnRepository & Signed; result: { main: string } };
   /**
    * `folder` holds the app's files as they are to be; null removes the app. With `always` a commit is made even when `main` has
-   * the same files: it is another version all the same.
+   * the same files: it is still a new version.
    */
   commitApp: {
     job: OnApp & Signed & { folder: string | null; message: string; always?: boolean };
     result: CommitResult;
   };
-  /** The app's tree as another commit or tag has it: how a rollback is made. */
+  /** Commits the app's tree of another commit or tag: a rollback. */
   commitTree: { job: OnApp & Signed & { from: GitRevision; message: string }; result: CommitResult };
   settle: { job: OnApp & Signed & { commit: string; tag: GitTag | null }; result: { main: string } };
   /** Tags a commit that `main` need not contain. */
@@ -145,9 +145,9 @@ export type GitOperations = {
   };
   /** The bundle's `main` and tags become those of a repository that has only its root commit. */
   importBundle: { job: OnRepository & { from: string }; result: ImportBundleResult };
-  /** Whether `packLoose` may find something to do. */
+  /** Whether `packLoose` may have something to do. */
   isPackable: { job: OnRepository; result: { packable: boolean } };
-  /** One step of tidying up; it is to be asked for again as long as it did anything. */
+  /** One step of packing; call it again while it did anything. */
   packLoose: { job: OnRepository; result: PackLooseResult };
 };
 

@@ -1,8 +1,8 @@
 /** Names who calls a handler: `ctx.caller` (decisions, section 11), and how it travels in a dispatch. */
 
 /**
- * The administrator's token; a browser that is signed in, or whom an embedding host lets through; a token for a program; a visitor
- * without any; an agent's turn; an automation. In a dispatch, the place in this list stands for the kind.
+ * The administrator's token; a browser that is signed in or that an embedding host allows; a token for a program; a visitor
+ * without a token; an agent's turn; an automation. A dispatch holds the index in this list.
  */
 export const CALLER_KINDS = ['admin', 'session', 'token', 'public', 'agent', 'automation'] as const;
 

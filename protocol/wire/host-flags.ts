@@ -1,6 +1,8 @@
-/** The command lines of handler hosts and of the jobs process: Node's permission model, as far as the running Node has it. */
+/**
+ * Makes the command lines of handler hosts and of the jobs process: Node's permission model, as far as this Node supports it.
+ */
 
-/** What is asked of Node, first name that it knows wins; nothing is guessed from version numbers. */
+/** Names of each flag: the first one that this Node knows is used, so no version number decides. */
 const CONFINED: string[][] = [
   // From 23.5 on it is called --permission; 20 has only the older name.
   ['--permission', '--experimental-permission'],
@@ -11,7 +13,7 @@ const CONFINED: string[][] = [
   ['--allow-net'],
 ];
 
-/** What handlers run under besides. */
+/** Further flags of handler hosts. */
 const HANDLERS: string[][] = [
   // vm.SourceTextModule, with which handlers are loaded.
   ['--experimental-vm-modules'],
@@ -22,12 +24,12 @@ const HANDLERS: string[][] = [
 const QUIET: string[][] = [['--no-warnings']];
 
 /**
- * What Linux tells a process of its libraries, to be `readable` for hosts and jobs: native packages choose their binaries by it,
- * and take much longer without it.
+ * The file in which Linux lists a process's libraries, `readable` for hosts and jobs: native packages choose their binaries by
+ * it, and take much longer without it.
  */
 export const OWN_LIBRARIES = '/proc/self/maps';
 
-/** The same for a host alone: the counts of its threads, by which it finds the one that eats memory. */
+/** `readable` for hosts only: the counts of its threads, to find the one that uses the memory. */
 export const OWN_PROCESS: readonly string[] = ['/proc/thread-self/stat', '/proc/self/task/*', OWN_LIBRARIES];
 
 /**

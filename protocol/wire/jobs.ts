@@ -1,4 +1,4 @@
-/** What the supervisor asks of its job threads, and what they answer. */
+/** Types of the jobs: their arguments, their answers and how they fail. */
 import type { MintedSecret } from '../automations/automation.ts';
 import type { ErrorBody } from '../errors.ts';
 import type { VersionSummary } from '../manifest.ts';
@@ -8,12 +8,12 @@ import type { GitFile, GitFileDiff, SentFiles } from './git-jobs.ts';
 export type VersionSource =
   /** An uploaded file. */
   | { archive: string }
-  /** Files of a session, merged onto main from `base`; `anew` publishes them though nothing changed. */
+  /** Files of a session, merged onto main from `base`; `anew` publishes them even when nothing changed. */
   | { session: string; base: string | null; anew: boolean }
   /** The tag of a version that is brought back as it was published, or that was `imported` with the tag. */
   | { tag: string; imported?: true };
 
-/** The git store's part of it: where to commit, by whom, and what the commit says (null: the version's name). */
+/** For the git store: where to commit, the author, and the message (null: the version's name). */
 export type CommitOrder = {
   repository: string;
   author: { name: string; email: string };
@@ -71,7 +71,7 @@ export type PackJob = {
   workspace: string;
   work: { sources: BackupSource[] } | { finish: BackupHead };
 };
-/** Reads the finished archive of a workspace as a restore would. */
+/** Verifies the finished archive of a workspace as a restore would. */
 export type VerifyJob = { workspace: string };
 /** Databases that were damaged already when the backup was taken, with what SQLite says. */
 export type VerifyResult = { damaged: { path: string; integrity: string }[] };
@@ -81,7 +81,7 @@ export type PackResult = { files: number; bytes: number };
 /** Errors cross the thread as data. */
 export type JobAnswer<T> = { ok: true; value: T } | { ok: false; error: ErrorBody };
 
-/** What a thread can be asked for; the names of its functions. */
+/** The jobs of a thread, by the names of its functions. */
 export type JobName =
   | 'ingest'
   | 'review'
@@ -95,10 +95,13 @@ export type JobName =
   | 'snapshot'
   | 'seed';
 
-/** Where a job runs: edits of drafts wait for no upload, and neither waits for backups and bundles. */
+/** Where a job runs: edits of drafts do not wait for uploads, and neither waits for backups and bundles. */
 export type JobPool = 'work' | 'drafts' | 'long';
 
-/** Why a job has no answer of its own: its time, its thread's or the process's memory, or a fault, which `detail` describes for the log. */
+/**
+ * Why a job ended without an answer: its time limit, the memory of its thread or of the process, or a fault that `detail`
+ * describes for the log.
+ */
 export type JobFailure = { failed: 'time' | 'memory' | 'fault'; detail: string };
 
 /** The one line of JSON that the jobs process reads from its standard input. When its input ends the process ends. */
@@ -115,7 +118,7 @@ export type JobsBootstrap = {
 /** A migration of a draft: its file's name in `migrations/`, and sha256 of its bytes in hex. */
 export type DraftMigration = { name: string; sha256: string };
 
-/** A worktree as it was at one moment, copied and prepared like a version. */
+/** A worktree at one moment, copied and prepared like a version. */
 export type Snapshot = {
   summary: VersionSummary;
   /** In order. */
@@ -126,7 +129,7 @@ export type Snapshot = {
 export type SnapshotJob = {
   app: string;
   session: string;
-  /** The app's folder in the session's worktree. Anybody may write to it meanwhile. */
+  /** The app's folder in the session's worktree. Other programs may write to it meanwhile. */
   folder: string;
   /** The draft's own folder, which gets `versions/` and `prepared/`; what is there besides this one and `previous` goes. */
   draft: string;
@@ -138,7 +141,7 @@ export type SnapshotJob = {
 /** Null when the files are those of `previous`. */
 export type SnapshotResult = Snapshot | null;
 
-/** Copies an app's data as it is now to where a draft keeps its own, in place of what is there. Nobody may have that open. */
+/** Copies an app's current data to a draft and replaces the draft's own, which no process may have open. */
 export type SeedJob = { from: string; to: string };
 
 /** SQLite's `user_version` of the copy; 0 when there was nothing to copy. */
@@ -154,13 +157,13 @@ export type SessionFilesJob =
   | { work: 'put'; folder: string; path: string; bytes: Uint8Array; conditions: FileConditions }
   | { work: 'putAll'; folder: string; archive: string; unpackTo: string }
   | { work: 'delete'; folder: string; path: string; conditions: FileConditions }
-  /** What changes from the files in `before` to those in `folder`; null has none. */
+  /** The changes from the files in `before` to those in `folder`; null means no files. */
   | { work: 'diff'; folder: string; before: string | null; app: string };
 
 export type SessionFilesResult = {
   list: GitFile[];
   read: GitFile & { bytes: Uint8Array };
-  /** `created` when there was no such file before. */
+  /** `created` when the file is new. */
   put: { file: GitFile; created: boolean };
   /** Those of the archive. */
   putAll: GitFile[];
@@ -174,7 +177,7 @@ export type LayOutJob = {
   source: { template: string } | { blank: string } | { archive: string };
   to: string;
   id: string;
-  /** Null: as the template calls it. */
+  /** Null: the template's name. */
   name: string | null;
 };
 

@@ -5,7 +5,7 @@ import { LIMITS } from '../limits.ts';
 import { FrameBatch, FrameDecoder } from './codec.ts';
 import { type CommitGroups, type Frame, type FrameOf, Kind } from './frames.ts';
 
-/** What is read at a time, as much as Node reads by itself. */
+/** Size of one read, the same as Node's own. */
 const READ_BYTES = 64 * 1024;
 
 export type LinkHandlers = {
@@ -17,7 +17,7 @@ export type LinkHandlers = {
 /** Milliseconds without a frame after which a connection is not in a burst. */
 const ALONE_MS = 1;
 
-// App code could put its own in its place.
+// App code could replace it.
 const now = performance.now.bind(performance);
 
 export class Link {
@@ -77,7 +77,7 @@ export class Link {
     this.#write();
   }
 
-  /** Queues a frame that leaves with those which follow it in this turn. For the rest, as `send`. */
+  /** Queues a frame that leaves with the following frames of this turn. Otherwise as `send`. */
   sendLater(frame: Frame): void {
     if (this.#closed) return;
     this.#pending.add(frame);

@@ -1,6 +1,7 @@
 /**
- * Loads the native part of msgpackr, which reads strings in half the time. The build puts this in the place of its own loader, the
- * package `msgpackr-extract`: to find the file that fits, that one takes ten times as long as loading it does, in each process and thread.
+ * Loads the native part of msgpackr, which reads strings in half the time. The build uses this instead of msgpackr's own
+ * loader, the package `msgpackr-extract`, which takes ten times as long to find the right file as to load it, in each process
+ * and thread.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -25,7 +26,7 @@ function loadExtractor(): Extractor {
       return load(`${folder}/node.napi${end}.node`);
     }
   } catch {
-    // It is elsewhere, or was compiled here.
+    // It is in another place, or was compiled here.
     return load('msgpackr-extract');
   }
 }

@@ -1,4 +1,7 @@
-/** Tickets: who a connection is, signed with the key of this boot, so that a message can never claim to be another. */
+/**
+ * Signs and checks tickets, which say who a connection is: with the key of this boot, so that no message can claim another
+ * sender.
+ */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 export type Ticket =

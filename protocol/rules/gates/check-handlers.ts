@@ -1,4 +1,4 @@
-/** The gates that handlers pass on their way in (specification, "Rules"; decisions, section 7). */
+/** Checks the handlers of an app before it is published (specification, "Rules"; decisions, section 7). */
 import type { AnyNode, Program } from 'acorn';
 import { type InputIssue, SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
@@ -18,10 +18,10 @@ export type HandlerSource = { text: string; fault?: SyntaxFault } | { refused: s
 /** Reads a file of the app by its path in it, at most twice. */
 export type ReadHandler = (file: string) => HandlerSource;
 
-/** What the manifest says of them that matters here. */
+/** The members of the manifest that matter here. */
 export type Declared = { queries: { name: string }[]; actions: { name: string }[] };
 
-/** What a file is by its name: only handlers need a default export, and packages are not their author's to change. */
+/** The kind of a file, by its name: only handlers need a default export, and authors cannot change packages. */
 type ModuleKind = keyof Reach | 'module' | 'package';
 type HandlerKind = keyof Reach;
 type Module = Inspection & { reach: Reach };
@@ -29,7 +29,7 @@ type Module = Inspection & { reach: Reach };
 const MESSAGE_CHARS = 500;
 const BUNDLING = `${BUNDLERS} bundle what is imported, from node_modules of the app's folder`;
 
-/** What was found in files before, by path: one that still has the same text is not inspected again. */
+/** Earlier findings by path: a file with the same text is not inspected again. */
 export type KnownModules = Map<string, { text: string; kind: ModuleKind; inspection: Inspection }>;
 
 /**
@@ -50,7 +50,7 @@ export function checkHandlers(
   }
 }
 
-/** The same in steps, a file each, for those who have other things to do meanwhile. */
+/** The same in steps of one file, for callers that have other work between them. */
 export function* handlerCheck(
   read: ReadHandler,
   manifest: Declared,
@@ -231,7 +231,7 @@ export function invalidHandler(issues: InputIssue[]): SvcError {
 /** `exports` is null where they cannot be told without other files, or at all. */
 type Inspection = { findings: Finding[]; imports: LocalImport[]; exports: Set<string> | null; lines: Lines };
 
-/** Everything that is to be found in the text of one module, and what it imports; `file` is its path in the app. `step` may throw. */
+/** All findings in the text of one module, and its imports; `file` is its path in the app. `step` may throw. */
 export function inspect(file: string, text: string, kind: ModuleKind, step: () => void): Inspection {
   const lines = new Lines(text);
   const nothing = { imports: [], exports: null, lines };
@@ -271,7 +271,7 @@ function jsonFindings(text: string): Finding[] {
   }
 }
 
-/** Values that are no function, whatever is in them. */
+/** Expressions whose value is never a function. */
 const NO_FUNCTIONS = new Set<AnyNode['type']>([
   'ArrayExpression',
   'BinaryExpression',

@@ -1,4 +1,4 @@
-/** The lint of automations: nothing that differs from run to run, and nothing past `ctx` (decisions, section 7). */
+/** Lints automations: finds what differs from run to run, and what bypasses `ctx` (decisions, section 7). */
 import type { AnyNode, Pattern, Program } from 'acorn';
 import { simple } from 'acorn-walk';
 import { isNodeModule } from '../handler-imports.ts';
@@ -48,7 +48,7 @@ export function checkDeterminism(program: Program, names: Names): Finding[] {
     if (name !== null && isNodeModule(name)) report('node-builtin', node, `The Node module "${name}" ${NODE}`);
   };
 
-  /** `const { now } = Date`, and what stands deeper in such a pattern. */
+  /** `const { now } = Date`, and deeper patterns. */
   const destructure = (pattern: Pattern, path: string[] | null): void => {
     if (pattern.type === 'AssignmentPattern') destructure(pattern.left, path);
     if (pattern.type !== 'ObjectPattern' || path === null) return;

@@ -1,5 +1,5 @@
 /**
- * Erases the types of a TypeScript module: blanks take their place, so that every line and column stays what it was (decisions,
+ * Erases the types of a TypeScript module: blanks replace them, so that every line and column stays the same (decisions,
  * section 13). The parser is swc's, as Node has it; it is WebAssembly, loaded for the first module.
  */
 import { createRequire as requireAt } from 'node:module';
@@ -27,8 +27,8 @@ const PACKAGE = '@swc/wasm-typescript';
 let loaded: Swc | null = null;
 
 /**
- * The module as JavaScript, or why it is none: it does not parse, or has what is more than a type. Nothing interrupts it. Throws
- * when the eraser itself cannot be loaded.
+ * The module as JavaScript, or why there is none: it does not parse, or has more than types to erase. Cannot be interrupted.
+ * Throws when the eraser itself cannot be loaded.
  */
 export function eraseTypes(source: string): { text: string } | SyntaxFault {
   // swc leaves it out.
@@ -60,13 +60,13 @@ function loadSwc(): Swc {
   }
 }
 
-/** Whatever it threw that is no fault of the text, it is of no use any more. */
+/** After any error that is not about the text, swc is unusable. */
 function forget(): void {
   loaded = null;
   delete load.cache[load.resolve(PACKAGE)];
 }
 
-/** On its own stack it writes behind the end of its memory, on ours it ends as any function does. */
+/** An overflow of its own stack would write past the end of its memory; on ours it throws like any function. */
 function ranOutOfStack(thrown: unknown): boolean {
   return thrown instanceof RangeError || (thrown as Error | null)?.message === 'memory access out of bounds';
 }

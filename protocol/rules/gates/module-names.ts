@@ -20,7 +20,7 @@ export type LocalImport = {
 
 const outsideAutomations = ({ automation }: Reach): boolean => !automation;
 
-/** What a module imports, and imports that the loader of handlers refuses whatever is there. */
+/** What a module imports, and the imports that the loader of handlers always refuses. */
 export function importsOf(file: string, program: Program): { imports: LocalImport[]; findings: Finding[] } {
   const imports: LocalImport[] = [];
   const findings: Finding[] = [];

@@ -1,4 +1,7 @@
-/** Finds SQL that writes in queries, where it is written at the call (specification, "Tool kinds"). A hint: it follows no values. */
+/**
+ * Finds SQL in queries that writes, if the text stands at the call (specification, "Tool kinds"). A hint: it does not trace
+ * values.
+ */
 import type { AnyNode, CallExpression, Program } from 'acorn';
 import { simple } from 'acorn-walk';
 import { type Token, tokenizedStatements } from '../sql.ts';
@@ -9,13 +12,13 @@ const SQL_METHODS = new Set(['run', 'get', 'all', 'exec', 'prepare', 'batch']);
 /** Of what a handler may run at all: `refuseUnsafe` lets no VACUUM through, and no PRAGMA that sets something. */
 const WRITES = new Set(['INSERT', 'UPDATE', 'DELETE', 'REPLACE', 'CREATE', 'DROP', 'ALTER', 'REINDEX', 'ANALYZE']);
 const VERBS = new Set([...WRITES, 'SELECT', 'VALUES']);
-/** Stands in SQL for what a template or a concatenation puts there when the handler runs. */
+/** Placeholder in SQL for a value that a template or concatenation inserts at run time. */
 const PLACEHOLDER = ' _ ';
 
 const inQueries = ({ query, action, automation }: Reach): boolean => query && !action && !automation;
 
 /**
- * Every finding, in no order, placed where the SQL text begins. `isQuery`: the file is a query's handler, whatever else imports it.
+ * Every finding, unsorted, at the start of the SQL text. `isQuery`: the file is a query's handler, whatever else imports it.
  */
 export function checkReadOnly(program: Program, names: Names, isQuery: boolean): Finding[] {
   const calls: CallExpression[] = [];

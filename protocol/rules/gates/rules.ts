@@ -1,14 +1,14 @@
 /**
- * Names the rules that handlers are held to when they are published (decisions, section 7; docs/handler-rules.md), and reads their
- * waivers: `// governance: allow-<rule> <reason>` on the line of a finding, or alone on the line above it.
+ * Names the rules that published handlers must follow (decisions, section 7; docs/handler-rules.md), and reads their waivers:
+ * `// governance: allow-<rule> <reason>` on the line of a finding, or alone on the line above it.
  */
 import type { Comment } from 'acorn';
 import type { Lines } from './syntax.ts';
 
-/** Rules of files that cannot be loaded otherwise: every version is held to them. */
+/** Rules that a file must meet to be loaded: every version must follow them. */
 export const LOADING_RULES = ['syntax', 'default-export', 'import'] as const;
 
-/** Rules that no comment waives: those, and the one of waivers themselves. */
+/** Rules that no comment can waive: those above, and the one about waivers. */
 export const FIXED_RULES = [...LOADING_RULES, 'waiver'] as const;
 
 /** Rules of automations: a run is decided by its input and `ctx`, so that running it again does the same. */

@@ -1,4 +1,4 @@
-/** What the text of a module says: its syntax tree, places in it, and what its names mean. */
+/** Parses a module: its syntax tree, positions in it, and the meaning of its names. */
 import {
   type AnyNode,
   type Comment,
@@ -16,10 +16,10 @@ import { analyze, type Definition, type Reference } from 'eslint-scope';
 
 const LINE_BREAK = /\r\n?|[\n\u2028\u2029]/g;
 const LINE_END = /[\r\n\u2028\u2029]/;
-/** Asked far more often than a clock should be read. */
+/** Steps between two readings of the clock, which would cost too much at each step. */
 const STEPS = 256;
 
-/** What a plugin of acorn finds in its parser besides the declared members. */
+/** Undeclared members of acorn's parser that plugins use. */
 type ParserState = {
   type: TokenType;
   input: string;
@@ -103,7 +103,7 @@ export class Lines {
     return this.#starts[Math.min(line, this.#starts.length) - 1] as number;
   }
 
-  /** Whether what stands from `start` to `end`, both offsets, has its lines for itself. */
+  /** Whether nothing else stands on the lines from `start` to `end`, both offsets. */
   isAlone(start: number, end: number): boolean {
     let before = start;
     while (before > 0 && isBlank(this.#text[before - 1])) before--;
@@ -121,7 +121,7 @@ function isBlank(char: string | undefined): boolean {
 
 export class TookTooLong extends Error {}
 
-/** Called with every step of parsers and walks, which nothing else can stop; throws `TookTooLong` after `ms`. */
+/** Called with every step of parsers and walks, the only way to stop them; throws `TookTooLong` after `ms`. */
 export function stepsWithin(ms: number): () => void {
   const until = performance.now() + ms;
   let steps = 0;
@@ -131,7 +131,7 @@ export function stepsWithin(ms: number): () => void {
 }
 
 const GLOBAL_OBJECTS = new Set(['globalThis', 'global']);
-/** Hops from an expression to the global that it means; the globals that matter are nearer. */
+/** The most steps from an expression to the global that it means; those that matter need fewer. */
 const HOPS = 8;
 /** eslint-scope lists a name in each scope that it is not declared in: for one that is deep, in all of them. */
 const LISTED_NAMES = 15_000_000;
