@@ -1,6 +1,6 @@
 /**
- * The files that an app keeps beside its database, by the SHA-256 of their content: names, types and sizes on disk. A draft sees
- * those of the live app below its own, but for the ones that it has deleted.
+ * Stores the files that an app keeps beside its database, by the SHA-256 of their content. A draft also sees those of the live
+ * app, except the ones that it deleted.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readFile, rm } from 'node:fs/promises';
@@ -17,7 +17,7 @@ export type BlobRow = BlobRecord & { storedAt: number };
 /** `newest`: what was stored last comes first. */
 export type BlobOrder = 'newest' | 'largest';
 
-/** Those whose name begins with `prefix`, `limit` of them behind the row that `after` (a `next`) stands for. */
+/** Only names that begin with `prefix`, at most `limit`, after the row that `after` (an earlier `next`) stands for. */
 export type BlobQuery = { order: BlobOrder; prefix: string; limit: number; after: string | null };
 
 /** `next` is for the `after` of the following page; null after the last one. */
@@ -34,7 +34,7 @@ const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]
 const CURSOR = /^(\d{1,16})-([0-9a-f]{64})$/;
 const STATS_AT_ONCE = 32;
 const NAMES_AT_ONCE = 256;
-/** Rows that a list holds while it reads a folder, in pages. */
+/** Pages of rows that a list holds in memory while it reads a folder. */
 const KEPT_PAGES = 4;
 
 /** Where the blobs of an app or draft are, by its id or key. */
@@ -82,7 +82,7 @@ export async function statBlob(folders: BlobFolders, sha256: string): Promise<Bl
   return found === null ? null : found.record;
 }
 
-/** What a folder holds; removes types whose blob a crash has kept from coming, or taken. */
+/** Counts what a folder holds; removes types whose blob is missing after a crash. */
 export async function countBlobs(folder: string): Promise<{ files: number; bytes: number }> {
   const names = new Set(await namesIn(folder));
   let files = 0;
@@ -102,8 +102,8 @@ export function isBlobCursor(text: string): boolean {
 }
 
 /**
- * A page of the files in a folder. It looks at each of them, in turns and with the memory of a few pages: the folder is the only
- * index, so that a crash leaves no wrong one.
+ * A page of the files in a folder. It reads all of them, in turns and with the memory of a few pages: the folder is the only
+ * index, so a crash cannot make it wrong.
  */
 export async function listBlobs(folder: string, { order, prefix, limit, after }: BlobQuery): Promise<BlobPage> {
   const [, value, name = ''] = CURSOR.exec(after ?? '') ?? [];

@@ -1,6 +1,6 @@
 /**
- * Moves the apps of a data directory from the tarball backend to a git store, with their versions. The store is made beside
- * its place; the rename into it decides, and `finishConversion` then names versions by their tags, again after a crash.
+ * Moves the apps of a data directory from the tarball backend to a git store, with their versions. The store is made beside its
+ * place; the rename into its place decides, then `finishConversion` names versions by their tags, also after a crash.
  */
 import { readdir, readFile, rm } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
@@ -18,12 +18,12 @@ import { type AppPaths, CodeStorePaths, type Layout } from './layout.ts';
 /** By app: the id of each version on the tarball backend → its tag. */
 type Renamed = Record<string, Record<string, string>>;
 
-/** Something that the next start of a gateway on the tarball backend puts right. */
+/** Thrown when a gateway was interrupted: a start on the tarball backend repairs that. */
 export class NotSettledError extends Error {}
 
 /**
  * `layout` names the new store, whose place is empty; nobody else uses the directory. Answers how many apps and versions moved.
- * Rejects with `NotSettledError` where a gateway was cut off; what fails before the rename leaves the directory as it was.
+ * Rejects with `NotSettledError` where a gateway was cut off; a failure before the rename leaves the directory unchanged.
  */
 export async function convertToGit(
   layout: Layout,
@@ -52,7 +52,7 @@ export async function convertToGit(
   }
 }
 
-/** Goes on with a conversion whose store is in its place; nothing where there is none. */
+/** Continues a conversion whose store is in place; does nothing without one. */
 export async function finishConversion(layout: Layout, paths: CodeStorePaths): Promise<void> {
   if (!(await exists(paths.conversion))) return;
   const renamed = (await readJson(paths.conversion)) as Renamed;
@@ -116,7 +116,7 @@ async function putFiles(repository: Repository, folder: string): Promise<string>
   return writeTree(repository.objects, files);
 }
 
-/** Each step says by what it leaves that it was done. */
+/** The files show which steps were done. */
 async function renameVersions(app: AppPaths, versions: Record<string, string>): Promise<void> {
   for (const [versionId, tag] of Object.entries(versions)) {
     const [from, to] = [app.version(versionId), app.version(tag)];

@@ -1,7 +1,7 @@
 /**
- * The format of a data directory: which one wrote it (`format.json`), what moves it to the next, and what undoes a move that was
- * cut off. All steps of a start together count, or none: the files that they change are copied aside first, `migration.json`
- * says where to, and writing `format.json` is what decides.
+ * Reads the format of a data directory (`format.json`), migrates it to the next one, and undoes a migration that was
+ * interrupted. All steps of a start count together or not at all: the files that they change are copied first, `migration.json`
+ * says where, and writing `format.json` decides.
  */
 import { existsSync, mkdirSync } from 'node:fs';
 import { copyFile, rm } from 'node:fs/promises';
@@ -23,17 +23,17 @@ import type { Layout } from './layout.ts';
 
 /**
  * Moves a directory to format `to`. `files` are all that it changes, from the data directory; what ends with `.sqlite` is a
- * database. `run` may be cut off anywhere: then the files are put back and it runs again.
+ * database. If `run` is interrupted anywhere, the files are restored and it runs again.
  */
 export type FormatStep = { to: number; files: string[]; run(dataDir: string): Promise<void> };
 
-/** In order. Format 0 is what releases wrote that counted none; it is what format 1 is. */
+/** In order. Format 0 is that of releases without format numbers; it equals format 1. */
 const STEPS: FormatStep[] = [{ to: 1, files: [], run: async () => {} }];
 
 /** `migration.json`: a move that was begun, with the folder of the copies, a name in `migrations/`. */
 type Journal = { to: number; copy: string; files: string[] };
 
-/** What a directory says of itself; null where no gateway has run. Throws `DATA_FORMAT` for what this release cannot read. */
+/** The directory's format record; null when no gateway has run. Throws `DATA_FORMAT` for one that this release cannot read. */
 export async function checkFormat(layout: Layout): Promise<DataFormat | null> {
   const stored = await readJson(layout.format, null);
   if (stored === undefined) {
@@ -52,9 +52,9 @@ export async function checkFormat(layout: Layout): Promise<DataFormat | null> {
 }
 
 /**
- * Brings a directory that `checkFormat` took to this release's format, once nobody else writes to it. Throws `DATA_FORMAT` when a
- * step fails, or Node's error when there is no room for the copies; the directory is then as it was. Where only the note of this
- * release has no room, `onFull` is told: the next start writes it.
+ * Migrates a directory that `checkFormat` accepted to this release's format, once no one else writes to it. Throws
+ * `DATA_FORMAT` when a step fails, or Node's error when there is no room for the copies; the directory is then unchanged. If
+ * only the note of this release has no room, calls `onFull`: the next start writes it.
  */
 export async function moveFormat(
   layout: Layout,
@@ -91,7 +91,7 @@ export async function moveFormat(
   if (found?.format !== format) await settleMove(layout, { format, svcVersion });
 }
 
-/** Copies aside what will change, with what says which format it has. */
+/** Copies the files that will change, and the one that names the format. */
 async function beginMove(layout: Layout, found: DataFormat, journal: Journal): Promise<void> {
   const copy = join(layout.migrationsDir, journal.copy);
   const making = `${copy}.tmp`;
@@ -110,7 +110,7 @@ async function beginMove(layout: Layout, found: DataFormat, journal: Journal): P
   }
 }
 
-/** Ends a move that has come to its format; undoes one that has not. Nothing where there is none. */
+/** Finishes a migration that reached its format; undoes any other. Does nothing without one. */
 async function settleMove(layout: Layout, found: DataFormat | null): Promise<void> {
   const journal = (await readJson(layout.formatJournal)) as Journal | undefined;
   if (journal === undefined) return;
@@ -118,7 +118,7 @@ async function settleMove(layout: Layout, found: DataFormat | null): Promise<voi
     for (const path of journal.files) {
       const place = join(layout.dataDir, path);
       await copyOf(join(layout.migrationsDir, journal.copy, path), `${place}.tmp`);
-      // The log of another database would be taken for its own.
+      // SQLite would use the log of another database.
       for (const end of path.endsWith('.sqlite') ? ['-wal', '-shm'] : []) await rm(`${place}${end}`, { force: true });
       await renameDurable(`${place}.tmp`, place);
     }

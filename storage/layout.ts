@@ -1,4 +1,4 @@
-/** Every path of a gateway's files in one place (specification, "What the service does", item 12). Pure: touches no disk. */
+/** Names every path of a gateway's files (specification, "What the service does", item 12). Pure: touches no disk. */
 import { basename, join, resolve } from 'node:path';
 
 /** Names below a folder are fields of the class that extends this one. */
@@ -16,9 +16,9 @@ export class AppPaths extends Folder {
   readonly current = join(this.dir, 'current.json');
   /** The activation that is under way, from before its migrations until its pointer is flipped. */
   readonly pending = join(this.dir, 'pending.json');
-  /** `{ "versionId" }`: a version that goes again unless the upload that brings it ends with making it active. */
+  /** `{ "versionId" }`: a version to remove unless its upload makes it active. */
   readonly incoming = join(this.dir, 'incoming.json');
-  /** While it is there, the folder is removed for good, not to the trash, should the app not be registered. */
+  /** While it exists, the folder of an unregistered app is deleted, not moved to the trash. */
   readonly disposable = join(this.dir, 'disposable');
   /** When the app was removed and what its versions were: in the trash, and on the way there and back. */
   readonly removed = join(this.dir, 'removed.json');
@@ -38,7 +38,7 @@ export class AppPaths extends Folder {
   readonly blobsDir = join(this.dir, '_blobs');
   /** Code as uploaded, one folder a version. */
   readonly versionsDir = join(this.dir, 'versions');
-  /** What was derived from it: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`, `erased/`. */
+  /** Files derived from the code: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`, `erased/`. */
   readonly preparedDir = join(this.dir, 'prepared');
 
   /** The folders of a tag, `<id>/v<n>`, are called `v<n>`; its code is then a link to where the git store keeps it. */
@@ -47,7 +47,7 @@ export class AppPaths extends Folder {
     return new VersionPaths(join(this.versionsDir, folder), join(this.preparedDir, folder));
   }
 
-  /** The version whose folders have this name; the name of another folder gives no version id. */
+  /** The version id of a folder's name; other folders give no valid id. */
   versionOf(folder: string): string {
     return folder.startsWith('v_') ? folder : `${basename(this.dir)}/${folder}`;
   }
@@ -57,15 +57,15 @@ export class AppPaths extends Folder {
 export class CodeStorePaths extends Folder {
   /** The bare repository: one tree, `apps/<id>/…`. */
   readonly repository = join(this.dir, 'apps.git');
-  /** What is served of a commit: `<sha>/apps/<id>/…`, only the app that the commit published. */
+  /** Checked-out code: `<sha>/apps/<id>/…`, only the app that the commit published. */
   readonly mainDir = join(this.dir, 'worktrees', 'main');
   readonly sessionsDir = join(this.dir, 'worktrees', 'sessions');
   /** The commit of `main` that is live, in hex. */
   readonly activeMain = join(this.dir, 'active-main');
-  /** Publications that are under way, one file an app: what a crash leaves is finished or forgotten at start. */
+  /** Publications under way, one file per app: after a crash the start finishes or drops them. */
   readonly publishingDir = join(this.dir, 'publishing');
 
-  /** How `svc convert` renames versions, while it is under way: what a crash leaves is finished by the next start. */
+  /** How `svc convert` renames versions, while it runs: after a crash the next start finishes it. */
   readonly conversion = join(this.dir, 'conversion.json');
 
   /** The code of one app as a commit has it. */
@@ -108,19 +108,19 @@ export class VersionPaths extends CodeAndPrepared {
   readonly manifest = join(this.code, 'app.json');
   readonly migrationsDir = join(this.code, 'migrations');
   readonly automationsDir = join(this.code, 'automations');
-  /** A `VersionSummary`; the version counts as whole when this file and the code folder exist. */
+  /** A `VersionSummary`; a version is whole when this file and the code folder exist. */
   readonly summary = join(this.prepared, 'version.json');
   /** Path → `StaticEntry`. */
   readonly static = join(this.prepared, 'static.json');
-  /** Copies that are served instead of the code's own: HTML with the bridge, `.br` and `.gz`. */
+  /** Copies that are served instead of the code's files: HTML with the bridge, `.br` and `.gz`. */
   readonly staticDir = join(this.prepared, 'static');
   readonly validators = join(this.prepared, 'validators.js');
-  /** What handlers run of TypeScript modules, by their paths: the same without types. A `.fault` says why there is none. */
+  /** TypeScript modules without types, by path, as handlers run them. A `.fault` says why one is missing. */
   readonly erasedDir = join(this.prepared, 'erased');
-  /** Id → what its `automation.json` said when it was uploaded, before we wrote into it. */
+  /** Id → `automation.json` as uploaded, before the gateway wrote into it. */
   readonly automations = join(this.prepared, 'automations.json');
 
-  /** The file that is the only truth about an automation. */
+  /** The one file that defines an automation. */
   automation(id: string): string {
     return join(this.automationsDir, id, 'automation.json');
   }
@@ -145,29 +145,29 @@ class Roots {
 
 export class Layout extends Roots {
   readonly token = join(this.dataDir, 'token.bin');
-  /** What the secrets of all apps are encrypted with; made with the first of them. */
+  /** Key of all apps' secrets; made with the first secret. */
   readonly secretKey = join(this.dataDir, 'secrets.key');
   readonly lock = join(this.dataDir, 'lock');
   readonly profile = join(this.dataDir, 'profile.json');
-  /** Records of what runs; mode 0700. */
+  /** Records of running processes; mode 0700. */
   readonly runDir = join(this.dataDir, 'run');
   readonly children = join(this.runDir, 'children.json');
   /** Where the sockets are. */
   readonly sockets = join(this.runDir, 'sockets.json');
-  /** `{ "format", "svcVersion" }`: the format of all of this, and the release that ran on it last. */
+  /** `{ "format", "svcVersion" }`: the format of the directory, and the release that last ran on it. */
   readonly format = join(this.dataDir, 'format.json');
-  /** A move to another format that is under way. */
+  /** A migration of the format that is under way. */
   readonly formatJournal = join(this.dataDir, 'migration.json');
-  /** What the last moves changed, as it was before. */
+  /** Files as they were before the last migrations of the format. */
   readonly migrationsDir = join(this.dataDir, 'migrations');
-  /** Of backups on schedule: when, what became of the last ones, which files they left. */
+  /** State of backups on schedule: the times, the last results, their files. */
   readonly backupRecord = join(this.dataDir, 'backups.json');
   readonly trashDir = join(this.dataDir, 'trash');
   /** The catalog of `templatesUrl` and the archives that it names, as they were last fetched. */
   readonly templatesCache = join(this.dataDir, 'templates-cache');
-  /** Empty folders for agents, by app and window: not in the temporary folder, where their programs put no helpers. */
+  /** Empty folders for agents, by app and window. Not in the temporary folder: there their programs put no helpers. */
   readonly agentsDir = join(this.dataDir, 'agents');
-  /** What was last found out about the runners: their models and tools. */
+  /** The last known models and tools of the runners. */
   readonly modelCatalog = join(this.dataDir, 'model-catalog.json');
   readonly runtimeDb = join(this.dataDir, 'runtime.sqlite');
   readonly identityDb = join(this.dataDir, 'identity.sqlite');

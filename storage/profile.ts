@@ -1,4 +1,4 @@
-/** `profile.json`: what kind of gateway uses the data directory (specification, "Gateway profile"). */
+/** Reads and writes `profile.json`: the kind of gateway that uses the data directory (specification, "Gateway profile"). */
 import { readFile } from 'node:fs/promises';
 import { isMissing, writeFileAtomic } from './files/atomic-file.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The secrets of an app on disk: `secrets.json` beside its data, each value sealed with the key in `secrets.key`, which lies beside
- * the access token (decisions, section 13).
+ * Stores the secrets of an app: `secrets.json` beside its data, each value sealed with the key in `secrets.key`, which lies
+ * beside the access token (decisions, section 13).
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -37,7 +37,7 @@ export function newSecretKey(): Buffer {
   return randomBytes(32);
 }
 
-/** A file that somebody changed. Its message is written for people. */
+/** A file that was changed by hand. Its message is for people. */
 export class DamagedSecrets extends Error {}
 
 /** By name; empty when the app has none. Throws `DamagedSecrets`. */
@@ -56,7 +56,7 @@ export async function writeSecrets(app: AppPaths, secrets: ReadonlyMap<string, S
   await writeFileAtomic(app.secrets, `${JSON.stringify({ secrets: Object.fromEntries(sorted) }, null, 2)}\n`, 0o600);
 }
 
-/** `owner` and `name` are bound to the value: sealed for one secret, it is no value of another. */
+/** `owner` and `name` are bound to the value: one sealed for one secret cannot be opened for another. */
 export function seal(key: Buffer, owner: string, name: string, value: string): string {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce).setAAD(bindingOf(owner, name));

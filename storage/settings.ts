@@ -1,4 +1,7 @@
-/** An app's stored settings, `settings.json` beside its data (decisions, section 5). They survive every version. */
+/**
+ * Reads and writes an app's stored settings, `settings.json` beside its data (decisions, section 5). They survive every
+ * version.
+ */
 import { SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { isRecord, readJson, writeFileAtomic } from './files/atomic-file.ts';
@@ -6,7 +9,7 @@ import type { AppPaths } from './layout.ts';
 
 export type Settings = Record<string, unknown>;
 
-/** `{}` when none were stored, or when the file was damaged: settings are laid over the manifest's defaults. */
+/** `{}` when none were stored, or when the file was damaged: the manifest's defaults apply where a setting is missing. */
 export async function readSettings(app: AppPaths): Promise<Settings> {
   const value = await readJson(app.settings, null);
   return isRecord(value) ? value : {};

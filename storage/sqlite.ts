@@ -20,12 +20,12 @@ export type Binding = { readonly name: string; readonly Sqlite: typeof BetterSql
 
 const ours = createRequire(import.meta.url);
 
-/** The names of the packages that may be loaded on a Node of this version, such as `22.1.0`; the best one first. */
+/** Names of the packages for a version of Node, such as `22.1.0`; the best one first. */
 export function bindingsFor(version: string): string[] {
   return Number.parseInt(version, 10) < PREBUILT_SINCE ? [COMPILED] : [PREBUILT, COMPILED];
 }
 
-/** Where the installed bindings are that may be loaded here, and every folder in which they are looked for. */
+/** Paths of the installed bindings for this Node, and every folder that is searched. */
 export function bindingFolders(): { packages: string[]; searched: string[] } {
   const names = bindingsFor(process.versions.node);
   const packages = names.flatMap((name) => {
@@ -119,7 +119,7 @@ function rowFactory(...columns: string[]): (...values: unknown[]) => object {
   return compileFunction(`return {${members.join(',')}}`, names) as (...values: unknown[]) => object;
 }
 
-/** What is loaded in this thread. */
+/** The binding loaded in this thread. */
 let loaded: Binding | null = null;
 
 /** Loads the binding, so that the first database need not. Throws as `loadBinding` does. */

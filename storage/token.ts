@@ -1,4 +1,7 @@
-/** The access token: `token.bin` in the data directory, 32 random bytes as 64 hex characters (decisions, section 1). */
+/**
+ * Reads, creates and replaces the access token: `token.bin` in the data directory, 32 random bytes as 64 hex characters
+ * (decisions, section 1).
+ */
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -6,7 +9,7 @@ import { isMissing, writeFileAtomic } from './files/atomic-file.ts';
 
 const TOKEN = /^[0-9a-f]{64}$/i;
 
-/** The token in the file, which is created when there is none. Throws when the file is damaged. */
+/** The token in the file, created if missing. Throws when the file is damaged. */
 export async function openToken(path: string): Promise<string> {
   try {
     return await readToken(path);
@@ -25,7 +28,7 @@ export async function readToken(path: string): Promise<string> {
   );
 }
 
-/** Replaces the token by a new one, which a running daemon takes up by itself. */
+/** Replaces the token by a new one; a running daemon notices. */
 export async function rotateToken(path: string): Promise<string> {
   const token = randomBytes(32).toString('hex');
   await writeFileAtomic(path, `${token}\n`, 0o600);

@@ -1,6 +1,6 @@
 /**
- * Reads the state of a database: what its write-ahead log's index begins with. Every commit, of whatever process, has changed
- * it before it returns, and no two states have the same bytes (sqlite.org/walformat.html, "The WAL-Index Header").
+ * Reads the state of a database: the first bytes of its write-ahead log's index. Every commit of any process changes them
+ * before it returns, and no two states have the same bytes (sqlite.org/walformat.html, "The WAL-Index Header").
  */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { endianness } from 'node:os';
@@ -16,7 +16,7 @@ const SALT_BYTES = 8;
 
 const LITTLE_ENDIAN = endianness() === 'LE';
 
-/** Whether nothing was committed between the two; false where one of them is not known. */
+/** Whether nothing was committed between the two; false when one is unknown. */
 export function isSameState(one: Uint8Array | null, other: Uint8Array | null): boolean {
   if (one === null || other === null) return false;
   for (let at = 0; at < STATE_BYTES; at++) if (one[at] !== other[at]) return false;
@@ -39,7 +39,7 @@ export function isEmptyLog(state: Uint8Array): boolean {
   return true;
 }
 
-/** Makes a state of an empty log tell what the database's file was at that time. */
+/** Adds the state of the database file to that of an empty log. */
 export function mixInFile(state: Uint8Array, modifiedMs: number, size: number): void {
   const view = new DataView(state.buffer, state.byteOffset);
   view.setFloat64(CHECKSUM, modifiedMs);
@@ -55,7 +55,7 @@ export class WalIndex {
     this.#file = `${file}-shm`;
   }
 
-  /** Reads the state as it is now; null where the database is not open in anybody's hands, or has no such log. */
+  /** Reads the state as it is now; null where no process has the database open, or it has no such log. */
   read(): Uint8Array | null {
     const state = Buffer.allocUnsafe(STATE_BYTES);
     return this.readInto(state) ? state : null;
@@ -71,7 +71,7 @@ export class WalIndex {
     }
   }
 
-  /** False once the file that is read has no name any more: whoever opens the database then makes another. */
+  /** False once the file is deleted: the next process that opens the database makes a new one. */
   isInPlace(): boolean {
     return this.#handle >= 0 && fstatSync(this.#handle).nlink > 0;
   }

@@ -1,9 +1,9 @@
-/** Makes the files of a new app: a blank one with its words filled in, or the copy of a template under an id of its own. */
+/** Makes the files of a new app: a blank one with its words filled in, or the copy of a template under a new id. */
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 
-/** For editors, in an app's folder; the name keeps it out of what is sent to a gateway. */
+/** Folder for editors in an app's folder; its name keeps it out of uploads. */
 const SCHEMAS_FOLDER = '.schemas';
 const SCHEMAS = ['app.schema.json', 'automation.schema.json'];
 
@@ -48,9 +48,8 @@ export function escapeHtml(text: string): string {
 }
 
 /**
- * What a template says of itself becomes true of the app in `folder`: its id and name, the title of its page, and what its
- * automations call it.
- * Without a name it keeps the template's; answers the one it has now. Throws `INVALID_MANIFEST` for a template that is damaged.
+ * Replaces the template's id and name in `folder` by the app's: in the manifest, the title of its page, and its automations.
+ * Without a name it keeps the template's; returns the name. Throws `INVALID_MANIFEST` for a template that is damaged.
  */
 export function renameApp(folder: string, id: string, name: string | null): string {
   const path = join(folder, 'app.json');
@@ -73,7 +72,7 @@ export function renameApp(folder: string, id: string, name: string | null): stri
   return shown;
 }
 
-/** Title and headings that are the template's name and nothing else. */
+/** Title and headings that consist of the template's name. */
 function retitle(page: string, before: string, shown: string): void {
   if (!existsSync(page)) return;
   const named = /(<(title|h1)\b[^<>]*>)([^<]*)(?=<\/\2>)/g;
@@ -89,7 +88,7 @@ function readObject(path: string): Record<string, unknown> {
     const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   } catch {
-    // Answered below, like what is JSON and no object.
+    // Refused below, like JSON that is not an object.
   }
   throw new SvcError('INVALID_MANIFEST', 'The template is damaged: one of its manifests cannot be read.', {
     status: 500,

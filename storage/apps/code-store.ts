@@ -1,7 +1,7 @@
 /**
- * What the git store keeps beside its repository: the mark that says where it is, the changes that are under way, and the
- * code of versions, which lies where the commit that published it says; the version's own folder is a link to it. Nothing
- * uses code that no link leads to.
+ * Keeps the files of the git store beside its repository: the mark that says where it is, the changes under way, and the code
+ * of versions, in a folder named after the commit that published it. The version's own folder is a link to it; code without a
+ * link is unused.
  */
 import { realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
@@ -38,7 +38,7 @@ function readIfWhole(path: string): Promise<unknown> {
 export async function readStoreMark(layout: Layout): Promise<{ root: string; isWhole: boolean } | null> {
   const mark = await readIfWhole(layout.storeMark);
   if (mark === undefined) return null;
-  // Only a hand that edits it leaves it damaged: it still says that there is a store.
+  // Only editing by hand damages it: it still shows that there is a store.
   const named = isRecord(mark) ? mark.appsStoreRoot : undefined;
   const isWhole = typeof named === 'string' && named !== '';
   const root = isWhole ? named : 'code-store';
@@ -55,7 +55,7 @@ export async function writeStoreMark(layout: Layout, root: string): Promise<void
   await writeFileAtomic(layout.storeMark, `${JSON.stringify(mark)}\n`);
 }
 
-/** `store` only keeps a new version; `activate` makes an older one active, and `commit` makes main say so. */
+/** `store` only keeps a new version; `activate` makes an older one active, and `commit` is the commit of main that says so. */
 export type ChangeUnderWay =
   | { kind: 'publish' | 'store' | 'activate'; versionId: string; commit: string }
   | { kind: 'remove' };
@@ -101,7 +101,7 @@ export async function installLinked(app: AppPaths, versionId: string, staged: Ve
     await moveDir(staged.code, at);
     await link(target.code, at);
   } catch (error) {
-    // No link leads to it yet, so that nobody else would find it.
+    // No link leads to it yet: otherwise it would stay until the next start.
     await removeCode(at);
     throw error;
   }
@@ -131,7 +131,7 @@ export async function removeLinked(
   }
 }
 
-/** Removes the code that no version of a registered app leads to: before anything is served, for nobody adds to it meanwhile. */
+/** Removes the code that no version of a registered app leads to: before anything is served, while nothing adds to it. */
 export async function sweepMaterialized(layout: Layout, store: CodeStorePaths): Promise<void> {
   const used = new Map<string, Set<string>>();
   for (const sha of await namesIn(store.mainDir)) {
@@ -146,7 +146,7 @@ export async function sweepMaterialized(layout: Layout, store: CodeStorePaths): 
   }
 }
 
-/** Removes what is there of an app that is gone. */
+/** Removes the code of a removed app. */
 export async function removeMaterialized(store: CodeStorePaths, id: string): Promise<void> {
   for (const sha of await namesIn(store.mainDir)) await removeCode(join(store.mainDir, sha, 'apps', id));
 }
@@ -162,9 +162,9 @@ async function linkedCode(layout: Layout, id: string): Promise<Set<string>> {
   return linked;
 }
 
-/** The link appears at once under its name, and leads there wherever the data directory is moved as a whole. */
+/** The link appears atomically, and stays right when the data directory is moved as a whole. */
 async function link(path: string, to: string): Promise<void> {
-  // One name, not a random one: what a crash leaves of it goes with the next try.
+  // A fixed name: the next try replaces what a crash left.
   const temporary = join(dirname(path), `.${basename(path)}.tmp`);
   await rm(temporary, { recursive: true, force: true });
   await symlink(relative(await realpath(dirname(path)), await realpath(to)), temporary);
@@ -172,7 +172,7 @@ async function link(path: string, to: string): Promise<void> {
   await syncDir(dirname(path));
 }
 
-/** `<sha>/apps/<id>`, and the folders above it that hold nothing else. */
+/** `<sha>/apps/<id>`, and the folders above it that are then empty. */
 async function removeCode(code: string): Promise<void> {
   await rm(code, { recursive: true, force: true });
   await removeEmpty(dirname(code));

@@ -20,8 +20,8 @@ import {
 } from './versions.ts';
 
 /**
- * One app as it stands; replaced, never changed in place. Times are milliseconds since the epoch; `updatedAt` is when the active
- * version became it, or when the app was registered.
+ * The record of one app; replaced, never changed in place. Times are milliseconds since the epoch; `updatedAt` is when the
+ * active version became it, or when the app was registered.
  */
 export type AppState = Readonly<{
   id: string;
@@ -32,11 +32,13 @@ export type AppState = Readonly<{
 
 export type RegistryOptions = {
   layout: Layout;
-  /** SQLite's `user_version` of an app's data: how many migrations it has had. Asked only when an activation was cut off. */
+  /**
+   * SQLite's `user_version` of an app's data: how many migrations it has had. Called only when an activation was interrupted.
+   */
   userVersion(app: string): Promise<number>;
-  /** Resolves when the app's data, as it is found, is on the disk. */
+  /** Resolves when the app's data is on the disk as found. */
   makeDurable(app: string): Promise<void>;
-  /** Restores a version whose files are gone; false when it is kept nowhere else, which is the default. Never rejects. */
+  /** Restores a version whose files are gone; false when there is no other copy, which is the default. Never rejects. */
   bringBack?(app: string, versionId: string): Promise<boolean>;
   log: Pick<Logger, 'warn' | 'error'>;
   now?(): number;
@@ -44,7 +46,7 @@ export type RegistryOptions = {
 
 /** id → time of registration. */
 export type Entries = ReadonlyMap<string, number>;
-/** What the file says; `removed` are ids that were an app's once, and may be another one's now. */
+/** Content of the file; `removed` lists ids of removed apps, which a new app may have now. */
 type Content = { entries: Entries; removed: ReadonlySet<string> };
 
 /** Apps whose files are read at a time when all of them are asked for. */
@@ -121,12 +123,12 @@ export class Registry {
     return this.#removed.has(id);
   }
 
-  /** What is known of an app without reading anything; undefined before its first use. */
+  /** The record in memory; undefined before the app's first use. */
   loaded(id: string): AppState | undefined {
     return this.#loaded.get(id);
   }
 
-  /** An app as it stands; repairs its files on first use. Rejects with `UNKNOWN_APP`. */
+  /** The record of an app; repairs its files on first use. Rejects with `UNKNOWN_APP`. */
   async state(id: string): Promise<AppState> {
     const loaded = this.#loaded.get(id);
     if (loaded !== undefined) return loaded;
@@ -140,7 +142,7 @@ export class Registry {
     return loading;
   }
 
-  /** Every app, sorted by id. One whose files cannot be read stands there without an active version. */
+  /** Every app, sorted by id. One whose files cannot be read has no active version here. */
   async states(): Promise<AppState[]> {
     const ids = this.ids();
     const states: AppState[] = [];
@@ -159,11 +161,11 @@ export class Registry {
     await this.#change((entries) => entries.set(id, this.#options.now()));
   }
 
-  /** Durable once it resolves; what was known of the app is forgotten. */
+  /** Durable once it resolves; the app's record is dropped from memory. */
   async deregister(id: string): Promise<void> {
     await this.#change((entries, removed) => {
       entries.delete(id);
-      // The last of many: the oldest are of apps that nobody remembers.
+      // Only the latest ones: the oldest belong to forgotten apps.
       removed.delete(id);
       removed.add(id);
       for (const oldest of removed) if (removed.size > LIMITS.removedIds) removed.delete(oldest);
@@ -171,7 +173,7 @@ export class Registry {
     this.#loaded.delete(id);
   }
 
-  /** Keeps in mind what the app's files say now. */
+  /** Keeps the new record in memory. */
   setActive(id: string, active: VersionSummary | null, activatedAt: number): void {
     const registeredAt = this.#entries.get(id) ?? activatedAt;
     this.#loaded.set(id, { id, registeredAt, updatedAt: Math.max(activatedAt, registeredAt), active });
@@ -185,7 +187,7 @@ export class Registry {
   async #load(id: string, registeredAt: number): Promise<AppState> {
     const found = await repairApp(id, this.#options);
     const updatedAt = Math.max(found?.activatedAt ?? 0, registeredAt);
-    // An activation that went on meanwhile knows better.
+    // An activation may have set a newer record meanwhile.
     const state = this.#loaded.get(id) ?? { id, registeredAt, updatedAt, active: found?.active ?? null };
     if (this.#entries.has(id)) this.#loaded.set(id, state);
     return state;
@@ -254,12 +256,12 @@ async function entriesFromFolders(layout: Layout): Promise<Entries> {
   return entries;
 }
 
-// ---- Repair: the old version or the new one, whole, when an app is first needed after a crash. ----
+// ---- Repair, when an app is first needed after a crash: it gets the old version or the new one, whole. ----
 
 type Options = Required<RegistryOptions>;
 type Found = { active: VersionSummary; activatedAt: number } | null;
 
-/** The version that is active once everything is put right, and since when; null when there is none. */
+/** The active version after the repair, and since when; null when there is none. */
 async function repairApp(id: string, options: Options): Promise<Found> {
   const app = options.layout.app(id);
   for (const dir of [app.dir, app.backupsDir]) await sweepTemporary(dir);
@@ -286,8 +288,8 @@ async function findActive(id: string, app: AppPaths, options: Options): Promise<
 }
 
 /**
- * An activation that was cut off is finished when its migrations are in the data, for the old code does not know them; else
- * it never happened. Answers the version that is to serve although that could not be settled, and null otherwise.
+ * Finishes an interrupted activation when its migrations are in the data, because the old code does not know them; else drops
+ * it. Returns the version to serve if that could not be decided, else null.
  */
 async function settlePending(id: string, app: AppPaths, whole: Set<string>, options: Options): Promise<Found> {
   if (!(await exists(app.pending))) return null;
@@ -312,7 +314,7 @@ async function settlePending(id: string, app: AppPaths, whole: Set<string>, opti
   return null;
 }
 
-/** An upload that was cut off before its version was active never happened. */
+/** An upload interrupted before its version was active is dropped. */
 async function settleIncoming(app: AppPaths, active: VersionSummary | null, options: Options): Promise<void> {
   if (!(await exists(app.incoming))) return;
   const incoming = await readIncoming(app);

@@ -1,4 +1,4 @@
-/** What was removed and what was left over: the trash of deleted apps, and unfinished uploads. */
+/** Keeps removed apps in the trash, and cleans up unfinished uploads. */
 import { randomUUID } from 'node:crypto';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ export async function listTrash(layout: Layout): Promise<Trashed[]> {
   return found.sort((a, b) => b.removedAt - a.removedAt || (a.id < b.id ? -1 : 1));
 }
 
-/** The file says nothing that is needed where it is missing: the app was removed before there was one. */
+/** Without the file, defaults do: an earlier version removed the app. */
 export async function readRemoval(app: AppPaths): Promise<Removal | null> {
   const value = await readJson(app.removed, null);
   if (!isRecord(value) || !Number.isSafeInteger(value.removedAt)) return null;
@@ -54,7 +54,7 @@ export async function noteRemoval(app: AppPaths, removal: Removal): Promise<void
 }
 
 /**
- * Moves an app's folder, data and code included, to `trash/<id>-<ms>`, the time being that of its removal where that was noted. An
+ * Moves an app's folder, data and code included, to `trash/<id>-<ms>`, with the noted time of its removal if there is one. An
  * app without a folder is nothing to move.
  */
 export async function moveToTrash(layout: Layout, id: string, now: number): Promise<void> {
@@ -74,9 +74,9 @@ export async function takeFromTrash(layout: Layout, { id, app }: Trashed): Promi
   return true;
 }
 
-/** Removes it for good; it is gone as a whole from the first step on. False when it is not there. */
+/** Removes it for good; the first step removes it as a whole. False when it is not there. */
 export async function removeTrashed(layout: Layout, id: string): Promise<boolean> {
-  // What a crash leaves under this name goes at the next start.
+  // The next start removes what a crash leaves under this name.
   const going = join(layout.trashDir, `.${id}.tmp`);
   try {
     await renameDurable(layout.trashed(id).dir, going);
@@ -147,7 +147,7 @@ export async function sweepUnregistered(
   return swept;
 }
 
-/** A folder of somebody else's in the folder of the apps is none of ours. */
+/** Other programs may put folders there, which stay. */
 async function holdsApp(app: AppPaths): Promise<boolean> {
   for (const path of [app.versionsDir, app.preparedDir, app.data]) if (await exists(path)) return true;
   return false;

@@ -7,7 +7,7 @@ import { dirname, join, resolve } from 'node:path';
 import { exists, isMissing, moveDir, namesIn, renameDurable } from '../files/atomic-file.ts';
 import type { AppPaths } from '../layout.ts';
 
-/** Where a version's code really is; null when it is no link, or leads nowhere. */
+/** Where a version's code really is; null when it is not a link, or a broken one. */
 export async function linkedTo(path: string): Promise<string | null> {
   try {
     return await realpath(resolve(dirname(path), await readlink(path)));
@@ -21,14 +21,14 @@ export async function linkedTo(path: string): Promise<string | null> {
 const TAKEN = /^\.(.+)\.taken$/;
 
 /**
- * Moves the code of each version into the place of its link, whole with what was changed in it since it was stored. Nothing uses the
- * app. What a crash leaves is finished when it is called again.
+ * Replaces the link of each version by its code, with all changes since it was stored. The app must not be in use. After a
+ * crash, another call finishes the work.
  */
 export async function takeLinkedCode({ versionsDir }: AppPaths): Promise<void> {
   for (const name of await namesIn(versionsDir)) {
     if (name.startsWith('.')) continue;
     const code = await linkedTo(join(versionsDir, name));
-    // A folder cannot replace a link at once, so it waits beside it.
+    // A folder cannot replace a link atomically, so it waits beside it.
     const taken = join(versionsDir, `.${name}.taken`);
     if (code !== null && !(await exists(taken))) await moveDir(code, taken);
   }

@@ -1,6 +1,6 @@
 /**
  * The stored versions of one app (specification, "Versioning"; decisions, section 2). A version is whole when its code folder
- * and its `version.json` exist: what was prepared is renamed into place first, the code last.
+ * and its `version.json` exist: the prepared files are renamed into place first, the code last.
  */
 import { createHash } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
@@ -40,7 +40,7 @@ export async function readVersion(app: AppPaths, versionId: string): Promise<Ver
   return isRecord(summary) && summary.versionId === versionId ? (summary as VersionSummary) : null;
 }
 
-/** Whether the version's `app.json` still is what was checked when it was stored. */
+/** Whether the version's `app.json` is unchanged since it was checked and stored. */
 export async function isIntact(app: AppPaths, { versionId, manifestSha256 }: VersionSummary): Promise<boolean> {
   const bytes = await readFile(app.version(versionId).manifest).catch(() => Buffer.alloc(0));
   return createHash('sha256').update(bytes).digest('hex') === manifestSha256;
@@ -56,7 +56,7 @@ export async function installVersion(app: AppPaths, versionId: string, staged: V
   await renameDurable(staged.code, target.code);
 }
 
-/** Removes a version, which is gone as a whole from the first step on. `tmpDir` takes what is being deleted. */
+/** Removes a version: the first step moves it as a whole to `tmpDir`, where it is deleted. */
 export async function removeVersion(app: AppPaths, versionId: string, tmpDir: string): Promise<void> {
   const target = app.version(versionId);
   const going = join(tmpDir, `${basename(app.dir)}-${basename(versionId)}-removed`);
@@ -66,7 +66,7 @@ export async function removeVersion(app: AppPaths, versionId: string, tmpDir: st
     await renameDurable(target.code, going);
   } catch (error) {
     if (await isThere(target.code)) throw error;
-    // It is out of its place, and only the disk could not say that it stays so: what is left of it goes all the same.
+    // It was moved, only the flush failed: delete the rest all the same.
     if (!isMissing(error)) failure = error;
   }
   await rm(target.prepared, { recursive: true, force: true });
@@ -74,7 +74,7 @@ export async function removeVersion(app: AppPaths, versionId: string, tmpDir: st
   if (failure !== null) throw failure;
 }
 
-/** Removes what a crash left of versions that are not whole; answers the ids of those that are. */
+/** Removes the parts of versions that a crash left; returns the ids of the whole ones. */
 export async function removeHalfVersions(app: AppPaths, tmpDir: string): Promise<Set<string>> {
   const whole = new Set<string>();
   const found = new Set([...(await versionsIn(app, app.versionsDir)), ...(await versionsIn(app, app.preparedDir))]);
@@ -98,7 +98,7 @@ export async function writeCurrent(app: AppPaths, pointer: CurrentPointer): Prom
   await (await stageCurrent(app, pointer)).place();
 }
 
-/** The pointer, ready to be moved when there may be no room any more. */
+/** A pointer written in advance, so that it can be moved on a full disk. */
 export function stageCurrent(app: AppPaths, pointer: CurrentPointer): Promise<StagedFile> {
   const activatedAt = new Date(pointer.activatedAt).toISOString();
   return StagedFile.write(app.current, `${JSON.stringify({ activeVersion: pointer.activeVersion, activatedAt })}\n`);

@@ -1,4 +1,4 @@
-/** What is known of a draft's data, `seed.json` beside it: the data is whole while the file is there. */
+/** Reads and writes `seed.json` beside a draft's data: the data is whole while the file exists. */
 import { join } from 'node:path';
 import type { DraftMigration } from '../../protocol/wire/jobs.ts';
 import { readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
@@ -8,11 +8,11 @@ import type { AppPaths } from '../layout.ts';
 export type DraftSeed = {
   userVersion: number;
   applied: DraftMigration[];
-  /** On their way into the data, in one transaction: its `user_version` says whether they arrived. */
+  /** Being applied in one transaction: the data's `user_version` says whether it committed. */
   applying?: DraftMigration[];
 };
 
-/** Null when the data was never copied, or not all of it. */
+/** Null when the data was never copied completely. */
 export async function readSeed(draft: AppPaths): Promise<DraftSeed | null> {
   const value = (await readJson(seedFile(draft), null)) as Partial<DraftSeed> | null | undefined;
   if (typeof value?.userVersion !== 'number' || !Array.isArray(value.applied)) return null;

@@ -1,7 +1,7 @@
 /**
- * The sessions of the git store on disk: `worktrees/sessions/<sid>/session.json` and the plain files of the apps beside it
- * (decisions, section 7). A session is there as a whole or not at all, and so are the files of an app and what its record says
- * of them.
+ * Stores the sessions of the git store: `worktrees/sessions/<sid>/session.json` and the plain files of the apps beside it
+ * (decisions, section 7). After a crash a session exists as a whole or not at all, and so do the files of an app with their
+ * record.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
@@ -24,14 +24,14 @@ import {
 import { isObjectId } from '../git/object.ts';
 import { type CodeStorePaths, SessionPaths } from '../layout.ts';
 
-/** Names of folders that are being made or removed; no session id starts like this. */
+/** Prefix of folders that are being made or removed; no session id starts with it. */
 const UNFINISHED = '.';
 /** `<this><sid>.<app>`, or with an automation's id after them: the folder while another takes its place. */
 const ASIDE = '.aside.';
-/** What `writeFileAtomic` calls a file that it has not finished. */
+/** Ending of files that `writeFileAtomic` has not finished. */
 const TEMPORARY = /^\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/;
 
-/** Ids of the open sessions, sorted; those whose record is damaged too. */
+/** Ids of the open sessions, sorted, including those with a damaged record. */
 export async function listSessions(store: CodeStorePaths): Promise<string[]> {
   const ids = (await namesIn(store.sessionsDir)).filter(isSessionId);
   const there = await Promise.all(ids.map((id) => isSession(store, id)));
@@ -60,21 +60,21 @@ export async function createSession(store: CodeStorePaths, id: string, record: S
   return true;
 }
 
-/** It is gone from the first step on. */
+/** The first step removes it as a whole. */
 export async function removeSession(store: CodeStorePaths, id: string): Promise<void> {
   const going = unfinished(store);
   await renameDurable(store.session(id).dir, going);
   await rm(going, { recursive: true, force: true });
 }
 
-/** An empty folder, on the file system of the sessions, for what will be renamed into one of them. */
+/** Makes an empty folder on the file system of the sessions, for files that will be renamed into one of them. */
 export async function stagingFolder(store: CodeStorePaths): Promise<string> {
   const dir = unfinished(store);
   await mkdirDurable(dir);
   return dir;
 }
 
-/** Whether the folder that a record says takes an app's place has not done so. */
+/** Whether the folder that the record names as an app's replacement is still waiting. */
 export async function isWaiting(store: CodeStorePaths, from: string | undefined): Promise<boolean> {
   return from !== undefined && (await isFolder(join(store.sessionsDir, from)));
 }
@@ -82,7 +82,10 @@ export async function isWaiting(store: CodeStorePaths, from: string | undefined)
 /** The folder of an app in a session, or of one of its automations. */
 type Place = [session: string, app: string, automation?: string];
 
-/** Puts `staged`, which is durable, there. A crash in between gives back what was there, unless the record names `staged`. */
+/**
+ * Moves `staged`, which is durable, there. After a crash in between the old folder comes back, unless the record names
+ * `staged`.
+ */
 export async function replaceFolder(store: CodeStorePaths, place: Place, staged: string): Promise<void> {
   const target = folderOf(store, place);
   const going = join(store.sessionsDir, `${ASIDE}${place.join('.')}`);
@@ -98,14 +101,14 @@ export async function replaceFolder(store: CodeStorePaths, place: Place, staged:
   await rm(going, { recursive: true, force: true });
 }
 
-/** Removes an automation's folder, all of it or nothing. */
+/** Removes an automation's folder, completely or not at all. */
 export async function removeAutomation(store: CodeStorePaths, sid: string, app: string, id: string): Promise<void> {
   const going = unfinished(store);
   await renameDurable(folderOf(store, [sid, app, id]), going);
   await rm(going, { recursive: true, force: true });
 }
 
-/** The same files once more under another name, for some of them to be replaced there. `to` is an empty folder. */
+/** Links the same files into `to`, where some of them will be replaced. `to` is an empty folder. */
 export async function twinFolder(from: string, to: string): Promise<void> {
   for (const entry of await readdir(from, { withFileTypes: true })) {
     const target = join(to, entry.name);
@@ -118,10 +121,10 @@ export async function twinFolder(from: string, to: string): Promise<void> {
   await syncDir(to);
 }
 
-/** Ends replacements that a crash cut off, as the records say, and removes what is half made. Before any use. */
+/** Finishes replacements that a crash interrupted, as the records say, and removes unfinished folders. Runs before any use. */
 export async function sweepSessions(store: CodeStorePaths): Promise<void> {
   for (const id of await listSessions(store)) {
-    // Nothing is known of what is in a session whose record is damaged.
+    // A damaged record does not say what its session holds.
     const record = await readSession(store.session(id)).catch((error: unknown) => {
       if (error instanceof SvcError) return null;
       throw error;
@@ -150,7 +153,7 @@ export async function touchedAt(session: SessionPaths): Promise<number> {
   return Math.floor(newest > 0 ? newest : (await stat(session.dir)).mtimeMs);
 }
 
-/** Ids of the apps that have a folder in the session, sorted: all that is known of them when its record is damaged. */
+/** Ids of the apps that have a folder in the session, sorted: the only source when its record is damaged. */
 export async function appFolders(session: SessionPaths): Promise<string[]> {
   return (await namesIn(session.appsDir)).filter(isAppId);
 }
@@ -167,7 +170,7 @@ async function sweepSession(store: CodeStorePaths, id: string, { apps }: Session
   }
 }
 
-/** Where what was set aside belongs, unless something is there, or it is nobody's. */
+/** Where a folder that was set aside belongs; null if that place is taken or its session is gone. */
 async function placeOf(store: CodeStorePaths, [sid = '', app = '', id]: string[]): Promise<string | null> {
   if (!isAppId(app) || !(await isSession(store, sid))) return null;
   const target = folderOf(store, id === undefined ? [sid, app] : [sid, app, id]);
@@ -188,11 +191,11 @@ function unfinished(store: CodeStorePaths): string {
 /** `base` is the commit that the app's files came from; null for an app that was made in the session. */
 export type SessionApp = {
   base: string | null;
-  /** When the app that the files came from was registered; without it nobody knows. One of its id may be another app. */
+  /** When the app that the files came from was registered, to notice that its id is another app's now; may be unknown. */
   since?: number;
-  /** Name of a folder beside the sessions that takes the place of the app's: while it is there, it has not yet. */
+  /** Name of a folder beside the sessions that replaces the app's folder: it is there until that is done. */
   from?: string;
-  /** What is on its way to live: the commit, and a fingerprint of the files as they were sent. */
+  /** A publication under way: the commit, and a fingerprint of the files as they were sent. */
   publishing?: { commit: string; files: string };
 };
 
@@ -200,9 +203,9 @@ export type SessionApp = {
 export type SessionRecord = {
   createdAt: number;
   base: string;
-  /** Those that were taken into it, or made in it. */
+  /** Apps that were added to it or made in it. */
   apps: Readonly<Record<string, SessionApp>>;
-  /** The request that it was opened for has not ended: after a crash nobody knows of it. */
+  /** The request that opened it has not ended: after a crash no client knows of it. */
   unfinished?: true;
 };
 
@@ -225,7 +228,7 @@ export async function readSession(session: SessionPaths): Promise<SessionRecord 
   return record;
 }
 
-/** What somebody may have put in the place of a record, or done to it, in the words of Node. */
+/** Node's error codes for a record that was replaced or made unreadable. */
 const UNREADABLE: Readonly<Record<string, string>> = {
   EISDIR: 'is a folder',
   ELOOP: 'is a link that leads nowhere',
@@ -243,7 +246,7 @@ function damagedSession({ dir }: SessionPaths, reason: string, cause?: unknown):
   );
 }
 
-/** The same text for the same files, in whatever order they are. */
+/** The same text for the same files in any order. */
 export function fingerprint(files: Pick<GitFile, 'path' | 'sha'>[]): string {
   const lines = files.map(({ path, sha }) => `${path}\0${sha}\n`).sort();
   return createHash('sha256').update(lines.join('')).digest('hex');

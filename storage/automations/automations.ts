@@ -1,6 +1,7 @@
 /**
- * The automations of a stored version, `automations/<id>/automation.json`, and the keys of an app's signed webhooks
- * (specification, "Automation manifest"; decisions, section 6). The files are the only truth: they are rewritten in place.
+ * Reads and writes the automations of a stored version, `automations/<id>/automation.json`, and the keys of an app's signed
+ * webhooks (specification, "Automation manifest"; decisions, section 6). The files are the only record: they are rewritten in
+ * place.
  */
 import { open, readdir, stat, utimes } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -18,10 +19,10 @@ import { listVersions } from '../apps/versions.ts';
 import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
 import type { AppPaths, VersionPaths } from '../layout.ts';
 
-/** A file as it was read: its text with what it says, or what is wrong with it. */
+/** A file that was read: its text with the manifest, or its faults. */
 export type StoredAutomation = { text: string; manifest: AutomationManifest } | { issues: AutomationIssue[] };
 
-/** What the file of an automation said when it was uploaded. */
+/** State of an automation's file when it was uploaded. */
 export type UploadedAutomation = { enabled: boolean };
 
 /** Ids of the folders that may hold an automation, sorted; at most `LIMITS.automations` of them. */
@@ -38,7 +39,7 @@ export async function listAutomations(version: VersionPaths): Promise<string[]> 
   }
 }
 
-/** Null when the version has no automation of this id. A file that was damaged by hand is answered with its faults. */
+/** Null when the version has no automation of this id. A file damaged by hand comes with its faults. */
 export async function readAutomation(version: VersionPaths, id: string): Promise<StoredAutomation | null> {
   // Callers choose it, and it becomes part of a path.
   if (!AUTOMATION_ID.test(id)) return null;
@@ -49,10 +50,10 @@ export async function readAutomation(version: VersionPaths, id: string): Promise
   return 'issues' in parsed ? parsed : { text, manifest: parsed.manifest };
 }
 
-/** Replaces the file, durably. Its time stays: it is when its author wrote it, unless it says another. */
+/** Replaces the file, durably. Keeps its modification time, which is the author's unless the file states another. */
 export async function writeAutomation(version: VersionPaths, id: string, text: string): Promise<void> {
   const path = version.automation(id);
-  // A crash may have left the temporary file of an earlier try; no other sweep looks here.
+  // Removes the temporary file that a crash may have left; no other cleanup looks here.
   await sweepTemporary(dirname(path));
   const { atime, mtime } = await stat(path);
   await writeFileAtomic(path, text);
@@ -105,7 +106,7 @@ async function writeKeys(app: AppPaths, keys: ReadonlyMap<string, string>): Prom
   else if (await exists(app.webhookKeys)) await removeDurable(app.webhookKeys);
 }
 
-/** Of a file that may be of any size: what is beyond the limit shows that it is too large, and is not read. */
+/** Reads a file of any size up to just over the limit, which is enough to refuse it. */
 async function readBounded(path: string, bytes: number): Promise<{ text: string; writtenAt: number } | null> {
   try {
     const file = await open(path, 'r');

@@ -1,6 +1,7 @@
 /**
- * What runs are in SQLite (decisions, section 6): the tables of `runtime.sqlite`, which holds the history, and of `analytics.sqlite`,
- * which holds a summary that outlives it; runs and their nodes as rows; the statements that write and list them. Pure.
+ * Maps runs to SQLite (decisions, section 6): the tables of `runtime.sqlite`, which holds the history, and of
+ * `analytics.sqlite`, which holds a summary that outlives it; runs and their nodes as rows; the statements that write and list
+ * them. Pure.
  */
 import { automationRef } from '../../protocol/automations/automation.ts';
 import type { RunNode, RunRecord, RunState, Usage } from '../../protocol/automations/runs.ts';
@@ -10,9 +11,9 @@ import { isTooDeep } from '../../protocol/rules/json-depth.ts';
 import type { Row, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
 
 /**
- * A run's id is a UUIDv7, so that order by id is order of time. Of the indexes by state none holds what most runs are: those
- * that ended well cost nothing there, and are found among all by the other indexes. The few that have not ended have one of
- * their own. An earlier version's indexes by state held every run that had ended.
+ * A run's id is a UUIDv7, so that order by id is order of time. The indexes by state leave out runs that ended `ok`, which are
+ * most: the other indexes find those. The few that have not ended have one of their own. An earlier version's indexes by state
+ * held every run that had ended.
  */
 export const RUNTIME_SCHEMA = `
   CREATE TABLE IF NOT EXISTS runs (
@@ -116,9 +117,9 @@ const USAGE_COLUMNS = 'input_tokens, output_tokens, cache_read_tokens, cache_wri
 const PLAIN_COLUMNS = `run_id, kind, app_id, automation_id, trigger_kind, trigger_origin, parent_run_id, state, summary, error,
   queued_at, started_at, ended_at, ${USAGE_COLUMNS}, pinned`;
 
-/** A run with the whole of its input and output. */
+/** A run with its complete input and output. */
 export const RUN_COLUMNS = `${PLAIN_COLUMNS}, input, output, octet_length(input) AS input_bytes, octet_length(output) AS output_bytes`;
-/** A run with the beginning of what is long. */
+/** A run with long values cut to their beginning. */
 export const LISTED_COLUMNS = `${PLAIN_COLUMNS}, ${listed('input')}, ${listed('output')}`;
 
 const INSERT_RUN = `INSERT INTO runs (run_id, kind, app_id, automation_id, trigger_kind, trigger_origin, parent_run_id,
@@ -133,7 +134,7 @@ const INSERT_NODE = `INSERT INTO run_nodes (run_id, ordinal, batch_id, kind, nam
 
 const OPEN = ' AND ended_at IS NULL';
 const NOT_OK = " AND state <> 'ok' AND ended_at IS NOT NULL";
-/** What the planner must read to know which index holds the runs of a state; those that are `ok` are in those of all runs. */
+/** A condition that makes the planner use the index of a state; `ok` runs are in the indexes of all runs. */
 const INDEXED_TERMS: Record<RunState, string> = {
   queued: OPEN,
   running: OPEN,
@@ -185,7 +186,7 @@ export function endRun(run: RunRecord, endedAt: number): SqlStatement {
   ];
 }
 
-/** `limit` is what the arguments and the output may take each. Also says what they take. */
+/** `limit` bounds the arguments and the output each. Also returns their size. */
 export function insertNode(node: RunNode, limit: number): { statement: SqlStatement; bytes: number } {
   const args = storedText(node.args, limit);
   const output = storedText(node.output, limit);
@@ -223,7 +224,7 @@ export function listRuns({ ref, app, state, before }: RunFilter, limit: number):
   if (state !== undefined) where(`state = ?${INDEXED_TERMS[state]}`, state);
   if (before !== undefined) where('run_id < ?', before);
   const condition = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`;
-  // Left to itself the planner goes through all runs of an app to find the few that have not ended.
+  // Otherwise the planner reads all runs of an app to find the few that have not ended.
   const from = state === 'queued' || state === 'running' ? 'runs INDEXED BY runs_open' : 'runs';
   return [`SELECT ${LISTED_COLUMNS} FROM ${from} ${condition} ORDER BY run_id DESC LIMIT ?`, [...params, limit]];
 }
@@ -317,13 +318,13 @@ function listed(column: string): string {
 
 const KEPT_MS = 2 * LIMITS.webhookToleranceMs;
 
-/** Each message is taken once: a run of another message makes the column null, which it may not be: the batch fails. The same run may come again. */
+/** Each message is taken once: for another run the column becomes null, which fails the batch. The same run may come again. */
 const CLAIM = `INSERT INTO webhook_ids (slug, webhook_id, run_id, at) VALUES (?, ?, ?, ?)
   ON CONFLICT (slug, webhook_id) DO UPDATE SET run_id = CASE WHEN run_id = excluded.run_id THEN run_id END`;
 
 /**
- * Takes a signed webhook message, as its sender names it, for a run, in the batch that stores the run. `now` in milliseconds since
- * the epoch; `keptMs` is how long it is known, at least `KEPT_MS`.
+ * Takes a signed webhook message, as its sender names it, for a run, in the batch that stores the run. `now` in milliseconds
+ * since the epoch; `keptMs` is how long it is remembered, at least `KEPT_MS`.
  */
 export function claimMessage(
   slug: string,
@@ -334,7 +335,7 @@ export function claimMessage(
 ): SqlStatement[] {
   return [
     ['DELETE FROM webhook_ids WHERE at < ?', [now - KEPT_MS]],
-    // Rows go when their time is `KEPT_MS` ago; what is known for longer has a later one.
+    // Rows are deleted when their time is `KEPT_MS` ago; to be kept longer, they get a later time.
     [CLAIM, [slug, webhookId, runId, now + keptMs - KEPT_MS]],
   ];
 }
@@ -353,11 +354,11 @@ export function isReplay(error: unknown): boolean {
 /** Stands where a value was too long: `head` is the beginning of its JSON text, `bytes` the length of all of it. */
 type CutValue = { cut: true; bytes: number; head: string };
 
-/** The marker's own text, besides the head; in the head every character may have to be escaped. */
+/** Size of the marker without the head, whose every character may need an escape. */
 const MARKER_BYTES = 64;
 const MARKER = /^\{"cut":true,"bytes":(\d+),"head":"/;
 
-/** As followers see a value and the ledger takes it: `json` is JSON text, empty for nothing. It is not parsed when it is too long or deep. */
+/** A value for followers and the ledger: `json` is JSON text, empty for none. Too long or deep text is not parsed. */
 export function recordedValue(json: Uint8Array): unknown {
   if (json.length === 0) return null;
   const bytes = Buffer.from(json.buffer, json.byteOffset, json.byteLength);
@@ -379,7 +380,7 @@ function storedValue(text: string | null, bytes: number): unknown {
   if (bytes <= LIMITS.runListedBytes || Buffer.byteLength(text) === bytes) return JSON.parse(text);
   const marker = MARKER.exec(text);
   if (!marker) return { cut: true, bytes, head: text } satisfies CutValue;
-  // JSON text holds no control characters, so that nothing else is escaped in it.
+  // JSON text holds no control characters, so only these need an escape.
   const head = text.slice(marker[0].length).replace(/\\(["\\])|\\$/g, '$1');
   return { cut: true, bytes: Number(marker[1]), head } satisfies CutValue;
 }
@@ -387,6 +388,6 @@ function storedValue(text: string | null, bytes: number): unknown {
 /** Its JSON text has at most `limit` bytes: that of the head grows to at most twice its size in a JSON string. */
 function cut(json: Buffer, limit: number): CutValue {
   const head = json.toString('utf8', 0, Math.floor((limit - MARKER_BYTES) / 2));
-  // A character that was cut through.
+  // The first half of a character.
   return { cut: true, bytes: json.length, head: head.replace(/\uFFFD+$/, '') };
 }

@@ -1,4 +1,4 @@
-/** SQLite files in backups: a copy of one that others write to, and what can be said of a copy. */
+/** Copies SQLite files for backups while others write to them, and checks the copies. */
 import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
 import type Sqlite from 'better-sqlite3';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -8,17 +8,17 @@ import type { BackupDatabase } from './format.ts';
 /** Pages copied between two looks at whether to go on: at 4 KiB each, some milliseconds. */
 const STEP_PAGES = 2000;
 
-/** SQLite's words for a file that is none of its own, or no longer. */
+/** SQLite's error codes for a file that is not a database, or a damaged one. */
 const DAMAGED = new Set(['SQLITE_NOTADB', 'SQLITE_CORRUPT']);
 
 /**
- * Copies the database page by page as it is at one moment, while others go on writing: the transaction that is held open
- * keeps the copy from starting over with each of their commits. `check` is called between steps; what it throws ends the
- * copy. A file that SQLite cannot read is copied as it lies there. `to` must not exist.
+ * Copies the database page by page as it is at one moment, while others go on writing: the transaction that is held open keeps
+ * the copy from starting over with each of their commits. `check` is called between steps; what it throws ends the copy. A file
+ * that SQLite cannot read is copied byte for byte. `to` must not exist.
  */
 export async function copyDatabase(from: string, to: string, check: () => void): Promise<void> {
   const db = openSqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
-  // Made here, because SQLite would let others read it; of a database without a page it makes no file at all.
+  // Made here, because SQLite would let other users read it, and makes no file for an empty database.
   writeFileSync(to, '', { mode: 0o600, flag: 'wx' });
   try {
     db.exec('BEGIN');
@@ -38,7 +38,7 @@ export async function copyDatabase(from: string, to: string, check: () => void):
   }
 }
 
-/** What is in a database that nobody else has open. The file is not changed. */
+/** Checks and counts the rows of a database that no one else has open. Does not change the file. */
 export function inspectDatabase(file: string): Omit<BackupDatabase, 'path'> {
   let userVersion = 0;
   try {

@@ -1,4 +1,4 @@
-/** The folder for backups on schedule: judges it, brings a finished backup into it, removes the oldest ones. */
+/** Checks the folder for backups on schedule, moves a finished backup into it, removes the oldest ones. */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { access, constants, mkdir, open, rename, rm, stat } from 'node:fs/promises';
@@ -15,12 +15,12 @@ const STATS_AT_ONCE = 16;
 /** A backup in a folder. `file` is its path; a `damaged` one has a database that was damaged when it was made. */
 export type BackupFile = { name: string; file: string; bytes: number; madeAt: number; damaged: boolean };
 
-/** Another file system than that of the archive: it has to be copied. */
+/** On another file system than the archive, which must then be copied. */
 const ELSEWHERE = new Set(['EXDEV', 'EPERM', 'ENOTSUP']);
 
 /** Makes the folder if `mayMake`, and a file in it for a moment. Throws `BACKUP_FOLDER` or `STORAGE_FULL` with what to do. */
 export async function checkFolder(folder: string, mayMake: boolean): Promise<void> {
-  // Always the same name: what a crash leaves behind goes with the next one.
+  // A fixed name: the next backup replaces what a crash left.
   const trial = join(folder, '.svc-backup.tmp');
   try {
     if (mayMake) await makeFolder(folder);
@@ -34,7 +34,7 @@ export async function checkFolder(folder: string, mayMake: boolean): Promise<voi
   }
 }
 
-/** One level at a time: Node's own way to make several never ends where the system lets nobody make any, as in `/proc`. */
+/** One level at a time: Node's `recursive` never ends where no folder can be made, as in `/proc`. */
 async function makeFolder(folder: string): Promise<void> {
   const make = () => mkdir(folder, { mode: 0o700 });
   try {
@@ -59,8 +59,8 @@ export async function freeName(folder: string, takenAt: number, isDamaged: boole
 }
 
 /**
- * Moves a verified archive to `file`, durably: it is there whole, or not at all. What is copied to another disk is read
- * again. Throws `BACKUP_FOLDER`, `STORAGE_FULL`, `INVALID_BACKUP`, or the signal's reason, and leaves nothing then.
+ * Moves a verified archive to `file`, durably and atomically. A copy on another disk is verified again. Throws `BACKUP_FOLDER`,
+ * `STORAGE_FULL`, `INVALID_BACKUP`, or the signal's reason, and then leaves no file.
  */
 export async function placeBackup(archive: string, file: string, signal: AbortSignal): Promise<void> {
   const folder = dirname(file);
@@ -120,7 +120,7 @@ function chunksOf(file: string) {
   return createReadStream(file, { highWaterMark: CHUNK_BYTES });
 }
 
-/** Removes the oldest of these until `keep` are left; answers those that are left. What is gone already counts for nothing. */
+/** Removes the oldest of these until `keep` are left; returns those. Files that are gone already do not count. */
 export async function pruneBackups(files: string[], keep: number): Promise<string[]> {
   const there = await present(files);
   const old = there.slice(0, Math.max(0, there.length - keep));
@@ -155,7 +155,7 @@ async function present(files: string[]): Promise<string[]> {
   return found;
 }
 
-/** What to do, by what the system said. */
+/** What to do, by the system's error code. */
 function folderFault(error: unknown, folder: string): SvcError {
   const { code = '', message } = error as NodeJS.ErrnoException;
   const fault = (text: string) => new SvcError('BACKUP_FOLDER', text, { cause: error });

@@ -1,4 +1,4 @@
-/** The format of a backup: a gzipped tar archive of these files, `manifest.json` last, so that one pass verifies it. */
+/** Defines the format of a backup: a gzipped tar archive of these files, `manifest.json` last, so that one pass verifies it. */
 import { DATA_FORMAT, tooNew } from '../../protocol/data-format.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId, isSessionId, isVersionId } from '../../protocol/ids.ts';
@@ -23,7 +23,7 @@ export type BackupDatabase = {
   tables: { name: string; rows: number }[];
 };
 
-/** Those of releases that counted no formats of data directories have no `dataFormat`. */
+/** Backups of older releases, without format numbers, have no `dataFormat`. */
 export type BackupManifest = Omit<BackupHead, 'dataFormat'> & {
   dataFormat?: number;
   databases: BackupDatabase[];
@@ -37,7 +37,7 @@ const REPOSITORY_FILES = new Set(['HEAD', 'config', 'packed-refs']);
 const APP_FOLDERS: Record<string, RegExp> = { _attachments: /^[0-9a-f]{64}$/, _blobs: /^[0-9a-f]{64}(?:\.type)?$/ };
 const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json', 'webhook-keys.json', 'secrets.json']);
 
-/** What a path in a backup stands for. Throws `INVALID_BACKUP` for every path that a backup does not have. */
+/** The kind of a path in a backup. Throws `INVALID_BACKUP` for any other path. */
 export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {
   if (path === BACKUP_MANIFEST) return 'manifest';
   if (GATEWAY_DATABASES.has(path)) return 'database';
@@ -48,7 +48,7 @@ export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {
   throw invalidBackup('it holds a file that no backup has', path);
 }
 
-/** Null for what is no part of an app. */
+/** Null for a path that is not part of an app. */
 function kindInApp(path: string): 'database' | 'file' | null {
   const [apps, id = '', name = '', version = '', ...rest] = path.split('/');
   if (apps !== 'apps' || !isAppId(id)) return null;
@@ -81,7 +81,7 @@ function isSafeSegment(segment: string): boolean {
   return segment !== '' && segment !== '.' && segment !== '..' && !/[\\\0\ufffd]/.test(segment);
 }
 
-/** Throws `INVALID_BACKUP` when the text is no manifest of a format that we know. */
+/** Throws `INVALID_BACKUP` unless the text is a manifest of a known format. */
 export function parseBackupManifest(text: string): BackupManifest {
   let value: Partial<BackupManifest> | null;
   try {
@@ -103,7 +103,7 @@ export function parseBackupManifest(text: string): BackupManifest {
   return value as BackupManifest;
 }
 
-/** Holds what was found against the manifest. Throws `INVALID_BACKUP` with the first path that differs. */
+/** Compares what was found with the manifest. Throws `INVALID_BACKUP` with the first path that differs. */
 export function checkAgainstManifest(manifest: BackupManifest, found: ReadonlyMap<string, BackupFile>): void {
   const databases = new Set(manifest.databases.map(({ path }) => path));
   for (const { path, bytes, sha256 } of manifest.files) {
@@ -121,7 +121,7 @@ export function checkAgainstManifest(manifest: BackupManifest, found: ReadonlyMa
   for (const path of found.keys()) if (!listed.has(path)) throw invalidBackup('it holds a file too many', path);
 }
 
-/** Counts what goes into a backup, or comes out of one. Throws `BACKUP_TOO_LARGE`. */
+/** Counts the files and bytes of a backup as it is written or read. Throws `BACKUP_TOO_LARGE`. */
 export class BackupSize {
   #files = 0;
   #bytes = 0;

@@ -25,9 +25,9 @@ import { BACKUP_MANIFEST, type BackupDatabase, type BackupFile, backupPathKind, 
 import { END_OF_ARCHIVE, fileHeader, padding } from './tar-format.ts';
 
 const CHUNK_BYTES = 256 * 1024;
-/** How often a folder is listed for files that came meanwhile. */
+/** How often a folder is listed to find new files. */
 const LOOKS = 10;
-/** The fastest: a backup should take little from the apps that run beside it. */
+/** The fastest level: a backup should slow running apps little. */
 const COMPRESSION = 1;
 
 /** The files of a backup in the making, in a folder that is removed when it is done with. */
@@ -128,7 +128,7 @@ function* pack(files: BackupFile[], path: string, content: Content, check: () =>
   files.push({ path, bytes, sha256: hash.digest('hex') });
 }
 
-/** A file that is missing is left out. One that is replaced meanwhile stays as it was: it is the open file that is read. */
+/** Leaves out a missing file. If one is replaced meanwhile, the old content is read from the open file. */
 function* packFile(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
   const fd = openExisting(from);
   if (fd === null) return;
@@ -140,14 +140,14 @@ function* packFile(files: BackupFile[], path: string, from: string, check: () =>
   }
 }
 
-/** The versions in a folder, those that are links to the git store's too: in the backup they are folders. */
+/** The versions in a folder. Links to the git store's count too: in the backup they are folders. */
 function* packVersions(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
   const app = basename(dirname(from));
   for (const version of namesInSync(from).filter((name) => isVersionFolder(app, name)))
     yield* packFolder(files, `${path}/${version}`, join(from, version), check);
 }
 
-/** Without links and temporary files. Files that came meanwhile too: loose objects may have gone into a new pack. */
+/** Without links and temporary files, with files that appeared meanwhile: loose objects may have moved into a new pack. */
 function* packFolder(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
   const known = new Set<string>();
   for (let looks = 1; looks <= LOOKS; looks++) {

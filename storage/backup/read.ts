@@ -1,4 +1,4 @@
-/** Reads a backup from its first byte to its last, verifying it, and puts its files into a folder if there is one. */
+/** Reads and verifies a whole backup, and writes its files to a folder if one is given. */
 import { createHash, randomUUID } from 'node:crypto';
 import {
   closeSync,
@@ -90,7 +90,7 @@ async function read(file: string, reading: Reading, signal: AbortSignal | undefi
     );
   } catch (error) {
     if (signal?.aborted) throw signal.reason;
-    // The pipeline's word for a reader that was done before the file was.
+    // The pipeline's error code when the reader ends before the file.
     if ((error as { code?: string }).code === 'ABORT_ERR') throw invalidBackup(FOLLOWED, undefined, error);
     throw isZlibError(error) ? invalidBackup(`gunzip says "${error.message}"`, undefined, error) : error;
   } finally {
@@ -103,7 +103,7 @@ async function read(file: string, reading: Reading, signal: AbortSignal | undefi
 
 type Inspected = ReturnType<typeof inspectDatabase>;
 
-/** Where a file is unpacked to, null for nowhere; what to do once it is there, and between two chunks. */
+/** Where to unpack a file, null for nowhere; what to do after it, and between two chunks. */
 type Unpacking = { place(path: string): string | null; placed?(path: string): void; check?(): void };
 
 class Reading {
@@ -120,7 +120,7 @@ class Reading {
   open(path: string, bytes: number): EntrySink {
     if (this.#manifest !== null) throw invalidBackup('something follows its manifest', path);
     if (backupPathKind(path) === 'manifest') return this.#openManifest(bytes);
-    // Another spelling of a name that the file system takes for the same is refused by it below.
+    // A name that the file system takes for an existing one fails below.
     if (this.#found.has(path)) throw invalidBackup('it holds a file twice', path);
     this.#size.add(1, bytes);
     const hash = createHash('sha256');
@@ -178,14 +178,13 @@ function isZlibError(error: unknown): error is Error {
   return typeof code === 'string' && code.startsWith('Z_');
 }
 
-/** What rename(2) says when the target is a mount point. */
+/** The error code of rename(2) when the target is a mount point. */
 const IS_MOUNTED = new Set(['EBUSY', 'EXDEV']);
 
 /**
- * Restores into `target`, which is missing or empty; answers the manifest. Everything is unpacked beside it and checked:
- * every checksum, every database by SQLite's own check and by the number of rows of each table. Only then it gets its name.
- * Throws `RESTORE_TARGET`, `INVALID_BACKUP`, `BACKUP_TOO_LARGE`, Node's own error, or the signal's reason; nothing is left
- * then.
+ * Restores into `target`, which is missing or empty; answers the manifest. Everything is unpacked beside it and checked: every
+ * checksum, every database by SQLite's own check and by the number of rows of each table. Only then is it renamed. Throws
+ * `RESTORE_TARGET`, `INVALID_BACKUP`, `BACKUP_TOO_LARGE`, Node's own error, or the signal's reason; nothing is left then.
  */
 export async function restoreBackup(file: string, target: string, signal?: AbortSignal): Promise<BackupManifest> {
   const place = resolve(target);
@@ -240,7 +239,7 @@ function checkTarget(place: string): void {
   if (names.length > 0) throw targetNotEmpty();
 }
 
-/** A file whose checksum is right and which SQLite reads otherwise was never what the manifest says. */
+/** The checksum is right and SQLite disagrees with the manifest: so the manifest is wrong. */
 function checkDatabase(found: Inspected, { path, ...wanted }: BackupDatabase): void {
   if (found.integrity !== wanted.integrity) throw invalidBackup(`SQLite says of a database: ${found.integrity}`, path);
   if (found.userVersion !== wanted.userVersion)

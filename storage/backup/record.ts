@@ -1,4 +1,6 @@
-/** `backups.json`: the schedule that a command set, what became of the last backups on schedule, and the files they left. */
+/**
+ * Reads and writes `backups.json`: the schedule set by a command, the results of the last backups on schedule, and their files.
+ */
 import { isRecord, readJson, writeFileAtomic } from '../files/atomic-file.ts';
 
 /** `keep` files stay; `dir` is relative to the data directory. */
@@ -11,9 +13,9 @@ export type BackupSuccess = { at: number; file: string; bytes: number; ms: numbe
 export type BackupFailure = { at: number; message: string };
 
 export type BackupRecord = {
-  /** Null where none was set by a command; that of the configuration is not here. */
+  /** Null when no command set one; the configuration's is not stored here. */
   schedule: BackupSchedule | null;
-  /** The last scheduled time that was dealt with, or since when there is a schedule; null before the first one. */
+  /** The last scheduled time that was handled, or when the schedule began; null before the first one. */
   doneUntil: number | null;
   lastSuccess: BackupSuccess | null;
   lastFailure: BackupFailure | null;

@@ -1,4 +1,4 @@
-/** Takes a backup of a data directory, whoever holds it: a gateway that runs, or a command that has its lock. */
+/** Takes a backup of a data directory, for a running gateway or a command that holds the lock. */
 import { basename, join } from 'node:path';
 import type { BackupSource, PackJob, PackResult } from '../../protocol/wire/jobs.ts';
 import type { AppPaths, CodeStorePaths, Layout } from '../layout.ts';
@@ -6,7 +6,7 @@ import { BACKUP_FORMAT, BackupSize } from './format.ts';
 
 export type BackupPlan = {
   layout: Layout;
-  /** The configuration that differs from the defaults, as JSON; null when nobody knows it. */
+  /** The configuration that differs from the defaults, as JSON; null when unknown. */
   config: string | null;
   svcVersion: string;
   /** Milliseconds since the epoch. */
@@ -15,7 +15,10 @@ export type BackupPlan = {
   dataFormat: number;
   /** Ids of the apps that are registered. */
   apps: string[];
-  /** Runs `work` while the app stays as it is; when it was registered, or null, without running it, when it is gone. */
+  /**
+   * Runs `work` while the app cannot change. Resolves with its time of registration, or null if the app is gone and `work` did
+   * not run.
+   */
   hold(app: string, work: () => Promise<void>): Promise<number | null>;
   pack(work: PackJob['work']): Promise<PackResult>;
 };
@@ -68,7 +71,7 @@ function appSources(id: string, app: AppPaths): BackupSource[] {
     part('file', app.webhookKeys),
     part('file', app.secrets),
     part('folder', app.attachmentsDir),
-    // After the data: what its rows name was stored before them.
+    // After the data: a file is stored before the row that names it.
     part('folder', app.blobsDir),
     part('folder', app.chatDir),
     part('versions', app.versionsDir),

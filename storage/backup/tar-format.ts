@@ -1,4 +1,4 @@
-/** The tar format as far as backups use it: files only, long names in pax headers. What is read is taken for hostile. */
+/** Reads and writes tar as far as backups use it: files only, long names in pax headers. Treats what it reads as hostile. */
 import { Header, Pax } from 'tar';
 import { LIMITS } from '../../protocol/limits.ts';
 import { invalidBackup } from './format.ts';
@@ -28,7 +28,7 @@ export function padding(size: number): Buffer {
 /** Takes the content of one file. */
 export type EntrySink = { write(chunk: Buffer): void; end(): void };
 
-/** Reads an archive to its end. Throws `INVALID_BACKUP` for whatever `fileHeader` and the others do not write. */
+/** Reads an archive to its end. Throws `INVALID_BACKUP` for anything that `fileHeader` and the others would not write. */
 export async function readFiles(
   source: AsyncIterable<Buffer>,
   open: (path: string, size: number) => EntrySink,
@@ -81,14 +81,14 @@ class ByteReader {
     this.#chunks = source[Symbol.asyncIterator]();
   }
 
-  /** Exactly so many bytes, few enough to be held. */
+  /** Exactly this many bytes, few enough for memory. */
   async take(count: number): Promise<Buffer> {
     const parts: Buffer[] = [];
     await this.pass(count, (part) => parts.push(part));
     return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
   }
 
-  /** Exactly so many bytes, handed on as they come. */
+  /** Exactly this many bytes, in chunks as they arrive. */
   async pass(count: number, onPart: (part: Buffer) => void): Promise<void> {
     for (let left = count; left > 0; ) {
       if (this.#chunk.length === 0 && !(await this.#next())) throw invalidBackup('it ends too early');

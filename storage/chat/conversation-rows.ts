@@ -192,7 +192,7 @@ export function insertAttachment(app: string, { sha256, size, type }: Attachment
   return [sql, [app, sha256, type, size, at]];
 }
 
-/** What the attachments of an app take together, each at least so many bytes. */
+/** Total size of an app's attachments, each counted with at least this many bytes. */
 export const ATTACHED_BYTES = 'SELECT total(max(size, ?)) AS bytes FROM attachments WHERE app_id = ?';
 export const GET_ATTACHMENT = 'SELECT sha256, type, size FROM attachments WHERE app_id = ? AND sha256 = ?';
 
@@ -200,7 +200,7 @@ export const GET_ATTACHMENT = 'SELECT sha256, type, size FROM attachments WHERE 
 const UNNAMED = `NOT EXISTS (SELECT 1 FROM turn_attachments AS named
   WHERE named.app_id = attachments.app_id AND named.sha256 = attachments.sha256)`;
 export const DELETE_ATTACHMENT = `DELETE FROM attachments WHERE app_id = ? AND sha256 = ? AND ${UNNAMED}`;
-/** Attachments that no turn names and that were uploaded before a time; at most so many. */
+/** Attachments that no turn names and that were uploaded before a time; up to a number. */
 export const DUE_ATTACHMENTS = `SELECT app_id, sha256 FROM attachments WHERE uploaded_at < ? AND ${UNNAMED} LIMIT ?`;
 /** Checks again: since it was found due, it may have been uploaded again or named by a turn. */
 export const DELETE_DUE_ATTACHMENT = `${DELETE_ATTACHMENT} AND uploaded_at < ?`;

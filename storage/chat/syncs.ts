@@ -1,7 +1,7 @@
-/** Flushes of the files in a folder, so that many at a time do not keep the disk from all else. */
+/** Flushes the files in a folder, a few at a time, so that other work can use the disk. */
 import { syncDir } from '../files/atomic-file.ts';
 
-/** Node has four threads for files; one is left to those who only read or append. */
+/** Node has four threads for files; one stays free for reads and appends. */
 const FILES_AT_ONCE = 3;
 
 export class FolderSyncs {
@@ -15,7 +15,7 @@ export class FolderSyncs {
     this.#dir = dir;
   }
 
-  /** Makes the names in the folder durable. Those who ask while it is flushed share the flush behind that one. */
+  /** Makes the names in the folder durable. Callers during a flush share the next one. */
   names(): Promise<void> {
     if (this.#next) return this.#next;
     const next = this.#last.then(() => {

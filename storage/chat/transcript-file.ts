@@ -1,4 +1,4 @@
-/** Opens the transcripts of chat windows, whatever is in their place. */
+/** Opens the transcripts of chat windows, and reports what is damaged. */
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -9,7 +9,7 @@ import { isMissing, syncDir } from '../files/atomic-file.ts';
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const APPEND = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW;
 
-/** What is in the place of a transcript, by the error of using it. */
+/** What stands in the place of a transcript, by the error code of opening it. */
 const DAMAGES: Record<string, string> = {
   EISDIR: 'a folder is in its place',
   ELOOP: 'a link is in its place',
@@ -19,7 +19,7 @@ const DAMAGES: Record<string, string> = {
   EIO: 'the disk failed on it',
 };
 
-/** `WINDOW_DAMAGED` where a transcript cannot be used because of what it is; else the same error. */
+/** `WINDOW_DAMAGED` when the transcript itself cannot be used; else the same error. */
 export function ofDamage(error: unknown): unknown {
   const why = DAMAGES[(error as NodeJS.ErrnoException | null)?.code ?? ''];
   return why === undefined ? error : damaged(why, error);
@@ -65,13 +65,13 @@ export async function damageOf(path: string): Promise<SvcError | null> {
   }
 }
 
-/** Throws what is no damage. */
+/** Throws errors that are not damage. */
 export function damageIn(error: unknown): SvcError {
   if (error instanceof SvcError && error.code === 'WINDOW_DAMAGED') return error;
   throw error;
 }
 
-/** The size of a file; null for what is none. */
+/** The size of a file; null for anything else. */
 export async function sizeOf(path: string): Promise<number | null> {
   const found = await lstat(path);
   return found.isFile() ? found.size : null;

@@ -1,6 +1,6 @@
 /**
- * Reads the lines of a chat window's transcript (specification, "Chat window"), and makes of them the state of the window and
- * its history. Invalid lines are skipped.
+ * Reads the lines of a chat window's transcript (specification, "Chat window"), and builds the window's state and history from
+ * them. Invalid lines are skipped.
  */
 import { createHash } from 'node:crypto';
 import { CHAT_MODES, type ChatMode, type TurnEvent } from '../../protocol/agents/agents.ts';
@@ -99,7 +99,7 @@ export type WindowTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Me
   final: string | null;
 };
 
-/** The state of a window after the lines that it took. */
+/** The state of a window after the lines read so far. */
 export class WindowState {
   mode: ChatMode | null = null;
   title = '';
@@ -150,7 +150,7 @@ export class WindowState {
     for (const event of line.events) {
       turn.lastId += 'deltas' in event ? event.deltas.length : 1;
       if (event.type === 'final') turn.final = event.text;
-      // One piece for all of them: a string of thousands of pieces keeps the garbage collector busy.
+      // Joined once: a string of thousands of pieces keeps the garbage collector busy.
       if (event.type === 'assistant.delta') turn.text += 'deltas' in event ? event.deltas.join('') : event.delta;
     }
     if (line.session !== undefined) {
@@ -339,7 +339,7 @@ export type WindowEntry = {
   bytes: number;
 };
 
-/** Whether it is the entry of a window, whatever became of the file that it is from. */
+/** Whether it is a valid entry of a window: the file may be damaged. */
 export function isEntry(value: unknown): value is WindowEntry {
   if (!isRecord(value) || !isRecord(value.lastTurn)) return false;
   const { mode, title, adapter, session, lastTurn } = value;
@@ -355,7 +355,7 @@ export function isEntry(value: unknown): value is WindowEntry {
   );
 }
 
-/** Null for a window in which nothing was said. */
+/** Null for a window without messages. */
 export function entryOf(state: WindowState, bytes: number): WindowEntry | null {
   const last = state.turns.at(-1);
   if (state.mode === null || !last) return null;

@@ -1,6 +1,6 @@
 /**
  * Stores the chat windows of an app: a transcript for each, `<app>/_chat/w<windowId>.jsonl`, and `index.json`, which lists them
- * (specification, "Chat window"). An index that is missing, damaged or outdated is made again from the transcripts.
+ * (specification, "Chat window"). A missing, damaged or outdated index is rebuilt from the transcripts.
  */
 import { type FileHandle, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -148,7 +148,7 @@ export class ChatWindows {
     this.#kept.delete(windowId);
   }
 
-  /** What is known of a window, unless its transcript has changed since. */
+  /** The stored state of a window, unless its transcript has changed since. */
   async #takeKept(windowId: string): Promise<(Known & { whole: boolean }) | null> {
     const kept = this.#kept.get(windowId);
     if (!kept) return null;
@@ -215,7 +215,7 @@ export class ChatWindows {
 }
 
 type Changes = {
-  /** Throws when there may be no such window. */
+  /** Throws when the id cannot be a window's. */
   beginning(): void;
   changed(entry: WindowEntry, save: boolean): void;
   /** Its transcript is as long as this, and ends with a whole line. */
@@ -235,7 +235,7 @@ class OpenWindow implements OpenConversation {
   /** The name of its file may be lost in a crash. */
   #isNew = false;
   #file: FileHandle | null = null;
-  /** The last write, or attempt of one: turns that wait and the one that runs write one after the other. */
+  /** The last write or attempt: waiting turns and the running one write one after the other. */
   #writing: Promise<unknown> = Promise.resolve();
 
   constructor(path: string, syncs: FolderSyncs, state: WindowState, bytes: number, whole: boolean, on: Changes) {

@@ -1,4 +1,7 @@
-/** Files and folders that are either old or new after a crash, never half: temporary name, fsync, rename, fsync of the folder. */
+/**
+ * Replaces, moves and removes files and folders so that a crash leaves the old or the new one: temporary name, fsync, rename,
+ * fsync of the folder.
+ */
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
@@ -11,7 +14,7 @@ export async function writeFileAtomic(path: string, data: string | Uint8Array, m
   await (await StagedFile.write(path, data, mode)).place();
 }
 
-/** The next content of a file, durable under a temporary name beside it: to take its place needs no more room on the disk. */
+/** The next content of a file, durable under a temporary name beside it: replacing the file then needs no more disk space. */
 export class StagedFile {
   readonly #path: string;
   readonly #temporary: string;
@@ -21,7 +24,7 @@ export class StagedFile {
     this.#temporary = temporary;
   }
 
-  /** Rejects with Node's error, and leaves nothing. */
+  /** Rejects with Node's error, and leaves no file. */
   static async write(path: string, data: string | Uint8Array, mode = 0o600): Promise<StagedFile> {
     const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
     const staged = new StagedFile(path, temporary);
@@ -71,14 +74,14 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Renames a folder that is in the place of a file to `<name>.damaged`. We never make one there. */
+/** Renames a folder that stands in the place of a file to `<name>.damaged`. The gateway never makes one there. */
 export async function clearPlace(path: string): Promise<void> {
   if (!(await isFolder(path))) return;
   await rm(`${path}.damaged`, { recursive: true, force: true });
   await renameDurable(path, `${path}.damaged`);
 }
 
-/** Whether reading a file failed because of what somebody put in its place: a folder, or a link that leads nowhere. */
+/** Whether reading a file failed because a folder or a broken link stands in its place. */
 export function isNoFile(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException | null)?.code;
   return code === 'EISDIR' || code === 'ELOOP';
@@ -107,7 +110,7 @@ export async function moveDir(from: string, to: string): Promise<void> {
     await rm(arriving, { recursive: true, force: true });
     await cp(from, arriving, { recursive: true, preserveTimestamps: true });
     await renameDurable(arriving, to);
-    // Set aside as a whole first: what is left of a removal that was cut off must not be taken for the folder.
+    // Renamed as a whole first: the rest of an interrupted removal must not look like the folder.
     const leaving = join(dirname(from), `.${basename(from)}.tmp`);
     await renameDurable(from, leaving);
     await rm(leaving, { recursive: true, force: true });
@@ -138,22 +141,22 @@ export function exists(path: string): Promise<boolean> {
   );
 }
 
-/** As `exists`, of the name itself: a link that leads nowhere is there too. */
+/** Like `exists`, for the name itself: a broken link counts too. */
 export async function isThere(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => null)) !== null;
 }
 
-/** False for a link too, whatever it leads to. */
+/** False for every link. */
 export async function isFolder(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => null))?.isDirectory() ?? false;
 }
 
-/** Names in a folder, in order; none of one that is missing. */
+/** Sorted names in a folder; empty for a missing one. */
 export async function namesIn(dir: string): Promise<string[]> {
   return (await readdir(dir).catch(noneWhenMissing)).sort();
 }
 
-/** As `namesIn`, for programs and threads that may wait. */
+/** Like `namesIn`, synchronous. */
 export function namesInSync(dir: string): string[] {
   try {
     return readdirSync(dir).sort();
@@ -172,7 +175,7 @@ export function isMissing(error: unknown): boolean {
   return code === 'ENOENT' || code === 'ENOTDIR';
 }
 
-/** Works on `atOnce` items at a time. After a failure none is begun; it rejects once those under way have ended. */
+/** Works on `atOnce` items at a time. After a failure it starts no more, and rejects once those under way have ended. */
 export async function inParallel<T>(
   items: Iterable<T>,
   atOnce: number,
@@ -189,12 +192,12 @@ export async function inParallel<T>(
   if (failures.length > 0) throw failures[0];
 }
 
-/** From this many files on, one flush of the whole file system costs less than one for each of them. */
+/** From this many files on, one flush of the whole file system costs less than one for each file. */
 const FLUSH_ALL_FILES = 200;
 /** Files that are flushed at a time: the disk writes them together. */
 export const SYNCS_AT_ONCE = 32;
 
-/** Makes everything in the folder durable: contents and names. */
+/** Flushes everything in the folder: contents and names. */
 export async function syncTree(dir: string): Promise<void> {
   const entries = readdirSync(dir, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));

@@ -1,23 +1,25 @@
 /**
- * Flushes files and folders to the disk: by itself, or through another process. Node's permission model denies every `fsync` from
+ * Flushes files and folders to the disk: here, or through another process. Node's permission model denies every `fsync` from
  * version 26 on, and that of a bare descriptor in all versions.
  */
 import type { FileHandle } from 'node:fs/promises';
 
 let elsewhere: ((path: string) => Promise<void>) | null = null;
 
-/** Has `ask` flush what Node does not let this process flush. It rejects with the error that `fsync` gave, with its `code`. */
+/**
+ * Makes `ask` flush what Node does not let this process flush. It rejects with the error that `fsync` gave, with its `code`.
+ */
 export function flushElsewhere(ask: (path: string) => Promise<void>): void {
   elsewhere = ask;
 }
 
-/** Resolves once all that was written to the file is durable, or the names in the folder. `path` is where it is now. */
+/** Resolves once the content of the file, or the names in the folder, are durable. `path` is its current path. */
 export async function flush(file: FileHandle, path: string): Promise<void> {
   try {
     await file.sync();
   } catch (error) {
     if (elsewhere === null || (error as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') throw error;
-    // What is flushed belongs to the file, not to a descriptor of it.
+    // A flush applies to the file, so any descriptor of it will do.
     await elsewhere(path);
   }
 }

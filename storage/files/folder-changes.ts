@@ -6,10 +6,10 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing } from './atomic-file.ts';
 import { FolderWatch, type WatchBudget } from './folder-watch.ts';
 
-/** Swap files and unfinished copies. No name like these could be published. */
+/** Swap files and unfinished copies. Such names cannot be published. */
 const MOMENTARY = /^\..*\.(?:tmp|sw[a-z])$|\.tmp\.\d+\.[0-9a-f]+$|~$|^4913$/;
 
-/** What editors and our own writing put beside a file for a moment. Locks are links that lead nowhere. */
+/** Files that editors and our own writes put beside a file for a moment. Locks are broken links. */
 export function isMomentary(entry: Dirent): boolean {
   if (entry.isDirectory()) return false;
   return MOMENTARY.test(entry.name) || (entry.isSymbolicLink() && entry.name.startsWith('.#'));
@@ -18,7 +18,7 @@ export function isMomentary(entry: Dirent): boolean {
 /** `path` is relative with `/`; `status` compares with the begin of the watch. */
 export type FileChange = { path: string; status: 'added' | 'changed' | 'removed' };
 
-/** Path → inode, size and time of change, which tell whether a file changed without reading it. */
+/** Path → inode, size and time of change: enough to notice a change without reading the file. */
 type Snapshot = ReadonlyMap<string, string>;
 
 export class FolderChanges {
@@ -46,7 +46,7 @@ export class FolderChanges {
     return changes;
   }
 
-  /** Stops; every change until now was reported when it resolves. Never rejects. */
+  /** Stops, and resolves when every change until now is reported. Never rejects. */
   async end(): Promise<void> {
     this.#watch.close();
     if (this.#settling !== null) clearTimeout(this.#settling);
@@ -81,7 +81,7 @@ export class FolderChanges {
       if (this.#last.get(path) === snapshot.get(path)) continue;
       const status = statusOf(this.#first.has(path), snapshot.has(path));
       const told = this.#told.get(path);
-      // Nobody heard of this file, so its removal is not reported.
+      // Its creation was never reported, so its removal is not either.
       if (status === told || (status === 'removed' && told === undefined && !this.#first.has(path))) continue;
       this.#told.set(path, status);
       this.#tell({ path, status });

@@ -28,7 +28,7 @@ export class WatchBudget {
 export class FolderWatch {
   readonly #budget: WatchBudget;
   readonly #onChange: () => void;
-  /** `inode` tells a folder from another one that took its place. */
+  /** `inode` shows whether another folder has replaced this one. */
   readonly #folders = new Map<string, { watcher: FSWatcher; inode: number }>();
   #complete = false;
   /** Watchers ever made. */
@@ -41,22 +41,22 @@ export class FolderWatch {
     this.#onChange = onChange;
   }
 
-  /** Every change since the last `follow` was, or will be, noticed. */
+  /** Whether every change since the last `follow` was or will be noticed. */
   get complete(): boolean {
     return this.#complete;
   }
 
-  /** Watches `root` and the folders below it, and those that replaced one. Answers whether there were new ones. */
+  /** Watches `root`, the folders below it, and those that replaced one. Returns whether there were new ones. */
   async follow(root: string): Promise<boolean> {
     const found = new Set<string>();
     let complete = true;
     const before = this.#begun;
     const visit = async (folder: string): Promise<void> => {
       found.add(folder);
-      // Watched before it is read: what comes after that is told.
+      // Watched before it is read, so no change is missed.
       if (!(await this.#watch(folder))) complete = false;
       for (const entry of await readdir(folder, { withFileTypes: true })) {
-        // No app has one; that of a local folder would take all watchers.
+        // Apps have no such folder; a local folder's would take all watchers.
         if (!entry.isDirectory() || entry.name === 'node_modules') continue;
         if (found.size < LIMITS.draftFolders) await visit(join(folder, entry.name)).catch(ignoreMissing);
         else complete = false;
@@ -67,7 +67,7 @@ export class FolderWatch {
     for (const folder of gone) this.#drop(folder);
     this.#complete = complete && !this.#closed;
     const isNew = this.#begun !== before;
-    // Those that went may make room for those that found none.
+    // Removed folders may free watchers for others.
     if (!complete && gone.length > 0) return (await this.follow(root)) || isNew;
     return isNew;
   }

@@ -1,14 +1,16 @@
-/** Who may open what is in a data directory: its owner and nobody else. Finds files and folders that others can open, and closes them. */
+/**
+ * Makes a data directory private to its owner: finds files and folders that other users can open, and removes that permission.
+ */
 import { chmodSync, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** Permission bits of everybody but the owner. */
 const OTHERS = 0o077;
 
-/** What our processes create is the owner's, also where a library creates it, such as SQLite. Threads cannot set this. */
+/** Files that our processes create are private, also those of libraries such as SQLite. Threads cannot set this. */
 export const PRIVATE_UMASK = 0o077;
 
-/** `root` and what lies in it, as far as others can open it; links are not followed. */
+/** Paths in and including `root` that others can open; links are not followed. */
 export function openToOthers(root: string): string[] {
   const stats = lstatSync(root, { throwIfNoEntry: false });
   if (stats === undefined || stats.isSymbolicLink()) return [];
@@ -16,7 +18,7 @@ export function openToOthers(root: string): string[] {
   return (stats.mode & OTHERS) === 0 ? below : [root, ...below];
 }
 
-/** Takes the permissions of everybody but the owner away from `path`; one that has gone meanwhile is not missed. */
+/** Leaves only the owner's permissions on `path`; ignores one that is gone. */
 export function closeToOthers(path: string): void {
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats !== undefined && !stats.isSymbolicLink()) chmodSync(path, stats.mode & 0o7700);

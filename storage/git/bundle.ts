@@ -1,4 +1,4 @@
-/** The whole repository as one file that git reads: a bundle, version 2. */
+/** Exports and imports the whole repository as one file that git reads: a bundle, version 2. */
 import { createHash } from 'node:crypto';
 import { mkdir, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -40,7 +40,7 @@ export async function writeBundle(
 }
 
 /**
- * Brings the bundle's `main` and tags into a repository that has only its root commit. Done again after a crash it goes on.
+ * Brings the bundle's `main` and tags into a repository that has only its root commit. After a crash, another call continues.
  * Rejects with `INVALID_BACKUP` and `BACKUP_TOO_LARGE`, and with `RESTORE_TARGET` when the repository has versions already.
  */
 export async function readBundle(
@@ -92,7 +92,7 @@ async function parseBundle(from: string): Promise<{ names: Map<string, string>; 
   return { names, pack };
 }
 
-/** As strict as git: no way out of the folder of names, and none that a lock or another name could be taken for. */
+/** As strict as git: no name leads out of the folder of refs or looks like a lock or another ref. */
 function isSafeName(name: string): boolean {
   return (
     (name === 'HEAD' || name.startsWith('refs/')) &&
@@ -128,7 +128,7 @@ async function indexPack(dir: string): Promise<void> {
   }
 }
 
-/** Moves `<aside>.pack` and `.idx`, both durable, to their names. Who sees the index finds the pack. */
+/** Moves `<aside>.pack` and `.idx`, both durable, to their names. The index comes last: whoever sees it finds the pack. */
 async function installPack(dir: string, aside: string, sum: string): Promise<void> {
   for (const ending of ['pack', 'idx']) {
     await rename(`${aside}.${ending}`, join(dir, `pack-${sum}.${ending}`));

@@ -1,4 +1,4 @@
-/** The file system for isomorphic-git: one repository and nothing else. What is written becomes durable with one flush at the end. */
+/** Implements isomorphic-git's file system for one repository only. One flush at the end makes all writes durable. */
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, type Stats, statSync, utimesSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { damaged } from './object.ts';
 
 const SUM_BYTES = 20;
 
-/** How often a folder is made that does not stay. */
+/** Tries to make a folder that git removes meanwhile. */
 const TRIES = 10;
 
 /** What isomorphic-git keeps of the packs that `packs` names, and how many bytes were read for it. */
@@ -39,7 +39,7 @@ export class DurableFs {
   readonly #objectsDir: string;
   /** What was written and is not yet on disk. */
   readonly #staged = new Map<string, Uint8Array>();
-  /** Wanted, but there already: an earlier job may have ended before it made the name durable. */
+  /** Objects that exist already: an earlier job may have ended before it made their names durable. */
   readonly #found = new Set<string>();
   #salvages = false;
   #packsAreFresh = false;
@@ -50,7 +50,7 @@ export class DurableFs {
     this.#objectsDir = join(this.#root, 'objects');
   }
 
-  /** From now on what is whole in a damaged pack can be read. */
+  /** From now on, the whole objects of a damaged pack can be read. */
   salvage(): void {
     this.#salvages = true;
   }
@@ -117,7 +117,7 @@ export class DurableFs {
       );
       for (const [path, from] of temporary) place(from, path);
     } finally {
-      // Those that were placed are not there any more.
+      // Placed files have left the folder.
       for (const path of temporary.values()) rmSync(path, { force: true });
     }
     const folders = new Set([...this.#staged.keys(), ...this.#found].map(dirname));
@@ -167,7 +167,7 @@ export class DurableFs {
     throw Object.assign(new Error(`${whole} is not in the repository.`), { code: 'ENOENT' });
   }
 
-  /** The name that git's own temporary files have: its garbage collection removes what a crash leaves. */
+  /** Named like git's own temporary files: its garbage collection removes what a crash leaves. */
   #temporaryPath(): string {
     return join(this.#objectsDir, `tmp_obj_${randomUUID()}`);
   }
@@ -184,7 +184,7 @@ export async function writeDurable(path: string, data: Uint8Array): Promise<void
   }
 }
 
-/** As git does it, an index counts when its pack is there: while git puts a pack into place or removes it, one may be without. */
+/** As in git, an index counts only with its pack: while git adds or removes a pack, one of the two may be missing. */
 function withPacks(names: string[]): string[] {
   const present = new Set(names);
   return names.filter((name) => !name.endsWith('.idx') || present.has(name.replace(/idx$/, 'pack')));
@@ -208,14 +208,14 @@ function place(temporary: string, path: string): void {
 }
 
 /**
- * A file of a pack, made fit for isomorphic-git, which trusts an index and refuses a pack as a whole when one byte of it is wrong:
- * the file as it is on disk. With `salvages` the sums in a pack and its index are those of the pack as it is, so that its objects
- * are read one by one: who reads them checks each. Throws `STORE_DAMAGED` for an index that is not whole.
+ * A file of a pack, made fit for isomorphic-git, which trusts an index and refuses a pack as a whole when one byte of it is
+ * wrong: the file as it is on disk. With `salvages` the checksums in a pack and its index are made to match the damaged pack,
+ * so that its objects can be read; the reader checks each. Throws `STORE_DAMAGED` for an index that is not whole.
  */
 function readPackFile(path: string, salvages: boolean): Buffer {
   const content = readFileSync(path);
   const isIndex = path.endsWith('.idx');
-  // Its count of objects, when it is wrong, would let the reader run for ever.
+  // A wrong count of objects would make the reader run for ever.
   if (isIndex && !sumOf(content).equals(content.subarray(-SUM_BYTES))) {
     throw damaged(`the index ${basename(path)} of a pack is not whole ("git index-pack" makes it again)`);
   }

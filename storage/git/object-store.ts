@@ -1,4 +1,4 @@
-/** Reads and writes the objects of one repository for the time of one job; isomorphic-git reads and makes packs. */
+/** Reads and writes the objects of one repository during one job; isomorphic-git reads and makes packs. */
 import { readdirSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { deflateSync, inflateSync, constants as zlib } from 'node:zlib';
@@ -19,7 +19,7 @@ import {
 const LEVEL = zlib.Z_BEST_SPEED;
 /** There even where it is not stored. */
 const EMPTY_TREE = objectId('tree', Buffer.alloc(0));
-/** Loaded with the first object that is looked for in packs: it is half a megabyte, and many repositories have none. */
+/** Loaded when an object is first searched in packs: it is half a megabyte, and many repositories have no packs. */
 const library = () => import('isomorphic-git');
 /** Commits and trees that are remembered. */
 const KNOWN = 500;
@@ -49,7 +49,7 @@ export class ObjectStore {
         // Only now: it may have been packed meanwhile.
         if (!hasPacks(this.#gitdir)) return false;
         const { format } = await (await library()).readObject({ ...this.#on(), oid: id, format: 'deflated' });
-        // The tree without entries is answered even when it is not stored.
+        // Git knows the empty tree even when it is not stored.
         return format !== 'wrapped';
       } catch (error) {
         // Its pack may have been replaced while it was looked for.
@@ -60,12 +60,12 @@ export class ObjectStore {
     }
   }
 
-  /** Rejects with `STORE_DAMAGED` and the id when it is missing, cannot be read, or is not what its name says. */
+  /** Rejects with `STORE_DAMAGED` and the id when it is missing, unreadable, or does not match its id. */
   async read(id: string): Promise<GitObject> {
     const known = this.#known.get(id);
     if (known !== undefined) return known;
     const object = await this.#read(id).catch((error: unknown) => this.#readAgain(id, error));
-    // isomorphic-git does not check it of what it takes from packs.
+    // isomorphic-git does not check this for objects from packs.
     if (objectId(object.type, object.content) !== id) throw damagedObject(id, 'is not what its name says');
     if (object.type === 'commit' || object.type === 'tree') {
       if (this.#known.size === KNOWN) this.#known.clear();
@@ -118,8 +118,8 @@ export class ObjectStore {
   }
 
   /**
-   * It may have been packed, or packed anew, between two looks, and again between the next two: as long as the
-   * packs are not those that were there before, that says nothing. And a pack that is damaged elsewhere has it all the same.
+   * It may have been packed, or packed anew, between two looks, and again between the next two: as long as the packs are not
+   * those that were there before, that says nothing. And a damaged pack may still hold it whole.
    */
   async #readAgain(id: string, first: unknown): Promise<GitObject> {
     this.#fs.salvage();
@@ -142,12 +142,12 @@ export class ObjectStore {
   }
 }
 
-/** Of the repository that was used last. */
+/** For the repository that was used last. */
 let kept: PackCache = { packs: '', bytes: 0, cache: {} };
 
 /**
- * What isomorphic-git has read of packs, kept between the jobs of a thread; an empty one when any pack is another than it was.
- * It reads and checks a pack as a whole, and takes its index apart: with 60,000 objects 50 to 100 ms for every job.
+ * isomorphic-git's cache of packs, kept between the jobs of a thread; emptied when any pack changed. Without it every job reads
+ * and checks whole packs and parses their indexes: 50 to 100 ms with 60,000 objects.
  */
 function packCache(repository: string): PackCache {
   const packs = packsOf(repository);
@@ -155,13 +155,13 @@ function packCache(repository: string): PackCache {
   return kept;
 }
 
-/** Whether there is any, or one that git puts there or removes just now. */
+/** Whether there is a pack, or one that git is adding or removing. */
 function hasPacks(repository: string): boolean {
   const packs = packsOf(repository);
   return packs === '' || packs.includes('\n');
 }
 
-/** Which packs there are: differs whenever any of them is another, empty while git removes one. */
+/** Identifies the set of packs: changes whenever one of them does, empty while git removes one. */
 function packsOf(repository: string): string {
   const dir = join(resolve(repository), 'objects', 'pack');
   const lines = [dir];
@@ -172,7 +172,7 @@ function packsOf(repository: string): string {
       lines.push(`${name} ${size} ${mtimeMs} ${ino}`);
     }
   } catch (error) {
-    // A pack that git removes just now: nothing is kept of it.
+    // Git is removing this pack, so nothing of it is cached.
     if (!isMissing(error)) throw error;
     return '';
   }

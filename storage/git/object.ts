@@ -1,4 +1,4 @@
-/** Objects of a git repository as bytes: their ids, their stored form, and what commits, tags and trees say. */
+/** Encodes and decodes git objects: their ids, their stored form, and the content of commits, tags and trees. */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import type { GitAuthor } from '../../protocol/wire/git-jobs.ts';
@@ -96,7 +96,7 @@ function parse(content: Buffer): { fields: [string, string][]; message: string }
   const text = content.toString('utf8');
   const end = text.indexOf('\n\n');
   const head = end < 0 ? text : text.slice(0, end);
-  // A line that begins with a space continues the one before it; no field that is read here has such lines.
+  // A line that begins with a space continues the one before it; the fields read here have no such lines.
   const fields = head
     .split('\n')
     .filter((line) => !line.startsWith(' '))
@@ -123,7 +123,7 @@ function messageText(message: string): string {
   return `${message.replaceAll('\0', '').trimEnd()}\n`;
 }
 
-/** What git writes for a folder. */
+/** Git's mode of a folder. */
 export const FOLDER_MODE = '40000';
 
 export type TreeEntry = { mode: string; name: string; id: string };

@@ -1,6 +1,6 @@
 /**
- * Packs of version 2 as bytes. Makes packs of whole objects (without deltas), reads them again to join them, and checks the sizes
- * in any pack. isomorphic-git makes and indexes packs too, but takes several times as long.
+ * Encodes packs of version 2 from whole objects (without deltas), reads them again to join them, and checks the sizes in any
+ * pack. isomorphic-git makes and indexes packs too, but takes several times as long.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -48,8 +48,8 @@ export function makePack(entries: Iterable<PackEntry>): PlainPack {
 }
 
 /**
- * The entries of the pack `<base>.pack` and its index. Null when it is gone or not whole, or has a delta, which cannot be copied
- * into another pack as it is.
+ * The entries of the pack `<base>.pack` and its index. Null when it is gone or not whole, or has a delta, which cannot be
+ * copied into another pack unchanged.
  */
 export function readPlainPack(base: string): PackEntry[] | null {
   const index = readIfThere(`${base}.idx`);
@@ -170,7 +170,7 @@ function objectHead(pack: Buffer, start: number): { type: number; size: number; 
   return { type: (first >> 4) & 7, size: (first & 15) + rest.value * 16, next: rest.next };
 }
 
-/** Where the data begin, behind the name of what a delta is made on. */
+/** Where the data begins, after the base of a delta. */
 function afterBase(pack: Buffer, type: number, start: number): number {
   if (type === REF_DELTA) return start + ID_BYTES;
   let at = start;
@@ -178,7 +178,7 @@ function afterBase(pack: Buffer, type: number, start: number): number {
   return at;
 }
 
-/** A delta begins with the sizes of what it is made on and of its result. */
+/** A delta begins with the sizes of its base and its result. */
 function deltaResult(delta: Buffer): number {
   const base = varint(delta, 0);
   return varint(delta, base.next).value;

@@ -1,9 +1,9 @@
 /**
  * Packs loose objects, and joins small packs, while others read and write and a git program may tidy up (docs/performance.md).
  *
- * All objects are packed, those that no name leads to as well, so that none can be lost by it: a loose object goes when a pack
- * that is on the disk has it, a pack when a larger one has all of it. From before it is there until what it replaces is gone, a
- * pack has a `.keep` file: git programs then leave it alone, and after a crash the next run finishes what the file says.
+ * All objects are packed, unreachable ones too, so that no object is lost: a loose object is removed when a durable pack has
+ * it, a pack when a larger one has all of it. Until what it replaces is removed, a new pack has a `.keep` file: git programs
+ * leave it alone, and after a crash the next run finishes what the file says.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -16,9 +16,9 @@ import { isObjectId, objectId, unwrapObject } from './object.ts';
 import { idsInIndex, makePack, type PackEntry, packEntry, readPlainPack } from './pack-format.ts';
 
 export type PackLimits = {
-  /** From how many loose objects on they are packed. */
+  /** Number of loose objects that starts packing. */
   looseObjects: number;
-  /** What one pack of them may have. */
+  /** The most objects in one pack of them. */
   packObjects: number;
   packBytes: number;
   /** A larger object stays loose. */
@@ -28,9 +28,9 @@ export type PackLimits = {
   joinedBytes: number;
 };
 
-/** The first word in a `.keep` of ours; the names of the packs that this one replaces follow, one a line. */
+/** The first word in our `.keep` files; the names of the replaced packs follow, one per line. */
 const OURS = 'svc\n';
-/** Without an ending: git programs take every file that ends as an index does for one. */
+/** Without an extension: git programs take every file with that of an index for one. */
 const TEMPORARY = 'tmp_svc_';
 
 /** One run, of bounded time and memory: one pack of loose objects, or one of small packs. The caller lets no two run at a time. */
@@ -74,7 +74,7 @@ function listLoose(objectsDir: string): string[] {
   );
 }
 
-/** As many as one pack may have. One that is damaged, too large, or gone meanwhile stays as it is. */
+/** As many as one pack may have. Leaves out damaged, too large and vanished ones. */
 function takeLoose(
   objectsDir: string,
   loose: string[],
@@ -119,13 +119,13 @@ async function joinSmall(objectsDir: string, dir: string, limits: PackLimits): P
   return joined.length;
 }
 
-/** Without their endings. None is joined where one index spans all packs. */
+/** Names without extensions. Joins none where one index spans all packs. */
 function smallPacks(dir: string, names: string[], limits: PackLimits): string[] {
   if (names.includes('multi-pack-index')) return [];
   return names.filter((name) => isSmall(dir, name, names, limits)).map((name) => name.slice(0, -'.pack'.length));
 }
 
-/** A pack of ours is a pack and an index and nothing else, and as many as are joined make one that is not too large. */
+/** Our packs consist of a pack and an index only, and the joined ones together are not too large. */
 function isSmall(dir: string, name: string, names: string[], { joinedBytes, joinedPacks }: PackLimits): boolean {
   if (!/^pack-[0-9a-f]{40}\.pack$/.test(name)) return false;
   const files = names.filter((other) => other.startsWith(name.slice(0, -'pack'.length)));
@@ -136,7 +136,7 @@ function isSmall(dir: string, name: string, names: string[], { joinedBytes, join
 
 async function install(objectsDir: string, dir: string, entries: PackEntry[], replaced: string[]): Promise<void> {
   const { pack, index } = makePack(entries);
-  // Not called after its content: a git program that is about to remove a pack of the same objects would remove this one.
+  // Not named after its content: a git program that removes a pack of the same objects would remove this one.
   const name = `pack-${randomBytes(20).toString('hex')}`;
   const keep = Buffer.from(OURS + replaced.map((one) => `${one}\n`).join(''));
   const temporary = join(dir, TEMPORARY + randomUUID());
@@ -149,7 +149,7 @@ async function install(objectsDir: string, dir: string, entries: PackEntry[], re
     await writeDurable(staged.keep, keep);
     await writeDurable(staged.pack, pack);
     await writeDurable(staged.idx, index);
-    // In this order: what a crash leaves has its mark, and who sees the index finds the pack.
+    // In this order: after a crash the `.keep` file is there, and whoever sees the index finds the pack.
     await place('keep');
     await place('pack');
     await place('idx');
@@ -159,11 +159,11 @@ async function install(objectsDir: string, dir: string, entries: PackEntry[], re
   await finish(objectsDir, dir, name);
 }
 
-/** Takes away what the pack has, and then the mark that says so. */
+/** Removes what the pack replaces, then its `.keep` file. */
 async function finish(objectsDir: string, dir: string, name: string): Promise<void> {
   const keep = join(dir, `${name}.keep`);
   const replaced = readFileSync(keep, 'utf8').slice(OURS.length).split('\n').filter(Boolean);
-  // The index first, as git does it: who finds none looks elsewhere.
+  // The index first, as git does: a reader without an index looks elsewhere.
   for (const one of replaced) for (const end of ['idx', 'pack']) rmSync(join(dir, `${one}.${end}`), { force: true });
   if (replaced.length === 0)
     for (const id of idsInIndex(join(dir, `${name}.idx`))) rmSync(loosePath(objectsDir, id), { force: true });
@@ -171,7 +171,7 @@ async function finish(objectsDir: string, dir: string, name: string): Promise<vo
   await syncDir(dir);
 }
 
-/** What a run that was cut off left. */
+/** What an interrupted run left. */
 async function finishCutOff(objectsDir: string, dir: string): Promise<void> {
   for (const file of namesInSync(dir)) {
     const path = join(dir, file);
@@ -188,7 +188,7 @@ async function finishCutOff(objectsDir: string, dir: string): Promise<void> {
   }
 }
 
-/** git programs write another text into the file, and users none. */
+/** git programs write another text into the file, users leave it empty. */
 function isOurs(keep: string): boolean {
   return readFileSync(keep, 'utf8').startsWith(OURS);
 }

@@ -1,6 +1,6 @@
 /**
- * Branches and tags: a file each, or a line of `packed-refs`. Not left to isomorphic-git, which moves a name without a lock, an
- * expected old value and a flush, and reads all of `packed-refs` for one name.
+ * Reads, sets and removes branches and tags: a file each, or a line of `packed-refs`. isomorphic-git would move a ref without a
+ * lock, an expected old value and a flush, and read all of `packed-refs` for one name.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
@@ -16,7 +16,7 @@ import { damaged, isObjectId } from './object.ts';
 
 export const MAIN = 'refs/heads/main';
 export const TAGS = 'refs/tags/';
-/** Where the tags of removed versions go: no clone fetches them, and their numbers are not given again. */
+/** Prefix for tags of removed versions: no clone fetches them, and their numbers are not reused. */
 export const DELETED = 'refs/deleted/';
 
 const HOST = hostname().replaceAll(/\s/g, '_');
@@ -48,7 +48,7 @@ export class Refs {
 
   /** Name → id of all below the prefix, which ends with a slash. */
   list(prefix: string): Map<string, string> {
-    // In this order: git takes a name away only when it has packed it. A name that is there twice counts as the file says.
+    // In this order: git removes the file of a name only after packing it. If both exist, the file counts.
     const loose = new Map<string, string>();
     for (const file of listFiles(join(this.#dir, prefix))) {
       const text = file.endsWith('.lock') ? null : readText(join(this.#dir, prefix, file));
@@ -75,7 +75,7 @@ export class Refs {
     }
   }
 
-  /** Sets the name, durably, whatever it stood for, garbage too. */
+  /** Sets the name, durably, and replaces any value, garbage too. */
   async put(name: string, id: string): Promise<void> {
     const lock = await LockFile.take(join(this.#dir, name), this.#dir);
     await lock.replace(`${id}\n`);
@@ -254,7 +254,7 @@ async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** Git programs hold such a lock for milliseconds, and say nothing in it; a gateway says who holds it. */
+/** Git programs hold such a lock for milliseconds and write nothing in it; a gateway writes who holds it. */
 async function isLeft(lock: string): Promise<boolean> {
   try {
     const [, host, pid] = /^svc (\S+) (\d+)\n/.exec(await readFile(lock, 'utf8')) ?? [];

@@ -1,4 +1,4 @@
-/** The bare repository of the git store for the time of one job: one tree, `apps/<id>/…`, on the branch `main`. */
+/** Reads and changes the bare repository of the git store during one job: one tree, `apps/<id>/…`, on the branch `main`. */
 import { mkdir, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
@@ -23,9 +23,9 @@ import { ObjectStore } from './object-store.ts';
 import { MAIN, Refs, TAGS } from './refs.ts';
 
 const FILE_MODE = '100644';
-/** What git writes for files, with and without a bit that apps have no use for. */
+/** Git's modes of files; apps do not use the bits in which they differ. */
 const FILE_MODES = new Set([FILE_MODE, '100755', '100664']);
-/** Deeper folders are not made by anything that keeps to the rules for names. */
+/** The rules for names allow no deeper folders. */
 const MAX_DEPTH = 128;
 const APPS = 'apps';
 /** Tags of tags of tags… */
@@ -122,7 +122,7 @@ export async function openRepository(path: string, by: Signature): Promise<strin
   }
 }
 
-/** Without these two files git does not take the folder for a repository. What they say is always the same. */
+/** Without these two files git does not take the folder for a repository. Their content is always the same. */
 async function mend(path: string): Promise<void> {
   for (const [name, content] of Object.entries({ HEAD, config: CONFIG })) {
     const file = join(path, name);

@@ -1,4 +1,7 @@
-/** Versions of an app: commits of `main` with the app replaced, and annotated tags `<app>/v<n>`, whose numbers are given once. */
+/**
+ * Makes versions of an app: commits of `main` with the app replaced, and annotated tags `<app>/v<n>` with numbers that are
+ * never reused.
+ */
 import { SvcError } from '../../protocol/errors.ts';
 import { versionNumber, versionTag } from '../../protocol/ids.ts';
 import type {
@@ -56,14 +59,14 @@ export async function settle(
   return next;
 }
 
-/** Only the tag: a version that `main` does not have. */
+/** Makes only the tag, for a version that `main` does not have. */
 export async function tagOnly(repository: Repository, commit: string, tag: GitTag, by: Signature): Promise<void> {
   const id = await putTag(repository, commit, tag, by);
   await repository.objects.sync();
   if (id !== null) await nameTag(repository, tag.name, id);
 }
 
-/** The commit that `main` moves to: itself when the app is there as it shall be, however it came to be. */
+/** The commit that `main` moves to: `main` itself when it has the same files of the app already. */
 async function onMain(
   repository: Repository,
   { main, app, commit, title, by }: { main: string; app: string; commit: string; title: string; by: Signature },
@@ -103,7 +106,7 @@ export async function nameTag(repository: Repository, name: string, id: string):
   await repository.refs.set(TAGS + name, id, null);
 }
 
-/** Newest first. Reads only the tags that it answers. */
+/** Newest first. Reads only the tags that it returns. */
 export async function listVersions(
   repository: Repository,
   app: string,
@@ -117,7 +120,7 @@ export async function listVersions(
   return { versions, total: tags.length };
 }
 
-/** One more than the highest that was ever given, removed versions and apps included. */
+/** One more than the highest number so far, including removed versions and apps. */
 export function nextNumber(repository: Repository, app: string): number {
   let highest = 0;
   for (const prefix of [TAGS, DELETED]) {
@@ -128,7 +131,7 @@ export function nextNumber(repository: Repository, app: string): number {
   return highest + 1;
 }
 
-/** Moves the tag, or all of the app's, to `refs/deleted/`: it is not a version any more, and its number stays taken. */
+/** Moves the tag, or all of the app's, to `refs/deleted/`: it is no longer a version, and its number stays taken. */
 export async function retire(repository: Repository, app: string, tag: string | null): Promise<string[]> {
   const all = [...numbered(repository.refs.list(`${TAGS}${app}/`), TAGS, app)];
   const leaving = all.filter(({ name }) => tag === null || name === tag);
@@ -137,7 +140,7 @@ export async function retire(repository: Repository, app: string, tag: string | 
   return leaving.map(({ name }) => name);
 }
 
-/** The other way: these versions of a removed app are tags again. Done twice, the second time changes nothing. */
+/** Undoes that: these versions of a removed app are tags again. Done twice, the second time changes nothing. */
 export async function revive(repository: Repository, app: string, wanted: number[]): Promise<string[]> {
   const retired = [...numbered(repository.refs.list(`${DELETED}${app}/`), DELETED, app)];
   const coming = retired.filter(({ number }) => wanted.includes(number));

@@ -1,4 +1,4 @@
-/** The apps' logs, `<appsDir>/<id>/logs.jsonl`: collected in memory, written together, never waited for. */
+/** Writes the apps' logs, `<appsDir>/<id>/logs.jsonl`: collects lines in memory and writes them together; no caller waits. */
 import { type FileHandle, open, rename } from 'node:fs/promises';
 import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -69,7 +69,10 @@ export class AppLogs {
     return () => this.#followers.delete(own);
   }
 
-  /** The app goes: forgets what waits for it, ends those that follow it, and lets a write that runs end. Its folder can then be removed. */
+  /**
+   * Before an app is removed: drops its waiting lines, ends its followers and waits for a running write, so that its folder can
+   * be removed.
+   */
   async close(app: string): Promise<void> {
     for (const [follower, followed] of [...this.#followers]) {
       if (followed.app !== app) continue;
@@ -81,7 +84,7 @@ export class AppLogs {
     await this.#writing;
   }
 
-  /** Resolves when everything appended before is written, or was dropped. */
+  /** Resolves when everything appended before is written or dropped. */
   async flush(): Promise<void> {
     await this.#writing;
     this.#start();

@@ -11,8 +11,8 @@ export type LogEntry = { ts: number; [member: string]: unknown };
 export type LogPage = { entries: LogEntry[]; earlier: string | null };
 
 /**
- * The line that begins at this byte of its file, and the beginning of its SHA-256. Many lines may have one time, and a file
- * that is full gets another name: so a line is found by its place, and known by its text.
+ * The line that begins at this byte of its file, and the beginning of its SHA-256. Lines can share a time, and a full file gets
+ * another name: so the place finds the line, and the hash confirms it.
  */
 export type LogCursor = { offset: number; digest: string };
 
@@ -23,13 +23,13 @@ const CHUNK_BYTES = 64 * 1024;
 export const NEWLINE = 0x0a;
 const DIGEST_CHARS = 16;
 
-/** Undefined for what is no cursor. */
+/** Undefined for an invalid cursor. */
 export function parseCursor(text: string): LogCursor | undefined {
   const [, offset, digest] = /^(\d{1,15})\.([0-9a-f]{16})$/.exec(text) ?? [];
   return offset === undefined || digest === undefined ? undefined : { offset: Number(offset), digest };
 }
 
-/** Undefined for what is no JSON object with a time in `ts`. */
+/** Undefined unless the line is a JSON object with a time in `ts`. */
 export function parseEntry(line: string): LogEntry | undefined {
   try {
     const entry = JSON.parse(line) as { ts?: unknown } | null;

@@ -1,4 +1,4 @@
-/** The record of the gateway's child processes, by which a new gateway finds what a dead one left behind. */
+/** Records the gateway's child processes, so that a new gateway finds those that a dead one left. */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -6,7 +6,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { compareIdentity, identityOf, killGroup, type ProcessIdentity } from './process-identity.ts';
 import { descendantsOf, killAll, sweepTagged } from './tagged.ts';
 
-/** The role of a process that leads a group of its own: what it started ends with it. */
+/** The role of a process that leads a process group, which ends with it. */
 export const GROUP_LEADER = 'mcp-server';
 /** The same of a program of an agent, which may also have started processes outside its group. */
 export const AGENT_LEADER = 'agent';
@@ -59,7 +59,7 @@ export async function reapChildren(path: string, tag: string): Promise<ChildReco
   const records = readRecords(path);
   const left = records.filter((child) => compareIdentity(child) === 'same');
   const ofAgents = records.filter(({ role }) => role === AGENT_LEADER || role === AGENTS);
-  // Listed first: the end of a process leaves what it started to nobody.
+  // Listed first: when a process ends, its children lose their parent.
   const roots = left.filter((child) => ofAgents.includes(child)).map(({ pid }) => pid);
   const started = roots.length > 0 ? descendantsOf(roots) : [];
   for (const child of records) {
@@ -93,7 +93,7 @@ function kill(pid: number): void {
   }
 }
 
-/** A record that cannot be read names nobody; children also end by themselves when their parent is gone. */
+/** An unreadable record names no process; children also end by themselves when their parent is gone. */
 function readRecords(path: string): ChildRecord[] {
   try {
     const value: unknown = JSON.parse(readFileSync(path, 'utf8'));

@@ -1,4 +1,4 @@
-/** One gateway owns a data directory: a lock file with the identity of the process that holds it. */
+/** Locks a data directory for one gateway: a lock file with the identity of the process that holds it. */
 import { randomUUID } from 'node:crypto';
 import {
   linkSync,
@@ -30,7 +30,7 @@ export type DataLock = { release(): void };
 /** Tries of taking a lock over while others do the same. */
 const TRIES = 5;
 
-/** Takes the lock, over from a process that has died. Throws `DataLockedError`. Synchronous: it comes before everything. */
+/** Takes the lock, also from a dead process. Throws `DataLockedError`. Synchronous: it comes before everything. */
 export function acquireDataLock(path: string): DataLock {
   const identity = identityOf(process.pid);
   let mine = JSON.stringify(identity);
@@ -42,7 +42,7 @@ export function acquireDataLock(path: string): DataLock {
       writeFileSync(written, mine, { mode: 0o600, flag: 'wx' });
     } catch (error) {
       if (!isDiskFull(error)) throw error;
-      // A link that leads nowhere and says who holds it: up to 59 bytes of it need no block on the disk.
+      // A broken link whose target names the holder: up to 59 bytes need no block on the disk.
       mine = `${identity.pid} ${identity.startedAs ?? ''}`;
       place = () => created(() => symlinkSync(mine, path));
     }

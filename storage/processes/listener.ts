@@ -6,7 +6,7 @@ export type Listener = { pid: number; command: string[]; cwd: string; env: Recor
 
 const LISTENING = '0A';
 
-/** Null when nobody does, as far as this user may see. */
+/** Null when this user can see none. */
 export function listenerOn(port: number): Listener | null {
   const sockets = new Set(['tcp', 'tcp6'].flatMap((table) => socketsIn(`/proc/net/${table}`, port)));
   if (sockets.size === 0) return null;
@@ -37,7 +37,7 @@ function holdsAny(pid: string, sockets: ReadonlySet<string>): boolean {
   return namesIn(folder).some((fd) => sockets.has(linkOf(`${folder}/${fd}`)));
 }
 
-/** Of a process that ended, or is another user's: nothing. */
+/** Empty for a process that ended or belongs to another user. */
 function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);

@@ -1,4 +1,4 @@
-/** Tells a process from a later one that was given the same pid. */
+/** Distinguishes a process from a later one with the same pid. */
 import { readFileSync } from 'node:fs';
 
 /** A pid and what it was started as; `startedAs` is null where the system does not say (not Linux). */
@@ -17,7 +17,7 @@ export function compareIdentity(recorded: ProcessIdentity): 'same' | 'gone' | 'u
   return now === recorded.startedAs ? 'same' : 'gone';
 }
 
-/** Kills the group that `leader` led, also what outlived it; not when another process has its pid by now. */
+/** Kills the group that `leader` led, also processes that outlived it, unless another process has its pid now. */
 export function killGroup(leader: ProcessIdentity): void {
   const now = startedAs(leader.pid);
   if (now !== null && leader.startedAs !== null && now !== leader.startedAs) return;
@@ -28,7 +28,7 @@ export function killGroup(leader: ProcessIdentity): void {
   }
 }
 
-/** Whether a process has this pid, of whatever user. What cannot be a pid of one process, such as 0 or a number too large, is none. */
+/** Whether a process has this pid, of whatever user. False for numbers that cannot be the pid of one process, such as 0. */
 export function isRunning(pid: number): boolean {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {
@@ -59,8 +59,8 @@ export function entryOf(pid: number): ProcessEntry | null {
 }
 
 /**
- * Tells the processes of the sessions that `leaders` led. Linux gives a pid to nobody else while a session has it: what of it
- * outlived its leader is of that session, unless another process has the pid now or the machine was started anew.
+ * Recognizes processes of the sessions that `leaders` led. Linux reuses no pid that a session has, so a process with that
+ * session id belongs to it, unless another process has the leader's pid now or the machine was restarted.
  */
 export function sessionsOf(leaders: readonly ProcessIdentity[]): (entry: ProcessEntry) => boolean {
   const sessions = new Map<number, string>();

@@ -1,4 +1,7 @@
-/** The folder of a gateway's sockets: outside the data directory, and yet found by the next gateway when this one is killed. */
+/**
+ * Makes the folder of a gateway's sockets, outside the data directory, and notes its path so that the next gateway can remove
+ * it after a kill.
+ */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,13 +18,13 @@ type Note = { folder: string; owner: ProcessIdentity };
  */
 export function makeSocketFolder(notePath: string): string {
   const left = readNote(notePath);
-  // A data directory that was copied names the folder of a gateway that may well run.
+  // A copied data directory names the folder of a gateway that may still run.
   if (left !== null && /^svc-[0-9a-f]{12}$/.test(basename(left.folder)) && compareIdentity(left.owner) === 'gone')
     rmSync(left.folder, { recursive: true, force: true });
   const folder = join(tmpdir(), `svc-${randomBytes(6).toString('hex')}`);
   const note: Note = { folder, owner: identityOf(process.pid) };
   mkdirSync(dirname(notePath), { recursive: true, mode: 0o700 });
-  // Noted first: a folder that nobody knows of would stay for ever.
+  // Noted first: an unknown folder would stay for ever.
   writeNote(notePath, JSON.stringify(note));
   mkdirSync(folder, { mode: 0o700 });
   return folder;
@@ -39,7 +42,7 @@ function writeNote(path: string, text: string): void {
   }
 }
 
-/** A note that cannot be read names nothing. */
+/** An unreadable note names no folder. */
 function readNote(path: string): Note | null {
   try {
     const value = JSON.parse(readFileSync(path, 'utf8')) as Note | null;

@@ -1,6 +1,7 @@
 /**
- * Finds and ends what a program has started, wherever it went: its descendants, every process whose environment has its tag, and
- * every process of its session, such as one that got no environment. All is read from `/proc`; where there is none, nothing is found.
+ * Finds and ends all processes that a program has started: its descendants, every process whose environment has its tag, and
+ * every process of its session, such as one that got no environment. All is read from `/proc`; where there is none, nothing is
+ * found.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, realpathSync } from 'node:fs';
@@ -11,7 +12,7 @@ import { compareIdentity, entryOf, type ProcessEntry, type ProcessIdentity, sess
 export const TAG_VARIABLE = 'SVC_AGENT';
 
 const POLL_MS = 10;
-/** How long a process that was killed may take to be gone. */
+/** How long a killed process may take to end. */
 const SWEEP_MS = 2000;
 
 /** What the tags of a data directory's agents begin with: the same for every gateway on it. The directory must exist. */
@@ -19,7 +20,10 @@ export function tagOf(dataDir: string): string {
   return createHash('sha256').update(realpathSync(dataDir)).digest('hex').slice(0, 16);
 }
 
-/** All processes below `roots`, without these. To be asked before the first signal: a process whose parent has ended is below nobody. */
+/**
+ * All processes below `roots`, without these. Call it before the first signal: a process whose parent has ended is below none
+ * of the roots.
+ */
 export function descendantsOf(roots: readonly number[]): ProcessIdentity[] {
   const children = new Map<number, ProcessEntry[]>();
   for (const entry of processes()) {
