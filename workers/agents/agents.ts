@@ -13,7 +13,7 @@ export type AgentsOptions = {
   maxAgents: number;
   idleMs: number;
   runnerOf(kind: RunnerKind): Promise<Runner>;
-  /** A program that leads a group of its own came into being, or nothing of it is left. */
+  /** Called when a program that leads a process group has started, and when its group has ended. */
   onProcess(pid: number, alive: boolean): void;
   log(level: 'info' | 'warn', message: string): void;
 };
@@ -36,7 +36,7 @@ export class Agents {
     return { turns: this.#turns.size, programs: this.#programs.size, ...this.#warm.counters };
   }
 
-  /** Resolves when nothing more comes of the turn. Never rejects: what fails is an event. */
+  /** Resolves when the turn sends no more events. Never rejects: failures are events. */
   async turn(id: number, order: TurnOrder, send: SendEvent): Promise<void> {
     const run = new TurnRun(order, send);
     this.#turns.set(id, run);
@@ -64,12 +64,12 @@ export class Agents {
     this.#turns.get(id)?.answer(requestId, optionId);
   }
 
-  /** These conversations are over: their agents are ended, those at work once their turn has ended. */
+  /** Ends the agents of these ended conversations, busy ones after their turn. */
   leave(over: AgentScope): void {
     this.#warm.leave(over);
   }
 
-  /** Rejects with what was wrong, in words for people. */
+  /** Rejects with an error whose message is for people. */
   async probe(id: number, order: ProbeOrder): Promise<ProbeResult> {
     const ms = order.want === 'version' ? LIMITS.agentProbeMs : LIMITS.agentStartMs;
     const { host, end } = this.#hostFor(order.runner.env);
@@ -130,7 +130,7 @@ export class Agents {
     }
   }
 
-  /** What a runner starts its programs with, and what ends all of these. */
+  /** A runner's way to start programs, and the function that ends them all. */
   #hostFor(env: Record<string, string>): { host: RunnerHost; end(): Promise<void> } {
     const programs = new Set<Program>();
     let over = false;
@@ -165,7 +165,7 @@ export class Agents {
   }
 }
 
-/** An agent with whose end all of its programs end, whatever its runner does about them. */
+/** Wraps an agent so that its end also ends all of its programs. */
 function withPrograms(agent: Agent, endPrograms: () => Promise<void>): Agent {
   return {
     get isAlive() {

@@ -5,7 +5,7 @@ import { isTooDeep } from '../../protocol/rules/json-depth.ts';
 
 /** Of names, labels and the like. */
 const NAME_CHARS = 500;
-/** What an event takes besides its texts. */
+/** Size of an event without its texts. */
 const EVENT_BYTES = 64;
 
 /** The event, and the bytes that it counts for. `wholeBytes` are those that it had before it was cut. */
@@ -70,7 +70,7 @@ function boundedValue(value: unknown): { value: unknown; bytes: number } {
   try {
     json = JSON.stringify(value);
   } catch {
-    // It nests without end, or holds what JSON does not.
+    // It is circular, or not valid JSON.
   }
   if (json === undefined) return { value: null, bytes: 0 };
   const bytes = Buffer.byteLength(json);

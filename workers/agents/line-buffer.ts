@@ -1,9 +1,9 @@
-/** Cuts what a program writes into lines, none of which may be longer than a limit. */
+/** Splits a program's output into lines of limited length. */
 
 export class LineBuffer {
   readonly #maxBytes: number;
   readonly #lines: string[] = [];
-  /** The line that is not whole yet, as the pieces it came in. */
+  /** The pieces of the incomplete line. */
   #pieces: Buffer[] = [];
   #bytes = 0;
 
@@ -11,7 +11,7 @@ export class LineBuffer {
     this.#maxBytes = maxBytes;
   }
 
-  /** Throws `RangeError` for a line over the limit, whether or not its end has come; those before it can be taken. */
+  /** Throws `RangeError` for a line over the limit, complete or not; the lines before it can still be taken. */
   push(chunk: Buffer): void {
     let start = 0;
     for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
@@ -27,7 +27,7 @@ export class LineBuffer {
     return this.#lines.shift();
   }
 
-  /** What is left at the end, as a line of its own. */
+  /** The rest at the end, as the last line. */
   rest(): string | undefined {
     return this.#bytes === 0 ? undefined : this.#whole();
   }

@@ -1,6 +1,6 @@
 /**
- * The process that owns the agents and the programs they are made of. Entry of dist/agents.js. When it loses its supervisor it
- * ends every program with all that it started, then itself.
+ * Owns the agents and their programs. Entry of dist/agents.js. When it loses its supervisor it ends every program with all that
+ * it started, then itself.
  */
 import { createInterface } from 'node:readline';
 import type { AgentsBootstrap, ProbeOrder, TurnOrder } from '../../protocol/agents/agents.ts';
@@ -50,10 +50,10 @@ function run({ supervisorSocket, ticket, tag, maxAgents, idleMs }: AgentsBootstr
     },
     onClose: end,
   });
-  // Whatever ends this process, nothing that it started is left behind.
+  // However this process ends, so does everything that it started.
   process.on('exit', () => agents.kill());
   process.on('SIGTERM', end);
-  // What a library of one runner leaves unhandled must not end the turns of all the others.
+  // An unhandled error in one runner's library must not end other runners' turns.
   process.on('unhandledRejection', (reason) => {
     const message = `A runner left a failure unhandled: ${(reason as Error | null)?.stack ?? reason}`;
     link.send([Kind.log, JSON.stringify({ level: 'warn', message })]);

@@ -3,7 +3,7 @@ import type { AgentModel } from '../../protocol/agents/agents.ts';
 import { isObject } from '../../protocol/entry-checks.ts';
 import { SvcError } from '../../protocol/errors.ts';
 
-/** Rejects with `AGENT_FAILED`, in words for people. The key is sent as each of the protocols wants it. */
+/** Rejects with `AGENT_FAILED` and a message for people. Sends the key in the form of each protocol. */
 export async function listModels(baseUrl: string, key: string | undefined, signal: AbortSignal): Promise<AgentModel[]> {
   const address = `${baseUrl.replace(/\/$/, '')}/models`;
   const keyed = key === undefined ? {} : { authorization: `Bearer ${key}`, 'x-api-key': key };

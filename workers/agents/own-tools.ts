@@ -1,9 +1,6 @@
-/**
- * The name of the gateway's MCP server, and an app's tool found from the name that an agent shows, in which each agent adds the
- * name of the server differently.
- */
+/** Finds an app's tool from the name that an agent shows: each agent adds the name of the gateway's MCP server differently. */
 
-/** What the gateway's MCP server is called in the configuration of every agent. */
+/** Name of the gateway's MCP server in the configuration of every agent. */
 export const TOOL_SERVER = 'svc';
 
 /** `mcp__svc__add`, `svc_add`, `svc/add`, `svc.add`, `svc: add` and `add (svc MCP Server)`. */
@@ -12,7 +9,7 @@ const FOLLOWED = /^([\w.-]+) \(svc MCP Server\)$/;
 /** Their own names begin as those of agents do that put the server's name before a tool's. */
 const SQL_TOOL = /^svc_sql_(?:describe|read|write)$/;
 
-/** The tool's name in the app's manifest, or null for what is no tool of the app. */
+/** The tool's name in the app's manifest, or null if it is not the app's. */
 export function ownToolName(name: string): string | null {
   if (SQL_TOOL.test(name)) return name;
   const [, own] = PREFIXED.exec(name) ?? FOLLOWED.exec(name) ?? [];

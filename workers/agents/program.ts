@@ -1,4 +1,7 @@
-/** A program of an agent: started without a shell in a process group of its own, read line by line, ended with all that it started. */
+/**
+ * Runs a program of an agent: starts it without a shell in its own process group, reads it line by line, and ends it with all
+ * that it started.
+ */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -13,7 +16,7 @@ export type ProgramOptions = {
   command: string;
   args: string[];
   cwd: string;
-  /** All of its environment but for its tag. */
+  /** Its whole environment except the tag. */
   env: Record<string, string>;
 };
 
@@ -22,28 +25,28 @@ export interface AgentProgram {
   readonly pid: number;
   /** How it ended, for people; null while it runs. */
   readonly ended: string | null;
-  /** The end of what it wrote to its standard error. */
+  /** The end of its standard error. */
   readonly said: string;
   /** Resolves when the pipe has room for more. Rejects with `failure()` when it has ended. */
   write(line: string): Promise<void>;
   /** Its lines, at the pace of the reader; ends with the program. Rejects for a line over `LIMITS.agentLineBytes`. */
   lines(): AsyncIterable<string>;
-  /** Asks it to end by closing its input, then ends it and everything that it started, in the order that the limits give. */
+  /** Closes its input so that it ends, then ends it and everything that it started after the waits of the limits. */
   end(): Promise<void>;
-  /** Why it is gone, as the error of the turn that it left. */
+  /** How it ended, as the error of its turn. */
   failure(): SvcError;
 }
 
 /** Characters of its standard error that its failure repeats. */
 const FAILURE_CHARS = 1000;
-/** How long the last output of a program that has ended may take, should a process hold it open that it started. */
+/** How long to wait for the last output of a program that has ended, in case its child holds the pipe open. */
 const LAST_OUTPUT_MS = 500;
 
 type Process = ChildProcessByStdio<Writable, Readable, Readable>;
 
 /**
- * Starts a program. `tag` is for this one alone; `onProcess` is told when its group comes into being, and when nothing of it is
- * left. Rejects with `NO_RUNNER` when there is no such program, else with `AGENT_FAILED`.
+ * Starts a program. `tag` is unique to it; `onProcess` is called when its group starts and when it has ended. Rejects with
+ * `NO_RUNNER` when there is no such program, else with `AGENT_FAILED`.
  */
 export async function startProgram(
   options: ProgramOptions,
@@ -77,11 +80,11 @@ export class Program implements AgentProgram {
   readonly #process: Process;
   readonly #command: string;
   readonly #tag: string;
-  /** Of a group and of a session. */
+  /** It leads a group and a session. */
   readonly #leader: ProcessIdentity;
   readonly #buffer = new LineBuffer(LIMITS.agentLineBytes);
   readonly #exited: Promise<unknown>;
-  /** Resolves when nothing of it is left, whoever ended it. */
+  /** Resolves when its whole group has ended, for any reason. */
   readonly gone: Promise<void>;
   #stderr: Buffer = Buffer.alloc(0);
   #ending: Promise<void> | null = null;
@@ -104,7 +107,7 @@ export class Program implements AgentProgram {
     });
     onProcess(this.pid, true);
     this.gone = this.#exited.then(async () => {
-      // What it started goes on without it, some of it in groups of its own.
+      // Its children would go on without it, some in other groups.
       this.#signal('SIGKILL');
       await (this.#ending ?? sweepTagged(tag, [this.#leader]));
       onProcess(this.pid, false);
@@ -142,17 +145,17 @@ export class Program implements AgentProgram {
     }
     const rest = this.#buffer.rest();
     if (rest !== undefined) yield rest;
-    // Its output ends a moment before it does; whoever reads then asks how it ended.
+    // Its output ends a moment before the process does; readers then ask how it ended.
     await this.#exitedWithin(LAST_OUTPUT_MS);
   }
 
-  /** `graceMs` is what each of the two steps may take. */
+  /** `graceMs` bounds each of the two steps. */
   end(graceMs: number = LIMITS.agentEndMs): Promise<void> {
     this.#ending ??= this.#end(graceMs);
     return this.#ending;
   }
 
-  /** Ends it and what can be found of it, without waiting: this process ends. */
+  /** Ends it and all of its processes that can be found, without waiting: this process ends. */
   kill(): void {
     const found = [...descendantsOf([this.pid]), ...taggedWith(this.#tag, [this.#leader])];
     this.#signal('SIGKILL');
@@ -169,10 +172,10 @@ export class Program implements AgentProgram {
   }
 
   async #end(graceMs: number): Promise<void> {
-    // Listed before anything ends: what loses its parent cannot be told from what others started.
+    // Listed before any of them ends: a process that lost its parent cannot be recognized as one of these.
     const started = this.ended === null ? descendantsOf([this.pid]) : [];
     this.#process.stdin.end();
-    // One that is held up because nobody reads could not end by itself.
+    // A program that blocks on unread output could not end by itself.
     this.#process.stdout.resume();
     if (!(await this.#exitedWithin(graceMs))) {
       started.push(...descendantsOf([this.pid]));
@@ -195,7 +198,7 @@ export class Program implements AgentProgram {
     return this.ended !== null;
   }
 
-  /** The next piece of its output; null at its end. Nothing is read ahead of what Node and the pipe hold. */
+  /** The next piece of its output; null at its end. Buffers nothing beyond Node and the pipe. */
   async #read(): Promise<Buffer | null> {
     const { stdout } = this.#process;
     for (;;) {
@@ -207,7 +210,7 @@ export class Program implements AgentProgram {
     }
   }
 
-  /** False when nothing came although the program has ended. */
+  /** False when no output came although the program has ended. */
   async #readable(): Promise<boolean> {
     const { stdout } = this.#process;
     const waiting = new AbortController();

@@ -3,7 +3,7 @@ import { readFile, stat } from 'node:fs/promises';
 import type { TurnAttachment, TurnOrder } from '../../protocol/agents/agents.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** The latest of what was said before, as far as it fits; oldest first. */
+/** The latest earlier messages that fit; oldest first. */
 export function recentHistory(history: TurnOrder['history']): TurnOrder['history'] {
   let bytes = 0;
   const first = history.findLastIndex(({ text }) => {
@@ -13,7 +13,7 @@ export function recentHistory(history: TurnOrder['history']): TurnOrder['history
   return history.slice(first + 1);
 }
 
-/** The same as one text, for agents that take it as part of a prompt; empty when nothing was said. */
+/** The same as one text, for agents that take it as part of a prompt; empty when there are none. */
 export function historyText(history: TurnOrder['history']): string {
   if (history.length === 0) return '';
   const said = recentHistory(history).map(({ role, text }) => `<${role}>\n${text}\n</${role}>`);
@@ -29,7 +29,7 @@ export type PromptFile =
 /** Types that are text although their names do not say so. */
 const TEXT_TYPES = /^(?:text\/|application\/(?:json|xml|javascript|sql|x-ndjson|yaml)\b)|[+](?:json|xml)$/;
 
-/** Reads a file that goes with a message. Never rejects: one that cannot be read is left out. */
+/** Reads a file attached to a message. Never rejects: leaves out an unreadable one. */
 export async function promptFile({ name, type, path }: TurnAttachment): Promise<PromptFile> {
   try {
     const { size } = await stat(path);

@@ -13,13 +13,16 @@ export type Turn = {
   order: TurnOrder;
   /** Aborts when the turn is to end: stop the agent's work, keep the agent. */
   signal: AbortSignal;
-  /** Resolves when there is room for more: do not read from the program until then. Text and results may be cut to their limits. */
+  /**
+   * Resolves when there is room for more events: do not read from the program until then. Text and results may be cut to their
+   * limits.
+   */
   emit(event: RunnerEvent): Promise<void>;
-  /** Asks whoever may decide, as the turn's policy says; resolves with an `optionId`, or null for "no". */
+  /** Asks for a permission by the turn's policy; resolves with an `optionId`, or null for "no". */
   ask(question: { toolName: string; detail: string; options: PermissionOption[] }): Promise<string | null>;
 };
 
-/** What a runner may use of its surroundings. */
+/** What the process provides to a runner. */
 export type RunnerHost = {
   /** Starts a program in a process group of its own, tagged, with an environment made from `spec.env` and `options.env` alone. */
   spawn(options: ProgramOptions): Promise<AgentProgram>;
@@ -31,18 +34,18 @@ export interface Agent {
   /** False when its program has ended: the next turn opens another. */
   readonly isAlive: boolean;
   /**
-   * Runs one turn, emitting its events, `session` first where the agent has a name for the conversation, `final` with the whole
-   * last text when it went well. Rejects with an `SvcError` (`AGENT_FAILED`, `NO_RUNNER`, …) for the turn's `error` event;
-   * after an abort it resolves as soon as the agent has stopped.
+   * Runs one turn, emitting its events: `session` first if the agent has an id for the conversation, `final` with the whole
+   * last text on success. Rejects with an `SvcError` (`AGENT_FAILED`, `NO_RUNNER`, …) for the turn's `error` event; after an
+   * abort it resolves as soon as the agent has stopped.
    */
   turn(turn: Turn): Promise<void>;
-  /** Ends the agent and all that it started. Never rejects. */
+  /** Ends the agent and everything that it started. Never rejects. */
   end(): Promise<void>;
 }
 
 export type Runner = {
   /** Makes an agent ready for `order`'s conversation, resuming `order.resume` where it can. Rejects as `turn` does. */
   open(order: TurnOrder, host: RunnerHost, signal: AbortSignal): Promise<Agent>;
-  /** Rejects with what was wrong, in words for people. `version` starts no session and uses no network. */
+  /** Rejects with an error whose message is for people. `version` starts no session and uses no network. */
   probe(order: ProbeOrder, host: RunnerHost, signal: AbortSignal): Promise<ProbeResult>;
 };

@@ -1,8 +1,8 @@
-/** Takes the secrets that an agent was given out of what is said about it: programs and servers repeat keys in their complaints. Pure. */
+/** Removes an agent's secrets from messages about it: programs and servers repeat keys in their errors. Pure. */
 import type { RunnerSpec } from '../../protocol/agents/agents.ts';
 
 const SECRET = /KEY|TOKEN|SECRET|PASSWORD/i;
-/** What is shorter stands in texts that have nothing to do with it. */
+/** Shorter values occur in unrelated texts. */
 const MIN_CHARS = 8;
 
 /** The text, with `[<name>]` for the key of the model server, for each variable that is called like a secret, and for `token`. */

@@ -1,6 +1,6 @@
 /**
- * Runs one turn of an agent: sends its events within the contract, the limits and the pace of the supervisor, and asks its
- * questions. Whatever the runner does, each tool that started has a result, and nothing comes after the end.
+ * Runs one turn of an agent: sends its events within the contract, the limits and the supervisor's pace, and asks its
+ * questions. For any runner, each started tool gets a result, and no event follows the end.
  */
 import { OpenTools } from '../../protocol/agents/agent-events.ts';
 import type { PermissionOption, RunnerEvent, TurnOrder } from '../../protocol/agents/agents.ts';
@@ -10,7 +10,7 @@ import { boundedEvent, cutText } from './bounded-event.ts';
 import type { Agent, Turn } from './runner.ts';
 import { withoutSecrets } from './secrets.ts';
 
-/** Sends an event to the supervisor, which says when it has taken so many bytes. */
+/** Sends an event to the supervisor, which later confirms its bytes. */
 export type SendEvent = (event: RunnerEvent, bytes: number) => void;
 
 type Question = Parameters<Turn['ask']>[0];
@@ -26,12 +26,12 @@ export class TurnRun implements Turn {
   readonly #questions = new Map<string, { optionIds: string[]; resolve(optionId: string | null): void }>();
   readonly #giveUp: Promise<never>;
   #rejectGiveUp: (error: SvcError) => void = () => {};
-  /** Those that wait until more is taken. */
+  /** Callers that wait until more is taken. */
   #waiting: (() => void)[] = [];
   #untaken = 0;
   #wholeBytes = 0;
   #reasoningBytes = 0;
-  /** What the agent has answered since its last tool, and in all. */
+  /** The agent's text since its last tool, and the size of all its text. */
   #text = '';
   #textBytes = 0;
   #final: string | null = null;
@@ -55,7 +55,7 @@ export class TurnRun implements Turn {
     return this.#abort.signal;
   }
 
-  /** Nobody waits for the turn any more. Its agent gets a while to stop. */
+  /** The caller no longer waits for the turn. Its agent gets a while to stop. */
   cancel(): void {
     this.#cancelled = true;
     this.#abort.abort();
@@ -66,7 +66,7 @@ export class TurnRun implements Turn {
     }, LIMITS.agentAbortMs).unref();
   }
 
-  /** So many bytes of its events are stored. */
+  /** This many bytes of its events are stored. */
   taken(bytes: number): void {
     this.#untaken -= bytes;
     if (this.#untaken < LIMITS.agentUntakenBytes) this.#release();
@@ -82,7 +82,7 @@ export class TurnRun implements Turn {
     this.#put({ type: 'phase', phase, detail });
   }
 
-  /** Has the agent do the turn. Rejects as it does, and when it is silent for too long, says too much or does not stop. */
+  /** Runs the turn. Rejects as the agent does, and when it is silent for too long, writes too much or does not stop. */
   async drive(agent: Agent): Promise<void> {
     this.#hear();
     const turn = agent.turn(this);
@@ -136,7 +136,7 @@ export class TurnRun implements Turn {
     }
   }
 
-  /** The last events: results of tools that have none, then the final text or what went wrong. */
+  /** The last events: results of tools without one, then the final text or the error. */
   end(error: unknown): void {
     if (this.#over) return;
     const isFailure = error !== undefined && !this.#cancelled;
@@ -170,7 +170,7 @@ export class TurnRun implements Turn {
         break;
       }
       case 'final':
-        // `end` sends it last, whatever else comes.
+        // `end` sends it last.
         this.#final ??= cutText(event.text, LIMITS.agentAnswerBytes);
         this.#count(Buffer.byteLength(event.text));
         break;
@@ -220,7 +220,7 @@ export class TurnRun implements Turn {
     return withoutSecrets(message, runner, gateway.token);
   }
 
-  /** The agent gave a sign of life: its time to be silent begins anew. */
+  /** The agent is active: restarts the timer for silence. */
   #hear(): void {
     clearTimeout(this.#silence);
     if (this.#over || this.#questions.size > 0) return;

@@ -12,10 +12,10 @@ import type { Agent } from './runner.ts';
  *     └── its conversation is over ─┴─→ ending
  */
 export type Place = Required<AgentScope> & {
-  /** What an agent is opened with: with any of it different, another one is needed. */
+  /** The parameters of an agent: if one differs, another agent is needed. */
   readonly key: string;
   state: 'taken' | 'idle' | 'ending';
-  /** Its conversation is over. */
+  /** Its conversation has ended. */
   isOver: boolean;
   agent: Agent | null;
   idle: NodeJS.Timeout | undefined;
@@ -40,8 +40,8 @@ export class WarmAgents {
   }
 
   /**
-   * A place for a turn of the conversation, with its agent if that is alive and was opened for the same. `waits` is told why when
-   * it does not have it at once. Rejects when `signal` aborts first.
+   * A place for a turn of the conversation, with its agent if that is alive and has the same parameters. Calls `waits` with the
+   * reason when there is no place at once. Rejects when `signal` aborts first.
    */
   async take(order: TurnOrder, signal: AbortSignal, waits: (why: string) => void): Promise<Place> {
     signal.throwIfAborted();
@@ -53,7 +53,7 @@ export class WarmAgents {
         this.#advance();
         if (!this.#line.has(waiter)) return;
         abort = () => {
-          // At once: nobody would give back a place that it gets now.
+          // At once: a place granted now would never be given back.
           this.#line.delete(waiter);
           reject(new SvcError('AGENT_FAILED', 'The turn was cancelled while it waited.'));
         };
@@ -65,7 +65,7 @@ export class WarmAgents {
     }
   }
 
-  /** The turn is over. An agent that is to be asked again stays for a while. */
+  /** The turn has ended. A reusable agent stays for a while. */
   give(place: Place, keep: boolean): void {
     if (!keep || place.isOver || !place.agent?.isAlive) this.#end(place);
     else {
@@ -78,7 +78,7 @@ export class WarmAgents {
     this.#advance();
   }
 
-  /** These conversations are over. A turn that comes later is of another one, though it may have the same name. */
+  /** These conversations have ended. A later turn belongs to another one, even under the same name. */
   leave(over: AgentScope): void {
     const members = Object.entries(over) as [keyof AgentScope, string][];
     for (const place of [...this.#places.values()]) {
@@ -90,7 +90,7 @@ export class WarmAgents {
 
   /** Gives places to waiting turns, in the order of their arrival. */
   #advance(): void {
-    /** Places that become free for those before. */
+    /** Places that will become free for earlier turns. */
     let promised = 0;
     for (const waiter of this.#line) {
       const { order } = waiter;
@@ -146,8 +146,8 @@ export class WarmAgents {
 }
 
 /**
- * The folder is where its program runs, and the token of the gateway is what it was started with. Its instructions say which tools
- * and tables the app has: an agent that was told others does not know of the new ones.
+ * The folder is where its program runs, and the token of the gateway is what it was started with. Its instructions name the
+ * app's tools and tables: an agent with old instructions does not know new ones.
  */
 function keyOf({ runner, mode, app, folder, gateway, instructions }: TurnOrder): string {
   return JSON.stringify([runner, mode, app, folder, gateway, instructions]);

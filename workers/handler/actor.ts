@@ -1,6 +1,6 @@
 /**
- * The thread of one live version of an app, or of one automation of it (`dist/actor.js`). It starts blank, with all our code
- * loaded, and becomes an actor when the host hands it a spec.
+ * Runs one live version of an app, or one of its automations, in a thread (`dist/actor.js`). The thread starts blank, with all
+ * our code loaded, and becomes an actor when the host sends it a spec.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -115,7 +115,7 @@ class Actor {
     }
   }
 
-  /** Calls come over this connection only, so its end is the end of the actor. */
+  /** Calls come over this connection only, so the actor ends with it. */
   #supervisorGone(): void {
     if (!this.#stopping) tell({ type: 'crashed', detail: 'The connection to the supervisor was lost.' });
     process.exit(this.#stopping ? 0 : 1);
@@ -139,12 +139,12 @@ class Actor {
 function bytesOutsideHeap(budget: number): number {
   const bytes = getHeapStatistics().external_memory;
   if (bytes <= budget) return bytes;
-  // The host's flag gives new contexts V8's collector.
+  // The host's flag adds V8's `gc` to new contexts.
   (runInNewContext('gc') as () => void)();
   return getHeapStatistics().external_memory;
 }
 
-/** The number by which Linux knows this thread; 0 elsewhere. */
+/** Linux's id of this thread; 0 elsewhere. */
 function osThreadNumber(): number {
   try {
     return Number.parseInt(readFileSync('/proc/thread-self/stat', 'utf8'), 10);
@@ -153,7 +153,7 @@ function osThreadNumber(): number {
   }
 }
 
-// So that the first read need not, and nothing loads after app code has run.
+// Saves the first read the time, and nothing loads after app code has run.
 loadSqlite();
 installJsonRules();
 const osThread = osThreadNumber();

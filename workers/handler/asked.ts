@@ -1,9 +1,9 @@
-/** A promise that knows whether somebody waits for it: what a transaction asked of the writer. */
+/** A promise that knows whether it is awaited, for the operations of a transaction. */
 
 /** `await` takes a promise of another class than Promise by its `then`. */
 export class Asked<T> extends Promise<T> {
   awaited = false;
-  /** It failed before anybody waited for it. */
+  /** It failed before it was awaited. */
   failed = false;
 
   static override get [Symbol.species](): PromiseConstructor {

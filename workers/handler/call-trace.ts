@@ -11,15 +11,15 @@ import {
 import type { Timed } from '../../protocol/wire/db-client.ts';
 import { type FrameOf, Kind, type ThreadSpan } from '../../protocol/wire/frames.ts';
 
-/** Of a request: what names it in the trace. The rest of its address may hold secrets. */
+/** The parts of a request that the trace shows. The rest of its address may hold secrets. */
 export type TracedRequest = { method: string; host: string; port: number };
 
-/** Words that statements begin with; others are not shown, because they may be anything. */
+/** First words of statements that the trace shows; others could be anything. */
 const STATEMENT = /^\s*(insert|update|delete|replace|select|with|create|alter|drop|pragma|vacuum)\b/i;
 
 export class CallTrace {
   readonly #caller: SpanContext;
-  /** The span of the call in this thread: that of the caller where nothing is recorded. */
+  /** The span of the call in this thread; that of the caller when nothing is recorded. */
   readonly #own: SpanContext;
   readonly #begunAt = monotonicMs();
   readonly #spans: ThreadSpan[] = [];
@@ -27,7 +27,7 @@ export class CallTrace {
   readonly #requests = new Set<() => void>();
   #leftOut = 0;
 
-  /** `traceId` as it came with the call; null where that is no `traceparent`. */
+  /** `traceId` from the call; null unless it is a `traceparent`. */
   static of(traceId: string): CallTrace | null {
     const caller = parseTraceparent(traceId);
     return caller === null ? null : new CallTrace(caller);
@@ -42,19 +42,21 @@ export class CallTrace {
     return this.#caller.traceId;
   }
 
-  /** For an operation of the writer: is told how it went; undefined where nothing is recorded. */
+  /** A callback for the outcome of a writer's operation; undefined when nothing is recorded. */
   operation(name: string): Timed | undefined {
     if (!this.#caller.sampled) return undefined;
     return ([receivedAt, begunAt, endedAt, group], error) =>
       this.#add(['db', receivedAt, endedAt, error, name, begunAt - receivedAt, group]);
   }
 
-  /** The same for a statement, of which the first word is told. */
+  /** The same for a statement, of which it records the first word. */
   statement(sql: string): Timed | undefined {
     return this.operation(STATEMENT.exec(sql)?.[1]?.toUpperCase() ?? '');
   }
 
-  /** A request begins. Answers its `traceparent`, and what is to be told of its end: its status, 0 and an error without an answer. */
+  /**
+   * Begins a request. Returns its `traceparent`, and a callback for its end: its status, or 0 and an error without an answer.
+   */
   request({ method, host, port }: TracedRequest): { traceparent: string; ended(status: number, error: string): void } {
     const span = this.#caller.sampled ? { ...this.#own, spanId: newSpanId() } : this.#own;
     const begunAt = monotonicMs();
@@ -67,7 +69,7 @@ export class CallTrace {
     return { traceparent: traceparentOf(span), ended };
   }
 
-  /** What the supervisor is told as the call ends; null where nothing is recorded. */
+  /** The frame for the supervisor when the call ends; null when nothing is recorded. */
   end(callId: number): FrameOf<'spans'> | null {
     if (!this.#caller.sampled) return null;
     for (const cut of [...this.#requests]) cut();

@@ -1,4 +1,4 @@
-/** The calls that an actor works on: each is run, and answered exactly once, however it ends. */
+/** Runs an actor's calls and answers each exactly once. */
 import { SvcError } from '../../protocol/errors.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
 import {
@@ -23,34 +23,34 @@ const REASONS: Record<CancelReason, string> = {
   shutdown: 'the app is being stopped',
 };
 
-/** What is longer is a `traceparent`. */
+/** Length of a trace id; longer ones are a `traceparent`. */
 const TRACE_ID_CHARS = 32;
 
-// App code could put its own in their place.
+// App code could replace them.
 const { parse } = JSON;
 const { now } = Date;
 const { floor } = Math;
 const { freeze } = Object;
 const elapsed = performance.now.bind(performance);
 
-/** One call while it runs: until when, and whether its answer is still wanted. */
+/** A running call: its deadline, and whether its answer is still wanted. */
 export class Call {
   readonly id: number;
   readonly tool: string;
   readonly traceId: string;
   /** Milliseconds since the epoch. */
   readonly deadline: number;
-  /** Of its lines in the log. */
+  /** For its lines in the log. */
   readonly origin: LogOrigin;
-  /** Its handler asked who calls, so that its result may depend on it. */
+  /** Its handler read the caller, so its result may depend on it. */
   readCaller = false;
-  /** Where its trace is recorded, or sent on. */
+  /** Present when its trace is recorded or passed on. */
   readonly trace: CallTrace | null;
-  /** What it reads, where the supervisor wants to know. */
+  /** What it reads, if the supervisor asked for that. */
   readonly reads: Reads | null;
   /** Whether its lines carry its number, for those who follow a run. */
   followed = false;
-  /** Something that it wrote is stored. */
+  /** Whether one of its writes is stored. */
   wrote = false;
   /** Ends all its fetches; made by the first of them. */
   fetchEnd: AbortSignal | null = null;
@@ -125,11 +125,11 @@ export class Call {
 
 /** What the calls of an actor run: the tools of an app, or an automation. */
 export type Runner = {
-  /** Rejects with whatever the handler threw. */
+  /** Rejects with the handler's error. */
   run(call: Call, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer>;
   /** Takes the supervisor's answer to something that a call asked. */
   answered(frame: FrameOf<'answer'>): void;
-  /** What is known of statements may be wrong from now on. */
+  /** Drops what is known of statements: it may be outdated. */
   schemaChanged(): void;
   /** Closes what the calls shared. */
   close(): void;
@@ -154,7 +154,7 @@ export class Calls {
     this.#send = send;
   }
 
-  /** Calls that somebody waits for, and those that were answered, for the heartbeat. */
+  /** Calls that a caller waits for, and answered calls, for the heartbeat. */
   get counters(): { running: number; finished: number } {
     return { running: this.#running.size, finished: this.#finished };
   }
@@ -177,14 +177,14 @@ export class Calls {
     );
   }
 
-  /** The caller no longer waits. The call is answered all the same when it ends, so that its place is free again. */
+  /** The caller no longer waits. The call is still answered when it ends, which frees its place. */
   cancel(id: number, reason: CancelReason): void {
     const call = this.#running.get(id);
     call?.cancel(reason);
     if (call?.over) this.#forget(call);
   }
 
-  /** Resolves once no call is running that somebody waits for. */
+  /** Resolves once no caller waits for a running call. */
   idle(): Promise<void> {
     if (this.#running.size === 0) return Promise.resolve();
     return new Promise((resolve) => {

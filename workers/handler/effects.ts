@@ -1,6 +1,7 @@
 /**
- * Counts what ran in this thread whose outcome is not the same each time: a look at the clock, chance, timers, the network, secrets.
- * A query during which the count moved is no function of its input and the data alone. What another call did meanwhile counts too.
+ * Counts the effects in this thread whose outcome varies: reading the clock, random numbers, timers, the network, secrets. If
+ * the count moves during a query, its result may depend on more than input and data. Effects of other calls meanwhile count
+ * too.
  */
 
 // Taken before app code runs.
@@ -9,22 +10,24 @@ const { apply, construct, defineProperty, getOwnPropertyDescriptor, getPrototype
 let count = 0;
 const counted = new WeakSet<object>();
 
-/** How often something happened so far; NaN, which is no number's equal, once something cannot be counted. */
+/** Effects so far; NaN, which equals no number, once some cannot be counted. */
 export function effects(): number {
   return count;
 }
 
-/** Something happened. */
+/** Counts an effect. */
 export function effect(): void {
   count++;
 }
 
-/** From now on something may happen without being counted. */
+/** From now on, effects may happen uncounted. */
 export function uncountable(): void {
   count = Number.NaN;
 }
 
-/** Replaces the clock, chance and timers by ones that count. Called once, before app code and before globals are closed. */
+/**
+ * Replaces the clock, random numbers and timers by counting ones. Called once, before app code and before globals are closed.
+ */
 export function countGlobals(): void {
   countDate();
   countUses(Math, ['random']);
@@ -41,7 +44,7 @@ export function countGlobals(): void {
   if (Temporal !== undefined) countUses(Temporal.Now);
 }
 
-/** The same for what Node loads when it is first used: the value that the global of this name has. */
+/** The same for a global that Node loads on first use; returns its value. */
 export function countLoaded(name: string, value: unknown): void {
   const { prototype } = value as { prototype?: object };
   if (name === 'crypto') {
@@ -54,7 +57,7 @@ export function countLoaded(name: string, value: unknown): void {
   else if ((name === 'Request' || name === 'Response') && prototype !== undefined) countUses(prototype);
 }
 
-/** Each call of these methods, and each look at these accessors, counts; by default all of them. */
+/** Counts each call of these methods and each read of these accessors; by default all of them. */
 function countUses(owner: object, names: readonly PropertyKey[] = ownKeys(owner)): void {
   if (counted.has(owner)) return;
   counted.add(owner);
@@ -98,7 +101,7 @@ function countDate(): void {
   defineProperty(globalThis, 'Date', { value: CountingDate, writable: true, configurable: true });
 }
 
-/** Without a date, a format shows the present one. */
+/** Without a date, a format shows the current one. */
 function countFormats(prototype: Intl.DateTimeFormat): void {
   const format = getOwnPropertyDescriptor(prototype, 'format')?.get as (this: unknown) => (date?: Date) => string;
   const bound = new WeakMap<object, (date?: Date) => string>();

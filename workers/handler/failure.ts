@@ -1,4 +1,4 @@
-/** Errors of handlers, as their callers see them and as the app's log keeps them. */
+/** Converts errors of handlers for their callers and for the app's log. */
 import { type ErrorBody, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
@@ -14,7 +14,7 @@ const DISK_FULL: ErrorBody = {
   message: 'The disk is full, and the statement took no effect. Free some space and try again.',
 };
 
-/** What `ctx` refuses to give: `code` as in the table of error codes, `path` where there is one. */
+/** A refusal of `ctx`: `code` as in the table of error codes, `path` where there is one. */
 export class AskError extends Error {
   readonly code: string;
   readonly path?: string;
@@ -32,7 +32,7 @@ export class Failures {
   readonly #redactor: Redactor;
   readonly #positions: SourcePositions;
 
-  /** Hides `roots`, absolute paths: the only folders that the actor reads, so no error names others; and secrets. */
+  /** Hides secrets and `roots`, absolute paths: the actor reads no other folders, so no error names others. */
   constructor(roots: string[], redactor: Redactor, positions: SourcePositions) {
     this.#redactor = redactor;
     this.#positions = positions;
@@ -87,7 +87,7 @@ function messageOf(thrown: unknown): string {
   }, 'The handler threw a value that cannot be shown.');
 }
 
-/** A stack without frames of ours. */
+/** A stack without our frames. */
 export function ownFrames(stack: string): string {
   return stack.replace(FOREIGN_FRAME, '').replace(/\n+/g, '\n').trimEnd();
 }

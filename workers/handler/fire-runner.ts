@@ -1,4 +1,4 @@
-/** Runs the fires of one automation: its handler with its own `ctx`, and what the handler returns (decisions, section 6). */
+/** Runs the fires of one automation: calls its handler with its `ctx` and checks the result (decisions, section 6). */
 
 import type { WebhookRequest } from '../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
@@ -20,7 +20,7 @@ import { AskError } from './failure.ts';
 import { type Answer, isPlain, toJsonBytes } from './result.ts';
 import { checkOutput } from './validators.ts';
 
-/** What the supervisor says of a fire; without `input` the handler gets undefined. */
+/** A fire's data from the supervisor; without `input` the handler gets undefined. */
 type FireRequest = {
   runId: string;
   /** The run's own time, in milliseconds since the epoch. */
@@ -31,7 +31,7 @@ type FireRequest = {
   request?: WebhookRequest;
 };
 
-// App code could put its own in their place.
+// App code could replace them.
 const { parse } = JSON;
 const { freeze } = Object;
 const startImmediate = setImmediate;
@@ -96,7 +96,7 @@ export class Fires implements Runner {
     const { summary, output, response } = returned as { summary?: unknown; output?: unknown; response?: unknown };
     const kept = typeof summary === 'string' ? { summary, output, response } : { output, response };
     const body = toJsonBytes(kept, spec.maxResultBytes);
-    // The schema judges what is stored, not what the handler held: a date is a text by now.
+    // The schema checks the stored form, not the handler's value: a date is a string by now.
     const stored = () => (parse(body.toString()) as { output?: unknown }).output;
     checkOutput(validators.automations, spec.automation ?? '', stored);
     return { status: 200, body };
@@ -152,12 +152,12 @@ type Question = {
   reject(error: unknown): void;
 };
 
-/** Numbers are never used twice in a thread, so that no answer reaches the fire after the one that asked. */
+/** Numbers are never reused in a thread, so that no answer reaches a later fire. */
 let lastAsk = 0;
 
 /**
- * What one fire asks of the supervisor: each question is a promise, paired with its answer by a number. Only so many are under way at
- * a time; the others wait here in order.
+ * One fire's requests to the supervisor: each is a promise, paired with its answer by a number. A limited number is under way
+ * at a time; the others wait here in order.
  */
 class Asks {
   readonly #callId: number;
@@ -173,8 +173,8 @@ class Asks {
   }
 
   /**
-   * Resolves with the answer. Rejects with an `AskError`, also for arguments that JSON cannot say or that take more than
-   * `LIMITS.askBytes` (`INVALID_INPUT`); and with the reason that `end` was given, once nothing can be asked any more.
+   * Resolves with the answer. Rejects with an `AskError`, also for arguments that are not valid JSON or take more than
+   * `LIMITS.askBytes` (`INVALID_INPUT`); after `end`, with its reason.
    */
   async ask(verb: AskVerb, args: Record<string, unknown>): Promise<unknown> {
     if (this.#refusal !== null) throw this.#refusal();
@@ -203,7 +203,7 @@ class Asks {
     return this.#asked.size > 0;
   }
 
-  /** Resolves when all questions are answered, also those that follow from the answers. */
+  /** Resolves when all requests are answered, also those that follow from the answers. */
   async settled(): Promise<void> {
     while (this.#asked.size > 0) {
       await new Promise<void>((resolve) => {
@@ -214,7 +214,7 @@ class Asks {
     }
   }
 
-  /** Rejects what was asked, and whatever is asked from now on, with a fresh `reason`. */
+  /** Rejects waiting and later requests, each with a new `reason`. */
   end(reason: () => unknown): void {
     if (this.#refusal !== null) return;
     this.#refusal = reason;

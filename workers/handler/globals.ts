@@ -1,10 +1,10 @@
 /**
- * What app code finds on `globalThis`: the language, the web's data types, timers, and nothing that reaches the machine
+ * Restricts `globalThis` for app code to the language, the web's data types and timers; nothing reaches the machine
  * (specification, "Handler worker surface"). Handlers are trusted code; this keeps them on the documented path.
  *
- * What is left cannot be replaced, and its classes cannot be changed. App code that put its own `Map.prototype.set` or
- * `Array.prototype.push`, or a `path` on `Object.prototype`, would be handed the sockets of Node's HTTP client or ours, or decide
- * where they lead. Open stays what app code changes for good reasons and our code does not depend on: the methods of
+ * The remaining globals cannot be replaced, nor their classes changed. App code with its own `Map.prototype.set` or
+ * `Array.prototype.push`, or a `path` on `Object.prototype`, could get the sockets of Node's HTTP client or ours, or redirect
+ * them. Still open is what app code changes for good reasons and our code does not depend on: the methods of
  * `Object.prototype`, errors (`this.name = …`), dates, numbers' helpers, and `RegExp.prototype`, which gets ten times as slow.
  */
 import { SvcError } from '../../protocol/errors.ts';
@@ -42,7 +42,7 @@ const ALLOWED = new Set(`${ECMASCRIPT} ${WEB} global`.split(' '));
 /** From Node 22 on, Node assigns the `constructor` of those that it makes itself, such as the bodies of responses. */
 const STREAMS = new Set(['ReadableStream', 'TransformStream', 'WritableStream']);
 
-/** Names that app code may give another value. */
+/** Names that app code may reassign. */
 const OPEN = new Set(
   (
     'Date Math Intl Temporal Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError ' +
@@ -72,13 +72,13 @@ const HIDDEN = [
   new Uint8Array(0),
 ];
 
-/** Removes every other global, puts `console` in the place of Node's, and closes what is left. Called once, before app code. */
+/** Removes every other global, replaces Node's `console`, and closes the rest. Called once, before app code. */
 export function closeGlobals(console: object): void {
   countGlobals();
   watchHttpClient();
   for (const name of Object.getOwnPropertyNames(globalThis)) {
     if (ALLOWED.has(name) || Reflect.deleteProperty(globalThis, name)) continue;
-    // V8's own `gc`, which the host has it make, can only be emptied.
+    // V8's `gc`, which the host's flag adds, can only be set to undefined.
     Reflect.defineProperty(globalThis, name, { value: undefined, writable: false });
   }
   defineProperty(globalThis, 'console', { value: console, writable: true, configurable: true });
@@ -106,13 +106,13 @@ function closeGlobal(name: string): void {
     fix(name, found.value);
     return;
   }
-  // Node loads what is behind some names when they are first used.
+  // Node loads some globals on first use.
   const load = found.get;
   closeWhenUsed(name, () => apply(load, globalThis, []) as unknown);
 }
 
 function closeWhenUsed(name: string, load: () => unknown): void {
-  // From Node 22 on, only this does not load what is behind the name.
+  // From Node 22 on, only this does not load the global.
   Reflect.deleteProperty(globalThis, name);
   defineProperty(globalThis, name, {
     configurable: true,
@@ -168,6 +168,6 @@ function closeTypedArray(prototype: object): void {
     defineProperty(prototype, key, { configurable: false, ...(isValue && { writable: false }) });
   }
   preventExtensions(prototype);
-  // V8 makes an object fast again that becomes a prototype.
+  // V8 makes an object fast again when it becomes a prototype.
   create(prototype);
 }

@@ -1,6 +1,6 @@
 /**
- * A handler host (`dist/host.js`): a process that holds app actors, each in a thread. This thread only starts, stops and reports
- * them; calls go past it, over each actor's own connection.
+ * Starts, stops and reports the app actors of a handler host (`dist/host.js`), each in a thread. Calls bypass this thread, over
+ * each actor's own connection.
  */
 import { readFileSync } from 'node:fs';
 import process from 'node:process';
@@ -35,7 +35,7 @@ class ActorThread implements Watched {
   ready = false;
   stopping = false;
   detail = '';
-  /** It was ended because of its memory. */
+  /** It was ended for its use of memory. */
   outOfMemory = false;
   /** The system's number of its thread; 0 where that is not known. */
   osThread = 0;
@@ -53,7 +53,7 @@ class ActorThread implements Watched {
     this.tell({ type: 'measure', budget: this.memoryMb * MiB });
   }
 
-  /** As Linux counts them; null elsewhere. */
+  /** Linux's count of page faults; null elsewhere. */
   faults(): number | null {
     try {
       const stat = readFileSync(`/proc/self/task/${this.osThread}/stat`, 'utf8');
@@ -82,7 +82,7 @@ class Host {
   readonly #link: Link;
   readonly #memory: MemoryWatch;
   readonly #actors = new Map<number, ActorThread>();
-  /** A blank thread, so that a cold start need not wait for one. */
+  /** A blank thread, so that a cold start does not wait for one. */
   #spare: Worker | null = null;
   #spareTimer: NodeJS.Timeout | undefined;
 
@@ -194,7 +194,7 @@ class Host {
   }
 }
 
-// This process too may create the index of a database's log.
+// This process may create the index of a database's log, too.
 process.umask(PRIVATE_UMASK);
 const lines = createInterface({ input: process.stdin });
 lines.once('line', (line) => new Host(JSON.parse(line) as HostBootstrap));

@@ -1,4 +1,4 @@
-/** Reads the `LIMIT ?` of statements: rewrites it so that it does not cost a new plan for each run, and finds what it is. */
+/** Rewrites the `LIMIT ?` of statements so that runs need no new plan, and finds its value. */
 
 import { type Token, tokenizedStatements } from '../../protocol/rules/sql.ts';
 import type { SqlParams } from '../../protocol/wire/frames.ts';
@@ -6,14 +6,14 @@ import type { SqlParams } from '../../protocol/wire/frames.ts';
 const PARAMETER = /^(?:\?\d*|[:@$]\w+)$/;
 
 /**
- * The statement with `LIMIT (SELECT ?)` in place of `LIMIT ?`. SQLite plans a statement for the very value of a limit, and so parses
- * and plans it again whenever the value is set, which takes as long as reading fifty rows.
+ * The statement with `LIMIT (SELECT ?)` in place of `LIMIT ?`. SQLite plans a statement for the value of its limit, so it
+ * parses and plans it again whenever that is set, which takes as long as reading fifty rows.
  */
 export function withoutPlannedLimits(sql: string): string {
   let written = '';
   let done = 0;
   for (const { tokens, keywordAt } of tokenizedStatements(sql)) {
-    // Who asks for the plan asks for that of the statement as it is.
+    // `EXPLAIN` must show the plan of the original statement.
     if (keywordAt > 0) continue;
     for (const [i, { kind, name }] of tokens.entries()) {
       const limit = tokens[i + 1];

@@ -1,18 +1,18 @@
 /**
- * Bounds what actors hold outside their JavaScript heaps (buffers, shared memory, WebAssembly), which V8's limits do not count.
- * When the resident memory of the process has grown, each thread is asked for its share. A thread that does not answer while
- * memory still grows is judged by its page faults, which come with new memory.
+ * Bounds the memory of actors outside their JavaScript heaps (buffers, shared memory, WebAssembly), which V8's limits do not
+ * count. When the resident memory of the process has grown, each thread is asked for its share. A thread that does not answer
+ * while memory still grows is judged by its page faults, which come with new memory.
  */
 import process from 'node:process';
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** What the watch needs of a thread. */
+/** A thread as the watch sees it. */
 export type Watched = {
   /** Its answer goes to `MemoryWatch.measured`. */
   ask(): void;
-  /** Page faults so far; null where the system does not tell. */
+  /** Page faults so far; null where the system does not report them. */
   faults(): number | null;
-  /** Ends it because of its memory. */
+  /** Ends it for its use of memory. */
   end(): void;
 };
 
@@ -20,7 +20,7 @@ export class MemoryWatch {
   readonly #budget: number;
   readonly #rss: () => number;
   readonly #threads = new Set<Watched>();
-  /** Resident memory that no thread has too much of. */
+  /** Resident memory at which no thread was over its budget. */
   #calm = Number.POSITIVE_INFINITY;
   /** Threads that were asked and have not answered. */
   readonly #silent = new Set<Watched>();

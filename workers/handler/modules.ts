@@ -1,6 +1,6 @@
 /**
- * Loads handlers: ES modules from the version's folder, which import only files of that folder; of TypeScript, what is left when its
- * types are erased, at the same lines and columns. Stacks and messages show their path inside the folder (`queries/list.js`).
+ * Loads handlers: ES modules that import only files of their version's folder; TypeScript without its types, at the same lines
+ * and columns. Stacks and messages show their path inside the folder (`queries/list.js`).
  */
 import { existsSync, lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ export class Modules {
   readonly #root: string;
   readonly #erased: string;
   readonly #modules = new Map<string, Module>();
-  /** A failure stays, because the files of a version do not change. */
+  /** A failure is kept, because the files of a version do not change. */
   readonly #handlers = new Map<string, Handler | Promise<Handler>>();
   /** Graphs are linked one after the other, so that none sees a module that another is still linking. */
   #linked: Promise<unknown> = Promise.resolve();
@@ -147,7 +147,7 @@ function jsonModule(file: string, text: string): Module {
   );
 }
 
-/** What a module threw while it was linked or evaluated, with the handler's name in front. */
+/** The error of linking or evaluating a module, prefixed with the handler's name. */
 function asLoadError(file: string, error: unknown): Error {
   const message = error instanceof Error ? error.message : String(error);
   if (message.startsWith(file)) return error as Error;

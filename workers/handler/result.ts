@@ -1,4 +1,4 @@
-/** What a handler's return value becomes: a status and JSON bytes (decisions, section 3). */
+/** Turns a handler's return value into a status and JSON bytes (decisions, section 3). */
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -10,12 +10,12 @@ export type Answer = { status: number; body: Buffer };
 const MIN_STATUS = 200;
 const MAX_STATUS = 599;
 
-/** What messages call the value, and what they advise when it is too large. */
+/** The value's name in messages, and the advice when it is too large. */
 type Subject = { name: string; advice: string };
 
 const RESULT: Subject = { name: 'The result', advice: ' (maxResultBytes); return less, or page it' };
 
-/** How far a result is searched for single values that are too large; it must cost next to nothing. */
+/** Bounds the search of a result for single values that are too large; it must be cheap. */
 const LOOK_DEPTH = 2;
 const LOOK_MEMBERS = 16;
 
@@ -40,7 +40,7 @@ let encoding = false;
  * thread, before app code.
  */
 export function installJsonRules(): void {
-  // Without it JSON.stringify throws; that it no longer does in app code is harmless.
+  // Without it JSON.stringify throws; in app code it now does not, which is harmless.
   define(BigInt.prototype, function (this: bigint) {
     const number = Number(this);
     return Number.isSafeInteger(number) ? number : String(this);
@@ -64,16 +64,16 @@ function define<T extends object>(prototype: T, toJSON: (this: never) => unknown
 
 /** Bytes of a value that is rows of `db.json()`; null for every other value. */
 let bytesOf: (value: unknown) => Buffer | null;
-/** The rows that `json` says, as handlers see them. */
+/** The rows of `json`, as handlers see them. */
 export let rowsJsonOf: (json: Buffer) => RowsJson;
 
-/** Stands for rows in the JSON of what they are a part of; no text of an app is it. */
+/** Placeholder for rows inside other JSON; no text of an app can equal it. */
 const PART = `rows of db.json ${randomUUID()}`;
 const PART_JSON = stringify(PART);
-/** The rows that are parts of the value which is turned into JSON, in their order; null when they are to be read. */
+/** Rows inside the value that is being encoded, in order; null when rows are parsed instead. */
 let parts: Buffer[] | null = null;
 
-/** What `db.json()` gives: the rows as JSON, which becomes the answer without being read. */
+/** The value of `db.json()`: rows as JSON, which becomes the answer without parsing. */
 export class RowsJson {
   #json: Buffer = NO_ROWS;
 
@@ -136,8 +136,8 @@ export function isPlain(value: object): boolean {
 }
 
 /**
- * The JSON text of a value; `null` for undefined. Throws `HANDLER_ERROR` for what JSON cannot say and for more than
- * `maxBytes`. With `readParts`, rows that are parts of the value are read and written again.
+ * The JSON text of a value; `null` for undefined. Throws `HANDLER_ERROR` for values that JSON lacks and for more than
+ * `maxBytes`. With `readParts`, rows inside the value are parsed and encoded again.
  */
 export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject = RESULT, readParts = false): Buffer {
   if (value === undefined) return NULL;
@@ -167,7 +167,7 @@ export function toJsonBytes(value: unknown, maxBytes: number, subject: Subject =
   // The text is never longer than its bytes, so that a result far over the limit is not copied first.
   if (text.length > maxBytes) throw tooLarge(subject, maxBytes);
   const body = embedded.length === 0 ? Buffer.from(text) : withParts(text, embedded);
-  // A method of the value made a text of its rows.
+  // A method of the value turned its rows into text.
   if (body === null) return toJsonBytes(value, maxBytes, subject, true);
   if (body.length > maxBytes) throw tooLarge(subject, maxBytes);
   return body;
@@ -201,10 +201,10 @@ function tooLarge({ name, advice }: Subject, maxBytes: number): SvcError {
   return new SvcError('HANDLER_ERROR', `${name} is over the limit of ${maxBytes} bytes${advice}.`);
 }
 
-/** Where something is (a JSON Pointer), and what it is. */
+/** A value's place (a JSON Pointer) and a description of it. */
 type Lost = { path: string; what: string };
 
-/** What JSON has a form for, as `Object.prototype.toString` calls it. */
+/** Types that JSON can express, by `Object.prototype.toString`. */
 const SAID = new Set(['Object', 'Array', 'Number', 'String', 'Boolean', 'BigInt', 'Arguments', 'Module']);
 
 /** The first thing in a value that JSON.stringify silently drops, or turns into an empty object; null when there is none. */

@@ -1,6 +1,7 @@
 /**
- * Puts places in the sources of packages where texts name places in their bundles, by the source maps beside these:
- * `_packages/zod.js:812:11` becomes `node_modules/zod/v4/core/parse.js:20:15`. TypeScript needs none: it keeps its places.
+ * Maps positions in bundles of packages to positions in their sources, by the source maps beside the bundles:
+ * `_packages/zod.js:812:11` becomes `node_modules/zod/v4/core/parse.js:20:15`. TypeScript needs no map: its positions do not
+ * change.
  */
 import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
@@ -25,7 +26,7 @@ export class SourcePositions {
     this.#root = root;
   }
 
-  /** The text with every place that has a source; others stay. Never throws. */
+  /** The text with every position mapped that has a source; others stay. Never throws. */
   text(text: string): string {
     if (!text.includes(`${PACKAGES_FOLDER}/`)) return text;
     /** Read once for a text, and not kept: some have megabytes. */
@@ -51,7 +52,7 @@ export class SourcePositions {
       const { sources, mappings } = map ?? {};
       return Array.isArray(sources) && typeof mappings === 'string' ? { sources, mappings } : null;
     } catch {
-      // None, or one that is damaged: the place in the bundle is a place too.
+      // No map or a damaged one: the position in the bundle stays.
       return null;
     }
   }

@@ -7,7 +7,7 @@ import * as formats from 'ajv-formats/dist/formats.js';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
-// App code could put its own in their place.
+// App code could replace them.
 const { hasOwn, keys } = Object;
 const { isArray } = Array;
 
@@ -18,7 +18,7 @@ type Validate = ((input: unknown) => boolean) & { errors?: SchemaError[] | null 
 /** By tool name; a tool without a schema has none and takes any object. Those of automations check their output. */
 export type Validators = Record<'queries' | 'actions' | 'automations', Record<string, Validate>>;
 
-/** Runs the text of `validators.js`, which is CommonJS. */
+/** Evaluates the text of `validators.js`, which is CommonJS. */
 export function loadValidators(code: string): Validators {
   const module: { exports: Partial<Validators> } = { exports: {} };
   compileFunction(code, ['exports', 'require', 'module'], { filename: 'validators.js' })(

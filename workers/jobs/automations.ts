@@ -1,4 +1,7 @@
-/** The automations of an upload: checks them, and gives them what they take over or get minted (decisions, section 6). */
+/**
+ * Checks the automations of an upload, carries over switches and addresses from the live version, and mints new ones
+ * (decisions, section 6).
+ */
 import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,12 +27,12 @@ import { writeNewFile } from './content/files.ts';
 
 const AUTOMATION = /^automations\/([^/]+)\/automation\.json$/;
 
-/** An automation that was found valid, and its file's text. */
+/** A valid automation, and its file's text. */
 export type CheckedAutomation = { id: string; text: string; manifest: AutomationManifest };
 
 /**
- * The automations among the files of a version, sorted by id. Throws `INVALID_AUTOMATION`; the search for faults ends when
- * there are as many as are shown. `now` is milliseconds since the epoch.
+ * The automations among the files of a version, sorted by id. Throws `INVALID_AUTOMATION`; the search stops at the number of
+ * faults that are shown. `now` is milliseconds since the epoch.
  */
 export function checkAutomations(paths: string[], code: string, now: number): CheckedAutomation[] {
   const present = new Set(paths);
@@ -68,8 +71,8 @@ export function checkAutomations(paths: string[], code: string, now: number): Ch
 }
 
 /**
- * Writes into the staged files what the active version's users chose and what is minted, and beside them what was uploaded.
- * Answers the secrets of the webhooks that are new.
+ * Writes the active version's switches and the minted webhooks into the staged files, and stores the uploaded state beside
+ * them. Returns the secrets of new webhooks.
  */
 export async function prepareAutomations(
   automations: CheckedAutomation[],

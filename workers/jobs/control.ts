@@ -1,6 +1,6 @@
 /**
- * What a job thread and the process that it runs in tell each other while a job is under way: by shared memory, for the thread
- * may be in the middle of something that does not end.
+ * Connects a job thread and its process by shared memory while a job runs, because the thread may be inside a step that does
+ * not end.
  */
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 
@@ -48,12 +48,12 @@ export class Control {
     Atomics.add(this.#head, STEP, 1);
   }
 
-  /** What the job is to fail with when the step under way has to be ended. */
+  /** The job's error if the current step has to be ended. */
   set verdict(error: SvcError) {
     const { code, message, path } = error;
     const body: ErrorBody = { code, message, ...(path === undefined ? {} : { path }) };
     const bytes = Buffer.from(JSON.stringify(body));
-    // A path that is too long to be told is left out.
+    // Leaves out a path that is too long.
     const told =
       bytes.length <= TEXT_BYTES ? bytes : Buffer.from(JSON.stringify({ code, message: 'It took too long.' }));
     Atomics.store(this.#head, LENGTH, 0);
@@ -70,7 +70,7 @@ export class Control {
   }
 }
 
-/** Of the job that this thread does; a thread does one at a time. */
+/** The control of this thread's job; a thread runs one at a time. */
 let current = new Control();
 
 export function beginJob(memory: SharedArrayBuffer): void {
@@ -83,8 +83,8 @@ export function checkCancelled(): void {
 }
 
 /**
- * A step that has `LIMITS.schemasMs`, after which the process ends the thread. `about` is told beforehand the error that the
- * job then fails with.
+ * A step that has `LIMITS.schemasMs`, after which the process ends the thread. `about` is the error with which the job then
+ * fails.
  */
 export function timeLimited<T>(step: (about: (error: SvcError) => void) => T): T {
   const control = current;

@@ -1,6 +1,6 @@
 /**
- * What drafts run on. Their worktree is copied and prepared like an uploaded version, so that what runs and what is served never
- * changes under a call; not durably, for the worktree has it all. And they get a copy of the live data.
+ * Prepares what drafts run on. Copies and prepares their worktree like an uploaded version, so that no file changes during a
+ * call; not durably, because the worktree has them. Also copies the live data.
  */
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -31,7 +31,7 @@ type SnapshotFile = AppFile & ExtractedFile;
 
 const MIGRATION = /^migrations\/(\d{4}_[^/]*\.sql)$/;
 
-/** Throws what an upload of the files would be refused with. */
+/** Throws the error with which an upload of the files would be refused. */
 export async function takeSnapshot(job: SnapshotJob): Promise<SnapshotResult> {
   const files = existsSync(job.folder) ? readFolder(job.folder).map(hashed) : [];
   const sha256 = contentHash(files);
@@ -70,7 +70,7 @@ async function prepare(
   const checked = checkFiles(content, placed.code);
   const summary = prepareFiles(content, checked, placed, preparation);
   const paths = files.map(({ path }) => path);
-  // What else is found in handlers, publishing refuses.
+  // Other findings in handlers only refuse a publication.
   if (paths.some(isTypeScript))
     await writeErased((await inspectHandlers({ code: placed.code, paths, ...checked })).erased, placed);
   return { summary, migrations: migrationsOf(files) };
@@ -83,7 +83,7 @@ function migrationsOf(files: SnapshotFile[]): DraftMigration[] {
   });
 }
 
-/** Calls may still be at work on the one before. */
+/** Calls may still run on the previous one. */
 function removeOthers(draft: AppPaths, newest: VersionPaths, before: VersionPaths | null): void {
   const kept = [basename(newest.code), ...(before === null ? [] : [basename(before.code)])];
   for (const dir of [draft.versionsDir, draft.preparedDir]) {
@@ -96,13 +96,13 @@ function removeOthers(draft: AppPaths, newest: VersionPaths, before: VersionPath
 /** What SQLite keeps beside a database. */
 const COMPANIONS = ['-wal', '-shm', '-journal'];
 
-/** Gives a draft a copy of the live data to work on. The live data is only read, as it is at one moment, while others go on writing. */
+/** Gives a draft a copy of the live data: one snapshot, read while others go on writing. */
 export async function seed({ from, to }: SeedJob): Promise<SeedResult> {
   const unfinished = `${to}.tmp`;
   remove(unfinished);
   try {
     const userVersion = existsSync(from) ? await copy(from, unfinished) : null;
-    // What is left of the log of the old data would be taken for that of the new.
+    // The rest of the old data's log would be applied to the new data.
     remove(to);
     if (userVersion !== null) renameSync(unfinished, to);
     await syncFile(dirname(to), 'r');
@@ -113,9 +113,9 @@ export async function seed({ from, to }: SeedJob): Promise<SeedResult> {
   }
 }
 
-/** Null when there is nothing in it. */
+/** Null when it is empty. */
 async function copy(from: string, to: string): Promise<number | null> {
-  // Made here, because SQLite would let others read it.
+  // Made here, because SQLite would let other users read it.
   writeFileSync(to, '', { mode: 0o600 });
   try {
     using(openSqlite(from, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs }), (db) =>

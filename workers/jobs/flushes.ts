@@ -1,8 +1,8 @@
-/** What job threads ask to be flushed where Node denies it to their process (`storage/files/flush.ts`): on its way to the supervisor. */
+/** Passes flushes of job threads to the supervisor where Node denies them to this process (`storage/files/flush.ts`). */
 import { MessageChannel, type MessagePort, parentPort } from 'node:worker_threads';
 import { type FlushFault, type Frame, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
 
-/** What a thread sends to its process, once. */
+/** The first message of a thread to its process. */
 type Opened = { flushes: MessagePort };
 type Asked = [number: number, path: string];
 type Answered = [number: number, fault: FlushFault | null];
@@ -30,7 +30,7 @@ export function flushesOfThread(): (path: string) => Promise<void> {
   };
 }
 
-/** The process's side: numbers what all threads ask, and gives each its answers. */
+/** The process's side: numbers the requests of all threads, and gives each its answers. */
 export class FlushRelay {
   readonly #send: (frame: Frame) => void;
   readonly #waiting = new Map<number, (fault: FlushFault | null) => void>();

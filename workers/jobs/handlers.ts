@@ -1,4 +1,4 @@
-/** Checks the handlers of a version, and erases the types of those that are TypeScript (decisions, sections 7 and 13). */
+/** Checks the handlers of a version, and erases types from TypeScript (decisions, sections 7 and 13). */
 import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';
@@ -49,7 +49,7 @@ function tooSlow(path: string): SvcError {
   return new SvcError('INVALID_HANDLER', message, { path });
 }
 
-/** Puts them beside the version, for the loader of handlers; a fault as the text that follows the module's path. */
+/** Writes them beside the version for the loader of handlers; a fault becomes the text that follows the module's path. */
 export async function writeErased(erased: ErasedModules, { erasedDir }: VersionPaths): Promise<void> {
   if (erased.size === 0) return;
   const { Lines } = await import('../../protocol/rules/gates/syntax.ts');

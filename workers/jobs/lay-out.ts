@@ -10,14 +10,14 @@ import { makeFolder } from './content/files.ts';
 
 export async function layOut(job: LayOutJob): Promise<LayOutResult> {
   const name = await write(job);
-  // A template's files come with the modes that they have where the gateway is installed.
+  // Resets the modes of a template's files, which come from the installation.
   for (const path of openToOthers(job.to)) closeToOthers(path);
   await syncTree(job.to);
   const files = readdirSync(job.to, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).length;
   return { name, files };
 }
 
-/** Answers the name that people see. */
+/** Returns the name that people see. */
 async function write({ source, to, id, name }: LayOutJob): Promise<string> {
   if ('blank' in source) {
     writeBlankApp(source.blank, to, id, name ?? id);
@@ -28,7 +28,7 @@ async function write({ source, to, id, name }: LayOutJob): Promise<string> {
   return renameApp(to, id, name);
 }
 
-/** `cpSync` looks at every folder above the two, which this process may not. */
+/** `cpSync` checks every folder above the two, which this process may not read. */
 function copyFiles(from: string, to: string): void {
   for (const entry of readdirSync(from, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;

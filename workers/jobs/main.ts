@@ -1,7 +1,7 @@
 /**
- * The jobs process: what costs CPU or disk, or reads what strangers sent, done by threads at the supervisor's order, each within its
- * time and memory. Entry of dist/jobs.js. It runs under Node's permission model, holds no thread while there is nothing to do, and
- * ends with its parent.
+ * Runs jobs for the supervisor in threads with limits of time and memory: work that costs CPU or disk, or reads untrusted
+ * input. Entry of dist/jobs.js. It runs under Node's permission model, holds no thread while there is nothing to do, and ends
+ * with its parent.
  */
 import { createInterface } from 'node:readline';
 import { Piscina } from 'piscina';
@@ -25,7 +25,7 @@ const THREADS: Record<JobPool, { maxThreads: number; idleTimeout: number }> = {
   long: { maxThreads: LIMITS.jobThreadsForLong, idleTimeout: LIMITS.jobIdleMs },
 };
 
-/** Runs jobs in threads, and ends the thread of one that does not keep to its limits. */
+/** Runs jobs in threads, and ends the thread of a job that exceeds its limits. */
 class Runner {
   readonly #settings: JobsBootstrap;
   readonly #pools: Record<JobPool, Pool>;
@@ -71,7 +71,7 @@ class Runner {
     }
   }
 
-  /** Its result is not wanted any more. Jobs that look for it end soon; what they have written is theirs to remove. */
+  /** Its result is no longer wanted. Jobs that check for this end soon, and remove what they wrote. */
   cancel(id: number): void {
     this.#running.get(id)?.control.cancel();
   }
@@ -79,7 +79,7 @@ class Runner {
   #look(): void {
     const { memoryMb } = this.#settings;
     if (process.memoryUsage.rss() > memoryMb * MiB) {
-      // In the words of V8, which the supervisor looks for.
+      // V8's message, which the supervisor looks for.
       process.stderr.write(`FATAL ERROR: out of memory: it used more than ${memoryMb} MiB\n`);
       end();
     }
@@ -130,7 +130,7 @@ class Pool {
     const resourceLimits = { maxOldGenerationSizeMb: threadMemoryMb };
     const pool = new Piscina({ filename: thread, minThreads: 0, ...THREADS[this.#name], resourceLimits });
     pool.on('message', (opened) => this.#flushes.serve(opened));
-    // A thread failed without a job, as one does whose module cannot be loaded: piscina would let the jobs wait for ever.
+    // A thread failed without a job, for example because its module cannot be loaded: piscina would let jobs wait for ever.
     pool.on('error', (error: unknown) => {
       this.#piscina = null;
       this.#failure = error;

@@ -6,8 +6,8 @@ const FOLDER = 'migrations/';
 const NAME = /^(\d{4})_[a-z0-9][a-z0-9_-]*\.sql$/;
 
 /**
- * How many migrations there are among the files of a version: numbered from 1 without a gap. Throws `INVALID_MIGRATION` with
- * the file in `path`. Files of other kinds, such as a README, are no migrations.
+ * Counts the migrations among the files of a version: numbered from 1 without a gap. Throws `INVALID_MIGRATION` with the file
+ * in `path`. Other files, such as a README, do not count.
  */
 export function checkMigrations(paths: string[], read: (path: string) => Buffer): number {
   const files = migrationsIn(paths);
@@ -31,8 +31,8 @@ export function checkMigrations(paths: string[], read: (path: string) => Buffer)
 }
 
 /**
- * Throws `INVALID_MIGRATION` for one that ran on the live data with another text: it would never run. `live` has the texts of the
- * active version, in order; a version may have fewer.
+ * Throws `INVALID_MIGRATION` for one that ran on the live data with another text: the new text would never run. `live` has the
+ * texts of the active version, in order; a version may have fewer.
  */
 export function checkUnchanged(paths: string[], read: (path: string) => Buffer, live: LiveMigration[]): void {
   const files = migrationsIn(paths);
@@ -55,7 +55,7 @@ export function migrationsIn(paths: string[]): string[] {
   return paths.filter((path) => path.startsWith(FOLDER) && path.toLowerCase().endsWith('.sql')).sort();
 }
 
-/** Line ends are those of the machine that a file was written on. */
+/** Line ends depend on the author's machine. */
 function sqlOf(text: Buffer): string {
   return text.toString().replaceAll('\r\n', '\n').trim();
 }

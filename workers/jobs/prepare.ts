@@ -1,4 +1,4 @@
-/** Checks the files of a version or draft, and prepares what serving them needs (decisions, section 2). */
+/** Checks the files of a version or draft, and prepares them for serving (decisions, section 2). */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ export type VersionContent = {
   files: ExtractedFile[];
 };
 
-/** What was found in files that were found valid. */
+/** Findings in valid files. */
 export type CheckedFiles = {
   manifestSha256: string;
   manifest: Manifest;
@@ -95,12 +95,12 @@ function validatorsOf(version: VersionPaths | null): string | null {
   try {
     return version === null ? null : readFileSync(version.validators, 'utf8');
   } catch {
-    // It is only a shortcut: whatever is wrong with it, they are compiled.
+    // Only a shortcut: after any error they are compiled.
     return null;
   }
 }
 
-/** sha256 over the sorted names and the bytes of the files: the same for every way to pack them. */
+/** sha256 over the sorted names and bytes of the files: independent of how they were packed. */
 export function contentHash(files: ExtractedFile[]): string {
   const hash = createHash('sha256');
   for (const { path, sha256 } of files) hash.update(`${path}\0${sha256}\n`);

@@ -1,20 +1,20 @@
 /**
- * Checks the names in a schema, by which it and its parts are found: `$id`, `$ref` and the like, at any depth. What is not a legal
- * name is refused, so that no text that is more than a name gets where a name belongs.
+ * Checks the names in a schema, by which it and its parts are found: `$id`, `$ref` and the like, at any depth. Refuses names
+ * that are not legal, so that no other text gets where a name belongs.
  */
 import { fullFormats } from 'ajv-formats/dist/formats.js';
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** What is wrong with one member: its place in the schema, as in `.properties.a.$id`. */
+/** The fault of one member: its place in the schema, as in `.properties.a.$id`. */
 export type NameFault = { field: string; message: string };
 
-/** What these hold is data: no keyword is looked for in it. */
+/** Their values are data, without keywords. */
 const DATA = new Set(['const', 'enum', 'default', 'examples']);
 /** Their members are named by the author, and each is a schema. */
 const NAMED = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies']);
 
 const URI_REFERENCE = fullFormats['uri-reference'] as RegExp;
-/** Legal in a URI, rare, and what text needs that wants to be code. In the fragment of a reference they may be part of a name. */
+/** Legal in a URI but rare, and needed to inject code. In the fragment of a reference they may be part of a name. */
 const ENCODED = /['()*]/;
 
 type Judge = { isLegal(text: string): boolean; message: string };

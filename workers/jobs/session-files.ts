@@ -41,7 +41,7 @@ export async function sessionFiles(job: SessionFilesJob): Promise<SessionFilesRe
   }
 }
 
-/** Sorted by path. One that goes meanwhile is left out. */
+/** Sorted by path. Leaves out files that are removed meanwhile. */
 function list(folder: string): GitFile[] {
   return plainFiles(folder).flatMap((path) => {
     const bytes = bytesOf(folder, path);
@@ -110,16 +110,16 @@ async function remove(folder: string, path: string, conditions: FileConditions):
   return { path };
 }
 
-/** The file's plain name, when it may stand beside those that are there. */
+/** The file's normalized name, if it may stand beside the existing files. */
 function admit(folder: string, path: string, size: number): string {
   const alone = new ArchiveRules(SUBJECT).admit({ path, type: 'File', size }).path;
-  // It would not be found again under the name that it was sent with.
+  // It could not be found again under the name that was sent.
   if (alone !== path) throw pathError(path, 'it is no plain relative name');
   judge(folder, [{ path, size }]);
   return path;
 }
 
-/** Judges the files beside the others that are there, as an archive of all of them would be judged. */
+/** Checks the files together with the existing ones, as an archive of all of them. */
 function judge(folder: string, files: { path: string; size: number }[]): void {
   const rules = new ArchiveRules(SUBJECT);
   const own = new Set(files.map(({ path }) => path));
@@ -128,7 +128,7 @@ function judge(folder: string, files: { path: string; size: number }[]): void {
     try {
       rules.admit({ path: other, type: 'File', size: lstatSync(join(folder, other)).size });
     } catch (error) {
-      // Publishing refuses what another program put there.
+      // Publishing refuses files that another program put there.
       if (!(error instanceof SvcError) && !isMissing(error)) throw error;
     }
   }

@@ -1,4 +1,4 @@
-/** The job thread: what costs CPU or disk on behalf of the supervisor. piscina calls the exported functions by name. Entry of dist/job.js. */
+/** Runs jobs in a thread: piscina calls the exported functions by name. Entry of dist/job.js. */
 import { readFileSync } from 'node:fs';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import type { GitJob } from '../../protocol/wire/git-jobs.ts';
@@ -33,8 +33,8 @@ export const snapshot = answers(takeSnapshot);
 export const seed = answers(seedDraft);
 
 /**
- * Holds what an embedding host returned for a fire against the automation's `outputSchema`, as an actor's thread does for its own.
- * Fails with `HANDLER_ERROR` and the first failing value in `path`.
+ * Checks the output of an embedding host's fire against the automation's `outputSchema`, as an actor's thread does. Fails with
+ * `HANDLER_ERROR` and the first failing value in `path`.
  */
 export const judgeOutput = answers(({ validators, automation, output }: OutputJob) =>
   timeLimited((about) => {

@@ -1,6 +1,6 @@
 /**
- * Compiles the schemas of a version's tools and automations to one CommonJS text (Ajv standalone code), so that no actor loads Ajv. Input is
- * judged as it came: no defaults, no coercion.
+ * Compiles the schemas of a version's tools and automations to one CommonJS text (Ajv standalone code), so that no actor loads
+ * Ajv. Input is checked unchanged: no defaults, no coercion.
  */
 import { createHash } from 'node:crypto';
 import { runInNewContext } from 'node:vm';
@@ -25,7 +25,7 @@ const LISTS = ['queries', 'actions', 'automations'] as const;
 /** Inputs that every validator must be able to judge at once. */
 const PROBES: readonly unknown[] = [{}, [], '', 0, true, null];
 
-/** Judges schemas themselves; made once and on use, for its own compilation is slow. */
+/** Checks schemas themselves; made once on first use, because compiling it is slow. */
 let metaSchema: Ajv2020 | undefined;
 
 function schemaJudge(): Ajv2020 {
@@ -36,7 +36,7 @@ function schemaJudge(): Ajv2020 {
   return metaSchema;
 }
 
-/** Raise it when the same schemas compile to another text, as with another Ajv: stored texts are then not reused. */
+/** Raise it when the same schemas compile to another text, as with a new Ajv: stored texts are then not reused. */
 const FORM = 2;
 
 /** A schema that is compiled to a function, and the error of a version that has it when it cannot be used. */
@@ -52,7 +52,7 @@ export function compileValidators(manifest: Manifest, automations: CheckedAutoma
   return timeLimited((about) => compileAll(manifest, automations, about));
 }
 
-/** `about` is told the error of which the thread is ended should it not come back from the next step. */
+/** `about` gets the error for the case that the next step never ends and the thread is killed. */
 function compileAll(manifest: Manifest, automations: CheckedAutomation[], about: (error: SvcError) => void): string {
   const parts = ['"use strict";', HELPERS, ...LISTS.map((list) => `exports.${list} = {};`)];
   const judged = [...judgedTools(manifest, about), ...judgedOutputs(automations)];
@@ -78,7 +78,10 @@ export function validatorsLike(before: string | null, manifest: Manifest, automa
   return isSame ? before : compileValidators(manifest, automations);
 }
 
-/** Names what a text was compiled from and by, schemas that are only checked included, and the text, which may be damaged. */
+/**
+ * Identifies the schemas and the compiler of a text, including schemas that are only checked, and the text, which may be
+ * damaged.
+ */
 function madeOf(manifest: Manifest, automations: CheckedAutomation[], text: string): string {
   const tools = (['queries', 'actions'] as const).map((list) =>
     manifest[list].map(({ name, input, output }) => ({ name, input, output })),
@@ -135,7 +138,7 @@ function compile(schema: JsonSchema, fail: Fail): string {
     const ajv = new Ajv2020({
       strict: false,
       allErrors: true,
-      // `{}` has no property "constructor", whatever it inherits.
+      // Inherited properties such as "constructor" do not count.
       ownProperties: true,
       validateSchema: false,
       logger: false,
@@ -171,7 +174,7 @@ function sourceComment(schema: unknown): string | null {
   return id ? String(_`/*# sourceURL=${id as string} */`) : null;
 }
 
-/** The code without these comments. In what stands in strings the quotes are escaped, so that only comments are found. */
+/** The code without these comments. Quotes in strings are escaped, so only comments match. */
 function without(code: string, comments: Iterable<string>): string {
   let text = code;
   for (const comment of comments) text = text.replaceAll(comment, '');
@@ -201,7 +204,7 @@ function bounded(code: string): string {
     .replaceAll(/\bvErrors\.concat\((\w+)\.errors\)/g, 'keepAll(vErrors, $1.errors)');
 }
 
-/** Runs what was compiled: a schema that refers to itself without end, or explodes, is found now and not in a call. */
+/** Runs the compiled code, to find endless references and exploding schemas now, not in a call. */
 function probe(text: string, judged: Judged[], about: (error: SvcError) => void): void {
   const validators = loadValidators(text);
   for (const { list, name, fail } of judged) {

@@ -1,4 +1,7 @@
-/** An MCP server over streamable HTTP: the SDK's transport, with answers of bounded size and no streams except those of calls. */
+/**
+ * Connects to an MCP server over streamable HTTP: the SDK's transport, with answers of bounded size and no streams except those
+ * of calls.
+ */
 import { setTimeout as pause } from 'node:timers/promises';
 import {
   INTERNAL_ERROR,
@@ -19,7 +22,7 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     });
   }
 
-  /** As the SDK's, which waits for ever when a stream ends without an answer; here an error is the answer. */
+  /** Like the SDK's, which waits for ever when a stream ends without an answer; here that is an error. */
   override send(message: JSONRPCMessage | JSONRPCMessage[], options: SendOptions = {}): Promise<void> {
     if (Array.isArray(message) || !isJSONRPCRequest(message)) return super.send(message, options);
     const { id } = message;
@@ -34,7 +37,7 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     });
   }
 
-  /** Tells the server, if it listens, that its session is over, and ends the connection. */
+  /** Ends the session on the server if it is reachable, and the connection. */
   override async close(): Promise<void> {
     // The server may be gone, or have forgotten the session.
     await Promise.race([this.terminateSession().catch(() => {}), pause(LIMITS.toolServerEndMs)]);
@@ -43,11 +46,11 @@ export class HttpTransport extends StreamableHTTPClientTransport {
 }
 
 function boundedFetch(maxBytes: number): (url: string | URL, init?: RequestInit) => Promise<Response> {
-  /** Answers that were cut off. Asked for again, they would be as long. */
+  /** Answers that were too long. Requested again, they would be as long. */
   let cut = 0;
   return async (url, init) => {
     if (init?.method === 'GET') {
-      // A stream that resumes no answer is for messages that the server starts, which have no bound.
+      // A stream that does not resume an answer carries the server's own messages, which have no limit.
       const resumes = new Headers(init.headers).has('last-event-id');
       if (!resumes || cut > 0) {
         if (resumes) cut--;

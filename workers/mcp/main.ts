@@ -1,6 +1,6 @@
 /**
- * The process that talks to MCP servers. Entry of dist/mcp.js. It reads here what they send, where that can block or crash nothing
- * else. When this process loses its supervisor it ends its servers, then itself.
+ * Talks to MCP servers in a process of its own, so that their data cannot block or crash others. Entry of dist/mcp.js. When it
+ * loses its supervisor it ends its servers, then itself.
  */
 import { createInterface } from 'node:readline';
 import type { ToolServersBootstrap } from '../../protocol/agents/tool-servers.ts';
@@ -58,7 +58,7 @@ function run({ supervisorSocket, ticket, servers: entries, limits }: ToolServers
     },
     onClose: end,
   });
-  // Whatever ends this process, its servers are not left behind.
+  // However this process ends, its servers end too.
   process.on('exit', () => {
     for (const server of servers.values()) server.kill();
   });

@@ -1,6 +1,6 @@
 /**
- * An MCP server as our process: JSON lines over its standard input and output. The SDK's transport starts a server in our process
- * group and ends only the one process; here each server leads a group, so that its children end with it.
+ * Runs an MCP server as a child process: JSON lines over its standard input and output. The SDK's transport starts a server in
+ * our process group and ends only that process; here each server leads a group, so that its children end with it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { type JSONRPCMessage, ReadBuffer, serializeMessage, type Transport } from '@modelcontextprotocol/client';
@@ -16,7 +16,7 @@ export class StdioTransport implements Transport {
   onmessage?: Transport['onmessage'];
   /** How the process ended, or why it was ended; null while it runs. */
   ended: string | null = null;
-  /** It wrote something else than messages. */
+  /** It wrote lines that are not messages. */
   garbled = false;
 
   readonly #entry: StdioServerEntry;
@@ -39,7 +39,7 @@ export class StdioTransport implements Transport {
     });
   }
 
-  /** The end of what it wrote to its standard error. */
+  /** The end of its standard error. */
   get said(): string {
     return this.#stderr.trim();
   }

@@ -1,5 +1,5 @@
 /**
- * One MCP server: a connection that all calls share, made on the first call and again after it was lost, with back-off.
+ * Calls the tools of one MCP server over one shared connection, made on the first call and again after a loss, with back-off.
  *
  *   idle ─call→ connecting ─ready→ connected ─lost→ failed ─call, once the wait is over→ connecting
  *                    └──── failure ──────────────────↑
@@ -23,15 +23,15 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { HttpTransport } from './http.ts';
 import { StdioTransport } from './stdio.ts';
 
-/** Told of the connection's state, with the end of what a failed server wrote to its standard error, and of its processes. */
+/** Gets the connection's state, with the end of a failed server's standard error, and its processes. */
 type Listener = {
   state(state: ToolServerState, detail: string, said: string): void;
   process(pid: number, alive: boolean): void;
 };
 
-/** Tools that are named to a caller who asked for an unknown one. */
+/** The most tools that the error for an unknown tool lists. */
 const NAMED_TOOLS = 20;
-/** An answer travels inside a message, and text in it is escaped once more. */
+/** An answer is part of a message, where its text is escaped again. */
 const MESSAGE_OVERHEAD = 3;
 
 type Session = {
@@ -62,8 +62,8 @@ export class ToolServer {
   }
 
   /**
-   * JSON text of what the tool answers. Rejects with `TOOL_SERVER_FAILED` when the server is down, has no such tool, reports
-   * an error, does not answer in `timeoutMs`, answers too much, or `signal` aborts, on which the server is told.
+   * The tool's answer as JSON text. Rejects with `TOOL_SERVER_FAILED` when the server is down, has no such tool, reports an
+   * error, does not answer in `timeoutMs`, answers too much, or `signal` aborts, which the server is notified of.
    */
   async call(tool: string, args: Record<string, unknown>, signal: AbortSignal, timeoutMs: number): Promise<Buffer> {
     const deadline = performance.now() + timeoutMs;
@@ -72,7 +72,7 @@ export class ToolServer {
       try {
         return await this.#callOn(session, tool, args, signal, deadline);
       } catch (error) {
-        // A server that was started again does not know the session, and says so before it looks at the call.
+        // A restarted server does not know the session, and rejects it before it runs the call.
         if (!isFirst || !isForgotten(error)) throw this.#explain(tool, error, session, signal);
         this.#failed(session, 'it has forgotten the session');
         this.#retryAt = 0;
@@ -214,7 +214,7 @@ export class ToolServer {
   }
 }
 
-/** Settles as `work` does, or rejects with what `why` makes once `signal` aborts. */
+/** Settles as `work` does, or rejects with the error from `why` once `signal` aborts. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, why: () => Error): Promise<T> {
   return await new Promise<T>((resolve, reject) => {
     const abort = () => reject(why());

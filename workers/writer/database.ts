@@ -1,4 +1,4 @@
-/** One open database file: its settings, its prepared statements, and the operations, which answer with plain values. */
+/** Opens one database file, keeps its prepared statements, and runs operations, which return plain values. */
 import type Sqlite from 'better-sqlite3';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';
@@ -22,7 +22,7 @@ export type Durability = 'full' | 'normal';
 /** Pages in the write-ahead log, and how many of them are in the database file already. */
 export type WalPages = { log: number; checkpointed: number };
 
-/** What a commit did: the states before and after it, and the tables that it wrote; null for what is not known. */
+/** A commit: the states before and after it, and the tables that it wrote; null for unknown parts. */
 export type Change = { before: Uint8Array | null; after: Uint8Array | null; tables: string[] | null };
 
 /** A statement, and the tables that it writes: null when not known, undefined when not looked for yet. */
@@ -39,10 +39,10 @@ export class Database {
   readonly #walPages: Sqlite.Statement<[], WalPages>;
   #statements = new StatementCache<Prepared>(LIMITS.statementCache);
   readonly #index: WalIndex;
-  /** The state that the open transaction found, and the one that the latest commit left. */
+  /** The state before the open transaction, and the one after the latest commit. */
   #before: Uint8Array | null = null;
   #after: Uint8Array | null = null;
-  /** What the open transaction may have written; null when that is not known. */
+  /** The tables that the open transaction may have written; null when unknown. */
   #written: Set<string> | null = null;
 
   /** Opens or creates `file`. Throws SQLite's error. */
@@ -56,7 +56,7 @@ export class Database {
     }
   }
 
-  /** Takes over a fresh handle. */
+  /** Sets up a new handle. */
   constructor(db: Sqlite.Database, durability: Durability) {
     db.pragma('journal_mode = WAL');
     db.pragma(`synchronous = ${durability}`);
@@ -112,7 +112,7 @@ export class Database {
     return readRow(this.#writing(sql), params);
   }
 
-  /** Throws, and undoes what the statement wrote, when the rows are over `LIMITS.readRows` or `LIMITS.readBytes`. */
+  /** Throws and undoes the statement's writes when the rows are over `LIMITS.readRows` or `LIMITS.readBytes`. */
   all(sql: string, params: SqlParams): Row[] {
     const statement = this.#writing(sql);
     return statement.readonly ? readRows(statement, params) : this.#allOrNone(() => readRows(statement, params));
@@ -120,7 +120,7 @@ export class Database {
 
   batch(statements: SqlStatement[]): RunResult[] {
     const runAll = () => statements.map((statement, index) => this.#runOf(statement, index));
-    // A single statement is all or none by itself.
+    // A single statement is atomic by itself.
     return statements.length === 1 ? runAll() : this.#allOrNone(runAll);
   }
 
@@ -146,7 +146,7 @@ export class Database {
     this.#db.pragma('wal_checkpoint(PASSIVE)');
   }
 
-  /** Empties the log, unless somebody reads, and closes the file. Never throws. */
+  /** Empties the log, unless there is a reader, and closes the file. Never throws. */
   close(): void {
     try {
       this.#db.pragma('busy_timeout = 0');
@@ -163,7 +163,7 @@ export class Database {
     this.#db.close();
   }
 
-  /** The statement, which is about to run: what it writes counts as written. */
+  /** Returns a statement that is about to run, and counts its tables as written. */
   #writing(sql: string): RowStatement {
     const prepared = this.#prepare(sql);
     if (prepared.statement.readonly || this.#written === null) return prepared.statement;
@@ -182,7 +182,9 @@ export class Database {
     return prepared;
   }
 
-  /** The schema changes, or may have: the transaction may write anything, and what each statement writes is looked for again. */
+  /**
+   * The schema may have changed: the transaction may write any table, and the tables of each statement are determined again.
+   */
   #forget(): void {
     this.#written = null;
     this.#statements = new StatementCache(LIMITS.statementCache);

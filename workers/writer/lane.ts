@@ -1,6 +1,6 @@
 /**
- * The lanes of the writer: everything that writes to one database stands in one queue. What waits when the lane has its turn runs
- * in one transaction and is answered after its commit (group commit, output gate). `begin` takes the lane under a lease.
+ * Runs the writer's operations, one queue (lane) for each database. At a lane's turn, the waiting operations run in one
+ * transaction and are answered after its commit (group commit, output gate). `begin` takes the lane under a lease.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
@@ -12,7 +12,7 @@ import type { Pulse } from './watch.ts';
 
 const DRAIN_POLL_MS = 10;
 
-/** Time as the lanes see it, so that tests decide when a lease ends. */
+/** The lanes' clock, so that tests can end a lease. */
 export type Clock = {
   /** Milliseconds that only grow. */
   now(): number;
@@ -20,10 +20,10 @@ export type Clock = {
   after(ms: number, then: () => void): () => void;
 };
 
-/** How an operation came to its answer, on the writer's clock: for those that ask for it. */
+/** Timing of an operation on the writer's clock, for requests that ask for it. */
 export type Timing = { receivedAt: number; begunAt: number; endedAt: number; group: number };
 
-/** Who asked, and where the answer goes. One object per connection. */
+/** The requester, which gets the answers. One object per connection. */
 export type Asker = {
   readonly closed: boolean;
   /** The operation of this id is about to begin. */
@@ -36,7 +36,7 @@ export type Asker = {
 type CommitFrame = Extract<FrameOf<'db'>, { 2: typeof DbOp.commit }>;
 type MigrateFrame = Extract<FrameOf<'db'>, { 2: typeof DbOp.migrate }>;
 
-/** What all lanes of a writer use. */
+/** Shared by all lanes of a writer. */
 export type LaneTools = {
   clock: Clock;
   pulse: Pulse;
@@ -45,21 +45,21 @@ export type LaneTools = {
   migrate(file: string, files: MigrateFrame[4], backupTo: string | null): Promise<number[]>;
   /** Checkpoints in a thread of its own; never rejects. */
   checkpoint(file: string): Promise<void>;
-  /** The database of `name` changed. Nobody has an answer yet. */
+  /** The database of `name` changed; answers follow after this. */
   committed(name: string, change: Change): void;
 };
 
-/** All lanes: whose turn it is, which files are open, and when they are closed. */
+/** All lanes: decides whose turn it is, and opens and closes their files. */
 export class Lanes {
   readonly tools: LaneTools;
-  /** What the writer has done since it started; shown in its heartbeats. */
+  /** Operations since the start; shown in heartbeats. */
   readonly counters = { commits: 0, statements: 0, rows: 0, groupMax: 0, checkpoints: 0 };
   /** How many operations the commits had. */
   readonly groups = { operations: 0, buckets: Array<number>(GROUP_BUCKETS.length + 1).fill(0) };
   readonly #lanes = new Map<string, Lane>();
   readonly #ready = new Set<Lane>();
   #roundScheduled = false;
-  // Above every number that an earlier writer gave, as long as it began fewer than a thousand transactions a millisecond.
+  // Higher than all numbers of an earlier writer, if that began fewer than a thousand transactions per millisecond.
   #lastTx = Date.now() * 1000;
 
   constructor(tools: LaneTools) {
@@ -73,7 +73,7 @@ export class Lanes {
     return count;
   }
 
-  /** The lane of `file`; `name` is what the supervisor calls it. */
+  /** The lane of `file`; `name` is the supervisor's name for it. */
   join(file: string, name: string, asker: Asker): Lane {
     let lane = this.#lanes.get(file);
     if (!lane) {
@@ -109,7 +109,7 @@ export class Lanes {
     (groups.buckets[bucket] as number)++;
   }
 
-  /** A number that is used for one transaction only, also by later writers. */
+  /** A number for one transaction, which later writers do not reuse. */
   nextTx(): number {
     return ++this.#lastTx;
   }
@@ -122,7 +122,7 @@ export class Lanes {
     setImmediate(this.#round);
   }
 
-  /** Opens `file`; over `LIMITS.openDatabases` the quiet one that was used longest ago is closed. */
+  /** Opens `file`; over `LIMITS.openDatabases` closes the least recently used idle one. */
   openDatabase(file: string): Database {
     if (this.open >= LIMITS.openDatabases) {
       let oldest: Lane | null = null;
@@ -164,7 +164,7 @@ type Waiting = { asker: Asker; request: FrameOf<'db'>; timing: Timing | undefine
 type Lease = { tx: number; asker: Asker; cancelExpiry: () => void; failedId: number };
 type LeaseEnd = 'committed' | 'rolled back' | 'expired';
 
-/** A failed statement, where a value would stand. */
+/** Stands for a failed statement among the values. */
 class Failure {
   readonly body: ErrorBody;
 
@@ -185,7 +185,7 @@ export class Lane {
   readonly #queue: Waiting[] = [];
   #database: Database | null = null;
   #lease: Lease | null = null;
-  /** The latest transaction that ended, to tell a late operation why. */
+  /** The latest transaction that ended, for the error of late operations. */
   #ended: { tx: number; how: LeaseEnd } = { tx: 0, how: 'committed' };
   /** A migration or a release works on the file; everything waits. */
   #held = false;
@@ -468,7 +468,7 @@ export class Lane {
     return applied;
   }
 
-  /** The app goes: closes the file and every other connection to it. */
+  /** The app is being removed: closes the file and every other connection to it. */
   #release(asker: Asker): null {
     for (const other of this.askers) {
       if (other !== asker) other.close(new Error('The database was closed.'));

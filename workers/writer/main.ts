@@ -1,4 +1,4 @@
-/** The SQLite writer: the one process that writes databases. Entry of dist/writer.js. */
+/** Runs the SQLite writer, the only process that writes databases. Entry of dist/writer.js. */
 import { chmodSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -39,7 +39,7 @@ type WriterBootstrap = {
   /** The one database that it writes; null for all but those in `elsewhere`, which other writers write. */
   only: string | null;
   elsewhere: string[];
-  /** How far the clients of the writers before it had come; null when that is not known of all. */
+  /** The progress of clients at earlier writers; null when some is unknown. */
   begun: SessionBegun[] | null;
 };
 
@@ -74,7 +74,7 @@ class Writer {
       migrate: (file, files, backupTo) => this.#threads.migrate(file, files, backupTo),
       checkpoint: (file) => this.#threads.checkpoint(file),
       committed: (name, { before, after, tables }) => {
-        // The gateway's own databases have names that no app can have, and nobody who watches them.
+        // The gateway's own databases have names that no app can have, and no followers.
         if (name.startsWith('_') && !isDraftKey(name)) return;
         this.#supervisor?.send([Kind.committed, name, before, after, tables]);
         this.#supervisor?.flush();
@@ -98,7 +98,7 @@ class Writer {
     return only === null ? !this.#elsewhere.has(file) : file === only;
   }
 
-  /** How far a session had come with the writers before this one; -1 when that is not known. */
+  /** The progress of a session at earlier writers; -1 when unknown. */
   cameTo(session: number): number {
     // It asks after a connection that this writer itself closed: the outcome of its last operations is not known.
     if (this.#before === null || this.begun.knows(session)) return -1;
@@ -125,7 +125,7 @@ class Writer {
   }
 }
 
-/** One client: its ticket names the only database it reaches. A frame that is not as it should be ends it. */
+/** One client: its ticket names the only database it reaches. An invalid frame ends it. */
 class Connection implements Asker {
   readonly #writer: Writer;
   readonly #link: Link;

@@ -1,4 +1,4 @@
-/** Long work on a database, done in a thread: copying the log into the file, and migrations with a backup before them. */
+/** Does long work on a database in a thread: copies the log into the file, and runs migrations after a backup. */
 import {
   closeSync,
   constants,
@@ -37,10 +37,10 @@ export async function checkpoint(file: string): Promise<void> {
 }
 
 /**
- * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers. A database that
- * holds anything is copied to `backupTo` first, and also when no file is given at all. Without such files it makes durable what
- * was committed, because after a crash the log may hold commits that never reached the disk. Throws `MIGRATION_FAILED` with the
- * file in `path`, or `STORAGE_FULL`; nothing has changed then (decisions, section 2).
+ * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers. A
+ * database that is not empty is copied to `backupTo` first, even when no file is given. Without such files it makes durable
+ * what was committed, because after a crash the log may hold commits that never reached the disk. Throws `MIGRATION_FAILED`
+ * with the file in `path`, or `STORAGE_FULL`; the data is then unchanged (decisions, section 2).
  */
 export async function migrate(
   file: string,

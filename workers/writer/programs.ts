@@ -1,6 +1,6 @@
 /**
- * What SQLite's own program for a statement (`EXPLAIN`) does: the tables that it opens to read and to write, those of its triggers,
- * cascades and views included, and whether the same data gives the same rows.
+ * Analyses SQLite's own program for a statement (`EXPLAIN`): the tables that it reads and writes, including those of triggers,
+ * cascades and views, and whether the same data gives the same rows.
  */
 import { splitStatements } from '../../protocol/rules/sql.ts';
 
@@ -9,7 +9,7 @@ export type Program = {
   reads: readonly string[] | null;
   /** Null when not known, or when the statement changes the schema. */
   writes: readonly string[] | null;
-  /** It has no step whose outcome depends on the time, on chance, or on anything but the data. */
+  /** No step depends on the time, random numbers, or anything but the data. */
   steady: boolean;
 };
 
@@ -24,7 +24,7 @@ const VIRTUAL = new Set(['VUpdate', 'VBegin', 'VCreate', 'VDestroy', 'VRename'])
 /** Steps that call a function, whose name is their fourth operand. */
 const CALLS = new Set(['Function', 'PureFunc', 'AggStep', 'AggStep1', 'AggInverse', 'AggValue', 'AggFinal']);
 
-/** Functions whose outcome follows from their arguments. Those of dates are none: any argument may be 'now'. */
+/** Functions whose result depends on their arguments only. Date functions are excluded: any argument may be 'now'. */
 const STEADY = new Set(
   (
     'abs avg bm25 ceil ceiling char coalesce concat concat_ws count cume_dist dense_rank exp first_value floor format glob ' +
@@ -39,16 +39,16 @@ const STEADY = new Set(
   ).split(' '),
 );
 
-/** Table-valued functions that tell of more than data. */
+/** Table-valued functions that show more than data. */
 const TELLING = /pragma_|dbstat|sqlite_|bytecode|tables_used/i;
 
-/** Prepares a statement of ours. */
+/** Prepares one of our statements. */
 type Prepare = (sql: string) => { raw(): Rows };
 type Rows = { all(...params: unknown[]): unknown[] };
 type Step = [address: unknown, opcode: string, p1: unknown, p2: unknown, p3: unknown, p4: unknown];
 type SchemaRow = [type: string, name: string, table: string, root: unknown, sql: string | null];
 
-/** Never throws: what cannot be explained is not known. */
+/** Never throws: a statement that cannot be explained is unknown. */
 export function programOf(prepare: Prepare, sql: string): Program {
   try {
     // Read first, because that is when SQLite notices that the schema has changed; EXPLAIN does not look.
@@ -61,7 +61,7 @@ export function programOf(prepare: Prepare, sql: string): Program {
   }
 }
 
-/** The rows of a statement whose parameters are all NULL. How many it has, and their names, is told only by what it refuses. */
+/** The rows of a statement whose parameters are all NULL. Their number and names only show in SQLite's errors. */
 function withoutValues(statement: Rows): unknown[] {
   const names: Record<string, null> = {};
   let named = false;
@@ -86,7 +86,7 @@ class Guess {
   #low = 0;
   #high = Number.POSITIVE_INFINITY;
 
-  /** Takes what was said of the last guess; false when it was about something else. */
+  /** Handles the error of the last guess; false when it was about something else. */
   corrected(message: string): boolean {
     if (message.startsWith('Too few')) this.#low = this.value + 1;
     else if (message.startsWith('Too many')) this.#high = this.value - 1;

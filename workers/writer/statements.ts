@@ -1,4 +1,4 @@
-/** Statements of apps as the writer and the actors' readers handle them: what they may do, their values, rows and failures. */
+/** Prepares statements of apps for the writer and the actors' readers: what they may do, their values, rows and failures. */
 import type Sqlite from 'better-sqlite3';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -30,8 +30,8 @@ export function permit(sql: string): void {
 }
 
 /**
- * Prepared statements by their text. Two generations instead of a list ordered by use: a hit costs one look-up, and what was not
- * used while the younger generation filled up goes with the older one.
+ * Prepared statements by their text. Two generations instead of a list ordered by use: a hit costs one look-up, and statements
+ * that were unused while the younger generation filled up are dropped with the older one.
  */
 export class StatementCache<T> {
   readonly #half: number;
@@ -76,7 +76,7 @@ export function readRows(statement: RowStatement, params: SqlParams): Row[] {
 
 /**
  * All rows, taken one by one so that a limit is noticed when it is reached: throws `SQLITE_TOOBIG` beyond `LIMITS.readRows` or
- * `LIMITS.readBytes`. `bytesOf` says what a row takes; null as soon as it says less than 0.
+ * `LIMITS.readBytes`. `bytesOf` gives the size of a row; null as soon as that is less than 0.
  */
 export function collectRows(source: IterableIterator<Row>, bytesOf: (row: Row) => number): Row[] | null {
   const rows: Row[] = [];
@@ -112,7 +112,7 @@ export function bindIntegers(params: SqlParams): SqlParams {
   return params;
 }
 
-/** About what a row takes: the length of its strings and blobs, and 8 bytes for every other value. */
+/** Approximate size of a row: the length of its strings and blobs, and 8 bytes for every other value. */
 function rowBytes(row: Row): number {
   let bytes = 0;
   for (const key in row) {

@@ -1,4 +1,4 @@
-/** Entry of the writer's threads: one watches the main thread, the others do what would hold it up. */
+/** Entry of the writer's threads: one watches the main thread, the others do its long work. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { MigrationFile } from '../../protocol/wire/frames.ts';

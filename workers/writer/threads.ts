@@ -1,4 +1,4 @@
-/** The writer's threads as its main thread sees them. */
+/** Starts and uses the writer's threads from its main thread. */
 import { Worker } from 'node:worker_threads';
 import type { MigrationFile } from '../../protocol/wire/frames.ts';
 import { StatementError } from './statements.ts';

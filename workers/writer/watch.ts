@@ -1,6 +1,6 @@
 /**
- * The watch thread, and what the main thread shows to it through shared memory: the statement it is busy with, and how far each
- * client has come. Main thread stuck in a statement → nothing more begins → the supervisor is told, and replaces the writer.
+ * Watches the writer's main thread, which shows its current statement and the progress of each client in shared memory. If it
+ * is stuck in a statement, no other begins, and the supervisor gets a report and replaces the writer.
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
@@ -25,7 +25,7 @@ export class Pulse {
   readonly #cells: Int32Array;
   readonly #name: Uint8Array;
 
-  /** The watch thread is given the memory of the main thread. */
+  /** The watch thread passes the memory of the main thread. */
   constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(NAME_OFFSET + NAME_BYTES)) {
     this.memory = memory;
     this.#cells = new Int32Array(memory, 0, PULSE_CELLS);
@@ -91,7 +91,7 @@ export class Begun {
   /** Places of sessions that ended, oldest first. */
   readonly #ended: { session: number; place: number; at: number }[] = [];
 
-  /** `now` in milliseconds. The watch thread is given the memory of the main thread. */
+  /** `now` in milliseconds. The watch thread passes the memory of the main thread. */
   constructor(now: () => number, memory?: SharedArrayBuffer) {
     this.#now = now;
     this.memory =

@@ -4,14 +4,14 @@ import type { TurnOrder } from '../../../protocol/agents/agents.ts';
 import { fileText, historyText, type PromptFile, promptFile } from '../prompt-parts.ts';
 import { at } from './acp-updates.ts';
 
-/** Whether the agent can be given the tools of the app. */
+/** Whether the agent supports a way to reach the app's tools. */
 export function takesTools(capabilities: unknown): boolean {
   return at(capabilities, 'mcpCapabilities', 'http') === true;
 }
 
 /**
- * The blocks of a prompt; the message comes last, by which some agents judge what they are asked. `isFirst`: the agent has not
- * been told yet what comes before. `say` is told of files that it does not get.
+ * The blocks of a prompt; the message comes last, because some agents answer the last block. `isFirst`: the agent has not got
+ * the grounding and history yet. `say` reports files that it does not get.
  */
 export async function promptBlocks(
   { instructions, history, attachments, message }: TurnOrder,

@@ -43,10 +43,10 @@ export class AcpUpdates {
   readonly #emit: (event: RunnerEvent) => void;
   /** The calls of tools that have no result yet. */
   readonly #calls = new Map<string, Call>();
-  /** What was said since the last tool. */
+  /** The text since the last tool. */
   text = '';
   #isAfterTool = false;
-  /** What the session has cost in all, US dollars, as far as the agent says so. */
+  /** The total cost of the session in US dollars, if the agent reports it. */
   costUsd: number | undefined;
 
   constructor(emit: (event: RunnerEvent) => void) {
@@ -83,7 +83,7 @@ export class AcpUpdates {
     }
   }
 
-  /** The turn is over: what has no result gets one. */
+  /** Ends the turn: tools without a result get one. */
   finish(): void {
     for (const [toolCallId, call] of this.#calls) {
       this.#start(toolCallId, call);
@@ -93,7 +93,7 @@ export class AcpUpdates {
     this.#calls.clear();
   }
 
-  /** Agents announce a call before they know its arguments, and tell these in an update. */
+  /** Agents announce a call before they know its arguments, and send these in an update. */
   #call(update: unknown): void {
     const toolCallId = textAt(update, 'toolCallId');
     if (toolCallId === undefined) return;
@@ -149,13 +149,13 @@ export function toolNameOf(call: unknown): string | undefined {
   return name ?? (kind === undefined || kind === 'other' ? title : kind);
 }
 
-/** The text that a tool gave; else what the agent says of its output. */
+/** The text of a tool's result; else the agent's description of its output. */
 function resultOf(update: unknown): unknown {
   const texts = listAt(update, 'content').flatMap((part) => textAt(part, 'content', 'text') ?? []);
   return texts.length > 0 ? texts.join('\n') : at(update, 'rawOutput');
 }
 
-/** What the answer to a prompt says of the tokens that it took. */
+/** The tokens that the answer to a prompt reports. */
 export function usageOf(answer: unknown): TurnUsage | null {
   const usage: TurnUsage = {};
   const names = {
@@ -174,7 +174,7 @@ export function usageOf(answer: unknown): TurnUsage | null {
 /** Something that can be chosen in a session: its model, or how much it thinks. */
 export type Choice = { current: string | undefined; configId: string | null; values: AgentModel[] };
 
-/** What a new session offers: as an option of this category or, of models, in the way that agents had before there were options. */
+/** The choices of a new session: an option of this category or, for models, the older member for them. */
 export function choiceOf(session: unknown, category: 'model' | 'thought_level'): Choice | null {
   const option = listAt(session, 'configOptions').find(
     (each) => at(each, 'type') === 'select' && at(each, 'category') === category,

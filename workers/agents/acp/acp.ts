@@ -1,4 +1,7 @@
-/** The runner `acp`: runs any agent that speaks the Agent Client Protocol, version 1, with a program and a session for each conversation. */
+/**
+ * Runs any agent that speaks the Agent Client Protocol, version 1 (runner `acp`), with a program and a session for each
+ * conversation.
+ */
 import { basename } from 'node:path';
 import {
   type ClientConnection,
@@ -41,7 +44,7 @@ import {
 const AUTH_REQUIRED = -32000;
 /** Characters of a line that is no message, in the log and the event. */
 const GARBAGE_CHARS = 200;
-/** Programs that say their version faster than they start. */
+/** Programs that print their version faster than they start. */
 const SAY_VERSION = new Set(['gemini', 'opencode']);
 
 export const acpRunner: Runner = {
@@ -58,7 +61,7 @@ export const acpRunner: Runner = {
     if (order.want === 'version' && args.length <= 1 && SAY_VERSION.has(basename(command))) {
       return await saidVersion(await start({ ...runner, command: [command, '--version'] }, folder, host));
     }
-    // The protocol does not tell the tools that an agent has of its own.
+    // The protocol cannot list an agent's own tools.
     if (order.want === 'tools') return { tools: [] };
     const program = await start(runner, folder, host);
     try {
@@ -69,7 +72,7 @@ export const acpRunner: Runner = {
   },
 };
 
-/** What an agent needs to know of the conversation that it is opened for; without a gateway it has no tools of an app. */
+/** What an agent needs of its conversation; without `gateway` it has no tools of an app. */
 type Conversation = Pick<TurnOrder, 'folder' | 'mode' | 'resume'> & { gateway: TurnOrder['gateway'] | null };
 
 async function start(runner: ProbeOrder['runner'], folder: string, host: RunnerHost): Promise<AgentProgram> {
@@ -97,14 +100,14 @@ class AcpAgent implements Agent {
   #sessionId = '';
   #models: Choice | null = null;
   #thinking: Choice | null = null;
-  /** What the session had of both when it was opened, for turns that name none. */
+  /** The session's initial model and effort, for turns that name none. */
   #usual: { model: string | undefined; thinking: string | undefined } = { model: undefined, thinking: undefined };
-  /** The agent has not been told yet what comes before the first message. */
+  /** The agent has not got the grounding and history yet. */
   #isNew = false;
   #turn: { turn: Turn; updates: AcpUpdates } | null = null;
-  /** Events on their way; nothing more is read from the agent before they are taken. */
+  /** Events being sent; the agent is not read from until they are taken. */
   #taken: Promise<void> = Promise.resolve();
-  /** What the session had cost before this turn; null when that is not known. */
+  /** The session's cost before this turn; null when unknown. */
   #costUsd: number | null = null;
 
   constructor(program: AgentProgram, host: RunnerHost, conversation: Conversation) {
@@ -202,7 +205,7 @@ class AcpAgent implements Agent {
     return this.#connection.agent;
   }
 
-  /** The agent's version, where it says that. */
+  /** The agent's version, if it reports one. */
   async #initialize(): Promise<string | undefined> {
     const reads = this.#files !== null;
     const answer: unknown = await this.#agent.request(methods.agent.initialize, {
@@ -258,7 +261,7 @@ class AcpAgent implements Agent {
     return { cwd: folder, mcpServers: [{ type: 'http', name: TOOL_SERVER, url: gateway.url, headers }] };
   }
 
-  /** Sets the model and how much it thinks, as far as the agent offers that. Rejects for a model that it does not have. */
+  /** Sets the model and the effort, as far as the agent offers them. Rejects for a model that it does not have. */
   async #choose({ model, runner, thinking }: TurnOrder, say: (phase: string, detail: string) => void): Promise<void> {
     const asked = model ?? runner.model;
     const wanted = asked ?? this.#usual.model;
@@ -293,7 +296,7 @@ class AcpAgent implements Agent {
   }
 
   #update(params: unknown): void {
-    // A session that is loaded tells its history again; nobody asked for that.
+    // A loaded session sends its history again; we drop it.
     if (at(params, 'sessionId') === this.#sessionId) this.#turn?.updates.take(at(params, 'update'));
   }
 
@@ -320,7 +323,7 @@ class AcpAgent implements Agent {
     await this.#agent.notify(methods.agent.session.cancel, { sessionId: this.#sessionId }).catch(() => {});
   }
 
-  /** Tools of the app and files of the draft are allowed; for everything else somebody is asked. */
+  /** Allows tools of the app and files of the draft; asks a person for everything else. */
   async #permit({ toolCall, options }: RequestPermissionRequest): Promise<RequestPermissionResponse> {
     const turn = this.#turn?.turn;
     if (!turn || turn.signal.aborted) return { outcome: { outcome: 'cancelled' } };
@@ -342,7 +345,7 @@ class AcpAgent implements Agent {
   }
 
   #isOwn(call: RequestPermissionRequest['toolCall']): boolean {
-    // What a command is called says nothing of what it does.
+    // A command's name does not show what it does.
     if (call.kind === 'execute') return false;
     if (ownNameOf(call) !== null) return true;
     if (this.#files === null || !['read', 'edit', 'delete', 'move', 'search'].includes(call.kind ?? '')) return false;
@@ -363,7 +366,7 @@ class AcpAgent implements Agent {
 
   #account(answer: unknown, updates: AcpUpdates, { model, runner }: TurnOrder): void {
     const usage = usageOf(answer) ?? {};
-    // Agents tell what the whole session has cost. Of one that was resumed, what it had cost before is not known.
+    // Agents report the cost of the whole session. For a resumed one the earlier cost is unknown.
     if (updates.costUsd !== undefined) {
       if (this.#costUsd !== null) usage.costUsd = Math.max(0, updates.costUsd - this.#costUsd);
       this.#costUsd = updates.costUsd;
@@ -387,7 +390,7 @@ class AcpAgent implements Agent {
     throw failed(`The agent stopped: ${why ?? `it says "${stopReason}"`}.`);
   }
 
-  /** What went wrong, as the error of the turn. A program that can no longer be spoken to is ended. */
+  /** The failure as the error of the turn. Ends a program that no longer answers. */
   async #explained(error: unknown): Promise<SvcError> {
     if (error instanceof SvcError && !this.#connection.signal.aborted) return error;
     if (error instanceof RequestError) {

@@ -1,4 +1,7 @@
-/** The runner `claude-code`: one process for each conversation, in its own protocol of JSON lines (`--input-format stream-json`). */
+/**
+ * Runs Claude Code (runner `claude-code`): one process for each conversation, over its protocol of JSON lines (`--input-format
+ * stream-json`).
+ */
 import { randomUUID } from 'node:crypto';
 import type {
   AgentModel,
@@ -27,31 +30,31 @@ const FULL_TOOLS = [...FILE_TOOLS, SHELL].join(',');
 
 const SETTINGS = {
   permissions: { allow: [`mcp__${TOOL_SERVER}`, ...FILE_TOOLS], ask: [SHELL] },
-  // Where there is no sandbox, the shell runs without one: a person allowed each command.
+  // Without a sandbox the shell still runs: a person allowed each command.
   sandbox: { enabled: true, autoAllowBashIfSandboxed: false, allowUnsandboxedCommands: false },
 };
 
 const STREAM = [
   ...words('-p --input-format stream-json --output-format stream-json --verbose --include-partial-messages'),
-  // No settings, hooks, commands or MCP servers of its user or folder. What it may not do by itself, it asks for.
+  // No settings, hooks, commands or MCP servers of its user or folder. It asks before anything else.
   ...words('--restricted --disable-slash-commands --strict-mcp-config --permission-prompt-tool stdio'),
   `--settings=${JSON.stringify(SETTINGS)}`,
 ];
 
-/** What the entry of the runner may say otherwise. */
+/** Defaults that the runner's entry may override. */
 const ENVIRONMENT = {
   CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
   CLAUDE_CODE_MAX_RETRIES: '2',
   // A shell ends with its turn.
   CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: '1',
-  // What was said in other conversations, and to others, is not for this one.
+  // Keeps out its memory of other conversations.
   CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
   CLAUDE_CODE_DISABLE_CLAUDE_MDS: '1',
   // Otherwise the model does not see the tools of the app.
   ENABLE_TOOL_SEARCH: 'false',
 };
 
-/** What it signs in with, when its environment has one of them. */
+/** Variables that it signs in with. */
 const KEYS = words('ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN');
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
@@ -65,7 +68,7 @@ const DENIED = 'This was not allowed. Go on without it.';
 
 export const claudeCode: Runner = { open, probe };
 
-/** A lost session is replaced by a new one, which is told the earlier messages. */
+/** A lost session is replaced by a new one, which gets the earlier messages. */
 async function open(order: TurnOrder, host: RunnerHost): Promise<Agent> {
   const { resume } = order;
   if (resume !== null) {
@@ -82,14 +85,14 @@ async function open(order: TurnOrder, host: RunnerHost): Promise<Agent> {
 class ClaudeAgent implements Agent {
   readonly #process: ClaudeProcess;
   readonly #hasOwnServer: boolean;
-  /** The model as it is set now; null for its default. */
+  /** The current model; null for its default. */
   #model: string | null;
   #effort: string | null = null;
   #turn: { turn: Turn; said: ClaudeTurn } | null = null;
   /** The ids of its open requests. */
   readonly #asked = new Set<string>();
 
-  /** Null when it does not have the session that it was to resume. */
+  /** Null when it lacks the session to resume. */
   static async open(
     order: TurnOrder,
     session: string,
@@ -165,7 +168,7 @@ class ClaudeAgent implements Agent {
     await this.#process.program.end();
   }
 
-  /** A message that it has not begun with is taken back, and has no result. */
+  /** An interrupt drops a message that it has not begun, without a result. */
   async #stop(said: ClaudeTurn, id: string): Promise<void> {
     said.isStopped = true;
     try {
@@ -207,7 +210,7 @@ async function probe(
 ): Promise<ProbeResult> {
   if (want === 'version') return { version: await versionOf(runner, folder, host) };
   if (want === 'models' && runner.baseUrl !== undefined) {
-    // It lists Anthropic's models, whoever it is to ask.
+    // It always lists Anthropic's models, whatever server it uses.
     return { models: await listModels(`${serverOf(runner.baseUrl)}/v1`, keyOf(runner), signal) };
   }
   const args = ['--no-session-persistence', `--tools=${FULL_TOOLS}`];
@@ -235,7 +238,7 @@ async function versionOf(runner: RunnerSpec, folder: string, host: RunnerHost): 
   }
 }
 
-/** What it says of itself before any model is asked. */
+/** Its description of itself, before it asks any model. */
 async function asked(program: AgentProgram, want: 'models' | 'tools'): Promise<ProbeResult> {
   let begun: (message: ClaudeMessage) => void = () => {};
   let lost: (error: SvcError) => void = () => {};
@@ -295,7 +298,7 @@ function startFailure(error: unknown, program: AgentProgram, { command }: Runner
 
 function environmentOf({ baseUrl, env }: RunnerSpec): Record<string, string> {
   if (baseUrl === undefined) return { ...ENVIRONMENT, ...env };
-  // A server of one's own never gets the sign-in of its user.
+  // A custom server never gets the user's sign-in.
   const key = keyOf({ env }) === undefined ? { ANTHROPIC_API_KEY: 'none' } : {};
   return { ...ENVIRONMENT, ...env, ...key, ANTHROPIC_BASE_URL: serverOf(baseUrl) };
 }
@@ -342,7 +345,7 @@ function blockOf({ name, type, bytes }: { name: string; type: string; bytes: Buf
   return { type: 'text', text: fileText(name, `This file is missing: Claude Code does not take ${type}.`) };
 }
 
-/** What it wants to do, for people. */
+/** The action it asks for, as text for people. */
 function detailOf(input: unknown): string {
   const { command, file_path: path } = isObject(input) ? input : {};
   if (typeof command === 'string') return command;

@@ -4,11 +4,11 @@ import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { AgentProgram } from '../program.ts';
 
-/** A line of it. Only members that are looked at are named; nothing about their kinds is known before they are checked. */
+/** One of its lines. Names only members that we use; their types are unchecked. */
 export type ClaudeMessage = Record<string, unknown>;
 
 export type ClaudeListener = {
-  /** Its output is not read on before this resolves. */
+  /** Reading its output pauses until this resolves. */
   onMessage(message: ClaudeMessage): Promise<void>;
   /** A request of Claude Code, such as whether it may use a tool. Answer with `respond` or `refuse`. */
   onRequest(id: string, request: ClaudeMessage): void;
@@ -20,7 +20,7 @@ export type ClaudeListener = {
 
 type Waiting = { resolve(response: ClaudeMessage): void; reject(error: SvcError): void };
 
-/** How much of a line that is no message its error repeats, characters. */
+/** The most characters of an invalid line that the error repeats. */
 const REPEATED_CHARS = 200;
 
 export class ClaudeProcess {
@@ -42,7 +42,7 @@ export class ClaudeProcess {
     if (this.#lost) throw this.#lost;
     const id = randomUUID();
     const response = new Promise<ClaudeMessage>((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
-    // It may end while the line is on its way to it.
+    // It may end while the line is being sent.
     response.catch(() => {});
     await this.send({ type: 'control_request', request_id: id, request });
     return await response;

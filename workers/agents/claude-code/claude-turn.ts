@@ -5,7 +5,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { sqlOf, TOOL_SERVER } from '../own-tools.ts';
 import type { ClaudeMessage } from './claude-process.ts';
 
-/** What it puts before the names of the app's tools. */
+/** Its prefix of the app's tool names. */
 const OWN_TOOL = `mcp__${TOOL_SERVER}__`;
 
 export const SIGN_IN =
@@ -13,15 +13,15 @@ export const SIGN_IN =
 
 export type ClaudeTurnOptions = {
   emit(event: RunnerEvent): Promise<void>;
-  /** Whether the model server is that of `baseUrl`. */
+  /** Whether it uses the model server at `baseUrl`. */
   hasOwnServer: boolean;
 };
 
-/** The turn as far as it has come. `take` gets every message from the one that asked on. */
+/** The state of the turn. `take` gets every message after the request. */
 export class ClaudeTurn {
   /** Resolves when the turn is over; rejects with why it failed. */
   readonly over: Promise<void>;
-  /** Its failure is that it was told to stop. */
+  /** It failed because it was interrupted. */
   isStopped = false;
 
   readonly #options: ClaudeTurnOptions;
@@ -43,7 +43,7 @@ export class ClaudeTurn {
     this.over.catch(() => {});
   }
 
-  /** Ends the turn: with an error, or as what was asked for. */
+  /** Ends the turn: with an error, or as requested. */
   end(error?: SvcError): void {
     if (error && !this.isStopped) this.#reject(error);
     else this.#resolve();
@@ -55,7 +55,7 @@ export class ClaudeTurn {
   }
 
   async take(message: ClaudeMessage): Promise<void> {
-    // Agents of its own, which it is not given the tool for, would talk in between.
+    // Skips messages of subagents, for which it has no tool.
     if (typeof message.parent_tool_use_id === 'string') return;
     switch (message.type) {
       case 'system':
@@ -154,17 +154,17 @@ export class ClaudeTurn {
   }
 }
 
-/** What the turn took, by its result; null when the model was not reached. */
+/** The turn's usage from its result; null when the model was not reached. */
 function usageOf(message: ClaudeMessage, model: string | undefined, hasOwnServer: boolean): TurnUsage | null {
   const usage = isObject(message.usage) ? message.usage : {};
   const models = isObject(message.model_usage_since_last_result) ? message.model_usage_since_last_result : {};
   const parts = objects(Object.values(models));
   if (parts.length === 0) return null;
-  // For a model of unknown price it takes the price of another one.
+  // For a model of unknown price it uses another model's price.
   const isPriced = parts.every(({ costUSD, costBasis }) => typeof costUSD === 'number' && costBasis !== 'unknown');
   const { input_tokens: fresh, cache_read_input_tokens: read, cache_creation_input_tokens: written } = usage;
   const counts = {
-    // Its input tokens are without the cached ones.
+    // Its input tokens exclude cached ones.
     inputTokens: [fresh, read, written].reduce<number>(
       (sum, count) => sum + (typeof count === 'number' ? count : 0),
       0,
@@ -181,7 +181,9 @@ function usageOf(message: ClaudeMessage, model: string | undefined, hasOwnServer
   };
 }
 
-/** The value of a tool's result: what it has for programs, else its text. `shown` is what the model gets, of a long one a beginning. */
+/**
+ * The value of a tool's result: the structured one, else its text. `shown` is what the model gets: the beginning of a long one.
+ */
 function resultOf(shown: unknown, whole: unknown): unknown {
   if (isObject(whole) && whole.structuredContent !== undefined) return whole.structuredContent;
   const parts = isObject(whole) ? whole.content : whole;

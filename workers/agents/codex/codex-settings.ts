@@ -14,10 +14,10 @@ const OPENAI = 'https://api.openai.com/v1';
 
 /** The name of the sandbox that turns have. */
 const SANDBOX = 'svc';
-/** What a command gets of the environment; the token and keys are not among it, the tag is, by which commands are found. */
+/** The variables that a command gets: not the token and keys, but the tag, by which we find commands. */
 const COMMAND_VARIABLES = ['PATH', 'HOME', 'USER', 'LOGNAME', 'SHELL', 'LANG', 'LC_*', 'TZ', 'TERM', 'SVC_AGENT'];
 
-/** Calls nobody but the model, starts no program of the user's, and gives up on a dead network. */
+/** Calls only the model, starts none of the user's programs, and gives up on a dead network. */
 const QUIET = [
   'analytics.enabled=false',
   'check_for_update_on_startup=false',
@@ -42,7 +42,7 @@ const QUIET = [
 /** Names that its sandbox protects with empty folders, which would appear in the draft. */
 const UNPROTECTED = ['.agents', '.aws', '.codex', '.git'];
 
-/** The key that its own provider is asked with. */
+/** The key for its own provider. */
 export function keyOf({ env }: RunnerSpec): string | undefined {
   return env[KEY_VARIABLE];
 }
@@ -54,7 +54,7 @@ export function serverArguments(spec: RunnerSpec): string[] {
   return ['app-server', ...settings.flatMap((setting) => ['-c', setting])];
 }
 
-/** JSON's texts are TOML's. Without a key none is asked for. */
+/** JSON strings are valid TOML. Without a key it sends none. */
 function ownProvider(spec: RunnerSpec): string[] {
   const members = {
     name: OWN_PROVIDER,
@@ -69,15 +69,15 @@ function ownProvider(spec: RunnerSpec): string[] {
   );
 }
 
-/** The token is in no argument: those are for everyone to see. */
+/** The token is not an argument, because all users can see those. */
 export function tokenEnvironment({ gateway }: TurnOrder): Record<string, string> {
   return { [TOKEN_VARIABLE]: gateway.token };
 }
 
 /**
- * The members of `thread/start` and `thread/resume` that say what the conversation may do. Commands see the system's own programs,
- * the folder (which they may change in mode `full`) and `programFolders`; they have no network. In mode `data` there are none.
- * `otherServers` are the MCP servers of the user's own settings.
+ * The members of `thread/start` and `thread/resume` that say what the conversation may do. Commands see the system's own
+ * programs, the folder (which they may change in mode `full`) and `programFolders`; they have no network. Mode `data` has no
+ * commands. `otherServers` are the MCP servers of the user's own settings.
  */
 export function threadSettings(order: TurnOrder, programFolders: string[], otherServers: string[]): Params {
   const isFull = order.mode === 'full';
@@ -106,7 +106,7 @@ export function threadSettings(order: TurnOrder, programFolders: string[], other
   };
 }
 
-/** Where the programs of a process and of its children are: the sandbox starts codex itself again. Empty but on Linux. */
+/** Folders of a process's program and of its children's: the sandbox starts codex itself again. Empty except on Linux. */
 export function programFolders(pid: number): string[] {
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean);

@@ -6,7 +6,7 @@ import { sqlOf, TOOL_SERVER } from '../own-tools.ts';
 import type { Turn } from '../runner.ts';
 import type { Params } from './json-rpc.ts';
 
-/** Members that we look at. What is not as codex 0.169 has it fails the turn. */
+/** Members that we use. Anything that differs from codex 0.169 fails the turn. */
 type Item = {
   type: string;
   id: string;
@@ -45,17 +45,17 @@ export class CodexTurn {
   readonly #turn: Turn;
   #resolve: () => void = () => {};
   #reject: (error: SvcError) => void = () => {};
-  /** Messages and thoughts of which deltas came. */
+  /** Messages and thoughts that came in deltas. */
   readonly #streamed = new Set<string>();
   /** The changes to files that codex may ask about. */
   readonly #changes = new Map<string, Item>();
-  /** The last text is one that another must be parted from. */
+  /** The next text needs a separator from the last one. */
   #hasText = false;
   #final = '';
   #usedBefore: TokenCounts | null;
   #used: TokenCounts | null = null;
 
-  /** `used` is what the conversation had used before. */
+  /** `used` is the conversation's usage before. */
   constructor(turn: Turn, used: TokenCounts | null) {
     this.#turn = turn;
     this.#usedBefore = used;
@@ -66,7 +66,7 @@ export class CodexTurn {
     this.completed.catch(() => {});
   }
 
-  /** What the conversation has used in all; null when codex did not say. */
+  /** The conversation's total usage; null when codex reports none. */
   get used(): TokenCounts | null {
     return this.#used ?? this.#usedBefore;
   }
@@ -80,7 +80,7 @@ export class CodexTurn {
     await this.#turn.emit({ type: 'final', text: this.#final });
   }
 
-  /** What it has used so far; nothing when codex did not say. */
+  /** Its usage so far; absent when codex reports none. */
   async account(asked: Pick<TurnUsage, 'model' | 'provider'>): Promise<void> {
     const used = this.#used;
     if (!used) return;
@@ -127,7 +127,7 @@ export class CodexTurn {
     }
   }
 
-  /** Answers what codex wants to know; null for what we do not know. */
+  /** Answers a request of codex; null for an unknown one. */
   async onRequest(method: string, params: Params): Promise<Params | null> {
     switch (method) {
       case 'item/commandExecution/requestApproval': {
@@ -182,7 +182,7 @@ export class CodexTurn {
     await this.#turn.emit({ type: 'assistant.delta', delta });
   }
 
-  /** A resumed conversation does not say what it used before: the first answer of this turn is all of it. */
+  /** A resumed conversation does not report its earlier usage: the first answer of this turn counts from 0. */
   #count({ total, last }: { total: TokenCounts; last: TokenCounts }): void {
     this.#used = total;
     this.#usedBefore ??= {
@@ -194,7 +194,7 @@ export class CodexTurn {
   }
 }
 
-/** What a tool is called and called with; null for items that are no tools. */
+/** A tool's name and arguments; null for other items. */
 function callOf(item: Item, folder: string): { toolName: string; args: unknown } | null {
   switch (item.type) {
     case 'mcpToolCall':
@@ -240,7 +240,7 @@ const WHAT_TO_DO: Record<string, string> = {
   unknownModel: 'The model server has no such model or address.',
 };
 
-/** What codex says went wrong, with what to do about it. */
+/** Codex's error, with advice. */
 function turnFailure(error: TurnError | null): SvcError {
   const info = error?.codexErrorInfo ?? null;
   const details = info !== null && typeof info === 'object' ? Object.values(info)[0] : null;

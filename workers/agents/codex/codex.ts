@@ -1,6 +1,6 @@
 /**
- * The runner `codex`: one program of OpenAI's Codex for each conversation, over its app-server protocol. Its sign-in and its
- * conversations are in its user's home; the gateway says what it may do.
+ * Runs OpenAI's Codex (runner `codex`): one program for each conversation, over its app-server protocol. Its sign-in and
+ * conversations are in its user's home; the gateway decides what it may do.
  */
 import type { AgentModel, RunnerSpec, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -20,7 +20,7 @@ import {
 import { CodexTurn, type TokenCounts } from './codex-turn.ts';
 import { JsonRpc, type Params, RpcError, type RpcListener } from './json-rpc.ts';
 
-/** The oldest version whose protocol and settings are known to be these. */
+/** The oldest version known to have this protocol and these settings. */
 const OLDEST = '0.169.0';
 const HOW_TO_INSTALL =
   'Install Codex with `npm install -g @openai/codex`, or name its program in "command" of the runner.';
@@ -44,7 +44,7 @@ export const codexRunner: Runner = {
     if (want === 'version') return { version: await versionOf(runner, folder, host) };
     // It has no list of its own tools, and the MCP servers of its user's settings are off in turns.
     if (want === 'tools') return { tools: [] };
-    // Codex lists OpenAI's models, whoever it is to ask.
+    // Codex always lists OpenAI's models, whatever server it uses.
     if (runner.baseUrl !== undefined) return { models: await listModels(runner.baseUrl, keyOf(runner), signal) };
     const server = await CodexServer.start(runner, folder, {}, host);
     const { isSignedIn } = await server.look();
@@ -54,11 +54,11 @@ export const codexRunner: Runner = {
   },
 };
 
-/** An app-server that is initialized. */
+/** An initialized app-server. */
 class CodexServer {
   readonly program: AgentProgram;
   readonly rpc: JsonRpc;
-  /** The turn that its messages are about. */
+  /** The current turn. */
   turn: CodexTurn | null = null;
 
   private constructor(program: AgentProgram) {
@@ -87,7 +87,7 @@ class CodexServer {
     return server;
   }
 
-  /** Whether it can ask a model, as far as it knows, and what MCP servers its user has. */
+  /** Whether it believes it can reach a model, and its user's MCP servers. */
   async look(): Promise<{ isSignedIn: boolean; otherServers: string[] }> {
     const [{ account, requiresOpenaiAuth }, { config }] = await Promise.all([
       this.rpc.call('account/read', {}),
@@ -126,7 +126,7 @@ class CodexServer {
 
 type ThreadWish = { otherServers: string[]; provider: string | null };
 
-/** Resumes the thread of the conversation, or begins one that is told what was said before. */
+/** Resumes the thread of the conversation, or starts one with the earlier messages. */
 async function openThread(order: TurnOrder, server: CodexServer, wish: ThreadWish): Promise<Agent> {
   const settings = {
     ...threadSettings(order, programFolders(server.program.pid), wish.otherServers),
@@ -140,7 +140,7 @@ async function openThread(order: TurnOrder, server: CodexServer, wish: ThreadWis
       return new CodexAgent(server, await server.rpc.call('thread/resume', params));
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
-      // It is not among its conversations any more, or cannot be read.
+      // The conversation is gone or unreadable.
     }
   }
   const developerInstructions = [instructions, historyText(history)].filter(Boolean).join('\n\n');
@@ -156,7 +156,7 @@ class CodexAgent implements Agent {
   readonly #server: CodexServer;
   readonly #threadId: string;
   readonly #model: unknown;
-  /** How much it thinks where a turn does not say; null leaves it to the model. */
+  /** The effort for turns without one; null leaves it to the model. */
   readonly #usualEffort: string | null;
   /** As the last turn had it. */
   #effort: string | null;
@@ -182,7 +182,7 @@ class CodexAgent implements Agent {
     const input = await inputOf(order);
     const codexTurn = new CodexTurn(turn, this.#used);
     this.#server.turn = codexTurn;
-    // What a turn does not name is as the conversation began, not as the turn before had it.
+    // What a turn does not name falls back to the conversation's start, not to the previous turn.
     const model = order.model ?? this.#model;
     try {
       const effort = order.thinking ?? this.#usualEffort;
@@ -201,7 +201,7 @@ class CodexAgent implements Agent {
     await this.#server.end();
   }
 
-  /** Null as the effort of a turn would leave that of the one before; only a mode takes it back. */
+  /** A null effort would keep the previous turn's; only a mode resets it. */
   #withEffort(model: string, effort: string | null): Params {
     if (effort !== null || this.#effort === null) return { model, effort };
     const settings = { model, reasoning_effort: null, developer_instructions: '' };
@@ -217,7 +217,7 @@ class CodexAgent implements Agent {
       const { turn } = await started;
       await rpc.call('turn/interrupt', { threadId, turnId: (turn as { id: string }).id });
     };
-    // When it refuses, the turn is over already or never began.
+    // It refuses when the turn has ended or never began.
     const abort = () => void interrupt().catch(() => {});
     signal.addEventListener('abort', abort, { once: true });
     try {

@@ -3,13 +3,13 @@ import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { AgentProgram } from '../program.ts';
 
-/** Members of a message; nothing about their kinds is known before they are looked at. */
+/** Members of a message; their types are unchecked. */
 export type Params = Record<string, unknown>;
 
 export type RpcListener = {
-  /** Its output is not read on before this resolves. */
+  /** Reading its output pauses until this resolves. */
   onNotification(method: string, params: Params): Promise<void>;
-  /** Resolves with the answer; null for a request that we do not know. Meanwhile it is read on. */
+  /** Resolves with the answer; null for an unknown request. Reading goes on meanwhile. */
   onRequest(method: string, params: Params): Promise<Params | null>;
   /** No more messages come. */
   onLost(error: SvcError): void;
@@ -20,7 +20,7 @@ export class RpcError extends Error {}
 
 type Waiting = { resolve(result: Params): void; reject(error: Error): void };
 
-/** How much of a line that is no message its error repeats, characters. */
+/** The most characters of an invalid line that the error repeats. */
 const REPEATED_CHARS = 200;
 const METHOD_NOT_FOUND = -32601;
 
@@ -46,7 +46,7 @@ export class JsonRpc {
     if (this.#lost) throw this.#lost;
     const id = ++this.#calls;
     const answer = new Promise<Params>((resolve, reject) => this.#waiting.set(id, { resolve, reject }));
-    // It may end while the line is on its way to it.
+    // It may end while the line is being sent.
     answer.catch(() => {});
     await this.#send({ id, method, params });
     return await answer;
@@ -66,7 +66,7 @@ export class JsonRpc {
       for await (const line of this.#program.lines()) {
         if (line.trim() !== '') await this.#take(parse(line));
       }
-      // Its output ends a moment before it does, and how it ended is what to say.
+      // Its output ends a moment before the process does, and the error must say how that ended.
       await this.#program.end();
       lost = this.#program.failure();
     } catch (error) {
@@ -99,7 +99,7 @@ export class JsonRpc {
       const unknown = { error: { code: METHOD_NOT_FOUND, message: `There is no ${method} here.` } };
       await this.#send({ id, ...(result === null ? unknown : { result }) });
     } catch {
-      // It has ended meanwhile; whoever waits for it hears of that.
+      // It has ended meanwhile, which waiting requests report.
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Reads, writes, edits, lists and searches the files of one draft for an agent, by the rules for archives. Nothing outside the
- * folder is reached by whatever name: no link is followed.
+ * Reads, writes, edits, lists and searches the files of one draft for an agent, by the rules for archives. No name reaches
+ * anything outside the folder: links are not followed.
  */
 import { lstatSync, realpathSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -16,7 +16,7 @@ export class DraftFiles {
     this.#folder = folder;
   }
 
-  /** Whether a path, of a file that may not be there yet, is one of the draft. */
+  /** Whether a path belongs to the draft; its file may not exist yet. */
   has(path: string): boolean {
     try {
       bytesOf(this.#folder, this.#inside(path));
@@ -50,7 +50,7 @@ export class DraftFiles {
     if (at === -1) throw new SvcError('BAD_REQUEST', `${name} does not have this text; read it again.`);
     if (text.includes(before, at + 1))
       throw new SvcError('BAD_REQUEST', `${name} has this text more than once; give more of what is around it.`);
-    // Somebody else may work on the draft at the same time.
+    // Others may edit the draft at the same time.
     await this.#put(name, text.slice(0, at) + after + text.slice(at + before.length), { ifMatch: `"${sha}"` });
   }
 
@@ -62,7 +62,7 @@ export class DraftFiles {
     });
   }
 
-  /** The lines that have `text`, upper and lower case alike, as `path:line: text`; at most `LIMITS.agentSearchLines`. */
+  /** The lines that contain `text`, ignoring case, as `path:line: text`; at most `LIMITS.agentSearchLines`. */
   async search(text: string): Promise<string[]> {
     const wanted = text.toLowerCase();
     const found: string[] = [];
@@ -85,7 +85,7 @@ export class DraftFiles {
       await sessionFiles({ work: 'put', folder: this.#folder, path, bytes: Buffer.from(text), conditions });
     } catch (error) {
       if (error instanceof SvcError) throw error;
-      // Node's own words have the whole path of the gateway's temporary file.
+      // Node's message has the full path of the gateway's temporary file.
       const { code } = error as NodeJS.ErrnoException;
       throw new SvcError('BAD_REQUEST', `${path} could not be written (${code ?? 'no reason given'}).`);
     }
@@ -102,7 +102,7 @@ export class DraftFiles {
     return { text, sha: objectId('blob', bytes) };
   }
 
-  /** The path within the folder, with `/`. Absolute ones may name the folder as it is or as its links resolve. */
+  /** The path within the folder, with `/`. Absolute paths may name the folder directly or with its links resolved. */
   #inside(path: string): string {
     const full = isAbsolute(path) ? resolve(path) : resolve(this.#folder, path);
     for (const root of [this.#folder, realpathSync(this.#folder)]) {
@@ -113,7 +113,7 @@ export class DraftFiles {
   }
 }
 
-/** Null for what is no UTF-8, or has a NUL. */
+/** Null for content that is not UTF-8 or has a NUL. */
 function textOf(bytes: Buffer | null): string | null {
   if (bytes === null || bytes.includes(0)) return null;
   try {

@@ -1,9 +1,9 @@
-/** The tools with which a model that has no program works on the files of a draft. */
+/** Defines the file tools of models without a program, for the files of a draft. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DraftFiles } from './draft-files.ts';
 
-/** A tool of ours; what it throws is for the model. */
+/** One of our tools; the model gets the errors that it throws. */
 export type LocalTool = {
   name: string;
   description: string;

@@ -19,7 +19,7 @@ const MAKE: Record<ModelApi, (server: Server, model: string) => Promise<Language
     const key = apiKey === undefined ? {} : { apiKey };
     return createOpenAICompatible({ ...server, ...key, includeUsage: true }).chatModel(model);
   },
-  // These two look into the environment for a key where they are given none, and fail without.
+  // Without a key these two look for one in the environment, and fail without it.
   responses: async ({ apiKey = 'none', ...server }, model) => {
     const { createOpenAI } = await import('@ai-sdk/openai');
     return createOpenAI({ ...server, apiKey }).responses(model);
@@ -30,10 +30,10 @@ const MAKE: Record<ModelApi, (server: Server, model: string) => Promise<Language
   },
 };
 
-/** The longest wait that a server may ask for before it is tried again, seconds. */
+/** The longest wait that a server may ask for before a retry, seconds. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** As `fetch`, but for answers that have no end, and servers that ask to be tried again much later. */
+/** As `fetch`, but bounds endless answers, and refuses servers that ask for a much later retry. */
 const boundedFetch: typeof fetch = async (address, init) => {
   const answer = await fetch(address, init);
   const headers = new Headers(answer.headers);
@@ -56,7 +56,7 @@ const boundedFetch: typeof fetch = async (address, init) => {
   return new Response(bounded ?? null, { status, statusText, headers });
 };
 
-/** What the library rejects with, as the error of a turn. */
+/** The library's error as the error of a turn. */
 export function modelError(error: unknown): SvcError {
   const { lastError, statusCode, message, cause } = (error ?? {}) as {
     lastError?: unknown;

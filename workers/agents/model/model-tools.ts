@@ -1,4 +1,4 @@
-/** The tools that a model is given for one turn: those of the app over MCP and, in mode `full`, those for the files of its draft. */
+/** Makes the tools of a model for one turn: those of the app over MCP and, in mode `full`, those for the files of its draft. */
 import { type CallToolResult, Client, ProtocolError } from '@modelcontextprotocol/client';
 import type { ToolSet } from 'ai';
 import type { TurnOrder } from '../../../protocol/agents/agents.ts';
@@ -11,7 +11,7 @@ import { FILE_TOOLS } from './file-tools.ts';
 
 export type ModelTools = { tools: ToolSet; close(): Promise<void> };
 
-/** Rejects with `AGENT_FAILED` when the gateway does not tell its tools. */
+/** Rejects with `AGENT_FAILED` when the gateway does not list its tools. */
 export async function modelTools({ gateway, mode, folder }: TurnOrder, signal: AbortSignal): Promise<ModelTools> {
   const { dynamicTool, jsonSchema } = await import('ai');
   const headers = { authorization: `Bearer ${gateway.token}` };
@@ -41,7 +41,7 @@ export async function modelTools({ gateway, mode, folder }: TurnOrder, signal: A
   if (mode === 'full') {
     const files = new DraftFiles(folder);
     for (const { name, description, input, run } of FILE_TOOLS) {
-      // An app may have tools of these names. They keep their names, for that is how its manifest calls them.
+      // If an app has tools with these names, the app's keep their names.
       tools[Object.hasOwn(tools, name) ? `file_${name}` : name] = dynamicTool({
         description,
         inputSchema: jsonSchema(input),
@@ -52,7 +52,7 @@ export async function modelTools({ gateway, mode, folder }: TurnOrder, signal: A
   return { tools, close: () => client.close() };
 }
 
-/** The text of a result. Throws it when it reports a failure: the model is told, and may go on. */
+/** The text of a result. Throws it when it reports a failure: the model gets that and may go on. */
 function shown({ content, structuredContent, isError }: CallToolResult): string {
   const texts = content.map((part) => (part.type === 'text' ? part.text : `[${part.type}]`));
   const text =
@@ -66,7 +66,7 @@ function cut(text: string): string {
   return short.length === text.length ? text : `${short}\n[${text.length - short.length} more characters were cut]`;
 }
 
-/** What a tool rejected with, for the event. */
+/** The error of a tool, for the event. */
 export function toolErrorText(error: unknown): string {
   if (error instanceof ProtocolError || error instanceof Error) return error.message;
   return String(error);

@@ -1,4 +1,4 @@
-/** The runner `model`: sends turns to a model server and runs the tools that the model calls. It needs no program. */
+/** Sends turns to a model server and runs the tools that the model calls (runner `model`). It needs no program. */
 import type { FinishReason, LanguageModelUsage, ModelMessage, TextStreamPart, ToolSet } from 'ai';
 import type { ModelApi, RunnerEvent, ThinkingLevel, TurnOrder, TurnUsage } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -37,7 +37,7 @@ class ModelAgent implements Agent {
         modelTools(order, signal),
       ]);
       try {
-        // What the library wants to tell developers is not for the standard error of this process.
+        // Keeps the library's hints for developers out of this process's standard error.
         globalThis.AI_SDK_LOG_WARNINGS = false;
         const { fullStream } = streamText({
           model: language,
@@ -68,7 +68,7 @@ class ModelAgent implements Agent {
   }
 }
 
-/** The model that is asked: the turn's, the runner's, else the first that the server has. */
+/** The model to use: the turn's, the runner's, else the first of the server. */
 async function modelIdOf({ model, runner }: TurnOrder, signal: AbortSignal): Promise<string> {
   const wanted = model ?? runner.model;
   if (wanted !== undefined) return wanted;
@@ -102,7 +102,7 @@ const THINKING_TOKENS: Record<ThinkingLevel, number> = {
 
 function optionsOf({ runner: { api }, thinking }: TurnOrder): ProviderOptions {
   const effort = thinking === null ? {} : { reasoningEffort: thinking };
-  // Otherwise the library leaves out what it believes that a model of this name does not take.
+  // Otherwise the library drops options that it believes a model of this name does not take.
   const forced = thinking === null ? {} : { forceReasoning: true, systemMessageMode: 'system' };
   const options: Record<ModelApi, ProviderOptions> = {
     chat: { openaiCompatible: effort },
@@ -116,12 +116,12 @@ function optionsOf({ runner: { api }, thinking }: TurnOrder): ProviderOptions {
   return options[api ?? 'chat'];
 }
 
-/** What a model answers in one turn, as events. */
+/** Translates a model's answers in one turn into events. */
 class Answer {
   readonly #turn: Turn;
   readonly #usage: TurnUsage = {};
   #step = 0;
-  /** What it said since its last tools. */
+  /** The text since the last tools. */
   #text = '';
   #finished: { reason: FinishReason; raw: string | undefined } | null = null;
 
@@ -129,7 +129,7 @@ class Answer {
     this.#turn = turn;
   }
 
-  /** Throws what the library says went wrong. */
+  /** Throws the library's error. */
   async take(part: TextStreamPart<ToolSet>): Promise<void> {
     switch (part.type) {
       case 'start-step':
@@ -167,7 +167,7 @@ class Answer {
     }
   }
 
-  /** The final text; rejects when the model did not come to an end by itself. */
+  /** The final text; rejects when the model did not finish by itself. */
   async end(): Promise<void> {
     const { reason, raw } = this.#finished ?? { reason: 'other', raw: undefined };
     if (reason === 'tool-calls')
@@ -180,7 +180,7 @@ class Answer {
     await this.#emit({ type: 'final', text: this.#text });
   }
 
-  /** Says what all answers took, once. */
+  /** Emits the usage of all answers, once. */
   async account(model: string): Promise<void> {
     if (Object.keys(this.#usage).length === 0) return;
     await this.#emit({ type: 'usage', model, provider: this.#turn.order.runner.name, ...this.#usage });

@@ -1,4 +1,7 @@
-/** The files of an app in its threads: handlers read them from the disk, and the supervisor stores and deletes them (decisions, section 13). */
+/**
+ * Gives handlers the files of their app: reads them from the disk, and asks the supervisor to store and delete them (decisions,
+ * section 13).
+ */
 import { isAnyArrayBuffer } from 'node:util/types';
 import { type ErrorBody, errorFromBody } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -8,7 +11,7 @@ import type { Call } from '../calls.ts';
 import { effect } from '../effects.ts';
 import { AskError } from '../failure.ts';
 
-/** `ctx.blobs` of one call. `get` and `stat` resolve to null for what is not there, `delete` to false. */
+/** `ctx.blobs` of one call. `get` and `stat` resolve to null for a missing file, `delete` to false. */
 export type BlobsOfContext = {
   readonly put: (content: unknown, options?: { type?: unknown } | null) => Promise<BlobRecord>;
   readonly get: (sha256: string) => Promise<Uint8Array | null>;
@@ -16,20 +19,20 @@ export type BlobsOfContext = {
   readonly delete: (sha256: unknown) => Promise<boolean>;
 };
 
-// App code could put its own in their place.
+// App code could replace them.
 const { parse } = JSON;
 const { isView } = ArrayBuffer;
 const { freeze } = Object;
 
-/** What all calls of a thread share. Only one thing is asked at a time, so that little waits between the processes. */
+/** Shared by all calls of a thread. Sends one request at a time, so that little data waits between the processes. */
 export class ActorBlobs {
   readonly #folders: BlobFolders;
   readonly #send: (frame: Frame) => void;
-  /** Ends with what was asked last. */
+  /** Settles with the last request. */
   #last: Promise<unknown> = Promise.resolve();
   #lastAsk = 0;
   #answered: ((frame: FrameOf<'blobDone'>) => void) | null = null;
-  /** What each call asked that is not answered. */
+  /** The unanswered requests of each call. */
   readonly #open = new Map<Call, Set<Promise<unknown>>>();
 
   constructor(folders: BlobFolders, send: (frame: Frame) => void) {
@@ -66,13 +69,13 @@ export class ActorBlobs {
     this.#answered?.(frame);
   }
 
-  /** Null when the call has asked nothing that is not answered; else rejects as the first of it does. */
+  /** Null when the call has no unanswered request; else rejects with its first failure. */
   settled(call: Call): Promise<unknown> | null {
     const open = this.#open.get(call);
     return open === undefined ? null : Promise.all(open);
   }
 
-  /** Resolves when what the call asked is answered, however it ended. */
+  /** Resolves when the call's requests are answered or have failed. */
   async finished(call: Call): Promise<void> {
     for (let open = this.#open.get(call); open !== undefined; open = this.#open.get(call))
       await Promise.allSettled(open);

@@ -1,14 +1,14 @@
-/** The time of a test, in the thread of the app that is tested: `Date` shows it, and it stands still. */
+/** Sets the time of `Date` in the thread of a tested app, where it stands still. */
 import { uncountable } from '../effects.ts';
 
 const RealDate = Date;
 const { now } = Date;
 const { construct, get } = Reflect;
 
-/** Null where no test says what time it is. */
+/** Null outside tests. */
 let shown: number | null = null;
 
-/** `Date` shows this time from now on, in milliseconds since the epoch. To be called before app code is loaded. */
+/** `Date` shows this time from now on, in milliseconds since the epoch. Call it before app code is loaded. */
 export function showTime(at: number): void {
   // A kept result would show the time before.
   uncountable();
@@ -16,7 +16,7 @@ export function showTime(at: number): void {
   shown = at;
 }
 
-/** What `Date.now()` of the app's code will be at this moment of the machine's clock. */
+/** What `Date.now()` shows in the app's code at this time of the machine's clock. */
 export function shownTime(moment: number): number {
   return shown === null ? moment : shown + moment - now();
 }

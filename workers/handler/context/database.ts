@@ -1,5 +1,5 @@
 /**
- * `db` and `tx`: an app's database as a handler sees it (decisions, section 3). Pure reads run here, on the actor's own read-only
+ * Gives handlers their database, as `db` and `tx` (decisions, section 3). Pure reads run here, on the actor's read-only
  * connection; everything else goes to the writer.
  */
 import { readFileSync, statSync } from 'node:fs';
@@ -39,10 +39,13 @@ const ENDED = 'This transaction has ended; tx cannot be used after its callback.
 // It would wait for the lane that the transaction holds, and the transaction for it.
 const IN_TRANSACTION = 'A transaction of this call is open: write through its tx, not through db.';
 
-// Handlers hold the object, so these are no methods of it.
-/** Resolves when what the call asked and did not await is answered, and rejects when some of it failed; null when there is nothing. */
+// Not methods, because handlers hold the object.
+/**
+ * Resolves when the operations that the call did not await are answered, rejects when one of them failed; null when there are
+ * none.
+ */
 export let settled: (db: CallDatabase) => Promise<void> | null;
-/** Resolves when what the call asked is answered, however it ended. */
+/** Resolves when the call's operations are answered or have failed. */
 export let finished: (db: CallDatabase) => Promise<void>;
 
 /** The `db` of one call, or the `tx` of a transaction. Each operation is one message to the writer. Errors keep SQLite's `code`. */
@@ -55,7 +58,7 @@ export class CallDatabase {
   readonly #tx: number;
   /** Why it cannot be used now. */
   #blocked: string | null = null;
-  /** What was asked and not answered; made with the first of it, because most calls only read. */
+  /** Unanswered operations; made with the first one, because most calls only read. */
   #pending: Set<Promise<unknown>> | null = null;
 
   static {
@@ -102,7 +105,7 @@ export class CallDatabase {
     return this.#ask((client) => client.all(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
   }
 
-  /** All rows as JSON, which a handler returns as it is: the bytes are those that the rows of `all` become. */
+  /** All rows as JSON for a handler to return: the same bytes as for the rows of `all`. */
   json(sql: string, ...params: unknown[]): Promise<RowsJson> {
     try {
       const statement = this.#readable(sql);
@@ -153,7 +156,8 @@ export class CallDatabase {
         const value = await Promise.race([work(tx), new Promise<never>((_, reject) => this.#call.onOver(reject))]);
         if (tx.#mustSettle()) await settled(tx);
         tx.#blocked = ENDED;
-        // What nobody awaits travels together with the commit. The writer refuses that where some of it failed, which says more.
+        // Operations that are not awaited travel together with the commit. The writer refuses the commit if one failed, with a
+        // better message.
         const committed = client.commit(number, trace?.operation('COMMIT'));
         committed.catch(() => {});
         await settled(tx);
@@ -185,7 +189,7 @@ export class CallDatabase {
     return statement;
   }
 
-  /** Something failed that nobody waited for; or somebody waits for what is under way, and may ask for more then. */
+  /** An operation failed that was not awaited; or the handler awaits one, and may send more after it. */
   #mustSettle(): boolean {
     for (const asked of (this.#pending ?? []) as Set<Asked<unknown>>) {
       if (asked.failed && asked.awaited) this.#pending?.delete(asked);
@@ -211,7 +215,7 @@ export class CallDatabase {
     // We handle the inner promise only, so that a failure that the handler ignores is still reported as unhandled.
     this.#pending ??= new Set();
     const pending = this.#pending;
-    // By hand: `finally` makes three promises more, for each statement.
+    // Not with `finally`, which makes three more promises for each statement.
     const Tracked = this.#tx === 0 ? Promise : Asked;
     const tracked = new Tracked<T>((resolve, reject) => {
       asked.then(
@@ -235,7 +239,7 @@ export class CallDatabase {
 /** The actor's connection. The first read opens it. */
 export class Reader {
   readonly #file: string;
-  /** Null for a text that is no pure read. */
+  /** Null unless the text is a pure read. */
   readonly #statements = new StatementCache<ReadStatement | null>(LIMITS.statementCache);
   #db: Sqlite.Database | null = null;
   #snapshot: Snapshot | null = null;
@@ -390,12 +394,12 @@ function plainBytes(row: Row): number {
 /** `state` as `stateOf` says when it was read. */
 type Snapshot = { db: Sqlite.Database; state: string };
 
-/** Where a file of SQLite says with which kind of log it is written, and read: 2 stands for a write-ahead log, 1 for none. */
+/** Bytes of a SQLite file that name the log for writing and for reading: 2 means a write-ahead log, 1 none. */
 const LOG_KINDS = [18, 19];
 
 /**
- * The whole database in memory: before the first read of a file SQLite makes the index of its log, for which a full disk has no
- * room. Null when the file is too large, has a log, or is being changed. Throws SQLite's errors.
+ * Opens the whole database in memory: for the first read of a file, SQLite makes the index of its log, which does not fit on a
+ * full disk. Null when the file is too large, has a log, or is being changed. Throws SQLite's errors.
  */
 function takeSnapshot(file: string): Snapshot | null {
   const state = stateOf(file);
@@ -409,7 +413,7 @@ function takeSnapshot(file: string): Snapshot | null {
   return { db, state };
 }
 
-/** Differs after every change; null where no snapshot can be taken. Whoever writes has a log that is not empty. */
+/** Differs after every change; null where no snapshot can be taken. A writer would have a log that is not empty. */
 function stateOf(file: string): string | null {
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
   const found = statSync(file, { throwIfNoEntry: false, bigint: true });

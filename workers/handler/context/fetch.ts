@@ -1,6 +1,6 @@
 /**
- * `ctx.fetch`: Node's own HTTP client, ended with the call and connected only to where the app may go. It judges each connection
- * when it is made, redirects included, by the address that it goes to. The client takes up to 50 ms and two MiB, so it is
+ * Implements `ctx.fetch` with Node's own HTTP client: requests end with the call and connect only where the app may. It checks
+ * each connection when it is made, redirects included, by its address. The client takes up to 50 ms and two MiB, so it is
  * loaded on the first use; the dispatcher that it shares, which app code could find, is closed.
  */
 import type * as dns from 'node:dns';
@@ -17,7 +17,7 @@ import { effect } from '../effects.ts';
 
 export type FetchInput = string | URL | Request;
 
-/** What a handler's fetch rejects with where the app may not connect. */
+/** The error of a handler's fetch to where the app may not connect. */
 export class EgressError extends Error {
   readonly code = 'EGRESS_REFUSED';
 
@@ -27,13 +27,13 @@ export class EgressError extends Error {
   }
 }
 
-/** As Node's client asks for a connection. */
+/** The options with which Node's client asks for a connection. */
 type ConnectOptions = { hostname: string; protocol: string; port: string; servername: string | null };
 type Connected = (error: Error | null, socket: net.Socket | null) => void;
 type Connector = (options: ConnectOptions, connected: Connected) => void;
 type AgentClass = new (options: { connect: Connector }) => object;
 
-/** How Node's client, and every copy of it in a process, finds the dispatcher that it shares; newer ones have both. */
+/** Symbols under which every copy of Node's client in a process finds the shared dispatcher; newer versions use both. */
 const SHARED_DISPATCHERS = [Symbol.for('undici.globalDispatcher.2'), Symbol.for('undici.globalDispatcher.1')];
 const USED = (
   'FormData Headers Request Response AbortController AbortSignal Blob File ReadableStream ReadableStreamDefaultReader ' +
@@ -43,9 +43,9 @@ const USED = (
 /** Globals of the web that are the client's classes. */
 export const HTTP_CLASSES = ['FormData', 'Headers', 'Request', 'Response'];
 const CONNECT_MS = 10_000;
-/** A fetch ends so long after the deadline: by then the supervisor has answered that the time is up, which says more. */
+/** A fetch ends this long after the deadline: by then the supervisor has answered with the timeout, a better message. */
 const LATE_MS = 250;
-/** What requests are called in traces. */
+/** Names of requests in traces. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
 
@@ -66,8 +66,8 @@ const classes = new Map<string, unknown>();
 let isLoading = false;
 
 /**
- * Has `loadHttpClient` find the client's classes, whose members the client defines with `Object.defineProperties`. From Node 22
- * on, any look at their names on `globalThis` would load it. Called once, before app code.
+ * Lets `loadHttpClient` find the client's classes, whose members the client defines with `Object.defineProperties`. From Node
+ * 22 on, any look at their names on `globalThis` would load it. Called once, before app code.
  */
 export function watchHttpClient(): void {
   const watching = {
@@ -89,7 +89,7 @@ export function httpClass(name: string): unknown {
 function loadHttpClient(): void {
   if (agentClass !== null) return;
   isLoading = true;
-  // A class that app code has not, and the client takes when it is loaded.
+  // A class that app code lacks and the client needs while it loads.
   defineProperty(globalThis, 'MessagePort', { value: NodesMessagePort, configurable: true });
   // Any call loads it; this one has no address and fails.
   nativeFetch('').catch(() => {});
@@ -107,7 +107,7 @@ function loadHttpClient(): void {
   });
   for (const symbol of found)
     defineProperty(globalThis, symbol, { value: closed, writable: false, configurable: false });
-  // Closes what responses are made of now, not when app code asks for it by name.
+  // Closes the classes that responses use now, not when app code asks for them by name.
   for (const name of USED) get(globalThis, name);
 }
 
@@ -129,13 +129,13 @@ export class HttpClient {
   }
 
   /**
-   * Ends with the call, also when nobody awaits it, and with the signal that the handler gave. http and https only. Rejects with
-   * an `EgressError` where the policy does not let the connection be made.
+   * Ends with the call, even if it is not awaited, and with the handler's signal. http and https only. Rejects with an
+   * `EgressError` where the policy does not let the connection be made.
    */
   async fetch(call: Call, input: FetchInput, init?: RequestInit): Promise<Response> {
     effect();
     const request = typeof input === 'object' && isRequest(input) ? input : null;
-    // Taken as text once, so that the address that is judged is the one that is requested.
+    // Converted to text once, so that the checked address is the requested one.
     const target = request ?? String(input);
     const url = new NativeURL(request ? request.url : String(target));
     const { protocol } = url;
@@ -144,7 +144,7 @@ export class HttpClient {
     }
     const own = init?.signal ?? request?.signal;
     const signal = own ? joinSignals([own, endOf(call)]).signal : endOf(call);
-    // Node's client uses this dispatcher, whatever app code put there.
+    // Node's client uses this dispatcher, not one that app code set.
     const options = { ...init, signal, dispatcher: this.#dispatcher() } as RequestInit;
     const traced = call.trace === null ? null : this.#trace(call.trace, url, request, options);
     try {
@@ -160,7 +160,7 @@ export class HttpClient {
     }
   }
 
-  /** Sends the trace on with the request, unless the handler names another one. */
+  /** Passes the trace on with the request, unless the handler names another one. */
   #trace(trace: CallTrace, url: URL, request: Request | null, options: RequestInit): ReturnType<CallTrace['request']> {
     const { protocol, hostname, port } = url;
     const method = (options.method ?? request?.method ?? 'GET').toUpperCase();
@@ -185,7 +185,7 @@ export class HttpClient {
   }
 }
 
-/** What a failure is called in traces: its class, in one of the names that code has; messages may hold anything. */
+/** The name of a failure in traces: its class or code; messages may hold anything. */
 function errorType(error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown };
   const type = typeof code === 'string' ? code : name;
@@ -213,7 +213,7 @@ function connector(policy: EgressPolicy): Connector {
       return;
     }
     const relay = policy.relay?.[protocol === 'https:' ? 'https' : 'http'];
-    /** Of a name; an address is not looked up. The socket goes to one of those that are handed on. */
+    /** Looks up a name; addresses need none. The socket connects to one of the results. */
     const judged: net.LookupFunction = (name, options, found) => {
       lookup(name, { ...options, all: true }, (error, addresses) => {
         if (error) {
@@ -242,7 +242,7 @@ function connector(policy: EgressPolicy): Connector {
   };
 }
 
-/** Hands on the socket once `event` says that it is open, or why it is not within `CONNECT_MS`. */
+/** Passes on the socket once `event` reports it open, or the error within `CONNECT_MS`. */
 function whenOpen(
   socket: net.Socket,
   event: 'connect' | 'secureConnect',

@@ -1,4 +1,6 @@
-/** An app's log: `log` and `console` of its handlers, as JSON lines for the supervisor. Never blocks, never throws. */
+/**
+ * Writes an app's log: `log` and `console` of its handlers become JSON lines for the supervisor. Never blocks, never throws.
+ */
 import { format } from 'node:util';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
@@ -10,7 +12,7 @@ type Level = 'debug' | 'info' | 'warn' | 'error';
 /** `log` as handlers see it: a text and fields in any order, `log.info('saved', { id })`. */
 type Logger = Record<Level, (...args: unknown[]) => void>;
 
-/** Members of a line that say who wrote it; `runId` for runs of automations only. */
+/** Members of a line that name its writer; `runId` only for runs of automations. */
 export type LogOrigin = { tool: string | null; traceId: string | null; runId?: string };
 
 type LogSink = {
@@ -22,7 +24,7 @@ type LogSink = {
   now(): number;
   /** Takes secrets out of the lines. */
   redactor: Redactor;
-  /** Puts places in sources. */
+  /** Maps positions to sources. */
   positions: SourcePositions;
 };
 
@@ -57,7 +59,7 @@ export class AppLog {
     this.#log('error', origin, [msg, fields], callId);
   }
 
-  /** `console` for app code: one object for all calls, so its lines name none. */
+  /** `console` for app code: one object for all calls, so its lines name no call. */
   console(): Record<string, (...args: unknown[]) => void> {
     const write =
       (level: Level) =>

@@ -1,6 +1,6 @@
 /**
- * What a query read, and whether its result is the same as long as those tables are (decisions, section 13). A statement counts for
- * each query that runs in the thread at that time: it may be asked through the `db` of another call that a module keeps.
+ * Records what a query reads, and whether its result depends on those tables only (decisions, section 13). A statement counts
+ * for each query that runs in the thread at that time: it may come through the `db` of another call that a module keeps.
  */
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Program } from '../../writer/programs.ts';
@@ -15,7 +15,7 @@ export function statementRuns(statement: { program(): Program }): void {
   for (const reads of running) reads.add(program);
 }
 
-/** The writer is asked: for a write, or for what this thread cannot read. */
+/** An operation goes to the writer: a write, or a read that this thread cannot do. */
 export function writerAsked(): void {
   for (const reads of running) reads.asked();
 }

@@ -1,4 +1,4 @@
-/** Makes the JSON of a query's rows in SQLite, without an object for any row: what `db.json()` gives (decisions, section 13). */
+/** Makes the JSON of a query's rows inside SQLite, without an object per row, for `db.json()` (decisions, section 13). */
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import type Sqlite from 'better-sqlite3';
@@ -9,32 +9,32 @@ import { bindIntegers, type RowStatement } from '../../writer/statements.ts';
 import { limitOf } from '../limit-parameters.ts';
 import { rowsToJson } from '../result.ts';
 
-/** A column, and what it held so far: texts, numbers, nothing. */
+/** A column, and the kinds of its values so far: texts, numbers, nulls. */
 type Column = { name: string; text: boolean; number: boolean; null: boolean };
 
 type Wrapped = {
   statement: RowStatement;
   /** The same without a limit of its own, for runs whose parameter `limit` is low enough. */
   limited: RowStatement;
-  /** Gives what the text's `LIMIT` at its end is; undefined where it is no parameter. */
+  /** Returns the value of the final `LIMIT`; undefined unless it is a parameter. */
   limitOf: (params: SqlParams) => unknown;
   /** The schema that the names of its columns come from. */
   schema: number;
 };
 
-/** After so many runs that `all` had to do, it is left to `all`. */
+/** After this many runs that needed `all`, it always uses `all`. */
 const STRIKES = 3;
 
 /** Larger integers are texts in JSON. */
 const SAFE = Number.MAX_SAFE_INTEGER;
 
-// App code could put its own in their place.
+// App code could replace them.
 const { stringify } = JSON;
 const { entries } = Object;
 
 /**
- * One statement. The first run is one of `all`, which shows what the columns hold. From then on SQLite makes the JSON, in a statement
- * around the app's own, and checks in it what it would write otherwise than we do; such rows are left to `all`.
+ * One statement. The first run uses `all`, which shows the kinds of the columns. Later SQLite makes the JSON, in a statement
+ * around the app's own that checks for values that SQLite writes differently; such rows are left to `all`.
  */
 export class JsonStatement {
   readonly #db: Sqlite.Database;
@@ -53,7 +53,7 @@ export class JsonStatement {
     this.#schema = db.prepare<[SqlParams], unknown>('PRAGMA schema_version').pluck().safeIntegers(false);
   }
 
-  /** UTF-8, the same bytes as those of the rows of `all`. Throws as that does. */
+  /** UTF-8, the same bytes as for the rows of `all`. Throws as that does. */
   run(params: SqlParams): Buffer {
     const wrapped = this.#wrapped;
     if (wrapped !== null) {
@@ -80,13 +80,13 @@ export class JsonStatement {
     return rows;
   }
 
-  /** Null when `all` has to do it, also to tell what is wrong. */
+  /** Null when `all` has to run, also to report an error. */
   #runWrapped({ statement, limited, limitOf, schema }: Wrapped, params: SqlParams): Buffer | null {
     const limit = limitOf(params);
     const isLow = typeof limit === 'bigint' && limit >= 0n && limit <= LIMITS.jsonRows;
     try {
       const json = (isLow ? limited : statement).get(params) as Buffer | null;
-      // Only afterwards it is certain that the schema was the same.
+      // Only afterwards is it certain that the schema was the same.
       if (json === null || this.#schema.get([]) !== schema) return null;
       return withNumbers(isUtf8(json) ? json : Buffer.from(json.toString()));
     } catch {
@@ -126,7 +126,7 @@ export class JsonStatement {
   }
 }
 
-/** The columns, with what `rows` show of them besides what is `known`; null when SQLite cannot make their JSON. */
+/** The columns, with the kinds in `rows` added to the `known` ones; null when SQLite cannot make their JSON. */
 function columnsOf(shapes: Sqlite.ColumnDefinition[], rows: Row[], known: Column[] | null): Column[] | null {
   const columns: Column[] = [];
   for (const [at, { name }] of shapes.entries()) {

@@ -19,11 +19,11 @@ export class ActorSecrets {
   });
   readonly #key: string;
   #values = new Map<string, string>();
-  /** Null when all are. */
+  /** Null when all are readable. */
   #unreadable: readonly string[] | null = [];
   #fault = '';
 
-  /** `key` is what the app is kept under. */
+  /** `key` is the key of the app's data: its id, or that of a draft. */
   constructor(key: string, redactor: Redactor) {
     this.#key = key;
     this.redactor = redactor;

@@ -1,10 +1,10 @@
-/** Arguments of handlers as SQL text and parameters: what SQLite cannot bind is refused, with its name. */
+/** Checks the SQL text and parameters of handlers: refuses, by name, values that SQLite cannot bind. */
 
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { SqlParams, SqlStatement, SqlValue } from '../../../protocol/wire/frames.ts';
 import { isPlain } from '../result.ts';
 
-/** Throws a `TypeError` for what is no text. */
+/** Throws a `TypeError` unless it is a string. */
 export function toText(sql: unknown): string {
   if (typeof sql !== 'string') throw new TypeError(`SQL must be a string, not ${sql === null ? 'null' : typeof sql}.`);
   return sql;

@@ -1,4 +1,7 @@
-/** The built-in tools behind `svc sql` and `svc_sql_*`: the tables of an app's database, and one statement of the caller. */
+/**
+ * Runs the built-in tools behind `svc sql` and `svc_sql_*`: lists the tables of an app's database, and runs one statement of
+ * the caller.
+ */
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
@@ -16,9 +19,9 @@ type Column = { name: string; type: string; notNull: boolean; primaryKey: boolea
 type Table = { name: string; type: string; sql: string; columns: Column[] };
 
 /**
- * Runs `{ sql, params?, mode? }`; `status` is that of the result frame. With `mode` "read" only what reads is run, with "write" only
- * what changes rows, both as SQLite itself judges it; "describe" takes no statement. What SQLite refuses is `BAD_REQUEST`, with
- * SQLite's own words.
+ * Runs `{ sql, params?, mode? }`; `status` is that of the result frame. With `mode` "read" only what reads is run, with "write"
+ * only what changes rows, both as SQLite itself judges it; "describe" takes no statement. A refusal of SQLite is `BAD_REQUEST`,
+ * with SQLite's message.
  */
 export async function runSql(
   request: Record<string, unknown>,
@@ -53,14 +56,14 @@ async function createDatabase(reader: Reader, writer: DbClient, sql: string): Pr
 
 /** Steps of a program that change the schema or the whole file. */
 const STRUCTURAL = ['SetCookie', 'ParseSchema', 'Destroy', 'Vacuum', 'JournalMode'];
-/** Steps that change what no operand names: those, and a virtual table. */
+/** Steps that change something without naming it in an operand: those, and changes of virtual tables. */
 const UNNAMED = new Set(['VUpdate', ...STRUCTURAL]);
 /** Steps that change rows. */
 const ROWS = new Set(['OpenWrite', 'Clear', 'VUpdate']);
 
 type Step = { opcode: string; p1: bigint; p2: bigint };
 
-/** Throws unless SQLite's own program for the statement changes rows, and nothing but rows. */
+/** Throws unless SQLite's own program for the statement changes rows only. */
 function checkChangesRows(reader: Reader, statement: RowStatement, sql: string, params: SqlParams): void {
   const steps = statement.readonly ? [] : programOf(reader, sql, params);
   const isStructural = steps.some(({ opcode }) => STRUCTURAL.includes(opcode));
@@ -96,7 +99,7 @@ function programOf(reader: Reader, sql: string, params: SqlParams): Step[] {
   return (reader.prepare(`EXPLAIN ${sql}`)?.all(bindIntegers(params)) ?? []) as Step[];
 }
 
-/** What SQLite's program for the statement (`EXPLAIN`) opens to write; null when that is not known. Never throws. */
+/** The tables that SQLite's program for the statement (`EXPLAIN`) opens for writing; null when unknown. Never throws. */
 function writtenTables(reader: Reader, sql: string, params: SqlParams): string[] | null {
   try {
     const schema = reader.prepare('SELECT rootpage, tbl_name AS name FROM sqlite_schema WHERE rootpage > 0')?.all([]);

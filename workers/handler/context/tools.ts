@@ -1,4 +1,7 @@
-/** Runs the queries and actions of an app, and the `sql` tool: input checked, handler called, value turned into an answer. */
+/**
+ * Runs the queries and actions of an app, and the `sql` tool: checks the input, calls the handler, turns its value into an
+ * answer.
+ */
 import { SvcError } from '../../../protocol/errors.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
 import { DbClient } from '../../../protocol/wire/db-client.ts';
@@ -18,10 +21,10 @@ import type { AppLog } from './log.ts';
 import type { ActorSecrets, SecretsOfContext } from './secrets.ts';
 import { runSql } from './sql-tool.ts';
 
-// App code could put its own in their place.
+// App code could replace them.
 const { defineProperties } = Object;
 
-/** What all calls of an actor share. */
+/** Shared by all calls of an actor. */
 export type Environment = {
   spec: ActorSpec;
   modules: Modules;
@@ -30,11 +33,11 @@ export type Environment = {
   secrets: ActorSecrets;
   redactor: Redactor;
   blobs: ActorBlobs;
-  /** To the supervisor. Throws when the frame is too large. */
+  /** Sends to the supervisor. Throws when the frame is too large. */
   send(frame: Frame): void;
 };
 
-/** `ctx`: what a handler has beyond its database and its log (decisions, section 3). */
+/** `ctx` of a handler, beside its database and its log (decisions, section 3). */
 export class HandlerContext {
   readonly traceId!: string;
   /** Milliseconds since the epoch, as the app's `Date` shows it. */
@@ -55,7 +58,7 @@ export class HandlerContext {
       this.traceId = traceId;
       this.deadline = deadline;
     } else {
-      // A result depends on what was looked at.
+      // The result depends on a value that was read.
       const seen = (value: unknown) => ({
         enumerable: true,
         get: () => {
@@ -69,7 +72,7 @@ export class HandlerContext {
     this.secrets = secrets;
   }
 
-  /** Aborts when the caller has gone or the time is up. A getter of each object would cost more than the rest of a call. */
+  /** Aborts when the caller has gone or the time is up. A getter per object would cost more than the rest of a call. */
   get signal(): AbortSignal {
     effect();
     return this.#call.signal;
@@ -159,7 +162,7 @@ export class Tools implements Runner {
       if (unstored !== null) await unstored;
       return value;
     } catch (error) {
-      // What it began may still be stored, and subscribers are told after that.
+      // Its pending writes may still be stored, and subscribers get the change after that.
       await finished(db);
       await blobs.finished(call);
       throw error;

@@ -54,7 +54,7 @@ export function readFolder(folder: string): AppFile[] {
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** To git an empty folder is not there. Sandboxes of agents make some, of names that are not permitted. */
+/** Git has no empty folders. Sandboxes of agents make some, with names that are not permitted. */
 function isNothing(entry: Dirent, parent: string): boolean {
   if (isMomentary(entry)) return true;
   if (!entry.isDirectory()) return false;
@@ -81,7 +81,7 @@ export function gitFiles(files: AppFile[]): GitFiles {
   return new Map(files.map(({ path, content }) => [path, { id: objectId('blob', content), content }]));
 }
 
-/** It may have become something else since it was looked at. */
+/** Its type may have changed since the check. */
 function readPlain(folder: string, path: string): Buffer {
   const fd = openSync(join(folder, path), PLAINLY);
   try {
@@ -103,7 +103,7 @@ export async function readFiles(objects: ObjectStore, ids: Map<string, string>):
   return files;
 }
 
-/** Writes the files into a folder that is empty or missing. A name that could mean another place is refused before. */
+/** Writes the files into a folder that is empty or missing. Names that could lead elsewhere are refused before. */
 export function writeFolder(to: string, files: GitFiles): GitFile[] {
   const rules = new ArchiveRules('The app');
   for (const [path, { content }] of files) {

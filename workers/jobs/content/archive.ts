@@ -19,8 +19,8 @@ const INFLATED_BYTES = LIMITS.archiveTotalBytes + LIMITS.archiveEntries * LIMITS
 const CHUNK_BYTES = 256 * 1024;
 
 /**
- * Unpacks `archive` into the new folder `target`; answers its files, sorted by path. Throws the archive errors of
- * decisions, section 2, and then leaves what was written so far to the caller.
+ * Unpacks `archive` into the new folder `target`; answers its files, sorted by path. Throws the archive errors of decisions,
+ * section 2, and then leaves the files written so far for the caller to remove.
  */
 export async function extractArchive(archive: string, target: string): Promise<ExtractedFile[]> {
   makeFolder(target);
@@ -77,13 +77,13 @@ class Unpacking extends Writable {
   }
 
   #take(chunk: Buffer): void {
-    // The parser would inflate what is gzip again, uncounted.
+    // The parser would inflate gzip inside gzip, uncounted.
     if (this.#inflated === 0 && chunk.subarray(0, 2).equals(GZIP_MAGIC)) throw notAnArchive('it is compressed twice');
     this.#inflated += chunk.length;
     if (this.#inflated > INFLATED_BYTES) {
       throw new SvcError('ARCHIVE_TOO_LARGE', `The archive inflates to more than ${INFLATED_BYTES} bytes.`);
     }
-    // What follows the end is only counted: padding, as tar writes it.
+    // Bytes after the end are only counted: padding, as tar writes it.
     if (!this.#sawEnd) this.#parser.write(chunk);
   }
 

@@ -32,14 +32,14 @@ function scriptHash(text: string): string {
 type Element = DefaultTreeAdapterTypes.Element;
 type Page = { headAt: number; inlineScripts: string[] };
 
-/** The attribute that makes a script no inline one. Scripts of other namespaces are not run. */
+/** The attribute of a script that is not inline. Scripts of other namespaces are not run. */
 const SOURCES = new Map<string, string>([
   [names.NS.HTML, 'src'],
   [names.NS.SVG, 'href'],
 ]);
 /** Elements of the smallest page, which needs no tags. */
 const IMPLIED_ELEMENTS = 3;
-/** What a browser's decoder takes away before the parser sees the page. */
+/** The byte order mark that a browser's decoder removes before parsing. */
 const BYTE_ORDER_MARK = '\uFEFF';
 const NOWHERE: Token.ElementLocation = {
   startLine: 0,
@@ -56,7 +56,7 @@ function scan(html: string, path: string): Page {
   const inlineScripts: string[] = [];
   const open = new Map<Element, string>();
   let elements = 0;
-  /** Behind the last thing that may stand before the head. */
+  /** After everything that may precede the head. */
   let before = from;
   let headAt: number | null = null;
 
@@ -81,7 +81,7 @@ function scan(html: string, path: string): Page {
     },
     /** Asked for where an element ends: only for scripts. */
     getNodeSourceCodeLocation: (node) => (open.has(node as Element) ? NOWHERE : null),
-    /** A script that its own tag does not end is not run, so it needs no hash. */
+    /** A script without its end tag does not run, so it needs no hash. */
     updateNodeSourceCodeLocation(node, { endTag }) {
       const text = open.get(node as Element);
       if (endTag && text) inlineScripts.push(text);
@@ -95,7 +95,7 @@ function scan(html: string, path: string): Page {
   return { headAt: headAt ?? html.length, inlineScripts };
 }
 
-/** White space before an implied head is no content, so the tag may stand behind it. */
+/** White space before an implied head is not content, so the tag may follow it. */
 function leadingSpace(text: string): number {
   return /^[\t\n\f\r ]*/.exec(text)?.[0].length ?? 0;
 }

@@ -1,4 +1,4 @@
-/** Takes the files of a version in: gathers, checks, commits and prepares them (decisions, sections 2 and 7). */
+/** Gathers, checks, commits and prepares the files of a version (decisions, sections 2 and 7). */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type InputIssue, SvcError } from '../../../protocol/errors.ts';
@@ -47,7 +47,7 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
   }
 }
 
-/** Throws what a publication of a session's files would be refused for, and keeps nothing of them. */
+/** Checks a session's files as their publication would and throws its error; keeps no files. */
 export async function review(job: IngestJob): Promise<void> {
   const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
   try {
@@ -65,7 +65,7 @@ export async function review(job: IngestJob): Promise<void> {
   }
 }
 
-/** Id of the stored version that the upload is one with. */
+/** Id of the stored version with the same content as the upload. */
 async function findKnown(
   job: IngestJob,
   sha256: string,
@@ -82,7 +82,7 @@ async function findKnown(
   return null;
 }
 
-/** Judges the `app.json` of a stored version as an upload of it would be judged now. */
+/** Checks the `app.json` of a stored version as an upload of it would be checked now. */
 export async function check(job: CheckJob): Promise<CheckResult> {
   const paths = readdirSync(job.code, { recursive: true, encoding: 'utf8' });
   const text = readManifest(job.code, paths);
@@ -107,7 +107,7 @@ async function prepare(
   const preparation = { owner: { app }, compressed: true, before: active };
   const summary = prepareFiles(content, { ...checked, warnings }, staged, preparation);
   await writeErased(erased, staged);
-  // From here on files are rewritten that the repository keeps as their author wrote them.
+  // The repository keeps the author's files; from here on they are rewritten.
   const commit = gathered.commit ?? (await commitFiles(job, id, staged.code, manifest));
   const minted = await prepareAutomations(automations, staged, active);
   await syncTree(staged.code);
@@ -115,7 +115,7 @@ async function prepare(
   return { staged: summary, minted, commit, sent };
 }
 
-/** What the gates say of the files. Throws what they refuse. */
+/** Findings of the gates in the files. Throws those that refuse the version. */
 async function judge(
   job: IngestJob,
   content: VersionContent,
@@ -124,13 +124,13 @@ async function judge(
 ): Promise<{ checked: CheckedFiles; warnings: InputIssue[]; erased: ErasedModules }> {
   const checked = checkFiles(content, code);
   const paths = content.files.map((file) => file.path);
-  // A version that is brought back is as it was published, whatever the data has had since.
+  // A restored version stays as it was published, even if newer migrations ran since.
   if (active !== null && !('tag' in job.source))
     checkUnchanged(paths, (path) => readFileSync(join(code, path)), migrationsOf(active.code));
   return { checked, ...(await checkSources(job, { code, paths, ...checked })) };
 }
 
-/** Nothing where the files of the version are gone: they are brought back when it is next needed. */
+/** Empty when the files of the version are gone: they are restored when next needed. */
 function migrationsOf(code: string): LiveMigration[] {
   const names = namesInSync(join(code, 'migrations'));
   return migrationsIn(names.map((name) => `migrations/${name}`)).map((path) => ({
@@ -169,9 +169,9 @@ async function gatherFiles({ source, commit, app }: IngestJob, code: string): Pr
 }
 
 /**
- * Holds the handlers to their rules. A publication, as every upload to the git store is, is refused for each finding. Other
- * versions are refused for files that cannot be loaded; what else was found is answered, up to `LIMITS.inputIssues`. A version
- * that is brought back passed when it came. Throws `INVALID_HANDLER`.
+ * Applies the handler rules. Any finding refuses a publication, which every upload to the git store is. Other versions are
+ * refused only for files that cannot be loaded; other findings are returned, up to `LIMITS.inputIssues`. A restored version
+ * passed before. Throws `INVALID_HANDLER`.
  */
 async function checkSources(
   { source, commit }: IngestJob,
@@ -188,7 +188,9 @@ async function checkSources(
   return { warnings: found.slice(0, LIMITS.inputIssues), erased };
 }
 
-/** The tag of the version, the app's next unless it is brought back. On the tarball backend its time and content name it. */
+/**
+ * The tag of the version: the app's next, or its own if it is restored. On the tarball backend its time and content name it.
+ */
 async function nameVersion({ source, commit, app, uploadedAt }: IngestJob, sha256: string): Promise<string> {
   if ('tag' in source) return source.tag;
   if (commit === null) return versionId(uploadedAt, sha256);
@@ -196,7 +198,7 @@ async function nameVersion({ source, commit, app, uploadedAt }: IngestJob, sha25
   return versionTag(app, (await git.nextNumber({ repository: commit.repository, app })).number);
 }
 
-/** The commit that holds the files, of which no ref says anything yet; null on the tarball backend. */
+/** The commit that holds the files, which no ref names yet; null on the tarball backend. */
 async function commitFiles(
   { commit, app, uploadedAt: at }: IngestJob,
   versionId: string,
@@ -206,7 +208,7 @@ async function commitFiles(
   if (commit === null) return null;
   const { git } = await import('../git/operations.ts');
   const { repository, author, message } = commit;
-  // The tag's name makes it another commit than that of an earlier version with the same files.
+  // With the tag's name in it, the commit differs from an earlier one with the same files.
   const text = `${message ?? `${manifest.name} ${manifest.version}`}\n\nVersion: ${versionId}\n`;
   const order = { repository, app, folder: code, message: text, author, at, always: true };
   return (await git.commitApp(order)).commit;

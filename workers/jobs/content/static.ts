@@ -19,8 +19,8 @@ const PAGES = new Set(['.html', '.htm']);
 const ETAG_CHARS = 32;
 
 /**
- * How a version is prepared: whose its pages are, whether there are compressed copies too, and the version before, whose are
- * used again where nothing changed.
+ * How to prepare a version: the owner of its pages, whether to make compressed copies, and the previous version, whose copies
+ * are reused for unchanged files.
  */
 export type StaticOptions = { owner: BridgeOwner; compressed: boolean; before: VersionPaths | null };
 
@@ -69,7 +69,7 @@ function etag(hash: string): string {
   return `"${hash.slice(0, ETAG_CHARS)}"`;
 }
 
-/** The best that takes little time: higher ones cost 15 times as much a file and save 2 % more. */
+/** The best fast level: higher ones take 15 times as long per file and save 2 % more. */
 const BROTLI_QUALITY = 7;
 
 /** Sizes of the copies that there are. */
@@ -82,7 +82,7 @@ const FORMATS = [
 
 type Compressible = { path: string; etag: string; bytes: Buffer };
 
-/** The compressed copies of static files: those of the version before, where a file is as it was, and new ones. */
+/** The compressed copies of static files: reused from the previous version for unchanged files, or new. */
 export class CompressedCopies {
   readonly #before: VersionPaths | null;
   #entries: Record<string, StaticEntry> | undefined;
@@ -92,7 +92,7 @@ export class CompressedCopies {
     this.#before = before;
   }
 
-  /** Writes the copies that are smaller than the file itself, below `dir`. `etag` tells its bytes from others. */
+  /** Writes the copies that are smaller than the file itself, below `dir`. `etag` identifies its bytes. */
   write(dir: string, file: Compressible): CompressedSizes {
     const sizes: CompressedSizes = {};
     if (file.bytes.length < LIMITS.compressBytes) return sizes;
@@ -105,7 +105,7 @@ export class CompressedCopies {
     return sizes;
   }
 
-  /** Decompressing takes a tenth of the time, and what was damaged on disk is not carried on. */
+  /** Decompressing takes a tenth of the time, and keeps damaged copies from spreading. */
   #earlier({ path, etag, bytes }: Compressible, { size, suffix, decompress }: (typeof FORMATS)[number]): Buffer | null {
     if (this.#before === null) return null;
     try {
@@ -115,7 +115,7 @@ export class CompressedCopies {
       const copy = readFileSync(join(this.#before.staticDir, path + suffix));
       return decompress(copy, { maxOutputLength: bytes.length }).equals(bytes) ? copy : null;
     } catch {
-      // Whatever is wrong with it, the file is compressed anew.
+      // After any error the file is compressed again.
       return null;
     }
   }

@@ -1,4 +1,4 @@
-/** What a folder changes of an app, file by file, as patches. */
+/** Compares a folder with an app, file by file, and makes patches. */
 import { structuredPatch } from 'diff';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type Manifest, publicParts } from '../../../protocol/manifest.ts';
@@ -85,7 +85,7 @@ function reachOf(text: Buffer | undefined): Record<keyof Reach, string[] | null>
 type Reach = Pick<DiffAppResult, 'network' | 'uses' | 'public'>;
 type Content = { id: string; content: Buffer } | null;
 
-/** Makes patches until all together are too large, or took too long. */
+/** Makes patches until all together are too large or take too long. */
 class Patches {
   #bytes = 0;
   readonly #deadline = performance.now() + LIMITS.gitDiffsMs;
@@ -129,13 +129,16 @@ const NO_NEWLINE = '\\ No newline at end of file';
 /** The id that stands for a file that is not there. */
 const NOTHING = '0'.repeat(40);
 
-/** Null: there is no such file. */
+/** Null: no such file. */
 type Version = { id: string; text: string } | null;
 type Patch = { additions: number; deletions: number; patch: string };
 
 type Hunk = { oldStart: number; oldLines: number; newStart: number; newLines: number; lines: string[] };
 
-/** In the form that `git apply` takes. `path` is the one inside the repository. A file that differs in too much is replaced as a whole. */
+/**
+ * In the form that `git apply` takes. `path` is the one inside the repository. A file with too many differences is replaced as
+ * a whole.
+ */
 function makePatch(path: string, before: Version, after: Version): Patch {
   const hunks = hunksOf(before?.text ?? '', after?.text ?? '');
   const lines = hunks.flatMap((hunk) => hunk.lines);
@@ -182,7 +185,7 @@ function header(path: string, before: Version, after: Version, hasHunks: boolean
   const mode = before === null || after === null ? '' : ' 100644';
   lines.push(`index ${before?.id ?? NOTHING}..${after?.id ?? NOTHING}${mode}`);
   if (!hasHunks) return lines;
-  // A tab ends the name where it could go on with what follows.
+  // A tab ends the name where the following text could belong to it.
   const end = path.includes(' ') ? '\t' : '';
   const from = before === null ? '/dev/null' : a + end;
   const to = after === null ? '/dev/null' : b + end;

@@ -1,4 +1,4 @@
-/** Three-way merge of one text, line by line, as `git merge-file` does it. */
+/** Merges one text three ways, line by line, like `git merge-file`. */
 import { isUtf8 } from 'node:buffer';
 import { diffArrays } from 'diff';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -13,7 +13,7 @@ export const MARKS = { begin: '<<<<<<< session', middle: '=======', end: '>>>>>>
 
 /** Whether a text still has the marks of an update: the first and, in a later line, the last. */
 export function hasMarks(content: Buffer): boolean {
-  // Most files have none: they are not made a string.
+  // Most files have none: they are not decoded.
   if (!content.includes(MARKS.end)) return false;
   const text = asText(content);
   const begin = text === null ? null : /^<<<<<<< session/m.exec(text);
@@ -31,7 +31,7 @@ export function mergeText(base: string, ours: string, theirs: string): string | 
   return clean ? text : null;
 }
 
-/** As `mergeText`, but lines that meet are kept both, between marks: first the session's, then those that were published. */
+/** Like `mergeText`, but keeps both sides of a conflict between marks: first the session's lines, then the published ones. */
 export function mergeMarked(base: string, session: string, published: string): string {
   return merge(base, session, published).text;
 }
@@ -81,7 +81,10 @@ type Hunk = { side: Side; from: number; to: number; start: number; end: number }
 /** Lines that the merge settles, or those of both sides where they meet. */
 type Region = { settled: string[] } | Record<Side, string[]>;
 
-/** Where one side changed a text, and where the changes of both meet (as diff3 does). Null when a side differs from the base in too much to find out where. */
+/**
+ * Where one side changed a text, and where the changes of both meet (as diff3 does). Null when a side has too many differences
+ * from the base.
+ */
 function threeWay(texts: Texts): Region[] | null {
   const ours = hunksOf(texts, 'ours');
   const theirs = ours === null ? null : hunksOf(texts, 'theirs');
@@ -105,7 +108,7 @@ function threeWay(texts: Texts): Region[] | null {
 
 function hunksOf(texts: Texts, side: Side): Hunk[] | null {
   const limits = { maxEditLength: LIMITS.gitMergeEdits, timeout: LIMITS.gitMergeMs };
-  // Declared as if it always found them, it gives nothing beyond these limits.
+  // Its type claims a result, but beyond these limits there is none.
   const changes = diffArrays(texts.base, texts[side], limits) as ReturnType<typeof diffArrays<string>> | undefined;
   if (changes === undefined) return null;
   const hunks: Hunk[] = [];
@@ -114,7 +117,7 @@ function hunksOf(texts: Texts, side: Side): Hunk[] | null {
     const to = added ? from : from + value.length;
     const end = removed ? start : start + value.length;
     const last = hunks.at(-1);
-    // What was taken out and what came for it is one change.
+    // A removal and its replacement are one change.
     if (last !== undefined && last.to === from && last.end === start && (added || removed)) {
       last.to = to;
       last.end = end;

@@ -1,4 +1,4 @@
-/** Merges a session's files of an app and what `main` has: onto `main` to publish them, or into the session to bring it up to date. */
+/** Merges a session's files of an app with `main`: onto `main` to publish them, or into the session to update it. */
 import type { MergeAppJob, MergeAppResult, UpdateAppResult } from '../../../protocol/wire/git-jobs.ts';
 import { fingerprint } from '../../../storage/authoring/sessions.ts';
 import { syncTree } from '../../../storage/files/atomic-file.ts';
@@ -52,7 +52,7 @@ async function open({ app, base, folder, ...job }: MergeAppJob): Promise<Opened>
   const main = repository.main();
   const published = await idsAt(repository, main, app);
   const session = gitFiles(readFolder(folder));
-  // When the app is not on main any more, nothing can conflict: all files of the session are new.
+  // When the app is no longer on main there is no conflict: all files of the session are new.
   const isGone = base === null || published.size === 0;
   const contents = new Map([...session.values()].map(({ id, content }) => [id, content]));
   return {
@@ -91,7 +91,7 @@ type FileIds = ReadonlyMap<string, string>;
 type Sides = { base: FileIds; ours: FileIds; theirs: FileIds };
 
 type Contents = {
-  /** Of the repository only what is needed is read: mostly that is what another session published meanwhile. */
+  /** Reads only the needed objects: mostly what another session published meanwhile. */
   read: (id: string) => Promise<Buffer>;
   /** Takes the content of a merged file and returns its id. */
   keep: (content: Buffer) => string;
@@ -115,7 +115,10 @@ async function mergeFiles(
   return { conflicts: [...conflicts].sort(), files };
 }
 
-/** The files of `ours` with what the merge made of them: texts in conflict hold both sides, all else in conflict stays as it is there. */
+/**
+ * The files of `ours` with what the merge made of them: texts in conflict hold both sides, other files in conflict stay
+ * unchanged.
+ */
 async function markConflicts(
   { base, ours, theirs }: Sides,
   { conflicts, files }: { conflicts: string[]; files: ReadonlyMap<string, string> },
@@ -149,7 +152,7 @@ async function mergeFile(
   return text === null ? null : keep(Buffer.from(text));
 }
 
-/** Paths that cannot be there together: a file and a folder of one name, or names that differ in upper and lower case only. */
+/** Paths that cannot coexist: a file and a folder of one name, or names that differ only in case. */
 function collisions(paths: string[]): Set<string> {
   const found = new Set<string>();
   const taken = new Map<string, { name: string; isFile: boolean; path: string }>();

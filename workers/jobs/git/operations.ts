@@ -1,4 +1,4 @@
-/** What jobs do on the repository of the git store; each opens it, and closes it again. */
+/** Implements the jobs on the repository of the git store; each opens it and closes it again. */
 import { statSync } from 'node:fs';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { GitJob, GitOperations } from '../../../protocol/wire/git-jobs.ts';
@@ -133,7 +133,7 @@ export function runGit(job: GitJob): Promise<Result> {
   return operation(job);
 }
 
-/** The folder's tree. What `main` has of the app already is not looked at twice. */
+/** The folder's tree. Does not check files again that `main` has. */
 async function putFolder(repository: Repository, main: string, app: string, folder: string): Promise<string> {
   const { objects } = repository;
   const before = await repository.appTree(main, app);
