@@ -1,4 +1,4 @@
-/** The files of apps and drafts: stores what streams in, finds and deletes it, and counts it against the quota (decisions, section 13). */
+/** Stores, finds and deletes files of apps and drafts, and counts them against the quota (decisions, section 13). */
 import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -71,8 +71,8 @@ export class Blobs {
   }
 
   /**
-   * Durable when it resolves; nothing is left when it rejects. What was there already gets the new type. Rejects as `body` and
-   * `permit` do, with `QUOTA_EXCEEDED`, and with `UNKNOWN_APP` or `UNKNOWN_SESSION` for what was removed meanwhile.
+   * Durable when it resolves; leaves no file when it rejects. An existing file gets the new type. Rejects as `body` and
+   * `permit` do, with `QUOTA_EXCEEDED`, and with `UNKNOWN_APP` or `UNKNOWN_SESSION` if that was removed meanwhile.
    */
   async store(key: string, body: Readable, type: string, options: StoreOptions = {}): Promise<BlobRecord> {
     // It may fail before it is read, and an error without a listener would end the process.
@@ -130,7 +130,7 @@ export class Blobs {
     return listBlobs(blobFolders(this.#options.layout, key).own, query);
   }
 
-  /** What it has stored, and may store, in bytes. */
+  /** Bytes that it has stored and may store. */
   async usage(key: string): Promise<{ files: number; bytes: number; quota: number }> {
     const { files, bytes } = await this.#usage(key);
     return { files, bytes, quota: await this.#quota(key) };
@@ -141,7 +141,7 @@ export class Blobs {
     return [...this.#counted].filter(([key]) => !isDraftKey(key));
   }
 
-  /** What a draft has stored is removed, and it sees all of the live app again. */
+  /** Removes a draft's own files; it then sees all of the live app's again. */
   async reset(key: string): Promise<void> {
     this.forget(key);
     await rm(blobFolders(this.#options.layout, key).own, { recursive: true, force: true });
@@ -199,7 +199,7 @@ export class Blobs {
       );
     await this.#makeFolder(key, own);
     if (type !== UNTYPED || !isNew) {
-      // Where the start clears up, not beside the blob, where nothing would.
+      // In a folder that the start clears, unlike the blob's.
       await writeFile(stagedType(temporary), type, { mode: 0o600, flush: true });
       await rename(stagedType(temporary), typeFile(own, sha256));
     }

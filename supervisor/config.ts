@@ -1,4 +1,4 @@
-/** The configuration: defaults, the file, and what the host or the command line sets (decisions, section 9). */
+/** Makes the configuration from defaults, the file, and the settings of the host or command line (decisions, section 9). */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { availableParallelism } from 'node:os';
@@ -40,11 +40,11 @@ export type Config = {
   maxResultBytes: number;
   durability: 'full' | 'normal';
   corsOrigins: string[];
-  /** Whether each app's pages have an origin of their own; `auto`: where the browser came by a name that allows it. */
+  /** Whether each app's pages have a separate origin; `auto`: if the name in the browser's address allows it. */
   pageOrigins: 'auto' | 'isolated' | 'shared';
   /** The domain below which apps have their names, behind a proxy with HTTPS. */
   appDomain: string | null;
-  /** Host names, besides those of this machine, `host` and `appDomain`, that requests may name. */
+  /** Further host names that requests may use, beside those of this machine, `host` and `appDomain`. */
   allowedHosts: string[];
   /** Where others reach the gateway, for the addresses of webhooks, without a slash at the end; null: the address it listens on. */
   publicUrl: string | null;
@@ -65,10 +65,10 @@ export type Config = {
   runners: Record<string, RunnerEntry>;
   /** The runner of turns that name none; null: the first one. */
   runner: string | null;
-  /** What `GET /svc/_metrics` may be read with besides the administrator's token. */
+  /** A second token for `GET /svc/_metrics`, beside the administrator's. */
   metricsToken: string | null;
   log: LogLevel;
-  /** What `svc serve` writes; `auto`: text for people on a terminal, else JSON. */
+  /** Log format of `svc serve`; `auto`: text on a terminal, else JSON. */
   logFormat: 'auto' | 'json' | 'pretty';
   /** Null: standard error. `path` is relative to the data directory; `keep` older files of `maxMb` MiB stay beside it. */
   logFile: { path: string; maxMb?: number; keep?: number } | null;
@@ -85,7 +85,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** What the value must be, and where in it the fault is when that is not the whole; null for a sound value. */
+/** What the value must be, and the place of the fault in it; null for a valid value. */
 type Check = (value: unknown) => string | EntryFault | null;
 
 const text: Check = (value) => (typeof value === 'string' && value !== '' ? null : 'a non-empty string');
@@ -189,7 +189,7 @@ function livePlaces(freeBytes: number): number {
   return Math.min(LIMITS.maxLivePlaces, Math.max(LIMITS.minLivePlaces, fitting));
 }
 
-/** What each key is by default, and what it must be; a key that is not here is an error. */
+/** Default and check of each key; other keys are errors. */
 const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key], check: Check] } = {
   appsDir: [null, text],
   appsStoreRoot: [null, text],
@@ -276,7 +276,7 @@ export function loadConfig(path: string): Partial<Config> {
 export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Config {
   const defaults: Record<string, unknown> = defaultConfig(dataDir);
   const config: Config = Object.assign(defaultConfig(dataDir), ...parts);
-  // Null stands for "none" where it is the default.
+  // Null means "none" where it is the default.
   const given = Object.entries(config).filter(([key, value]) => value !== null || defaults[key] !== null);
   checkConfig(Object.fromEntries(given), 'the configuration');
   const runners = Object.keys(config.runners).length > 0 ? Object.keys(config.runners) : BUILT_IN_RUNNERS;

@@ -1,4 +1,4 @@
-/** The supervisor's connections to the SQLite writer: the gateway's own databases, and upkeep of the apps'. */
+/** Connects the supervisor to the SQLite writer, for the gateway's own databases and maintenance of the apps'. */
 
 import { ERROR_CODES, errorFromBody } from '../protocol/errors.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
@@ -33,7 +33,7 @@ export class Databases {
     return this.#maintain(app, (client) => client.migrate(files, backupTo));
   }
 
-  /** What was found in the app's data after a crash or a failed disk is on the disk when it resolves. */
+  /** Resolves when the app's data, as found after a crash or disk failure, is on the disk. */
   async makeDurable(app: string): Promise<void> {
     await survive(() => this.migrate(app, [], null));
   }
@@ -48,7 +48,7 @@ export class Databases {
     try {
       return await work(client);
     } catch (error) {
-      // What the writer says in our own codes is for the caller, `MIGRATION_FAILED` above all.
+      // Errors of the writer with our codes are for the caller, above all `MIGRATION_FAILED`.
       throw error instanceof DbError && Object.hasOwn(ERROR_CODES, error.code) ? errorFromBody(error) : error;
     } finally {
       client.end();

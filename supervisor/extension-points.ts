@@ -1,4 +1,4 @@
-/** What an embedding host may put in place of the gateway's own parts (specification, "Host-injected seams"). */
+/** Types of the parts that an embedding host may replace (specification, "Host-injected seams"). */
 import type { ChatMode, ThinkingLevel, TurnAttachment } from '../protocol/agents/agents.ts';
 import type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../protocol/automations/webhook-messages.ts';
@@ -20,34 +20,36 @@ export type ConversationTurn = {
   attachments?: TurnAttachment[];
   /** The session whose draft of the app is worked on, in mode `full`, or talked with. */
   draft?: string;
-  /** What the last turn of the window gave in a `session` event; null when there was none. */
+  /** The id in the window's last `session` event; null when there was none. */
   resume?: string | null;
-  /** What was said before, oldest first: for runners that keep nothing themselves. */
+  /** Earlier messages, oldest first: for runners that keep none. */
   history?: { role: 'user' | 'assistant'; text: string }[];
   /** The run that asks; absent in a chat. */
   run?: {
     runId: string;
     automationRef: string;
-    /** `requires.tools` of its file, beyond which nothing may be used; absent: the tools of the app. */
+    /** `requires.tools` of its file, the only tools it may use; absent: the tools of the app. */
     tools?: string[];
   };
-  /** Resolves with the option that was chosen for a `permission` event, with null for "no". Absent: nobody is there to ask. */
+  /**
+   * Resolves with the option that was chosen for a `permission` event, with null for "no". Absent when there is no one to ask.
+   */
   answer?(requestId: string): Promise<string | null>;
   /** When it aborts, the turn is to end. */
   signal: AbortSignal;
 };
 
 /**
- * Runs one conversation turn; yields normalized events (`RunnerEvent`), of which members that are unknown or damaged are left
- * out. An automation's `ctx.agent` is a turn of a window of its own: `assistant.delta` is shown to the run's followers, the text
- * of `final` (or all deltas) is the answer, `usage` is added up, `error` and `aborted` fail the call.
+ * Runs one conversation turn; yields normalized events (`RunnerEvent`), of which unknown and invalid members are dropped. An
+ * automation's `ctx.agent` is a turn of a separate window: `assistant.delta` is shown to the run's followers, the text of
+ * `final` (or all deltas) is the answer, `usage` is added up, `error` and `aborted` fail the call.
  */
 export type ConversationRunner = (turn: ConversationTurn) => AsyncIterable<{ type: string; [member: string]: unknown }>;
 
 /** Whether the host's runner can be used; `kind` is the host's own word. */
 export type RunnerStatus = () => Promise<{ kind: string; ok: boolean; detail?: string }>;
 
-/** What `ctx.runs` answers with, and what it may be asked for. */
+/** Arguments and answers of `ctx.runs`. */
 export type RunQuery = { ref?: string; state?: RunState; limit?: number };
 
 /** A handler's `ctx` (decisions, section 6). What its members reject with carries `code`, `message` and perhaps `path`. */
@@ -112,7 +114,7 @@ export type FireAutomation = (fire: HostFire) => Promise<FireResult | undefined>
  */
 export type FireAutomationFactory = (host: { baseUrl: string | null }) => FireAutomation;
 
-/** What kind of host a gateway is in (specification, "What the service does", 4); `profile.json` says it. */
+/** The kind of host of a gateway (specification, "What the service does", 4), as in `profile.json`. */
 export const GATEWAY_KINDS = ['daemon', 'desktop', 'plugin'] as const;
 export type GatewayKind = (typeof GATEWAY_KINDS)[number];
 

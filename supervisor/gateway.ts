@@ -1,4 +1,4 @@
-/** A gateway: the type that the daemon and an embedding host share (specification, "What the service does"). */
+/** Defines the gateway, which the daemon and embedding hosts share (specification, "What the service does"). */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
@@ -18,7 +18,7 @@ export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
     dataDir: string;
     /** False when the embedding host checks who calls; the routes are then served without the Bearer check. */
     auth?: boolean;
-    /** What `profile.json` says that this gateway is; by default `daemon`, and `plugin` with `auth: false`. */
+    /** The gateway's kind in `profile.json`; by default `daemon`, and `plugin` with `auth: false`. */
     kind?: GatewayKind;
     /**
      * Without the Bearer check: whether a request may use a capability, decided at once. Without it every page may do everything.
@@ -30,7 +30,7 @@ export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
     onFatal?: (reason: string) => void;
   };
 
-/** Builds a gateway; nothing runs and nothing is written until `start`. Throws `ConfigError`. */
+/** Builds a gateway, which runs and writes nothing until `start`. Throws `ConfigError`. */
 export function buildGateway(options: GatewayOptions): Gateway {
   const {
     auth = true,

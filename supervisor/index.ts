@@ -1,4 +1,4 @@
-/** What an embedding program imports. */
+/** Exports what an embedding program imports. */
 
 export type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 export type { ErrorBody, ErrorCode } from '../protocol/errors.ts';

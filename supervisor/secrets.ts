@@ -1,4 +1,4 @@
-/** The secrets of apps and drafts: keeps them on disk, has their values in memory, and says when one changed (decisions, section 13). */
+/** Keeps the secrets of apps and drafts on disk and their values in memory, and reports changes (decisions, section 13). */
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import { appOfKey, isDraftKey, sessionOfKey } from '../protocol/ids.ts';
@@ -33,10 +33,10 @@ export type SecretsOptions = {
 /** `value` is null when it cannot be decrypted. */
 type Secret = StoredSecret & { value: string | null };
 
-/** What is known of an app. `damage` says why its file cannot be used; it is then left as it is. */
+/** The secrets of an app. `damage` says why its file cannot be used; the file then stays unchanged. */
 type Known = { secrets: ReadonlyMap<string, Secret>; damage: string | null; redactor: Redactor };
 
-/** What the threads of an app are told. `fault` says why the `unreadable` ones, or all if that is null, have no value. */
+/** The secrets for the threads of an app. `fault` says why the `unreadable` ones, or all if that is null, have no value. */
 export type GivenSecrets = { values: [name: string, value: string][]; unreadable: string[] | null; fault: string };
 
 const READS_AT_ONCE = 16;
@@ -94,12 +94,12 @@ export class Secrets {
       .sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** What takes the values of the app out of texts and JSON. */
+  /** Takes the values of the app out of texts and JSON. */
   redactor(key: string): Redactor {
     return this.#of(key).redactor;
   }
 
-  /** What the threads of the app are told; null when it never had a secret since the gateway started. */
+  /** The secrets for the threads of the app; null when it had none since the gateway started. */
   given(key: string): GivenSecrets | null {
     const known = this.#known.get(key);
     if (known === undefined) return null;

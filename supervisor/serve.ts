@@ -1,4 +1,4 @@
-/** The daemon: a gateway behind an edge of its own, with signals (architecture, "Supervision"). */
+/** Runs the daemon: a gateway with its own HTTP server and signal handlers (architecture, "Supervision"). */
 import { rm } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What the routes work with: the parts of a gateway, connected once in `wiring.ts`. */
+/** Lists the parts of a gateway for the routes; `wiring.ts` connects them once. */
 import type { Logger } from 'pino';
 import type { Attachments } from './agents/conversations/attachments.ts';
 import type { Chat } from './agents/conversations/chat.ts';
@@ -37,7 +37,7 @@ export type Services = AppsOptions & {
   access: Access | null;
   /** Who a caller is where a limit is one client's. Where a host owns authentication, and knows them apart, it is an address. */
   clientOf(exchange: Exchange, caller: Caller): string;
-  /** What agents call the gateway with. */
+  /** Tokens with which agents call the gateway. */
   agentTokens: AgentTokens;
   apps: Apps;
   reads: CachedReads;
@@ -64,15 +64,15 @@ export type Services = AppsOptions & {
   /** The last hour of each app. */
   activity: Activity;
   eventLoop: EventLoopMonitor;
-  /** The same for metrics, so that neither takes the other's figures; it runs once somebody asks for them. */
+  /** The same for metrics, so that neither takes the other's figures; it runs after the first scrape. */
   metricsLoop: EventLoopMonitor;
   httpMeter: HttpMeter;
   /** Null where no traces are wanted. */
   tracing: Tracing | null;
   log: Logger;
   /**
-   * What `serve` found out about its edge, with why it is not the fast one where that was wanted; null while nothing listens
-   * or when a host owns the server.
+   * The edge of `serve`, and why it is not the fast one if that was wanted; null while nothing listens or when a host owns the
+   * server.
    */
   listening: () => { edge: 'uws' | 'node'; url: string; notice?: string | null } | null;
 };

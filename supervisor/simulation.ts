@@ -1,4 +1,4 @@
-/** What stands in for the world outside of apps while they are tested: the clock, and the network of `ctx.fetch`. */
+/** Simulates the world outside of tested apps: the clock, and the network of `ctx.fetch`. */
 import type { Relay } from '../protocol/rules/egress.ts';
 
 /** Times are milliseconds since the epoch. */

@@ -1,4 +1,4 @@
-/** Makes the parts of a gateway, wires them to each other, and takes them down again in the right order. */
+/** Makes the parts of a gateway, connects them, and stops them in the right order. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -85,7 +85,7 @@ export type Assembly = {
   sweeping: NodeJS.Timeout;
 };
 
-/** What the host of a gateway provides, and what it is told. */
+/** The host's parts and callbacks. */
 export type Host = {
   /** False when the host checks who calls; `authorize` then decides, if given. */
   auth: boolean;
@@ -99,7 +99,7 @@ export type Host = {
   onFatal(reason: string): void;
 };
 
-/** Resolves when the gateway can answer. When it rejects nothing is left: no process, no lock. */
+/** Resolves when the gateway can answer. When it rejects it leaves no process and no lock. */
 export async function assemble(config: Config, log: Logger, host: Host): Promise<Assembly> {
   const layout = new Layout(config.dataDir, config.appsDir ?? undefined, config.appsStoreRoot ?? undefined);
   const room = await roomToStart(layout.dataDir);
@@ -326,7 +326,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const seen = { meter, tracing, log };
     const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, ...seen });
     await treeReady;
-    // What a crash left may need the writer.
+    // Repairs after a crash may need the writer.
     await deployments.open();
     await gitStore?.sessions.open();
     await gitStore?.drafts.open();
@@ -363,12 +363,12 @@ function publicHost({ publicUrl }: Config): string[] {
   return publicUrl === null ? [] : [new URL(publicUrl).hostname];
 }
 
-/** What handler hosts read: the apps, and what the git store has on disk of their code. */
+/** Folders that handler hosts read: the apps, and their code in the git store. */
 function codeDirs({ appsDir, codeStore }: Layout): string[] {
   return codeStore === null ? [appsDir] : [appsDir, codeStore.mainDir];
 }
 
-/** What jobs use: they write uploads, versions and repositories, and read besides the templates that were fetched. */
+/** Folders of the jobs: they write uploads, versions and repositories, and also read the fetched templates. */
 function jobFolders({ tmpDir, appsDir, codeStore, templatesCache }: Layout) {
   const writable = [tmpDir, appsDir, ...(codeStore === null ? [] : [codeStore.dir])];
   return { readable: withRealPaths([templatesCache]), writable: withRealPaths(writable) };
@@ -409,7 +409,7 @@ function recordOf(children: Children, log: Logger): TreeOptions['onProcess'] {
   };
 }
 
-/** Never rejects: what fails is logged, and the rest is taken down all the same. */
+/** Never rejects: logs failures, and stops the rest anyway. */
 export async function disassemble(
   { services, pipeline, jobs, lock, sweeping }: Assembly,
   drainMs: number,

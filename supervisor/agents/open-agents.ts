@@ -23,7 +23,7 @@ export type AgentServices = TurnRunner & {
   hostStatus: ExtensionPoints['runnerStatus'] | null;
 };
 
-/** What clients see as the name of the host's runner. */
+/** The name of the host's runner for clients. */
 const HOST = 'host';
 
 type AgentParts = Omit<OwnRunnerOptions, 'runners' | 'known' | 'grounding' | 'agents'> & {

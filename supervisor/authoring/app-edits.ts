@@ -1,4 +1,4 @@
-/** Changes of an app's folder that are asked for by name: its `app.json`, and its automations (decisions, section 7). */
+/** Edits single things in an app's folder: its `app.json`, and its automations (decisions, section 7). */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTOMATION_ID, automationFault, invalidAutomation } from '../../protocol/automations/automation.ts';

@@ -1,4 +1,4 @@
-/** The code of all apps with its history, as one git bundle out of a gateway and into an empty one. */
+/** Exports the code of all apps with its history as one git bundle, and imports it into an empty gateway. */
 import { randomUUID } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -20,8 +20,8 @@ export type CodeTransferOptions = {
 };
 
 /**
- * `apps` are live now; `failed` are on main all the same, and can be published from a session, mended where they need it. But
- * those with links and other files that no app may have are taken off main: nothing could be made of them, nor of their ids.
+ * `apps` are live now. `failed` stay on main and can be repaired and published from a session, except apps with links and other
+ * forbidden files: they are removed from main, which frees their ids.
  */
 export type Imported = {
   main: string;
@@ -45,7 +45,9 @@ export class CodeTransfer {
     });
   }
 
-  /** Rejects with `INVALID_BACKUP`, `STORAGE_FULL`, or `RESTORE_TARGET` when the store holds apps already; then nothing is live. */
+  /**
+   * Rejects with `INVALID_BACKUP`, `STORAGE_FULL`, or `RESTORE_TARGET` when the store holds apps already; then no app is live.
+   */
   async import(body: Readable, origin: string): Promise<Imported> {
     const { git, deployments } = this.#options;
     body.on('error', () => {});
@@ -70,7 +72,7 @@ export class CodeTransfer {
       result.apps.push({ id, versionId: tag, ...found });
       result.webhooks.push(...webhooks);
     } catch (error) {
-      // While nothing is live the import can be sent again; it goes on where it was.
+      // While no app is live the import can be sent again; it continues where it stopped.
       if (error instanceof SvcError && error.code === 'STORAGE_FULL' && result.apps.length === 0) throw error;
       log.warn({ app: id, err: error }, 'An imported app could not be made live.');
       const shown =

@@ -1,4 +1,4 @@
-/** Tells what publishing a draft would be refused for, as a list. */
+/** Lists the faults for which publishing a draft would be refused. */
 import { ERROR_CODES, type ErrorCode, type InputIssue, SvcError } from '../../protocol/errors.ts';
 
 /** Something that keeps the app from being published. `path` is a file, or a member of the one that the code is about. */

@@ -1,4 +1,4 @@
-/** Wires what the git store adds to a gateway: sessions, their drafts, and making apps in them. */
+/** Wires the parts that need the git store: sessions, their drafts, and making apps in them. */
 
 import type { Registry } from '../../storage/apps/registry.ts';
 import type { Layout } from '../../storage/layout.ts';

@@ -1,4 +1,4 @@
-/** The folders of the apps in sessions, and what the records of the sessions say of them: always both, whatever is cut off. */
+/** Changes the folders of apps in sessions together with the sessions' records, so that both agree after a crash. */
 import { rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
@@ -36,7 +36,7 @@ export class SessionFolders {
   readonly #options: SessionFoldersOptions;
   /** The records, by session. */
   readonly #serial = new SerialByKey();
-  /** What could not be written into a session's record, by `<session>/<app>`. */
+  /** Changes that could not be written to a session's record, by `<session>/<app>`. */
   readonly #unwritten = new Map<string, SessionApp>();
 
   constructor(options: SessionFoldersOptions) {
@@ -76,7 +76,7 @@ export class SessionFolders {
     return this.#copy(id, app, await this.#entry(id, app), null);
   }
 
-  /** The apps whose publication from the session a crash cut off. */
+  /** The apps whose publication from the session a crash interrupted. */
   async cutOff(id: string): Promise<{ app: string; copy: SessionCopy }[]> {
     return Object.entries((await this.record(id)).apps).flatMap(([app, { publishing, ...before }]) =>
       publishing === undefined ? [] : [{ app, copy: this.#copy(id, app, before, publishing) }],
@@ -125,7 +125,7 @@ export class SessionFolders {
     return since === undefined || since === this.#options.registry.registeredAt(app) ? base : null;
   }
 
-  /** What is known of an app in the session. Rejects with `UNKNOWN_SESSION`. */
+  /** The record of an app in the session. Rejects with `UNKNOWN_SESSION`. */
   async #entry(id: string, app: string): Promise<SessionApp> {
     const record = await this.record(id);
     return this.#unwritten.get(`${id}/${app}`) ?? record.apps[app] ?? { base: null };
@@ -154,8 +154,8 @@ export class SessionFolders {
   }
 
   /**
-   * Has `fill` write the app's files into an empty folder, durably, which then takes the place of the app's with `base` as
-   * what they came from: both, or neither. With `same` the files stay. Nothing is left when it rejects.
+   * Lets `fill` write the app's files durably into an empty folder, which then replaces the app's, together with the new
+   * `base`: both, or neither. With `same` the files stay. Leaves no files when it rejects.
    */
   async replace<T extends { base: string | null; since?: number; same?: boolean }>(
     id: string,
@@ -170,7 +170,7 @@ export class SessionFolders {
       result = await fill(staged);
       const { base, since, same = false } = result;
       const entry = { base, ...(since === undefined ? {} : { since }) };
-      // The record first: it says that the folder is to take the place, should that be cut off.
+      // The record first: after a crash it says that the folder replaces the old one.
       const before = await this.#remember(id, app, { ...entry, ...(same ? {} : { from: basename(staged) }) }, head);
       if (!same) await this.#put(id, app, staged, before);
     } catch (error) {

@@ -1,4 +1,4 @@
-/** Receives an archive for a session: into a folder on the session's file system, so that what it holds is moved and not copied. */
+/** Receives an archive for a session into a folder on the session's file system, so that its files are moved, not copied. */
 import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Draft sessions: each has its own copy of the apps that it changes, edits it as plain files, and publishes it (decisions,
- * section 7). What is done to one app in one session is done one after the other.
+ * Opens, edits, publishes and closes draft sessions: each has its own copy of the apps that it changes, as plain files
+ * (decisions, section 7). Operations on one app in one session run one after the other.
  */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
@@ -73,9 +73,9 @@ export class Sessions {
   readonly #serial = new SerialByKey();
   readonly #edited: ((sessionId: string, app: string) => void)[] = [];
   readonly #closed: ((sessionId: string) => void | Promise<void>)[] = [];
-  /** What is being done in a session, by its id. */
+  /** Operations under way, by session id. */
   readonly #underWay = new Map<string, Set<Promise<unknown>>>();
-  /** Nothing begins in these any more. */
+  /** Sessions that accept no new operation. */
   readonly #closing = new Set<string>();
 
   constructor(options: SessionsOptions) {
@@ -83,7 +83,7 @@ export class Sessions {
     this.#folders = new SessionFolders(options);
   }
 
-  /** Ends or removes what a crash cut off, once it is known what is live. What the repository refuses is logged. */
+  /** Finishes or removes what a crash interrupted, once it is known what is live. Logs errors of the repository. */
   async open(): Promise<void> {
     const { store, git, deployments, log } = this.#options;
     await sweepSessions(store);
@@ -150,7 +150,7 @@ export class Sessions {
   /** The commit of `main`. Rejects with `STORE_DAMAGED`. */
   async #main(): Promise<string> {
     const { store, git, author, now } = this.#options;
-    // A new one in its place would give the numbers of versions a second time.
+    // A new repository in its place would reuse version numbers.
     if (!(await exists(store.repository)))
       throw new SvcError('STORE_DAMAGED', 'The git repository is missing; restore it from a clone or a backup.');
     return (await git('openRepository', { author, at: now() })).main;
@@ -208,7 +208,7 @@ export class Sessions {
       await removeSession(store, id);
       this.#folders.forget(id);
       for (const told of this.#closed) await told(id);
-      // It is closed, whatever becomes of the name, which the next session of this id takes over.
+      // It is closed even if its name stays, which the next session of this id takes over.
       await git('branch', { name: branchOf(id), to: null }).catch((error: unknown) => {
         log.warn({ session: id, err: error }, 'The branch of a closed session could not be removed.');
       });
@@ -275,7 +275,7 @@ export class Sessions {
     );
   }
 
-  /** Runs `work` on the app's folder while nothing else changes it, then tells that it was edited. */
+  /** Runs `work` on the app's folder while nothing else changes it, then reports the edit. */
   async edit<T>(id: string, app: string, work: (folder: string, replace: ReplaceAutomation) => Promise<T>): Promise<T> {
     const { store } = this.#options;
     const replace: ReplaceAutomation = async (automation, fill) => {
@@ -322,7 +322,7 @@ export class Sessions {
     return { base: main, merged, conflicts };
   }
 
-  /** What the session changes against `main`, in all its apps or in one. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
+  /** The session's changes against `main`, in all its apps or in one. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
   async diff(id: string, app: string | null): Promise<SessionDiff> {
     const { base, head, apps } = await this.#compare(id, app);
     const files = apps.flatMap(({ app: one, files }) => files.map((file) => ({ app: one, ...file })));
@@ -351,7 +351,7 @@ export class Sessions {
 
   /**
    * Publishes one app of the session; without `app`, the only one that it changes. Rejects with the errors of decisions,
-   * section 7, and leaves the session as it was.
+   * section 7, and leaves the session unchanged.
    */
   async publish(
     id: string,
@@ -366,7 +366,7 @@ export class Sessions {
     return published;
   }
 
-  /** What publishing an app of the session would be refused for, now; migrations meet the live data only then. */
+  /** The error with which publishing an app would be refused now. Migrations run on the live data only when it is published. */
   async check(id: string, app: string): Promise<DraftCheck> {
     const copy = await this.#exclusively(id, app, () => this.#folders.copyOf(id, app));
     // Whoever edits meanwhile does not wait; he asks again.

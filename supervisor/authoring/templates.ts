@@ -1,6 +1,6 @@
 /**
- * The templates that apps are started from: those that come with the gateway, and those of a catalog that it fetches now and
- * then (specification, "Gateway routes" and the layout's `templates-cache/`). A catalog that cannot be had changes nothing.
+ * Lists templates: those of the gateway, and those of a catalog that it fetches at intervals (specification, "Gateway routes"
+ * and the layout's `templates-cache/`). If a fetch fails, the list stays.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * Everything about automations, wired: the catalog of what is live, the clock and the webhooks that fire it, the runs, and
- * their history (decisions, section 6).
+ * Connects the parts of automations: the catalog of live ones, the scheduler and webhooks that fire them, the runs, and their
+ * history (decisions, section 6).
  */
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import type { Logger } from 'pino';
@@ -56,7 +56,7 @@ export type AutomationsOptions = {
   clock: Clock;
 };
 
-/** What time it is for automations, and what wakes them. */
+/** The clock and timers of automations. */
 export type Clock = Pick<SimulatedClock, 'now' | 'setTimer'>;
 
 export const systemClock: Clock = {
@@ -150,11 +150,11 @@ export class Automations {
     await Promise.all([this.#openRuns(loaded), loaded]);
   }
 
-  /** On a full disk no run can be stored: nothing is fired by the clock until there is room. */
+  /** On a full disk no run can be stored: the scheduler fires nothing until there is room. */
   async #openRuns(loaded: Promise<void>): Promise<void> {
     try {
       await this.runs.open();
-      // An automation that the scheduler learns of after its start is a new one, which has missed nothing.
+      // An automation added after the scheduler's start is new and has missed nothing.
       await loaded;
       const fired = await this.runs.cronFiredAfter(this.now()).catch((error: unknown) => {
         this.#log.warn({ err: error }, 'What had fired before the clock was set back could not be read.');
@@ -182,7 +182,7 @@ export class Automations {
     await this.fires.stopApp(app);
   }
 
-  /** Fires nothing more; runs get `drainMs` to end, what is left is stored as `interrupted`. */
+  /** Stops firing; runs get `drainMs` to end, the others are stored as `interrupted`. */
   async stop(drainMs: number): Promise<void> {
     this.#stopped = true;
     if (this.#retry !== null) clearTimeout(this.#retry);

@@ -1,4 +1,6 @@
-/** The automations of every active version, as their files said when they were last read; found by ref and slug without a scan. */
+/**
+ * Keeps the automations of every active version as last read from their files, and finds them by ref and slug without a scan.
+ */
 import type { Logger } from 'pino';
 import {
   type AutomationManifest,
@@ -12,7 +14,7 @@ import { listAutomations, readAutomation } from '../../storage/automations/autom
 import { inParallel } from '../../storage/files/atomic-file.ts';
 import type { Layout, VersionPaths } from '../../storage/layout.ts';
 
-/** What is kept of a manifest: not what only its file is asked for. */
+/** The members of a manifest kept in memory; the others are read from its file. */
 export type LiveManifest = Omit<AutomationManifest, 'prompt' | 'outputSchema' | 'costEstimate' | 'generated'> & {
   hasOutputSchema?: true;
 };
@@ -26,7 +28,10 @@ export type LiveAutomation = {
   readonly manifest: LiveManifest;
 };
 
-/** A file that cannot be used. `code`: an `AutomationIssueCode`, `flat_file` where nothing reads it, `INTERNAL` for the disk. */
+/**
+ * A file that cannot be used. `code`: an `AutomationIssueCode`, `flat_file` for a file that is not read, `INTERNAL` for the
+ * disk.
+ */
 export type AutomationFault = { ref: string; code: string; message: string; path?: string };
 
 export type CatalogOptions = {
@@ -180,7 +185,7 @@ export class AutomationCatalog {
   }
 }
 
-/** Shared by the many that need nothing. */
+/** Shared by the many automations without requirements. */
 const NO_REQUIREMENTS: LiveManifest['requires'] = {};
 const UNKNOWN_ISSUE = { code: 'invalid_field', path: '', message: 'is not valid' };
 
@@ -193,7 +198,7 @@ function unreadable(ref: string): AutomationFault {
   return { ref, code: 'INTERNAL', message: `"${ref}" cannot be read from the disk; the log says why.` };
 }
 
-/** Ten thousand may be registered: lists without room to grow, and one object for all that need nothing. */
+/** There may be ten thousand: lists without spare capacity, and one shared object for those without requirements. */
 function compact(manifest: AutomationManifest): LiveManifest {
   const { name, version, description, enabled, apps, onFailure, history } = manifest;
   const triggers = manifest.triggers.slice();

@@ -126,7 +126,7 @@ export class Enablement {
     // Before the file: a webhook that is there has its key.
     await addWebhookKeys(paths, signingKeys([minted]));
     await writeAutomation(version, id, editAutomation(stored.text, { webhook: change, renew: true }));
-    // That of the old address, and of one whose mint was cut off.
+    // The keys of the old address and of an interrupted mint.
     await pruneWebhookKeys(paths);
     return minted;
   }

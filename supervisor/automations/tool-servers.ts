@@ -1,4 +1,4 @@
-/** The tools of MCP servers: the supervisor's side of the process (workers/mcp) that talks to them, started on the first call. */
+/** Calls tools of MCP servers through the process that talks to them (workers/mcp), and starts it on the first call. */
 
 import {
   isStdio,
@@ -16,7 +16,7 @@ import { GROUP_LEADER } from '../../storage/processes/children.ts';
 import { identityOf, killGroup, type ProcessIdentity } from '../../storage/processes/process-identity.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
 
-/** What is shown of a server; its environment, arguments, address and headers may be secret. */
+/** The public state of a server: its environment, arguments, address and headers may be secret. */
 export type ToolServerStatus = {
   name: string;
   kind: 'stdio' | 'http';
@@ -27,7 +27,7 @@ export type ToolServerStatus = {
 export type ToolServersOptions = {
   /** `mcpServers` of the configuration. */
   servers: Record<string, ToolServerEntry>;
-  /** The longest a call may take, whatever its signal says: `automationTimeoutMs`. */
+  /** The longest time of a call, with any signal: `automationTimeoutMs`. */
   callMs: number;
   /** `Tree.toolServerChild`. */
   createChild(settings: ToolServerSettings, events: ChildEvents): Child;
@@ -89,8 +89,8 @@ export class McpToolServers {
   }
 
   /**
-   * What the tool answers to `args`, both as JSON text, `args` of an object; neither is read here. Rejects with `TOOL_SERVER_FAILED`,
-   * or `OVERLOADED` when too many calls are under way; at once when `signal` aborts, on which the server is told.
+   * The tool's answer to `args`, both unparsed JSON text, `args` an object. Rejects with `TOOL_SERVER_FAILED`, or `OVERLOADED`
+   * when too many calls are under way; at once when `signal` aborts, of which the server is notified.
    */
   async callForJson(server: string, tool: string, args: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const child = this.#child;

@@ -1,6 +1,6 @@
 /**
  * Makes a stored version the active one: backup, migrations, pointer. A crash at any point leaves the old version or the new
- * one, whole, with the data to match; `storage/repair` finishes or forgets what was cut off.
+ * one, whole, with the data to match; the repair in `storage/apps/registry.ts` finishes or drops what was interrupted.
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import type { Databases } from '../databases.ts';
 
 export type ActivationTools = {
   databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable'>;
-  /** Resolves when nothing has the app's files open. */
+  /** Resolves when no process has the app's files open. */
   letGo(): Promise<void>;
   log: Pick<Logger, 'error'>;
 };
@@ -96,9 +96,9 @@ export async function copyAside(
 }
 
 /**
- * The intent stays on disk unless the migrations are known to be undone: an answer that got lost on its way says nothing
- * about the transaction. Nor does a commit that the disk failed: as long as anybody has the file open it is taken for rolled
- * back, and who opens it afterwards may find it whole in the log.
+ * The intent stays on disk unless the migrations are known to be undone: a lost answer leaves the transaction's outcome open.
+ * So does a commit that failed on the disk: while the file is open it counts as rolled back, but whoever opens it later may
+ * find it whole in the log.
  */
 async function migrate(
   id: string,

@@ -1,4 +1,4 @@
-/** Uploads, publications, activations and removals of apps, and what the registry's routes answer (decisions, sections 2 and 7). */
+/** Uploads, publishes, activates and removes apps, and answers for the registry's routes (decisions, sections 2 and 7). */
 import { createWriteStream } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -80,7 +80,7 @@ export class Deployments {
     this.#manifests = new Manifests(options.layout);
   }
 
-  /** Puts right what was cut off, before anything is served. A failure is logged, and tried again when the app is changed. */
+  /** Repairs interrupted changes before anything is served. Logs a failure, and tries again when the app is changed. */
   async open(): Promise<void> {
     const { store } = this.#options;
     const message = 'A change of an app that was cut off could not be put right yet.';
@@ -165,8 +165,8 @@ export class Deployments {
   /**
    * Merges a session's files of an app onto what is live and makes the result the live version; registers the app if it is new.
    * Rejects with `NO_GIT_STORE`, `NO_CHANGES`, `MERGE_CONFLICT`, `STORE_DAMAGED`, and the errors of manifests, handlers,
-   * automations and migrations: then what was live still is, and the session's files are as they were. `message` is what the
-   * commit says, by default the version's name.
+   * automations and migrations: then the live version and the session's files are unchanged. `message` is the commit's message,
+   * by default the version's name.
    */
   publish(
     id: string,
@@ -194,7 +194,7 @@ export class Deployments {
     });
   }
 
-  /** What `publish` would refuse the session's files for, which this rejects with; what their migrations do is not tried. */
+  /** Rejects with the error with which `publish` would refuse the session's files; does not run their migrations. */
   review(id: string, copy: Pick<SessionCopy, 'folder' | 'base'>): Promise<void> {
     return reviewFiles(this.#options, id, copy);
   }
@@ -305,7 +305,7 @@ export class Deployments {
     });
   }
 
-  /** For the repair of an app: whether a version whose files are gone is in its place again. Never rejects. */
+  /** For the repair of an app: restores a version whose files are gone, and returns whether it is back. Never rejects. */
   bringBack(id: string, versionId: string): Promise<boolean> {
     return new Publication(this.#options, id, { source: { tag: versionId }, activate: false }).bringBack();
   }

@@ -1,4 +1,4 @@
-/** The `app.json` of versions, read when it is asked for and kept in memory as far as there is room. */
+/** Reads the `app.json` of versions on request and caches it in memory. */
 import { readFile } from 'node:fs/promises';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';

@@ -1,5 +1,5 @@
 /**
- * Puts a version of an app into place and makes it live, step by step, and puts right what a crash left between two steps
+ * Puts a version of an app into place and makes it live, step by step, and repairs what a crash left between two steps
  * (specification, "Versioning"; docs/architecture.md, "From draft to live"). An upload, a publication from a session, an import
  * and an activation are all publications. The caller runs one at a time for each app.
  */
@@ -51,11 +51,11 @@ export type SessionCopy = {
   folder: string;
   /** The commit that the files were taken from; null when the app was not on `main` then. */
   base: string | null;
-  /** What `note` wrote and a crash left. */
+  /** A note of `note` that a crash left. */
   noted: PublishedFiles | null;
   /** Durable when it resolves. */
   note(publishing: { commit: string; files: string }): Promise<void>;
-  /** What was noted did not become live. */
+  /** The noted version did not become live. */
   drop(): Promise<void>;
   /** Takes the published files and their commit as the base of what is edited next. Never rejects. */
   follow(published: PublishedFiles): Promise<void>;
@@ -66,13 +66,15 @@ export type PublicationOrder = {
   source: Exclude<VersionSource, { session: string }> | { session: SessionCopy };
   /** False: the version is only stored. */
   activate: boolean;
-  /** What the commit says; null: the version's name. */
+  /** The commit's message; null: the version's name. */
   message?: string | null;
   /** A folder for the files on their way, which is removed. */
   staging?: string;
 };
 
-/** `words` and `where` are those of the table in docs/architecture.md; `failed` is logged where a failure takes nothing back. */
+/**
+ * `words` and `where` are those of the table in docs/architecture.md; `failed` is logged for a failure that is not rolled back.
+ */
 type Step = { words: string; where: string; failed?: string; run(publication: Publication): Promise<void> };
 
 const NOT_SETTLED = 'The code store could not note what is live; it will when the app is changed next.';
@@ -130,7 +132,7 @@ export class Publication {
   ];
 
   version!: VersionSummary;
-  /** Of the version on the git store; null where nothing was committed. */
+  /** The version's commit on the git store; null without one. */
   commit: string | null = null;
   minted: MintedSecret[] = [];
   migrationsApplied: number[] = [];
@@ -142,9 +144,9 @@ export class Publication {
   readonly #staging: string;
   /** The app before; null when it is not registered. */
   #state: AppState | null = null;
-  /** What takes the steps back, in order. */
+  /** Undoes the steps, in order. */
   readonly #undo: (() => Promise<void>)[] = [];
-  /** From here on nothing is taken back. */
+  /** From here on no step is undone. */
   #isFinal = false;
   /** The files that are to be installed; null when they are on disk. */
   #staged: VersionPaths | null = null;
@@ -160,7 +162,7 @@ export class Publication {
     this.#staging = order.staging ?? stagingFolder(options.layout);
   }
 
-  /** Takes every step. When it rejects, nothing has changed, or the next use of the app finishes what its migrations began. */
+  /** Runs every step. When it rejects, nothing has changed, or the next use of the app finishes what its migrations began. */
   async run(): Promise<this> {
     try {
       this.#state = await recover(this.#options, this.#id);
@@ -192,12 +194,12 @@ export class Publication {
     }
   }
 
-  /** What served before. */
+  /** The version that served before. */
   get previous(): VersionSummary | null {
     return this.#state?.active ?? null;
   }
 
-  /** The content was that of a version on disk, which stands for it. */
+  /** The content equals that of a version on disk, which is used instead. */
   get isDuplicate(): boolean {
     return this.#staged === null;
   }
@@ -330,7 +332,7 @@ export class Publication {
     this.#isFinal = activate;
   }
 
-  /** When that is cut off halfway, the app is repaired. */
+  /** If that is interrupted, the app is repaired. */
   async #movePointer(): Promise<number[]> {
     const { registry, databases, log } = this.#options;
     if (registry.loaded(this.#id)?.active?.versionId === this.version.versionId) return [];
@@ -421,8 +423,8 @@ export class Publication {
 }
 
 /**
- * Finishes the change of an app that a crash cut off when the app, after its repair, is what the change led to; else it never
- * happened. Answers the app; null when it is not registered.
+ * After a crash: finishes the change of an app if the repaired app has its version; else drops it. Returns the app; null when
+ * it is not registered.
  */
 export async function recover(options: PublicationOptions, id: string): Promise<AppState | null> {
   const { layout, registry, store } = options;
@@ -452,7 +454,7 @@ export async function recoverSession(
   else if ((await store.underWay(id, registry.loaded(id)?.active ?? null)) === null) await session.drop();
 }
 
-/** What was begun has happened. */
+/** The change is complete. */
 export async function conclude(store: CodeStore, id: string): Promise<void> {
   if (await store.settle(id)) await store.finish(id);
 }
@@ -481,7 +483,7 @@ export async function clearLeftovers(options: PublicationOptions, id: string): P
   else await moveToTrash(layout, id, now());
 }
 
-/** No call of the app runs, and nothing has its files open. */
+/** No call of the app runs, and no process has its files open. */
 export async function letGo({ apps, databases }: PublicationOptions, id: string): Promise<void> {
   await apps.stop(id);
   await databases.close(id);
@@ -493,7 +495,7 @@ export async function pruneKeys(options: PublicationOptions, id: string): Promis
   );
 }
 
-/** The app and its versions stay as they are, whatever was under way. */
+/** The app and its versions stay unchanged. */
 export async function removeMarks(app: AppPaths): Promise<void> {
   for (const mark of [app.incoming, app.disposable]) if (await exists(mark)) await removeDurable(mark);
 }

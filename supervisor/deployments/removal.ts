@@ -1,6 +1,6 @@
 /**
- * Removes apps and restores them from the trash (decisions, sections 2 and 14). The registry decides: after a crash at any step an
- * app that is registered is there, whole, and one that is not is in the trash.
+ * Removes apps and restores them from the trash (decisions, sections 2 and 14). The registry decides: after a crash at any
+ * step, a registered app is there, whole, and any other is in the trash.
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { isArchiveVersion, versionNumber } from '../../protocol/ids.ts';
@@ -61,7 +61,7 @@ async function markForTrash({ layout, store, now }: PublicationOptions, id: stri
   if (await exists(app.dir)) await noteRemoval(app, { removedAt: now(), versions });
 }
 
-/** The app is gone all the same, so that this must not read as if nothing had been changed. */
+/** The app is removed, so the error must not read as if nothing had changed. */
 function notCleared({ log }: PublicationOptions, id: string, error: unknown): SvcError {
   log.error({ app: id, err: error }, 'An app was removed, but its folder is still there.');
   return new SvcError(
@@ -83,8 +83,8 @@ export function unknownTrash(id: string): SvcError {
 }
 
 /**
- * Registers a removed app again, as it was: code with its versions, data, files, settings, secrets, chat windows, logs. Rejects with
- * `UNKNOWN_TRASH`, `CONFLICT` and `STORE_DAMAGED`; it is then in the trash as before.
+ * Registers a removed app again with everything it had: code with its versions, data, files, settings, secrets, chat windows,
+ * logs. Rejects with `UNKNOWN_TRASH`, `CONFLICT` and `STORE_DAMAGED`; it then stays in the trash.
  */
 export async function restoreApp(options: PublicationOptions, trashed: Trashed): Promise<RestoreResult> {
   const { registry, layout, store, apps, log } = options;

@@ -1,4 +1,4 @@
-/** Checks what a session has of an app as its publication would, before anything is stored, and keeps nothing. */
+/** Checks a session's files of an app as their publication would, and stores nothing. */
 import { mkdir, rm } from 'node:fs/promises';
 import { type PublicationOptions, type SessionCopy, stagingFolder } from './publication.ts';
 

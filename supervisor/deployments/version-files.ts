@@ -1,4 +1,4 @@
-/** Reads the files of an app's versions, and what changes when another one becomes live. A version's files never change. */
+/** Reads the files of an app's versions, and compares them with the live version. A version's files never change. */
 import { randomUUID } from 'node:crypto';
 import { realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -37,7 +37,7 @@ export class VersionFiles {
     return this.#within(id, versionId, (folder) => this.#options.jobs.sessionFiles({ work: 'read', folder, path }));
   }
 
-  /** What changes when the version becomes live. Rejects as `list` does. */
+  /** The changes when the version becomes live. Rejects as `list` does. */
   async diff(id: string, versionId: string): Promise<VersionDiff> {
     const { layout, registry, jobs } = this.#options;
     const { active } = await registry.state(id);

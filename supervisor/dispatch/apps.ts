@@ -1,6 +1,6 @@
 /**
- * What is live: finds the app of a call, its actor and its files, from memory once it was used (decisions, section 3). Puts
- * versions to work and takes apps away, in everything that knows of a live app, in the right order.
+ * Finds the live app of a call, its actor and its files, in memory after the first use (decisions, section 3). Starts versions
+ * and removes apps in all parts that hold live apps, in the right order.
  */
 import { rm } from 'node:fs/promises';
 import { SvcError } from '../../protocol/errors.ts';
@@ -50,7 +50,7 @@ export type AppsOptions = {
   blobs: Pick<Blobs, 'forget'>;
 };
 
-/** What is made after the apps, because it works with them. */
+/** Parts that are made after the apps, because they need them. */
 type LaterParts = {
   deployments: Pick<AppsView, 'manifest'>;
   automations: {
@@ -208,7 +208,7 @@ export class Apps implements AppsView {
     await this.#later.conversations.forgetApp(id);
   }
 
-  /** Knows of an app whose folder is in its place again what it must know before it serves. */
+  /** Loads what an app needs before it serves, once its folder is back in place. */
   async regain(id: string): Promise<void> {
     await this.#options.secrets.load(id);
   }

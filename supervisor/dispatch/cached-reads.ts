@@ -1,5 +1,5 @@
 /**
- * Runs queries of live apps, or answers them with what is kept: many who wait for the same cold result share one run, as long as
+ * Runs queries of live apps, or answers them with kept results. Callers that wait for the same result share one run, as long as
  * nothing was committed since it began (decisions, section 13).
  */
 import type { SvcError } from '../../protocol/errors.ts';
@@ -17,7 +17,7 @@ export type StartRun = (request: Request, reply: CallReply, schema?: number) => 
 type Waiter = { readonly request: Request; readonly sink: Sink; abandon: () => void };
 type Run = { readonly from: Beginning; readonly waiters: Set<Waiter>; abandon: () => void };
 
-/** Of a run that nobody asked what it read. */
+/** For a run that was not tracked. */
 const UNKNOWN: Reads = { tables: 'all', keep: false, caller: true };
 const HIT: CallTiming = { queueMs: 0, handlerMs: 0, started: false, cache: 'hit' };
 
@@ -119,7 +119,7 @@ export class CachedReads {
       },
       from.schema,
     );
-    // Nobody waited any more before it had begun.
+    // All callers left before it began.
     if (run.waiters.size === 0) run.abandon();
   }
 
@@ -150,7 +150,7 @@ class BypassReply implements CallReply {
     this.#sink.failed(error, timing);
   }
 
-  /** A query has written nothing. */
+  /** A query writes nothing. */
   outcomeUnknown(): void {}
 
   faulted(error: unknown): void {
@@ -158,12 +158,12 @@ class BypassReply implements CallReply {
   }
 }
 
-/** The run goes on as long as somebody waits for it. */
+/** The run continues while a caller waits for it. */
 function leave(run: Run, waiter: Waiter): void {
   if (run.waiters.delete(waiter) && run.waiters.size === 0) run.abandon();
 }
 
-/** What an answer throws harms only its own caller. */
+/** An error of one answer affects only its own caller. */
 function answer(sink: Sink, say: () => void): void {
   try {
     say();

@@ -1,4 +1,4 @@
-/** Change streams: numbers each app's events, keeps the latest for replay, and fans them out (decisions, section 4). */
+/** Sends change streams: numbers each app's events, keeps the latest for replay, and fans them out (decisions, section 4). */
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
@@ -91,8 +91,8 @@ export class ChangeStreams {
   }
 
   /**
-   * Tells every subscriber to fetch everything again, whatever tables it asked for: something unknown may have changed. It
-   * takes a number, so that those who are away find a gap when they return.
+   * Tells every subscriber, of any tables, to fetch everything again: something unknown may have changed. The event takes a
+   * number, so that disconnected subscribers find a gap.
    */
   reset(app: string): void {
     const { ring, subscribers } = this.#changesOf(app);
@@ -102,7 +102,7 @@ export class ChangeStreams {
     for (const { reader } of subscribers) reader.deliver(bytes);
   }
 
-  /** Tells the pages of an app, or of a draft, that there is another version of them. It takes no number: nothing is to be replayed. */
+  /** Announces another version to the pages of an app or draft. The event takes no number: it is never replayed. */
   reload(app: string): void {
     this.#notify(app, 'reload');
     this.#tell(app, reloadEvent(app, this.#now()));
@@ -150,8 +150,8 @@ export class ChangeStreams {
 
     const { lastEventId, stale } = options;
     const missed = lastEventId ? missedEvents(ring, lastEventId, tables, this.readers.backlogBytes) : [];
-    // The id is for a client that loses its connection before the first event: it can then say where it was. What it missed
-    // brings ids of its own; a connection that ends in the middle of that is taken up again from there.
+    // The id is for a client that loses its connection before the first event: it can then say where it was. Replayed events
+    // have their own ids, so a connection that ends during the replay resumes there.
     const id = missed?.length === 0 ? `id: ${ring.last}\n` : '';
     const opening = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n${id}: changes of ${appOfKey(app)}\n\n`);
     const behind = stale ? [reloadEvent(app, this.#now())] : [];
@@ -209,7 +209,7 @@ export class ChangeStreams {
   }
 }
 
-/** What to replay after `lastEventId`; undefined when that is not all there, or more than a subscriber may have waiting. */
+/** The events to replay after `lastEventId`; undefined when some are missing, or they exceed a subscriber's backlog. */
 function missedEvents(
   ring: ChangeRing<ChangeEvent>,
   lastEventId: string,
@@ -231,7 +231,7 @@ function missedEvents(
   return missed;
 }
 
-/** Memory of an event besides its text. */
+/** Memory of an event without its text. */
 const EVENT_BYTES = 160;
 
 /**

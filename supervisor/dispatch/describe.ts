@@ -1,4 +1,4 @@
-/** `svc_describe`: what apps there are and what they can do (decisions, section 3). */
+/** Answers `svc_describe`: lists apps and their tools (decisions, section 3). */
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import { type AppsView, noActiveVersion } from './apps.ts';
@@ -62,7 +62,7 @@ export async function manifestOf(apps: AppsView, id: string): Promise<Manifest> 
   return manifest;
 }
 
-/** What the answers of several views were last. */
+/** The latest answers, by view. */
 const kept = new WeakMap<AppsView, KeptArray>();
 
 /** The whole answer of a successful call that names no app, which lists every app. */

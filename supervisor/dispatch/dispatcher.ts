@@ -1,7 +1,7 @@
 /**
- * The one way to the tools of apps, for HTTP, drafts and `ctx.tool` (specification, "Three-tool
- * dispatcher"; decisions, section 3). `resolve` finds the tool, `submit` runs it, `announce` tells the app's subscribers what an
- * action wrote before its answer leaves, `remember` runs an action under an idempotency key and records its answer.
+ * Dispatches calls of apps' tools, for HTTP, drafts and `ctx.tool` (specification, "Three-tool dispatcher"; decisions, section
+ * 3). `resolve` finds the tool, `submit` runs it, `announce` sends an action's changes to subscribers before its answer leaves,
+ * `remember` runs an action under an idempotency key and records its answer.
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { isDraftKey } from '../../protocol/ids.ts';
@@ -79,10 +79,10 @@ export class Dispatcher {
     };
     const { reads } = this.#options;
     const { versionId, cache } = actor.summary;
-    // What a query reads besides the data is known only to the app then.
+    // Only the app knows what else such a query reads.
     if (cache === false)
       return reads.bypass(app.key, request.tracked ? { ...request, tracked: false } : request, sink, start);
-    // An app that is given up on says so, whatever is kept of it.
+    // A quarantined app answers its error even if results are kept.
     if (isDraftKey(app.key) || actor.refusing) return reads.bypass(app.key, request, sink, start);
     return reads.submit(target, versionId, request, sink, start, actor.meter);
   }
@@ -139,7 +139,7 @@ export class Dispatcher {
       outcomeUnknown: () => this.#options.changes.reset(app.key),
       faulted: (error) => sink.faulted(error),
     };
-    // No handler runs, so nobody asks who calls.
+    // No handler runs, so none reads the caller.
     const traced = this.#trace(app, 'sql', 'sql', traceId);
     const request = { kind: ToolKind.sql, tool: 'sql', body, ...traced, caller: ADMIN_CALLER, allowedMs: LIMITS.sqlMs };
     const call = new Call(request, reply, performance.now());

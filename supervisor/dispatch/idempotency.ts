@@ -1,11 +1,11 @@
-/** `Idempotency-Key` on actions: the recorded answer of a key is replayed for a day (decisions, section 3). */
+/** Implements `Idempotency-Key` on actions: replays the recorded answer of a key for a day (decisions, section 3). */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import { survive } from '../outlive-writer.ts';
 
-/** What was answered: the HTTP status and the whole body. */
+/** The answer: the HTTP status and the whole body. */
 export type RecordedAnswer = { status: number; body: Buffer };
 
 const SCHEMA = `
@@ -72,7 +72,7 @@ export class Idempotency {
           key,
         ]),
       );
-      // A claim whose answer was lost with the writer may have been stored: then the row is our own, and nothing ran.
+      // A claim whose answer was lost with the writer may have been stored: then the row is ours, and the action has not run.
       claimed = lost > 0 && row?.status === null && row.created_at === now && row.fingerprint === fingerprint;
       return claimed ? null : recorded(row, fingerprint);
     } finally {

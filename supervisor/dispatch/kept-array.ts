@@ -1,4 +1,4 @@
-/** Long JSON arrays as bytes that are made anew only as far as their entries changed, and work on many apps in short turns. */
+/** Encodes long JSON arrays, reusing the bytes of unchanged entries, and works on many apps in short turns. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
 
@@ -22,8 +22,8 @@ export async function inTurns<T, R>(items: readonly T[], one: (item: T) => R | P
 }
 
 /**
- * The bytes of one array whose entries are objects that are replaced and never changed. What is kept of an entry lives as long
- * as the entry. Nobody has to say what changed: another object is another entry.
+ * The bytes of one array whose entries are objects that are replaced and never changed. The bytes of an entry live as long as
+ * the entry. A changed entry is a new object, so changes need no report.
  */
 export class KeptArray {
   readonly #prefix: string;

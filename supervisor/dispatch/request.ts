@@ -1,4 +1,4 @@
-/** What a tool is called with, and where its answer goes. */
+/** Types of a tool's call and of the receiver of its answer. */
 
 import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
@@ -13,9 +13,9 @@ export type Target =
   | { app: App; kind: 'action'; tool: ActionSummary };
 
 /**
- * What a call is made with. `body` is JSON text whose `input` member is the input; empty for `{}`. `input` is the same as a value,
- * undefined for `{}`; a query whose `input` is bytes is not looked for among kept results. `tracked` asks what a query read also
- * where nothing is kept. `traceId` is a whole `traceparent` where the call is part of a span.
+ * The parameters of a call. `body` is JSON text whose `input` member is the input; empty for `{}`. `input` is the same as a
+ * value, undefined for `{}`; a query whose `input` is bytes does not use kept results. `tracked` asks what a query read, even
+ * if its result is not kept. `traceId` is a whole `traceparent` where the call is part of a span.
  */
 export type Request = {
   body: Uint8Array;

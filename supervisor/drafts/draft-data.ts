@@ -1,4 +1,4 @@
-/** The data of one draft: a copy of the live data, with the draft's own migrations applied. */
+/** Makes the data of one draft: a copy of the live data, with the draft's own migrations applied. */
 import { join } from 'node:path';
 import type { DraftMigration } from '../../protocol/wire/jobs.ts';
 import { type DraftSeed, readSeed, removeSeed, writeSeed } from '../../storage/authoring/draft-seed.ts';
@@ -8,7 +8,7 @@ import type { Databases } from '../databases.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 
 export type DraftDataOptions = {
-  /** What the draft is kept under. */
+  /** The draft's key. */
   key: string;
   draft: AppPaths;
   live: AppPaths;
@@ -20,7 +20,7 @@ export type DraftDataOptions = {
   say(level: 'info' | 'warn', message: string): void;
 };
 
-/** What became of the data: whether it was copied from live, and the numbers of the migrations that were applied. */
+/** The result: whether the data was copied from live, and the numbers of the applied migrations. */
 export type Brought = { seeded: boolean; migrationsApplied: number[] };
 
 /** One thing at a time; its owner sees to that. */
@@ -34,7 +34,7 @@ export class DraftData {
 
   /**
    * Makes the data fit the migrations in `migrationsDir`, of which `migrations` are all. Rejects with `MIGRATION_FAILED`, the
-   * file in `path`; the data is then as it was before that migration's turn.
+   * file in `path`; the data is then as before that migration.
    */
   async bring(migrations: DraftMigration[], migrationsDir: string): Promise<Brought> {
     const kept = this.#seed ?? (await this.#stored());
@@ -73,7 +73,7 @@ export class DraftData {
     return null;
   }
 
-  /** Those that live had applied already are in the copy as live has them, whatever the draft made of their files. */
+  /** The copy has live's migrations as they ran there, even if the draft changed their files. */
   #fits({ userVersion, applied }: DraftSeed, migrations: DraftMigration[]): boolean {
     const own = migrations.slice(userVersion);
     return applied.every(({ name, sha256 }, at) => own[at]?.name === name && own[at]?.sha256 === sha256);
@@ -95,7 +95,7 @@ export class DraftData {
     if (pending.length === 0) return [];
     const { userVersion, applied } = seed;
     const files = pending.map(({ name }) => ({ name, path: join(dir, name) }));
-    // What was written to the draft must not be lost when it is cut off between the migrations and the record of them.
+    // A crash between the migrations and their record must not lose the draft's writes.
     await this.#remember({ userVersion, applied, applying: pending });
     const numbers = await databases.migrate(key, files, null);
     await this.#remember({ userVersion, applied: [...applied, ...pending] });

@@ -1,5 +1,5 @@
 /**
- * One app as a session has it: the newest snapshot of its worktree, the fault that keeps it from being one, and its data.
+ * Keeps one app of a session: the newest snapshot of its worktree or the fault in it, and its data.
  *
  *   edited ─refresh→ whole (a snapshot serves) or faulty (the worktree cannot be prepared)
  *   whole ─first call→ its data is copied and migrated → callable, or a migration failed
@@ -35,7 +35,7 @@ import type { Tree } from '../tree/tree.ts';
 import { type Brought, DraftData } from './draft-data.ts';
 import { PageReports } from './page-reports.ts';
 
-/** Errors that say nothing about the files: the same is tried again with the next request. */
+/** Errors that are not about the files: the next request tries again. */
 const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVERLOADED', 'INTERNAL', 'STORE_DAMAGED']);
 
 /** How often the folder may go while it is looked at. */
@@ -66,7 +66,7 @@ export type DraftsOptions = {
 export class Draft {
   readonly key: string;
   readonly app: string;
-  /** What its open pages are told, and tell. */
+  /** Reports to and from its open pages. */
   readonly reports: PageReports;
   /** When it was last asked for anything, on the clock of `performance.now`. */
   lastUsed = performance.now();
@@ -87,9 +87,9 @@ export class Draft {
   #dataOf: Snapshot | null = null;
   #callable: App | null = null;
   #settling: NodeJS.Timeout | undefined;
-  /** Nobody has used it for long, or yet. */
+  /** It is unused, for long or so far. */
   #resting = true;
-  /** Why nothing runs in it any more. */
+  /** Why it is closed. */
   #over: SvcError | null = null;
 
   constructor(options: DraftsOptions, session: string, app: string, budget: WatchBudget) {
@@ -138,7 +138,7 @@ export class Draft {
     return this.#snapshot;
   }
 
-  /** What its manifest says; while that has a fault, what it said before. */
+  /** Its manifest; the last valid one while there is a fault. */
   async blobQuotaMb(): Promise<number | undefined> {
     await this.refreshed();
     return this.#snapshot?.summary.blobQuotaMb;
@@ -150,7 +150,7 @@ export class Draft {
     return { id: this.key, versionId, codeDir: code, preparedDir: prepared };
   }
 
-  /** What was edited until now is in the snapshot, or in the fault, once it resolves. Rejects with `UNKNOWN_SESSION` and the like. */
+  /** Resolves when the snapshot, or the fault, includes all edits until now. Rejects with `UNKNOWN_SESSION` and the like. */
   refreshed(): Promise<void> | undefined {
     this.lastUsed = performance.now();
     this.#resting = false;
@@ -168,7 +168,10 @@ export class Draft {
     return ready ? (this.#callable as App) : this.#makeCallable();
   }
 
-  /** Its data is a fresh copy of the live data, with all migrations, and it has no files of its own. Rejects with its fault, or `MIGRATION_FAILED`. */
+  /**
+   * Resets its data to a fresh copy of the live data, with all migrations, and removes its own files. Rejects with its fault,
+   * or `MIGRATION_FAILED`.
+   */
   async resetData(): Promise<Brought> {
     await this.refreshed();
     return await this.#serial.run(this.key, async () => {
@@ -326,7 +329,7 @@ export class Draft {
     }
   }
 
-  /** What went wrong while no caller waited for it. */
+  /** A failure while no caller waited. */
   #warn(error: unknown): void {
     // The session is being closed.
     if (error instanceof SvcError && error.code === 'UNKNOWN_SESSION') return;

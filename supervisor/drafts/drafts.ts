@@ -1,5 +1,5 @@
 /**
- * Drafts: the apps of sessions, running beside the live apps. Each has its own files, tools, data, change stream, log and settings
+ * Runs drafts, the apps of sessions, beside the live apps. Each has its own files, tools, data, change stream, log and settings
  * (decisions, section 7).
  */
 import { rm } from 'node:fs/promises';
@@ -86,7 +86,7 @@ export class Drafts {
     }
   }
 
-  /** The gateway stops: nothing is looked at any more. */
+  /** The gateway stops: ends all checks. */
   async stop(): Promise<void> {
     clearInterval(this.#tidying);
     for (const draft of this.#drafts.values()) draft.abandon();

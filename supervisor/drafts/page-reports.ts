@@ -1,6 +1,6 @@
 /**
- * What passes between the code of a draft and its open pages: faults of its handlers go to the pages, which show them to their
- * author, and errors of the pages go to the draft's log, which `svc dev` follows.
+ * Connects a draft with its open pages: sends faults of its handlers to the pages, which show them to the author, and writes
+ * errors of the pages to the draft's log, which `svc dev` follows.
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -9,7 +9,7 @@ import type { AppLogs } from '../../storage/logs/app-log.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 
-/** `console.error`, an error or a rejection that nothing caught, a request that failed, something that the CSP refused. */
+/** `console.error`, an uncaught error or rejection, a failed request, a violation of the CSP. */
 const KINDS = ['console', 'error', 'rejection', 'request', 'csp'] as const;
 
 /** `file` is relative to the app's folder, or the address of another site's; `line` and `column` count from 1. */
@@ -21,7 +21,7 @@ export type PageError = {
   column?: number;
 };
 
-/** What a page says: the errors, and how many `more` it had that are not among them. */
+/** A page's report: errors, and the number of `more` that were left out. */
 export type PageReport = { errors: PageError[]; more: number };
 
 /** Of a handler, as pages get it: `name` of the error, its app's frames in `stack`, and the first of them taken apart. */
@@ -107,7 +107,7 @@ export class PageReports {
   }
 }
 
-/** Throws `BAD_REQUEST` for what no page of ours sends. Longer texts are cut. */
+/** Throws `BAD_REQUEST` for reports that our bridge would not send. Cuts long texts. */
 export function checkPageReport({ errors, more = 0 }: Record<string, unknown>): PageReport {
   if (!Array.isArray(errors)) throw refused('errors', 'must be a list of errors');
   if (!isCount(more)) throw refused('more', 'must be a number of errors');
@@ -144,7 +144,7 @@ export function handlerFault({ level, tool, msg, err, page }: LogEntry): Handler
   if (level !== 'error' || !isRecord(err) || page !== undefined) return null;
   const frames = typeof err.stack === 'string' ? err.stack.split('\n').filter((line) => FRAME.test(line)) : [];
   const [, file, line, column] = FRAME.exec(frames[0] ?? '') ?? [];
-  // Our own error says what is wrong with what the handler gave: its name would say nothing.
+  // Our own error explains the fault of the handler's value; its name would not help.
   const name = typeof err.name === 'string' && err.code !== 'HANDLER_ERROR' ? err.name : null;
   return {
     tool: typeof tool === 'string' ? tool : null,

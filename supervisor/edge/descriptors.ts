@@ -1,4 +1,4 @@
-/** Keeps descriptors free of connections: without any, the supervisor cannot open a file or reach its children. */
+/** Reserves file descriptors from connections: without any, the supervisor cannot open a file or reach its children. */
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { LIMITS } from '../../protocol/limits.ts';
 
@@ -30,9 +30,9 @@ const DEV_NULL = {
 };
 
 /**
- * Tells an edge that cannot count its connections when to stop taking any, and when to go on. Descriptors are given out
- * from the lowest free number, so that number says how many are in use at least. Hundreds of connections are taken in one
- * turn of the event loop, so it may look too late: then the spare ones that it lets go of are what the supervisor has.
+ * Tells an edge that cannot count its connections when to stop taking any, and when to go on. Descriptors are given out from
+ * the lowest free number, so that number says how many are in use at least. Hundreds of connections can arrive in one turn of
+ * the event loop, so the check may come too late: then it releases spare descriptors for the supervisor.
  */
 export class DescriptorGuard {
   readonly #most: number;

@@ -1,14 +1,14 @@
 /**
- * What the routes see of HTTP. Two adapters implement it, `uws` and `node`; both answer with the same status, headers and
+ * Defines HTTP for the routes. Two adapters implement it, `uws` and `node`; both answer with the same status, headers and
  * bytes. An embedding host's `(req, res)` is wrapped by the `node` adapter too.
  */
 import type { Readable } from 'node:stream';
 import { errorEnvelope, type SvcError } from '../../protocol/errors.ts';
 import type { Span } from '../tracing/span.ts';
 
-/** What gives room to the bytes of bodies. */
+/** The memory budget of bodies. */
 export type BodyRoom = {
-  /** False, with nothing taken, when there is no room for so many bytes more. */
+  /** False, and takes nothing, when the bytes do not fit. */
   take(bytes: number): boolean;
   give(bytes: number): void;
 };
@@ -35,7 +35,7 @@ export type ResponseStream = {
   /** Bytes accepted by `write` that the socket has not taken yet. */
   readonly buffered: number;
   onDrain(callback: () => void): void;
-  /** Where a length was announced and less was written, the connection ends: the reader sees that the answer is cut off. */
+  /** If fewer bytes were written than announced, the connection ends, so that the reader notices. */
   end(): void;
 };
 
@@ -48,7 +48,7 @@ export type Exchange = {
   readonly method: string;
   /** Path as sent: not decoded, without the query. Starts with `/`. */
   readonly path: string;
-  /** What follows the first `?`, or the empty string. */
+  /** The text after the first `?`, or the empty string. */
   readonly query: string;
   /** The address at the other end of the connection, as the socket writes it; the empty string once the client has gone or has its answer. */
   readonly remoteAddress: string;
@@ -76,20 +76,20 @@ export type Exchange = {
    * `BAD_REQUEST` when it does not arrive within `timeoutMs` or the client goes away. Called like `readBody`.
    */
   streamBody(limit: number, timeoutMs: number): Readable;
-  /** Who counts the answer; null: nobody does. */
+  /** The counter of the answer; null for none. */
   meter: AnswerMeter | null;
   /** When the request came, on the clock of `performance.now`, and the kind of its route: what the meter is told. */
   begunAt: number;
   routeKind: number;
   /** Its span where traces are recorded or sent on; ends with the beginning of the answer. */
   span: Span | null;
-  /** Headers for whatever is answered, besides its own; `vary` is appended. */
+  /** Headers added to every answer; `vary` is appended. */
   addHeaders(headers: ResponseHeaders): void;
   /**
    * The whole answer. A HEAD request gets the headers and the length, without the body; 204 and 304 have neither body nor
-   * length. A `Buffer` is not copied: leave it unchanged. `constant` are headers that many answers share: made by
-   * `constantHeaders` once, they cost an edge less than others. Throws a `TypeError`, with nothing sent, for a header value
-   * that is not printable ASCII; so does `stream`.
+   * length. A `Buffer` is not copied: leave it unchanged. `constant` are headers that many answers share: `constantHeaders`
+   * makes them once, which costs an edge less. Throws a `TypeError`, with nothing sent, for a header value that is not
+   * printable ASCII; so does `stream`.
    */
   send(status: number, headers: ResponseHeaders, body: string | Buffer, constant?: ConstantHeaders): void;
   /** The headers leave with the first `write`. `length`, where it is known and not 0, is announced: so much must be written. */
@@ -127,7 +127,7 @@ export function errorAnswer(error: SvcError): Answer {
   };
 }
 
-/** Answers with an error; does nothing when the exchange has its answer already. */
+/** Answers with an error; does nothing if the exchange is already answered. */
 export function sendError(exchange: Pick<Exchange, 'send'>, error: SvcError): void {
   const { status, headers, body } = errorAnswer(error);
   exchange.send(status, headers, body);

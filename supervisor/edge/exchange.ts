@@ -1,4 +1,4 @@
-/** What both edges share: budgets of memory, the parts of an exchange that do not depend on the server, rules for headers. */
+/** Implements what both edges share: budgets of memory, the server-independent parts of an exchange, rules for headers. */
 import { STATUS_CODES } from 'node:http';
 import { Readable } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
@@ -20,9 +20,9 @@ export type EdgeOptions = {
   handler: ExchangeHandler;
   /** Told what `handler`, or a callback it gave to `readBody`, threw. For the log. */
   onFault(error: unknown): void;
-  /** What `readBody` may hold, from the first byte until the answer; by default shared by all edges of the process. */
+  /** Budget of `readBody`, from the first byte until the answer; by default shared by all edges of the process. */
   bodies?: BodyBudget;
-  /** What `send` may hold for readers that do not read; by default shared likewise. */
+  /** Budget of `send` for slow readers; by default shared likewise. */
   answers?: AnswerBudget;
 };
 
@@ -60,8 +60,8 @@ export type WaitingAnswer = {
 };
 
 /**
- * How many bytes of answers wait for slow readers, over all connections. What an answer reports is done, so it cannot be refused:
- * over the limit, those whose readers have taken nothing for longest are cut off. The newest one never is.
+ * How many bytes of answers wait for slow readers, over all connections. An answer reports finished work, so it cannot be
+ * refused: over the limit, those whose readers have been idle longest are cut off, never the newest one.
  */
 export class AnswerBudget {
   readonly #limit: number;
@@ -94,13 +94,13 @@ export class AnswerBudget {
     if (this.#waiting.delete(answer)) this.#waiting.add(answer);
   }
 
-  /** Its last byte has gone, or its client has. Does nothing the second time. */
+  /** Its last byte was sent, or its client left. Does nothing the second time. */
   done(answer: WaitingAnswer): void {
     if (this.#waiting.delete(answer)) this.#held -= answer.bytes;
   }
 }
 
-/** What the exchanges of one edge share. */
+/** Shared by the exchanges of one edge. */
 export type EdgeState = Required<Omit<EdgeOptions, 'handler'>> & { draining: boolean };
 
 const PROCESS_BODIES = new BodyBudget(LIMITS.bodiesBytes);
@@ -110,7 +110,7 @@ export function stateOf({ bodies = PROCESS_BODIES, answers = PROCESS_ANSWERS, on
   return { draining: false, bodies, answers, onFault };
 }
 
-/** What an exchange is on both edges; how bytes come and go is in `UwsExchange` and `NodeExchange`. */
+/** The part of an exchange that both edges share; `UwsExchange` and `NodeExchange` read and write the bytes. */
 export abstract class BaseExchange {
   readonly method: string;
   readonly path: string;
@@ -333,7 +333,7 @@ export abstract class BaseExchange {
     this.closing = true;
   }
 
-  /** Runs code of the routes: what it throws is reported and answered, and ends nothing else. */
+  /** Runs code of the routes: reports and answers its errors, which affect no other exchange. */
   guard(run: () => void): void {
     try {
       run();
@@ -409,7 +409,7 @@ function bodyCutShort(): SvcError {
   return new SvcError('BAD_REQUEST', 'The connection was closed before the body was complete.');
 }
 
-/** Answers that have no body and no length, whatever was given (RFC 9110, 15.3.5 and 15.4.5). */
+/** Answers that never have a body or length (RFC 9110, 15.3.5 and 15.4.5). */
 export function isBodyless(status: number): boolean {
   return status === 204 || status === 304;
 }
@@ -424,7 +424,7 @@ export const NOWHERE: ResponseStream = {
 
 const UNSAFE_VALUE = /[^\t\x20-\x7e]/;
 
-/** Throws a `TypeError` for a header value that could end its line: with it, data could write headers of its own. */
+/** Throws a `TypeError` for a header value that could end its line and inject headers. */
 export function checkHeaders(headers: ResponseHeaders): void {
   for (const name in headers) {
     const value = headers[name] as string | string[];

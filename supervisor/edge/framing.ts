@@ -1,7 +1,7 @@
 /**
- * Request hygiene (pure): what is wrong with a request's target and headers, before anything else looks at them. The
- * native parser of the uws edge is lenient where two readers of one connection may disagree about where a request ends
- * (request smuggling), so both edges check here. Rules: RFC 9112, sections 3.2, 5 and 6; sizes from `LIMITS`.
+ * Request hygiene (pure): finds faults in a request's target and headers before any other code uses them. The native parser of
+ * the uws edge is lenient where two readers of one connection may disagree about where a request ends (request smuggling), so
+ * both edges check here. Rules: RFC 9112, sections 3.2, 5 and 6; sizes from `LIMITS`.
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -9,7 +9,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 /** Header names (lower case) and values, alternating: `[name, value, name, value, …]`, repeated ones as they came. */
 export type HeaderList = readonly string[];
 
-/** What depends on the parser in front and on the version of HTTP. */
+/** Facts that depend on the parser and the version of HTTP. */
 export type FramingRules = {
   /** Whether a body may come in chunks; where it may not, the answer is `LENGTH_REQUIRED`. */
   readonly chunked: boolean;

@@ -1,6 +1,6 @@
 /**
- * The portable edge: HTTP by node:http. Its parser is strict (llhttp, never the insecure mode); `framing.ts` adds what it
- * does not look at. An embedding host's requests come in through `handleNodeRequest`.
+ * Serves HTTP with node:http, on every platform. Its parser is strict (llhttp, never the insecure mode); `framing.ts` adds
+ * further checks. An embedding host's requests come in through `handleNodeRequest`.
  */
 import {
   createServer,
@@ -93,7 +93,7 @@ export function createNodeEdge(options: EdgeOptions): Edge {
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const waiting = unanswered.get(socket) ?? new Set();
     const [first] = waiting;
-    // What is malformed is the body of a request that was answered already: there is no second answer to it.
+    // The malformed body belongs to a request that was answered already, so there is no second answer.
     if (first === undefined && latest.get(socket)?.req.complete === false) {
       (socket as Socket).destroySoon();
       return;
@@ -199,7 +199,7 @@ class NodeExchange extends BaseExchange implements Exchange {
   readonly #isOwn: boolean;
   #waiting: WaitingAnswer | null = null;
 
-  /** `isOwn`: of our own server, so that nothing but Node gets what is written. */
+  /** `isOwn`: from our own server, where only Node handles the written bytes. */
   constructor(edge: EdgeState, req: IncomingMessage, res: ServerResponse, isOwn: boolean) {
     // A host's router may have cut off the part of the path under which it mounted us.
     const target = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '';
@@ -341,8 +341,8 @@ class NodeExchange extends BaseExchange implements Exchange {
   }
 
   /**
-   * Ends the connection when the client takes nothing of this answer. Node looks after half of the time whether anything
-   * was taken, and ends it after the other half.
+   * Ends the connection when the client takes nothing of this answer. Node checks after half of the time, and ends it after the
+   * other half.
    */
   #endWhenStalled(): void {
     const res = this.#res;

@@ -1,11 +1,11 @@
 /**
- * Memory for the parts of an upload that streams. Without it each part is new memory until the next garbage collection, which a
- * large upload outruns: whoever is done with a part may give it back, and the next one takes its place.
+ * Reuses memory for the parts of a streamed upload. Otherwise each part is new memory until the next garbage collection, and a
+ * large upload is faster than that. A consumer may give a part back for the next one.
  */
 
 /** As much as the native code reads from a socket at once. */
 const PART_BYTES = 512 * 1024;
-/** What is kept for later: few uploads take more at a time. */
+/** The most buffers to keep: few uploads need more at a time. */
 const KEPT = 8;
 
 const free: ArrayBuffer[] = [];
@@ -22,7 +22,7 @@ export function takePart(chunk: ArrayBuffer): Buffer {
   return part;
 }
 
-/** The part must not be looked at any more. Does nothing for other bytes. */
+/** The part must no longer be used. Does nothing for other bytes. */
 export function givePartBack({ buffer }: Uint8Array): void {
   if (lent.delete(buffer) && free.length < KEPT) free.push(buffer as ArrayBuffer);
 }

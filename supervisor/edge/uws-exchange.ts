@@ -1,5 +1,5 @@
 /**
- * One request and its answer on uWebSockets.js: the hot path. `res` may not be touched after an abort or a complete
+ * Handles one request and its answer on uWebSockets.js: the hot path. `res` may not be touched after an abort or a complete
  * answer, and the bytes of a body chunk are gone when its callback returns.
  */
 
@@ -82,7 +82,7 @@ function collect(name: string, value: string): void {
   collected.push(name, value);
 }
 
-/** What the native parser calls with each request: hands it over, or refuses it. */
+/** Called by the native parser with each request: passes it on, or refuses it. */
 export function requestHandler(
   edge: UwsState,
   handler: ExchangeHandler,
@@ -130,7 +130,7 @@ class UwsExchange extends BaseExchange implements Exchange {
 
   /** A length was declared, or there is no body: chunked bodies do not come this far. */
   protected startReading(length: number): void {
-    // Of a body of no bytes the parser says nothing when the head came in several pieces.
+    // The parser does not report an empty body when the head came in several pieces.
     if (length === 0) this.received(NO_BODY, true);
     else {
       this.#res.onData((chunk, last) => {
@@ -250,7 +250,7 @@ class UwsExchange extends BaseExchange implements Exchange {
       this.#finished();
       const close = this.closing || this.edge.draining;
       res.cork(() => {
-        // Without a status line of ours the native code writes the one for 200.
+        // Without our status line the native code writes that of 200.
         if (status !== 200) res.writeStatus(statusLine(status));
         writeHeaders(res, headers, constant, !close && this.#isKept);
         res.end(body, close);

@@ -1,4 +1,4 @@
-/** A streamed answer on uWebSockets.js, with back-pressure, and the end of clients that take nothing. */
+/** Streams an answer on uWebSockets.js, with back-pressure, and cuts off clients that take nothing. */
 import type { HttpResponse } from 'uWebSockets.js';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ResponseStream } from './edge.ts';
@@ -9,8 +9,8 @@ const SLICE_BYTES = 64 * 1024;
 const TRIES = 6;
 
 /**
- * Cuts off a client on uWebSockets.js that takes nothing of what waits for it. The native code would do so by itself after
- * some 10 s; each further try to send starts its time anew.
+ * Cuts off a client on uWebSockets.js that takes nothing of the waiting bytes. The native code would do so after some 10 s;
+ * each further try to send restarts its timer.
  */
 export class ReaderWatch {
   readonly #tryAgain: () => void;
@@ -51,7 +51,7 @@ export class ReaderWatch {
  */
 export class UwsStream implements ResponseStream {
   readonly #res: HttpResponse;
-  /** What was announced; null for chunks without an announced length. */
+  /** The announced length; null for chunks. */
   readonly #length: number | null;
   readonly #onEnd: () => void;
   #waiting: Buffer[] = [];
@@ -149,8 +149,8 @@ export class UwsStream implements ResponseStream {
   }
 
   /**
-   * Starts the native time limit anew, which going on does. It then waits for what was waited for at the last pause, of
-   * whatever socket: so this one is paused right before.
+   * Restarts the native time limit, as resuming does. It applies the timeout of the last pause of any socket: so this one is
+   * paused right before.
    */
   #wake(): void {
     this.#res.pause();

@@ -19,7 +19,7 @@ import { loadUws, NoUws } from './uws-binding.ts';
 import { ParserTurn, requestHandler, type UwsState } from './uws-exchange.ts';
 
 type ListenCallback = (socket: us_listen_socket | false) => void;
-/** What the published types leave out. */
+/** Members that the published types lack. */
 type App = TemplatedApp & {
   listen(host: string, port: number, options: number, callback: ListenCallback): void;
   close?(): void;

@@ -1,4 +1,4 @@
-/** Answers of the JSON routes: one header set, one way for an error to leave the gateway. */
+/** Sends the answers and errors of the JSON routes, with one set of headers. */
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.ts';
@@ -17,13 +17,13 @@ export function answerJson(exchange: Exchange, status: number, value: unknown, h
   exchange.send(status, headers, JSON.stringify(value), JSON_HEADERS);
 }
 
-/** Answers with whatever was thrown; what was not written for callers is logged and answered as `INTERNAL`. */
+/** Answers with a thrown error; one that was not written for callers is logged and answered as `INTERNAL`. */
 export function answerError(exchange: Exchange, error: unknown, log: Logger, headers: ResponseHeaders = {}): void {
   const { status, headers: own, body } = errorAnswer(toSvcError(error, log));
   exchange.send(status, { ...own, ...headers }, body);
 }
 
-/** Whatever was thrown, as what may leave the gateway. */
+/** Converts any thrown value to an error that may leave the gateway. */
 export function toSvcError(error: unknown, log: Logger): SvcError {
   if (error instanceof SvcError) return error;
   if (isDiskFull(error))

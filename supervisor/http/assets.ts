@@ -1,4 +1,4 @@
-/** Answers with a file: encodings, validators and ranges (RFC 9110), whatever the file is (decisions, section 5). */
+/** Answers with any file: encodings, validators and ranges (RFC 9110; decisions, section 5). */
 import { SvcError } from '../../protocol/errors.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { constantHeaders } from '../edge/exchange.ts';
@@ -104,7 +104,7 @@ export function preferredEncoding(accept: string | undefined, available: readonl
   return best;
 }
 
-/** The ETag of a representation: each encoding has bytes of its own, so it has a tag of its own. */
+/** The ETag of a representation: each encoding has different bytes, so it has a separate tag. */
 export function encodedTag(etag: string, encoding: Encoding): string {
   return encoding === 'identity' ? etag : `${etag.slice(0, -1)}-${encoding}"`;
 }

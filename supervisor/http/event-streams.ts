@@ -1,4 +1,4 @@
-/** Readers of event streams: how many there are, what each may have waiting, and the heartbeat that keeps them open. */
+/** Keeps the readers of event streams: their number, their backlogs, and the heartbeat that keeps them open. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange, ResponseHeaders, ResponseStream } from '../edge/edge.ts';
@@ -10,7 +10,7 @@ const HEADERS: ResponseHeaders = {
 };
 const HEARTBEAT = Buffer.from(':\n\n');
 
-/** `gone`: it reads no more, tell it nothing. `caughtUp`: it was behind and has read what waited for it. */
+/** `gone`: it no longer reads, send it nothing. `caughtUp`: it was behind and has read its backlog. */
 export type ReaderEvents = { gone(): void; caughtUp(): void };
 
 /** The readers that are open, and how many of them have something waiting. */
@@ -31,7 +31,7 @@ export class EventReaders {
     return this.#open.readers.size;
   }
 
-  /** What one reader may have waiting now. */
+  /** The current limit of a reader's backlog. */
   get backlogBytes(): number {
     return backlogBytes(this.#open);
   }
@@ -92,7 +92,7 @@ export class EventReader {
     });
   }
 
-  /** It did not read: nothing more is delivered to it until it has, and `caughtUp` is told. */
+  /** It did not read: delivers nothing until it has, then calls `caughtUp`. */
   get behind(): boolean {
     return this.#behind;
   }
@@ -109,7 +109,7 @@ export class EventReader {
     return true;
   }
 
-  /** Writes, whatever waits already. */
+  /** Writes regardless of the backlog. */
   write(bytes: Buffer): void {
     if (!this.#stream.write(bytes)) this.#wait(true);
   }

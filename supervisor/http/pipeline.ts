@@ -1,4 +1,6 @@
-/** The first thing every request meets: its place, its route, cross-origin rules, who calls, and errors in the one shape. */
+/**
+ * Takes every request first: finds its place, route and caller, applies cross-origin rules, and answers errors in one shape.
+ */
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { appOfKey, draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
@@ -26,7 +28,7 @@ export type PipelineOptions = {
   agentTokens: AgentTokens;
   /** Null likewise: a host says itself who is let through. */
   visitors: Visitors | null;
-  /** What such a host decides by; null: it lets through whom it wants. */
+  /** The authorization of such a host; null: it checks callers itself. */
   authorize: Authorize | null;
   corsOrigins: readonly string[];
   meter: AnswerMeter;
@@ -35,7 +37,7 @@ export type PipelineOptions = {
   log: Logger;
 };
 
-/** The answer to a preflight request, besides the methods. */
+/** Headers of the answer to a preflight request, without the methods. */
 const PREFLIGHT: ResponseHeaders = {
   'access-control-allow-headers': 'authorization, content-type, idempotency-key, if-match, last-event-id, traceparent',
   'access-control-max-age': '600',
@@ -147,7 +149,7 @@ export class Pipeline {
     if (visitors === null || use === undefined) return false;
     const visitor = visitors.visitor(exchange, place, use, fromListed);
     if (visitor === null) return false;
-    // Where the console is is nothing that visitors are told.
+    // Visitors do not learn the console's address.
     const shown = { ...place, frameAncestors: EMBEDDED.frameAncestors };
     const isOpen = use === 'tool' || visitors.mayOpen(match.params, place);
     if (isOpen === false) return false;
@@ -269,7 +271,7 @@ function rightPlace(
     const session = access?.session(exchange, place) ?? null;
     if (owner === null || (!isNavigation(exchange) && session === null)) return null;
     const address = `${access?.places.originOf(place, owner)}${path}${query}`;
-    // By way of a ticket where the page may be public: there nobody is asked to sign in.
+    // Through a ticket if the page may be public: such a page does not ask to sign in.
     const mayEnter = isNavigation(exchange) && session !== null && session !== 'two';
     return mayEnter && owner.session === undefined && visitors?.mayBePublic(owner.app)
       ? `/svc/_enter?to=${encodeURIComponent(address)}`

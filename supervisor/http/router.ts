@@ -1,4 +1,4 @@
-/** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for what cannot be decoded. */
+/** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for a path that cannot be decoded. */
 import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { ROUTE_KINDS, routeKind } from '../operations/metrics/http-meter.ts';
@@ -28,7 +28,7 @@ export type Route = {
   needs: Needs;
   handle: Handle;
   /**
-   * What visitors without a token may use of it: `page`, where the app's page is public; `tool`, which the handler looks for by
+   * What visitors without a token may use of it: `page`, where the app's page is public; `tool`, which the handler checks
    * itself.
    */
   visitors?: 'page' | 'tool';

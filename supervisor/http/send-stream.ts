@@ -25,7 +25,7 @@ export async function sendStream(
 ): Promise<void> {
   const stream = exchange.stream(status, headers, length);
   try {
-    // Of a HEAD request nothing is read.
+    // Reads nothing for a HEAD request.
     if (exchange.method === 'HEAD') return;
     for await (const chunk of content) {
       signal.throwIfAborted();

@@ -1,6 +1,6 @@
 /**
- * Flushes what jobs wrote, where Node does not let their process do it (`storage/files/flush.ts`): a few at a time, for the threads that
- * Node has for the disk also read the pages of apps.
+ * Flushes files of jobs where Node denies it to their process (`storage/files/flush.ts`): a few at a time, because Node's
+ * threads for files also read the pages of apps.
  */
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';

@@ -1,11 +1,11 @@
-/** The order in which jobs start: one app never has all threads, nor all places to wait, and apps take turns. Pure. */
+/** Orders jobs: one app never gets all threads or all places in the queue, and apps take turns. Pure. */
 import type { JobPool } from '../../protocol/wire/jobs.ts';
 
 export type QueuedJob = {
   pool: JobPool;
   /** Whom it is done for, an app as a rule; null for the gateway itself, which is bound by the threads alone. */
   party: string | null;
-  /** It runs when nothing else does: it may be what ended the process that it was in. */
+  /** Runs alone: it may have caused the end of its last process. */
   alone: boolean;
 };
 

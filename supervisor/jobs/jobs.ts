@@ -1,6 +1,6 @@
 /**
- * Work that costs CPU or disk, or reads what strangers sent: done by threads of the jobs process (workers/jobs). Here are the
- * jobs that wait and those under way, and what becomes of them when the process dies.
+ * Sends jobs to the threads of the jobs process (workers/jobs): work that costs CPU or disk, or reads untrusted input. Keeps
+ * the waiting and running jobs, and repeats or fails them when the process dies.
  */
 import { basename, dirname } from 'node:path';
 import { type ErrorCode, errorFromBody, SvcError } from '../../protocol/errors.ts';
@@ -39,7 +39,7 @@ export type JobsOptions = {
   createChild(events: ChildEvents): Child;
   /** The folders that jobs may write: what is flushed for them is in these. */
   writable: string[];
-  /** For the log: a job failed of itself, by a fault of ours. */
+  /** For the log: a job failed by a fault of ours. */
   onFault(what: string): void;
   tracing?: Pick<Tracing, 'current'> | null;
   jobMs?: number;
@@ -118,7 +118,7 @@ export class Jobs {
     return this.#run('ingest', job, { subject: 'upload', party: job.app, repeatable: true });
   }
 
-  /** Checks the files of a session as `ingest` does, and keeps nothing. Rejects with what it would reject with. */
+  /** Checks the files of a session as `ingest` does, with the same errors, and keeps nothing. */
   review(job: IngestJob): Promise<void> {
     return this.#run('review', job, { subject: 'upload', party: job.app, repeatable: true });
   }
@@ -288,7 +288,7 @@ export class Jobs {
     const isMemory = reason.includes(OUT_OF_MEMORY);
     const again: Job[] = [];
     for (const job of hit) {
-      // Whatever was alone with its memory is what took it.
+      // A job that ran alone used the memory itself.
       if (isMemory && hit.length === 1) this.#reject(job, tooMuch(job.subject, 'memory'));
       else if (job.repeatable && !job.alone) again.push(job);
       else {
@@ -328,7 +328,7 @@ function settle(
   }
 }
 
-/** What a job is about, for the errors of one that takes too much, and of too many that wait. */
+/** The subject of a job, for errors about too much time or memory and about a full queue. */
 type Subject = [code: ErrorCode, work: string, advice: string, many: string];
 
 const SUBJECTS = {

@@ -1,4 +1,4 @@
-/** Finds or makes the one evaluation of a query and input for all who follow it, and bounds what all of them take together. */
+/** Shares one live query among all followers of a query and input, and bounds the resources of all of them. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
@@ -87,7 +87,10 @@ export class LiveQueries {
     return this.#apps.get(key)?.followers ?? 0;
   }
 
-  /** The first state is told as soon as it is known, not before this returns. Each call needs a follower of its own. Throws `OVERLOADED`. */
+  /**
+   * Sends the first state as soon as it is known, not before this returns. Each call needs a separate follower. Throws
+   * `OVERLOADED`.
+   */
   follow(request: LiveRequest, follower: LiveFollower): Following {
     const { key, caller, client } = request;
     const ofClient = this.#clients.get(client) ?? 0;
@@ -161,7 +164,7 @@ export class LiveQueries {
     }
   }
 
-  /** Ends a query that nobody follows any more. */
+  /** Ends a query without followers. */
   #drop(key: string, app: AppQueries, { query, name }: Pick<Member, 'query' | 'name'>): void {
     if (query.followers > 0) return;
     query.close();

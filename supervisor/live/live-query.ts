@@ -1,6 +1,6 @@
 /**
- * Keeps the result of one query and input right for all who follow it: runs the query again when what it read was written, and
- * tells each follower the newest state (decisions, section 13).
+ * Keeps the result of one query and input current for its followers: runs the query again after a write to tables that it read,
+ * and sends each follower the newest state (decisions, section 13).
  *
  *   stale ─start→ waiting (for its turn) ─→ running ─→ current; written meanwhile: stale again
  */
@@ -14,7 +14,7 @@ import type { Written } from '../results/commits.ts';
 import type { Reads } from '../results/results.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 
-/** What is followed: a query of an app, or of a draft, as this caller sees it. `input` is JSON text in its canonical form. */
+/** The followed query, of an app or draft, as this caller sees it. `input` is JSON text in its canonical form. */
 export type LiveRequest = {
   dispatcher: Dispatcher;
   /** As callers name the app; `key` is what its events are kept under. */
@@ -41,7 +41,7 @@ export type LiveState = {
 export type LiveFollower = {
   /** Each state that it has not seen, and perhaps one that it has; the newest last. */
   tell(state: LiveState): void;
-  /** The app is gone, or the gateway stops: nothing more is told. */
+  /** The app is gone, or the gateway stops: sends no more states. */
   closed(): void;
 };
 
@@ -57,12 +57,12 @@ export type LiveClock = {
   after(ms: number, run: () => void): () => void;
 };
 
-/** What the queries of a gateway share. */
+/** Shared by the live queries of a gateway. */
 export type LiveRoom = {
   readonly clock: LiveClock;
   /** Whether every commit to the app's data was told. If not, it is, sooner or later. */
   isUpToDate(key: string): boolean;
-  /** What the query finds depends on who calls: takes these over, each for a query of its caller's own. */
+  /** The result depends on the caller: moves these followers to a separate query for each caller. */
   takeOver(members: LiveMember[], from: LiveRequest): void;
   /** Calls back when the query may run, at once or later; `done` gives the place back. */
   enter(key: string, start: (done: () => void) => void): void;
@@ -83,7 +83,7 @@ export class LiveQuery {
   readonly #room: LiveRoom;
   /** Each, and since when; it is told no older state. */
   readonly #members = new Map<LiveMember, number>();
-  /** What was found depends on who calls. */
+  /** The result depends on the caller. */
   #personal = false;
   /** Counts what happens, so that states and followers have an order. */
   #clock = 0;
@@ -109,7 +109,7 @@ export class LiveQuery {
   /** Starts the next run: after the interval, after a failure, or because the manifest says `refreshSeconds`. */
   #cancelNext: () => void = () => {};
   #telling = false;
-  /** The newest state that somebody may not have been told. */
+  /** The newest state, which some followers may not have. */
   #news: News | null = null;
   #refreshSeconds: number | undefined;
   #abandon: (() => void) | null = null;
@@ -119,7 +119,7 @@ export class LiveQuery {
   constructor(request: LiveRequest, room: LiveRoom) {
     this.request = request;
     this.#room = room;
-    // Microseconds, as the numbers of changes: they also grow over restarts, and when nobody followed for a while.
+    // Microseconds, like the numbers of changes: they also grow over restarts and while there are no followers.
     this.#seq = room.clock.now() * 1000;
   }
 
@@ -148,7 +148,7 @@ export class LiveQuery {
     this.#members.delete(member);
   }
 
-  /** Runs again, whatever was written. */
+  /** Runs again after any write. */
   invalidate(): void {
     this.#stale = true;
     this.#schedule();
@@ -171,7 +171,7 @@ export class LiveQuery {
     if (this.#state !== null && since !== undefined && since <= this.#asOf) member.follower.tell(this.#state);
   }
 
-  /** Ends it: nothing runs any more. */
+  /** Ends it. */
   close(): void {
     this.#closed = true;
     const members = [...this.#members.keys()];
@@ -208,7 +208,7 @@ export class LiveQuery {
 
   async #run(): Promise<void> {
     const { dispatcher, app, query, input, caller } = this.request;
-    // Whoever else hears of the write that this run is for has heard of it then, and nobody is told anything before `add` returns.
+    // All other listeners have then heard of this write, and no follower gets a state before `add` returns.
     await null;
     this.#startedAt = this.#room.clock.elapsed();
     // If not, all is told to be written once it is.
@@ -272,7 +272,7 @@ export class LiveQuery {
     if (this.#phase !== 'running') return;
     this.#leave();
     this.#stale ||= intersects(this.#reads, this.#written);
-    // What nobody wrote in the meantime is as new as the end of the run.
+    // A result without writes since the run is as new as the run's end.
     this.#asOf = this.#stale ? this.#begunAt : ++this.#clock;
     this.#lastId = state.id;
     this.#take(state);

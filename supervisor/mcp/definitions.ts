@@ -1,4 +1,4 @@
-/** Defines the gateway's own MCP tools, the dispatcher's and those for SQL, and checks their arguments. */
+/** Defines the gateway's own MCP tools, those of the dispatcher and for SQL, and checks their arguments. */
 import { SvcError } from '../../protocol/errors.ts';
 
 export type ObjectSchema = { type: 'object'; [keyword: string]: unknown };

@@ -1,4 +1,4 @@
-/** Answers `subscriptions/listen`, with which MCP clients since 2026 subscribe: one stream for what one request names. */
+/** Answers `subscriptions/listen`, with which MCP clients since 2026 subscribe: one stream for the resources of one request. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
@@ -17,7 +17,8 @@ export type Listening = {
 const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
 
 /**
- * The URIs that `subscriptions/listen` asks for; of lists nothing is announced. Throws `INVALID_INPUT` for what is no such filter.
+ * The URIs that `subscriptions/listen` asks for; changes of lists are not announced. Throws `INVALID_INPUT` for an invalid
+ * filter.
  */
 export function listenedUris(params: Record<string, unknown>): readonly string[] {
   const filter = params.notifications;
@@ -84,7 +85,7 @@ export async function listen(
   }
   const notifications = uris.length === 0 ? {} : { resourceSubscriptions: uris };
   tell({ method: 'notifications/subscriptions/acknowledged', params: { notifications, _meta } });
-  // Of lists nothing is announced: there is nothing else to wait for.
+  // Changes of lists are not announced, so nothing else can follow.
   if (uris.length === 0) complete();
   else if (reader === null) end();
   else {

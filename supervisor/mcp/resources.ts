@@ -9,7 +9,7 @@ export type McpResource = { uri: string; name: string; description: string; mime
 /** As `resources/templates/list` shows it; `uriTemplate` as RFC 6570 has it. */
 export type McpResourceTemplate = { uriTemplate: string; name: string; description: string; mimeType: string };
 
-/** What a URI names. */
+/** The resource that a URI names. */
 export type QueryResource = { app: string; query: string; input: unknown };
 
 const QUERY_URI = /^svc:\/\/([^/?#]+)\/queries\/([^/?#]+)(?:\?input=(.*))?$/s;

@@ -21,7 +21,7 @@ type RequestId = string | number;
 const INVALID_REQUEST = -32_600;
 const INVALID_PARAMS = -32_602;
 const INTERNAL_ERROR = -32_603;
-/** Codes, besides those of status 404, of what names no resource. */
+/** Codes, beside those with status 404, that mean "no such resource". */
 const NO_RESOURCE: string[] = ['WRONG_KIND', 'INVALID_ID', 'RESERVED_ID'];
 const NO_SESSION = 'A subscription belongs to a session: send the Mcp-Session-Id that "initialize" answered with.';
 
@@ -40,7 +40,7 @@ const SESSION = 'mcp-session-id';
 
 export type McpServerOptions = { version: string; log: Logger; mcpSessions: McpSessions };
 
-/** What a request may use. */
+/** The rights of a request. */
 type Extra = { tools: McpTools; traceId: string; session: McpSession | undefined };
 
 export class McpServer {
@@ -160,7 +160,7 @@ export class McpServer {
       body: JSON.stringify(message),
       signal,
     });
-    // What a request may use goes to its server as the library passes on who called.
+    // The library passes the rights of a request to its server as the authenticated caller.
     const extra: Extra = { ...given, traceId };
     const authInfo = { token: '', clientId: '', scopes: [], extra };
     const response = await library.fetch(request, { authInfo, parsedBody: message });
@@ -228,7 +228,7 @@ export class McpServer {
       });
       return server;
     };
-    // What listens well is not the library's to answer.
+    // The library does not answer a valid `subscriptions/listen`.
     return createMcpHandler(serverOf, { maxSubscriptions: 0 });
   }
 }
@@ -252,14 +252,14 @@ async function followedOf(tools: McpTools, uri: string): Promise<FollowedResourc
   throw new SvcError('NOT_FOUND', message);
 }
 
-/** What a client is told that asked for something that is not there, or wrongly. */
+/** The error for a client whose request is invalid or names something unknown. */
 function protocolError(error: unknown, log: Logger): { code: number; message: string; data?: unknown } {
   const known = toSvcError(error, log);
   const isParams = known.code === 'UNKNOWN_TOOL' || known.code === 'INVALID_INPUT';
   return { code: isParams ? INVALID_PARAMS : INTERNAL_ERROR, message: known.message, data: known.toBody() };
 }
 
-/** The same about a resource, where what is not there has an error of its own. */
+/** The same for a resource, with its own error for unknown ones. */
 function resourceError(error: unknown, uri: string, log: Logger): ReturnType<typeof protocolError> {
   const known = toSvcError(error, log);
   const isThere = known.status !== 404 && !NO_RESOURCE.includes(known.code);
@@ -272,7 +272,7 @@ function lacksUri({ id, method, params }: Message): boolean {
   return isRequestId(id) && !(isObject(params) && typeof params.uri === 'string');
 }
 
-/** A call of a tool with nothing else in it; null for every other message, which the library reads and, if need be, refuses. */
+/** A plain tool call; null for every other message, which the library handles or refuses. */
 function plainCall(
   exchange: Exchange,
   message: unknown,

@@ -1,6 +1,6 @@
 /**
- * Keeps the sessions of MCP clients of 2025: what each subscribed to, and the stream on which it hears of changes. Nothing else
- * needs a session, so that other requests are answered without one too (decisions, sections 12 and 13).
+ * Keeps the sessions of MCP clients of 2025: their subscriptions, and the stream that gets the changes. Other requests need no
+ * session (decisions, sections 12 and 13).
  */
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
@@ -46,7 +46,7 @@ export class McpSessions {
     return id;
   }
 
-  /** Undefined for a session that is not known, or somebody else's. Throws `NOT_FOUND` for one that has ended. */
+  /** Undefined for an unknown session or another caller's. Throws `NOT_FOUND` for an ended one. */
   find(id: string | undefined, { client, path }: SessionOwner): McpSession | undefined {
     const session = id === undefined ? undefined : this.#sessions.get(id);
     if (session?.owner.client !== client || session.owner.path !== path) return undefined;

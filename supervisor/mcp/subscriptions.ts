@@ -1,6 +1,6 @@
 /**
- * Follows the resources that one MCP client subscribed to, and tells its stream which of them have changed. What the stream could
- * not take, or missed while the client was away, is told when it can take it (decisions, section 13).
+ * Follows the resources that one MCP client subscribed to, and sends changes to its stream. Changes that the stream could not
+ * take, or missed while the client was away, are sent when it can take them (decisions, section 13).
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -119,7 +119,7 @@ export class Subscriptions {
     }
   }
 
-  /** Ends them all, and takes no others. */
+  /** Ends all of them, and accepts no new ones. */
   close(): void {
     this.#closed = true;
     this.#teller = null;

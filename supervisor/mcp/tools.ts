@@ -1,6 +1,6 @@
 /**
- * What a client of MCP can call: the dispatcher's three tools, or each query and action of one app as a tool of its own
- * (decisions, section 12).
+ * Offers tools to MCP clients: the dispatcher's three, or each query and action of one app as a separate tool (decisions,
+ * section 12).
  */
 import { SvcError } from '../../protocol/errors.ts';
 import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
@@ -20,12 +20,12 @@ import {
 } from './resources.ts';
 import type { FollowedResource } from './subscriptions.ts';
 
-/** What a tool answered: JSON text. `structured`: the tool promised an object, and this is one. */
+/** A tool's answer as JSON text. `structured`: the tool promised an object, and this is one. */
 export type McpAnswer = { text: string; isError: boolean; structured: boolean };
 
 export type McpCall = { name: string; args: Record<string, unknown>; traceId: string; signal?: AbortSignal };
 
-/** What one address serves to one caller. */
+/** The tools and resources of one address for one caller. */
 export type McpTools = {
   /** For people, and for agents that read instructions. */
   title: string;
@@ -37,17 +37,20 @@ export type McpTools = {
   templates(): McpResourceTemplate[];
   /** JSON text; null when there is no such resource. Rejects with the error of a query. */
   read(uri: string, signal: AbortSignal): Promise<string | null>;
-  /** What one follows who subscribes to it; null when it is no result of a query. Rejects with `FORBIDDEN` and `INVALID_INPUT`. */
+  /**
+   * The query to follow for a subscription; null when the resource is not a query's result. Rejects with `FORBIDDEN` and
+   * `INVALID_INPUT`.
+   */
   follow(uri: string): Promise<FollowedResource | null>;
 };
 
-/** What a caller may do is asked before each call, as over HTTP. Throws or rejects with `FORBIDDEN`. */
+/** Checks the caller's rights before each call, as over HTTP. Throws or rejects with `FORBIDDEN`. */
 export type Permit = (capability: 'read' | 'write', app: string) => undefined | Promise<void>;
 
 /** Who calls. `source` is what its writes are told with. */
 export type McpCaller = {
   source: 'handler' | 'agent';
-  /** What handlers see of it. */
+  /** The caller as handlers see it. */
   shown: HandlerCaller;
   /** Who it is where a limit is one client's. */
   client: string;
@@ -59,7 +62,7 @@ export type McpCaller = {
 };
 
 export type DispatcherCaller = McpCaller & {
-  /** What `svc_describe` tells this caller. */
+  /** The answer of `svc_describe` for this caller. */
   describe(body: Record<string, unknown>): Promise<unknown>;
   /** Whether there is an app for which `demandSql` does not throw. */
   maySql(): Promise<boolean>;
@@ -242,7 +245,7 @@ function isObjectSchema(schema: JsonSchema | undefined): schema is ObjectSchema 
   return typeof schema === 'object' && schema.type === 'object';
 }
 
-/** MCP wants an object at the top; arguments are one, whatever else the schema asks of them. */
+/** MCP requires an object at the top, which arguments always are. */
 function asObjectSchema(schema: JsonSchema | undefined): ObjectSchema {
   if (schema === false) return { type: 'object', not: {} };
   return { ...(typeof schema === 'object' ? schema : {}), type: 'object' };

@@ -1,6 +1,6 @@
 /**
- * Makes the OpenAPI document of an app: one operation a tool (decisions, section 14). All queries have one address and all actions
- * another, and OpenAPI tells operations apart by their path only. So the name of the tool stands behind a `#`, which clients do not send.
+ * Makes the OpenAPI document of an app: one operation per tool (decisions, section 14). All queries share one address and all
+ * actions another, but OpenAPI identifies operations by path. So the tool's name follows a `#`, which clients do not send.
  */
 import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
 import { COMPONENTS, ERROR_CONTENT, HEADER, type Json, SECURITY } from './shared.ts';
@@ -107,7 +107,7 @@ const DATA = new Set(['const', 'enum', 'default', 'examples', 'example']);
 function placed(schema: JsonSchema, pointer: string): JsonSchema {
   if (typeof schema === 'boolean') return schema;
   const { $schema, ...members } = schema;
-  // What has an id of its own is the root of its references.
+  // A schema with an `$id` is the root of its references.
   if (typeof members.$id === 'string') return schema;
   return moved(members, pointer) as JsonSchema;
 }

@@ -23,7 +23,7 @@ export function gatewayDocument(routes: readonly Route[], version: string): Json
     const path = templateOf(route.path);
     paths[path] ??= {};
     const row = reference.get(`${route.method} ${route.path}`) ?? { section: 'Other', answers: '', codes: [] };
-    // What drafts have as the live app has is described there.
+    // Routes of drafts that mirror the live app's are described there.
     const live = row.answers.startsWith('as ') ? reference.get(`${route.method} ${liveOf(route.path)}`) : undefined;
     const id = uniqueId(route, operationIds);
     (paths[path] as Json)[route.method.toLowerCase()] = operation(route, row, live?.answers ?? row.answers, id);

@@ -1,4 +1,7 @@
-/** Reads what `docs/http-api.md` says of each route: the OpenAPI document says the same, and tests hold that table and the routes equal. */
+/**
+ * Reads the descriptions of routes from `docs/http-api.md` for the OpenAPI document; tests keep that table and the routes
+ * equal.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ERROR_CODES, type ErrorCode } from '../../protocol/errors.ts';
@@ -32,7 +35,7 @@ export function readReference(file: string = join(packageRoot, 'docs/http-api.md
 export function bodyOf(answers: string): BodyMembers | null {
   const [, inner] = /^(?:git store: )?`\{ ([^`]*) \}`.*?→/.exec(answers) ?? [];
   if (inner === undefined) return null;
-  // What nests in a member is said by the text only.
+  // Nested members are described by the text only.
   const flat = inner.replace(/\[.*?\](?=[,?]|$)|\{.*?\}/g, '');
   return flat.split(/[,|]/).flatMap((part) => {
     const [, name, mark] = /^\s*(\w+)(\??)/.exec(part) ?? [];

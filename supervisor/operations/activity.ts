@@ -1,6 +1,6 @@
 /**
- * Samples once a minute what the calls of each app came to, for the curves of the last hour (decisions, section 14). Calls add to
- * their meter only, as they do for metrics: a minute is the difference between two looks at it.
+ * Samples each app's meter once a minute, for the curves of the last hour (decisions, section 14). A call costs nothing extra:
+ * a minute is the difference between two samples of the meter.
  */
 import { stat } from 'node:fs/promises';
 import type { ActivityPoint } from '../../protocol/answers.ts';
@@ -17,7 +17,7 @@ export type ActivitySources = {
   now?: () => number;
 };
 
-/** What a meter said. */
+/** A sample of a meter. */
 type Look = { calls: number; refused: number; failed: number; kept: number; buckets: Float64Array };
 
 type Series = { look: Look; points: ActivityPoint[] };
@@ -44,7 +44,7 @@ export class Activity {
     clearInterval(this.#timer);
   }
 
-  /** Ends the minute for all apps; those that nobody used for an hour are forgotten. */
+  /** Ends the minute for all apps; drops those without use for an hour. */
   async sample(): Promise<void> {
     const at = this.#minuteFrom;
     this.#minuteFrom = this.#now();
@@ -60,7 +60,7 @@ export class Activity {
     });
     const used = new Set(closing.map(([app]) => app));
     for (const app of this.#series.keys()) if (!used.has(app)) this.#series.delete(app);
-    // One after the other: a gateway may have a thousand apps, and nobody waits for it.
+    // One after the other: a gateway may have a thousand apps, and no request waits for this.
     for (const [app, point] of closing) {
       const { points = [] } = this.#series.get(app) ?? {};
       const isQuiet = point.calls === 0 && points.length > 1;

@@ -1,4 +1,4 @@
-/** When backups are made, as the configuration and requests have it: what it must be (decisions, section 14). */
+/** Checks the schedule of backups from the configuration and requests (decisions, section 14). */
 import type { EntryFault } from '../../protocol/entry-checks.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { checkExpression } from '../../protocol/rules/cron-expression.ts';

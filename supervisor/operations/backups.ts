@@ -1,4 +1,4 @@
-/** Backups of a running gateway: job threads make them, app by app, while calls go on. */
+/** Backs up a running gateway: job threads pack app by app, while calls go on. */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -124,7 +124,7 @@ export class Backups {
   }
 }
 
-/** What was set, and would be set the same on another machine: a file for `svc serve --config`. */
+/** Settings that also apply on another machine: a file for `svc serve --config`. */
 function configText(config: Config): string {
   const defaults: Record<string, unknown> = defaultConfig('');
   // In the backup the git store lies in its usual place.

@@ -1,4 +1,4 @@
-/** How long the supervisor's event loop keeps work waiting: the delay that a request meets before any of our code runs. */
+/** Measures the delay of the supervisor's event loop: how long a request waits before any of our code runs. */
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 import { LIMITS } from '../../protocol/limits.ts';
 

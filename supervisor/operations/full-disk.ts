@@ -1,4 +1,4 @@
-/** A start on a disk without room: what exists is served, what cannot be begun leaves nothing. */
+/** Starts on a full disk: serves existing data, and leaves no partial new directory. */
 import { readdir, rm, statfs } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -12,10 +12,7 @@ export type RoomToStart = {
   explain(error: unknown): Promise<unknown>;
 };
 
-/**
- * Makes the data directory. Rejects with `STORAGE_FULL`, and has made nothing, when it would be a new one on a disk that has
- * less room than it needs to begin with.
- */
+/** Makes the data directory. Rejects with `STORAGE_FULL`, and makes nothing, when a new one would not fit on the disk. */
 export async function roomToStart(dataDir: string): Promise<RoomToStart> {
   const wasThere = await exists(dataDir);
   const isNew = !wasThere || (await readdir(dataDir)).length === 0;
@@ -40,7 +37,7 @@ export async function roomToStart(dataDir: string): Promise<RoomToStart> {
   };
 }
 
-/** What can be done without: on a full disk it is left out, and said. */
+/** Runs optional work: on a full disk it is skipped and logged. */
 export async function unlessFull(log: Pick<Logger, 'warn'>, work: Promise<unknown>): Promise<void> {
   try {
     await work;

@@ -1,4 +1,4 @@
-/** The file of the gateway's log: appended to, and turned over before it would be larger than it may be. */
+/** Writes the file of the gateway's log, and rotates it before it exceeds its limit. */
 import { closeSync, existsSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isMissing } from '../../storage/files/atomic-file.ts';
@@ -13,7 +13,7 @@ export type LogFileOptions = {
   keep: number;
 };
 
-/** Made or opened by `open`, or with the first line. Whatever fails is tried again with the next one. */
+/** Opened by `open`, or with the first line. The next line retries after any failure. */
 export class LogFile {
   readonly #path: string;
   readonly #maxBytes: number;
@@ -77,7 +77,7 @@ export class LogFile {
   }
 }
 
-/** One level at a time: Node's own way to make several never ends where the system lets nobody make any, as in `/proc`. */
+/** One level at a time: Node's `recursive` never ends where no folder can be made, as in `/proc`. */
 function makeFolder(folder: string): void {
   const make = (): void => mkdirSync(folder, { mode: 0o700 });
   if (existsSync(folder)) return;

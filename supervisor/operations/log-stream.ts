@@ -13,11 +13,11 @@ import { LogFile } from './log-file.ts';
 const WARN = 40;
 
 export type LogStreamOptions = {
-  /** What is printed for a line of JSON, newlines included. */
+  /** The output for a line of JSON, with newlines. */
   draw?: (line: string) => string;
   /** Writes at once what it can without waiting, and answers how many bytes; throws when that is none. */
   output?: (bytes: Buffer) => number;
-  /** What the output is, for people. */
+  /** The name of the output, for people. */
   name?: string;
   /** Throws a `ConfigError` for an output that cannot be written to, whatever the disk has room for. */
   open?: () => void;
@@ -170,7 +170,7 @@ function openStandardError(): number {
   process.stderr.on('error', () => {});
   if (!isatty(2)) return 2;
   try {
-    // A terminal that was stopped with Ctrl-S takes nothing.
+    // A terminal paused with Ctrl-S takes nothing.
     return openSync('/dev/fd/2', constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch {
     return 2;

@@ -1,4 +1,4 @@
-/** Backups on schedule: made when their time comes, verified, kept in a folder, of which the oldest go (decisions, section 14). */
+/** Makes backups on schedule, verifies them, keeps them in a folder, and removes the oldest (decisions, section 14). */
 
 import { isAbsolute, resolve } from 'node:path';
 import { setImmediate } from 'node:timers';
@@ -28,7 +28,7 @@ import { Scheduler, type SchedulerOptions } from '../automations/schedule/schedu
 import type { ConfiguredSchedule } from './backup-schedule.ts';
 import type { Backups } from './backups.ts';
 
-/** What is known of backups on schedule: for status, metrics and the console. */
+/** The state of backups on schedule, for status, metrics and the console. */
 export type BackupStatus = {
   /** `off` without a schedule, `waiting` before the first backup, `failed` from a failure to the next good one. */
   state: 'off' | 'waiting' | 'ok' | 'failed';
@@ -94,7 +94,7 @@ export class ScheduledBackups {
       await this.#checkFolder(schedule).catch((error: Error) =>
         log.warn(`Backups on schedule will fail: ${error.message}`),
       );
-      // What never fired has missed nothing; from now on it may.
+      // A schedule that never fired has missed nothing; from now on it may.
       this.#record.doneUntil ??= clock.now();
       await this.#save();
     }
@@ -232,7 +232,7 @@ export class ScheduledBackups {
     await this.#checkFolder(schedule);
     const { signal } = this.#stopping;
     let made: { file: string; bytes: number; damaged: string | null } | null = null;
-    // One that somebody downloads goes first.
+    // A backup that is being downloaded goes first.
     const taking = backups.takeNext(signal, async (archive, signal) => {
       const { bytes, damaged } = await backups.verify(archive, signal);
       const file = await freeName(folder, takenAt, damaged.length > 0);
@@ -270,7 +270,7 @@ export class ScheduledBackups {
     return new SvcError('STORAGE_FULL', message, { cause: error });
   }
 
-  /** A folder that was used before and is gone is not made again, unless somebody names it now. */
+  /** A folder that was used before and is gone is not made again, unless it is named now. */
   async #checkFolder(schedule: BackupSchedule, isNamed = false): Promise<void> {
     const record = this.#known();
     const folder = this.#folder(schedule);

@@ -11,7 +11,7 @@ import { ConfigError } from '../config.ts';
 /** Where descriptors begin that are passed. */
 const FIRST_SOCKET = 3;
 const COMMAND = 'systemd-notify';
-/** What it tells a service by; none of it is meant for the service's own processes. */
+/** Variables through which systemd informs a service; its child processes must not get them. */
 const VARIABLES = ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID', 'LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES'];
 
 type Environment = Record<string, string | undefined>;
@@ -50,7 +50,7 @@ export class ServiceManager {
   /** The gateway accepts requests. From here on systemd hears twice in each of its intervals that the event loop turns. */
   ready(status: string): void {
     this.#tell('READY=1', `STATUS=${status}`);
-    // A loop that stands still runs no timers, so nothing has to be asked besides.
+    // A blocked event loop runs no timers, so the timer alone proves that it lives.
     if (this.#watchdogMs !== null) this.#watchdog = setInterval(() => this.#tell('WATCHDOG=1'), this.#watchdogMs / 2);
     this.#watchdog?.unref();
   }

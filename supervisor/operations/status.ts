@@ -1,4 +1,4 @@
-/** The process tree as `GET /svc/_system` shows it: every process and actor. */
+/** Reports the process tree for `GET /svc/_system`: every process and actor. */
 
 import { readFile, statfs } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
@@ -126,7 +126,7 @@ function supervisorStatus(): ProcessStatus {
   };
 }
 
-/** An app comes before its automations, whatever other apps are called. */
+/** An app always comes before its automations. */
 function byName(a: ActorStatus, b: ActorStatus): number {
   if (a.app !== b.app) return a.app < b.app ? -1 : 1;
   return (a.automation ?? '') < (b.automation ?? '') ? -1 : 1;

@@ -1,4 +1,4 @@
-/** The gateway's own files for browsers, the console and the page bridge: read once, served from memory. */
+/** Serves the gateway's own files for browsers, the console and the page bridge: read once, kept in memory. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';

@@ -1,4 +1,4 @@
-/** The page that a person gets where a program gets an error as JSON: what is wrong, and where to go. Pure. */
+/** Makes the error page for people, where programs get JSON: what is wrong, and where to go. Pure. */
 import type { SvcError } from '../../protocol/errors.ts';
 import { NEXT_STEPS } from '../../protocol/next-steps.ts';
 import type { Exchange } from '../edge/edge.ts';
@@ -49,7 +49,7 @@ export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError)
 export function errorPage({ code, message, status }: SvcError, place: Place): string {
   const title = TITLES[code] ?? 'This did not work';
   const advice = ADVICE[code] ?? marked((NEXT_STEPS as Record<string, string>)[code] ?? 'Try again in a moment.');
-  // What programs are told to send is nothing that a person sends.
+  // Advice for programs about headers does not help a person.
   const said = code === 'UNAUTHORIZED' ? '' : `<p>${escaped(message)}</p>`;
   const links = linksOf(place, code).map(([text, address]) => `<a href="${escaped(address)}">${text}</a>`);
   return `<!doctype html>

@@ -1,4 +1,4 @@
-/** What browsers are told of every answer on the pages' surface (decisions, section 11). */
+/** Makes the security headers of every answer to pages (decisions, section 11). */
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Place } from '../http/access/places.ts';
 

@@ -1,4 +1,4 @@
-/** Keeps in memory what was read from disk: the least recently used goes first, and readers of the same thing share one read. */
+/** Caches reads from disk: drops the least recently used first, and shares one read among concurrent readers. */
 import { LRUCache } from 'lru-cache';
 
 export class ReadCache<T extends object | string> {

@@ -1,4 +1,4 @@
-/** The text by which equal inputs are known: JSON without spaces, the members of objects in order. */
+/** Makes the canonical JSON of an input, the same for equal inputs: no spaces, sorted members. */
 
 /** Deeper inputs have none. */
 const MOST_DEPTH = 32;

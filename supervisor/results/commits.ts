@@ -1,6 +1,6 @@
 /**
- * Commits: for each app what is known of the history of its data. Hears of commits from the writers, looks at the state of the
- * database itself, and tells those who watch what each commit wrote, before the write is acknowledged (decisions, section 13).
+ * Tracks the commits of each app's data. Gets notes of commits from the writers, reads the state of the database itself, and
+ * tells watchers what each commit wrote, before the write is acknowledged (decisions, section 13).
  */
 import { LIMITS } from '../../protocol/limits.ts';
 import { History, type Written } from './history.ts';
@@ -23,7 +23,7 @@ type Known = {
   strange: Uint8Array | null;
   strangeSince: number;
   lostSince: number | null;
-  /** Somebody asked when the state could not be told: what was committed since then is not known. */
+  /** The state was unreadable at a query: commits since then are unknown. */
   missed: boolean;
 };
 
@@ -45,7 +45,7 @@ export class Commits {
    * commits is told within `LIMITS.commitLookMs`.
    */
   watch(app: string, listener: (written: Written) => void): () => void {
-    // What is committed from now on differs from the state that the history begins with.
+    // Later commits differ from the state with which the history begins.
     if (!this.#watchers.has(app)) this.upToDate(app);
     const watchers = this.#watchers.get(app) ?? new Set();
     this.#watchers.set(app, watchers);
@@ -63,15 +63,15 @@ export class Commits {
   /** A writer tells of a commit, see the frame. */
   committed(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: readonly string[] | null): void {
     const known = this.#known.get(app);
-    // What was read in this turn may be the state before.
+    // The state read in this turn may be the earlier one.
     this.#turn++;
     if (known !== undefined) this.#tell(app, known.history.committed(before, after, tables));
     else this.#tell(app, tables === null ? 'all' : new Set(tables));
   }
 
   /**
-   * Somebody is told of a write: a read that begins after that may come in the same turn of the event loop, where very many sockets
-   * have something.
+   * A caller gets its write's answer: its next read may come in the same turn of the event loop when very many sockets are
+   * ready.
    */
   acknowledging(): void {
     this.#turn++;
@@ -158,7 +158,7 @@ export class Commits {
     }
   }
 
-  /** What was watched in the meantime may have been written by a process that tells nobody. */
+  /** A process that sends no notes may have written meanwhile. */
   #look(): void {
     for (const app of this.#watchers.keys()) this.upToDate(app);
   }

@@ -16,7 +16,7 @@ let schemas = 0;
 export class History {
   /** Counts the changes of `head`. */
   now = 0;
-  /** Another number after every possible change of the schema; no other history has it. */
+  /** Changes after every possible change of the schema; unique among histories. */
   schema = ++schemas;
   #head: Uint8Array | null = null;
   /** When everything may have changed. */
@@ -24,7 +24,7 @@ export class History {
   /** When each table was last written. */
   readonly #tables = new Map<string, number>();
 
-  /** Nothing is known of it, so that any state will do to begin with. */
+  /** Knows nothing yet, so any state can begin it. */
   get isNew(): boolean {
     return this.#head === null;
   }
@@ -49,7 +49,7 @@ export class History {
     return new Set(tables);
   }
 
-  /** What led to this state is not known: everything may have changed. */
+  /** How this state came about is unknown: everything may have changed. */
   adopt(state: Uint8Array | null): void {
     this.#head = state === null ? null : Uint8Array.from(state);
     this.now++;

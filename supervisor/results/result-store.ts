@@ -1,4 +1,4 @@
-/** Kept results by app and key: the least recently used go first, and one app has at most its share. */
+/** Stores kept results by app and key: drops the least recently used first, and limits each app to its share. */
 import { LIMITS } from '../../protocol/limits.ts';
 
 /** `key` is its own within the app. */

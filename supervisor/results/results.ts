@@ -1,7 +1,7 @@
 /**
- * Results of queries, kept as bytes under version, query and input, and answered as long as the tables that they read are what
- * they were (decisions, section 13). A kept result is answered only where a run that began now would give the same: the state
- * of the database is looked at for each read, so no message has to arrive in time, or at all.
+ * Keeps results of queries as bytes by version, query and input, and answers with them while the tables that they read are
+ * unchanged (decisions, section 13). A kept result is used only if a run now would give the same: each read checks the state of
+ * the database, so correctness depends on no message.
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
@@ -10,10 +10,10 @@ import type { Commits } from './commits.ts';
 import type { History, Written } from './history.ts';
 import { ResultStore } from './result-store.ts';
 
-/** What a query read; `keep` when its result is the same as long as these tables are, `caller` when it asked who calls. */
+/** What a query read; `keep` when its result depends on these tables only, `caller` when it read the caller. */
 export type Reads = { readonly tables: Written; readonly keep: boolean; readonly caller: boolean };
 
-/** A kept result, or in the place of one the word that there is one for each caller. */
+/** A kept result, or a mark that there is one for each caller. */
 type Entry = {
   readonly key: string;
   readonly bytes: number;
@@ -102,7 +102,7 @@ export class Results {
       return;
     }
     this.#unkept.delete(name);
-    // What the run read is known by the schema that its thread was told of.
+    // The run's tables are valid for the schema that its thread knew.
     if (from.history.schema !== from.schema || this.#eras.get(app) !== from.era) return;
     const { history, since } = from;
     const key = reads.caller ? from.key + suffixOf(caller) : from.key;
@@ -119,7 +119,7 @@ export class Results {
     this.#store.set(app, { key, bytes, body: copyOf(body), reads, history, since });
   }
 
-  /** Nothing that was kept of the app, or is being made, holds any more. */
+  /** Drops all results of the app, kept and being made. */
   forget(app: string): void {
     this.#store.clear(app);
     this.#eras.delete(app);
@@ -147,7 +147,7 @@ export class Results {
 const TRIES = 3;
 const SKIPPED = 100;
 
-/** In memory of its own: a piece of Node's would keep all of it. */
+/** Copied: a slice of Node's buffer would keep the whole buffer. */
 function copyOf(bytes: Uint8Array): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length);
   copy.set(bytes);

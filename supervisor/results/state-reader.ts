@@ -17,8 +17,8 @@ export class StateReader {
   }
 
   /**
-   * The state as it was in this turn of the event loop, in memory that the next turn uses again; null when it cannot be told. Read
-   * once a turn: nobody can have committed after that, been answered, and made a request that this turn has.
+   * The state in this turn of the event loop, in memory that the next turn reuses; null when unreadable. Read once per turn: no
+   * client can commit after that, get the answer and send a request within the same turn.
    */
   read(turn: number): Uint8Array | null {
     if (this.#readIn !== turn) {
@@ -33,7 +33,7 @@ export class StateReader {
     if (!this.#index.isInPlace()) this.#index.close();
     if (!this.#index.readInto(state)) return false;
     if (!isEmptyLog(state)) return true;
-    // Nothing in it tells one such state from another: then the file was not written in between.
+    // Such states do not differ: the file was not written in between.
     const found = statSync(this.#file, { throwIfNoEntry: false });
     if (found === undefined) return false;
     mixInFile(state, found.mtimeMs, found.size);

@@ -1,4 +1,4 @@
-/** Every route of the gateway, for the router and for the test of the documentation. */
+/** Lists every route of the gateway, for the router and the test of the documentation. */
 import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { senderSecret } from '../automations/webhooks/webhooks.ts';
 import type { Route } from '../http/router.ts';

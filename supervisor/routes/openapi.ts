@@ -1,4 +1,4 @@
-/** What can be called, for programs that read OpenAPI: the gateway's routes, and the tools of an app (decisions, section 14). */
+/** Serves OpenAPI documents: of the gateway's routes, and of the tools of an app (decisions, section 14). */
 import { noActiveVersion } from '../dispatch/apps.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';

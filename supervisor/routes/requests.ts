@@ -1,4 +1,4 @@
-/** Reading requests: JSON bodies and query strings, checked, as promises for the routes off the hot path. */
+/** Reads and checks requests: JSON bodies and query strings, as promises for routes off the hot path. */
 import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SvcError } from '../../protocol/errors.ts';
@@ -26,7 +26,7 @@ export function parseBody(bytes: Buffer): Body {
   return value as Body;
 }
 
-/** The request as whatever JSON value it is. Throws as `parseBody` does. */
+/** The request as any JSON value. Throws as `parseBody` does. */
 export function parseJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw notJson('it is not UTF-8');
   checkShape(overLimit(bytes));
@@ -38,8 +38,8 @@ export function parseJson(bytes: Buffer): unknown {
 }
 
 /**
- * What a call of a tool asks for, of which the app's own thread parses the whole. From a body over `LIMITS.callParsedBytes`
- * only the members of `TOOL_MEMBERS` are taken, and the input as its JSON text. Throws as `parseBody` does.
+ * The members of a tool call; the app's own thread parses the whole body. From a body over `LIMITS.callParsedBytes` only the
+ * members of `TOOL_MEMBERS` are taken, and the input as its JSON text. Throws as `parseBody` does.
  */
 export function parseCall(bytes: Buffer): Body {
   if (bytes.length <= LIMITS.callParsedBytes) return parseBody(bytes);
@@ -103,7 +103,7 @@ export function queryOf(exchange: Exchange): URLSearchParams {
   return new URLSearchParams(exchange.query);
 }
 
-/** What a reader of a change stream asks for; `version` is what is served, null for nothing. */
+/** The request for a change stream; `version` is the served one, null for none. */
 export function subscriptionOf(exchange: Exchange, version: string | null): SubscribeOptions {
   const query = queryOf(exchange);
   const tables = query.get('tables')?.split(',').filter(Boolean);

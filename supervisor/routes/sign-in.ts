@@ -1,4 +1,7 @@
-/** Signing browsers in and out: the session cookie, one-time links, and the way from the console to a page's origin (decisions, section 11). */
+/**
+ * Signs browsers in and out: the session cookie, one-time links, and redirects from the console to a page's origin (decisions,
+ * section 11).
+ */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -162,7 +165,7 @@ function hasCookie(exchange: Exchange, cookie: string): boolean {
   return (exchange.header('cookie') ?? '').split(';').some((one) => one.trim() === cookie);
 }
 
-/** What another origin makes the browser send here counts for nothing, but when it opens a whole page. */
+/** False for requests that another origin makes the browser send, unless it opens a whole page. */
 function isOwnPage(exchange: Exchange, place: Place): boolean {
   const site = exchange.header('sec-fetch-site');
   if (site !== undefined) return site === 'same-origin' || site === 'none' || isNavigation(exchange);

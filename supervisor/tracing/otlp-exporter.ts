@@ -1,6 +1,6 @@
 /**
- * Sends spans to a collector, by the exporters of OpenTelemetry: the protocol, its headers, TLS, time-outs and repetitions are
- * theirs, and their `OTEL_…` variables. Built into a file of its own, which is read where traces are sent.
+ * Sends spans to a collector, by the exporters of OpenTelemetry: they bring the protocol, headers, TLS, timeouts, retries and
+ * their `OTEL_…` variables. Built into a separate file, which is loaded only if traces are sent.
  */
 import { hostname } from 'node:os';
 import { SpanKind as Kind, type SpanContext, SpanStatusCode } from '@opentelemetry/api';

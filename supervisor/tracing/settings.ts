@@ -1,4 +1,4 @@
-/** Reads the `OTEL_…` variables that say whether, where to and how much of it traces are sent. */
+/** Reads the `OTEL_…` variables that decide whether, where and which traces are sent. */
 import type { SpanContext } from '../../protocol/trace-context.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,4 +1,4 @@
-/** Keeps ended spans until the collector has taken them: so many at most, and nobody waits for it. */
+/** Queues ended spans for the collector: a limited number, and no call waits for it. */
 import type { Logger } from 'pino';
 import { LIMITS } from '../../protocol/limits.ts';
 import { monotonicMs } from '../../protocol/trace-context.ts';

@@ -1,4 +1,4 @@
-/** A span of a trace, from its beginning until it is handed to the exporter. Names and attributes hold no input and no secret. */
+/** Defines spans of traces, from their start until the exporter gets them. Names and attributes hold no input and no secret. */
 import { monotonicMs, newSpanId, type SpanContext, traceparentOf } from '../../protocol/trace-context.ts';
 
 export type SpanKind = 'internal' | 'server' | 'client';
@@ -6,7 +6,7 @@ export type SpanKind = 'internal' | 'server' | 'client';
 /** Names as the semantic conventions of OpenTelemetry have them, and ours, which begin with `svc.`. */
 export type Attributes = Record<string, string | number | boolean>;
 
-/** What a span belongs to: a trace that is recorded hands each of its spans to `ended`, once. */
+/** The trace of a span: a recorded trace passes each of its spans to `ended`, once. */
 export type Recorder = (span: Span) => void;
 
 export class Span implements SpanContext {
@@ -59,7 +59,7 @@ export class Span implements SpanContext {
 
   /** A span within this one. `spanId` is given where another process chose it. */
   child(name: string, kind: SpanKind = 'internal', begunAt?: number, spanId?: string): Span {
-    // One that is not recorded stands for all that would be in it.
+    // One unrecorded span replaces all that would be in it.
     if (this.#recorder === null) return this;
     const context = { traceId: this.traceId, parentId: this.spanId, ...(spanId !== undefined && { spanId }) };
     return new Span(name, kind, context, this.#recorder, begunAt);

@@ -1,4 +1,4 @@
-/** Makes spans of what a thread says of a traced call. App code runs there, so nothing of it is believed. */
+/** Makes spans from a thread's report of a traced call. App code runs there, so every value is checked. */
 
 import { LIMITS } from '../../protocol/limits.ts';
 import type { FrameOf, ThreadSpan } from '../../protocol/wire/frames.ts';

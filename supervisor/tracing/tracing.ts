@@ -1,6 +1,6 @@
 /**
- * Traces of what the gateway does, for a collector of OpenTelemetry. There is one only where `OTEL_EXPORTER_OTLP_ENDPOINT` is set:
- * without it no code of it is loaded, and frames between processes carry nothing more.
+ * Makes traces of the gateway's work for a collector of OpenTelemetry. Only if `OTEL_EXPORTER_OTLP_ENDPOINT` is set: without it
+ * none of this code is loaded, and frames carry nothing extra.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';

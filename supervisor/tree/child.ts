@@ -23,7 +23,7 @@ export type ChildSpec = {
   flushes?: boolean;
   /** One that does not come up at all is tried again for ever, now and then, instead of failing. */
   patient?: boolean;
-  /** What the process reads as the first line of its standard input. A new one for each start. */
+  /** The first line of the process's standard input. A new one for each start. */
   bootstrap: () => object;
   /** All memory that it may have, in MiB; it is ended when it says that it has more. */
   memoryMb?: number;
@@ -102,7 +102,7 @@ export class Child {
       child = spawn(process.execPath, [...(this.spec.flags ?? []), this.spec.entry], {
         env: this.spec.env ?? {},
         stdio: ['pipe', 'ignore', 'pipe'],
-        // A group of its own, so that ^C in a terminal reaches the supervisor alone and it can drain first.
+        // A separate process group, so that ^C in a terminal reaches only the supervisor, which can drain first.
         detached: true,
       });
     } catch (error) {

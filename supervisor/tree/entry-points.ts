@@ -1,4 +1,4 @@
-/** Where the files are that other processes and threads run: always the built ones, also when this code runs from source. */
+/** Finds the files that other processes and threads run: always the built ones, also when this code runs from source. */
 import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,7 @@ export function consoleFile(name: string): string {
   return join(packageRoot, 'dist', 'console', name);
 }
 
-/** What an agent is told in a mode. */
+/** The instructions of an agent, by mode. */
 export function groundingFile(mode: 'data' | 'full'): string {
   return join(packageRoot, 'dist', 'grounding', `${mode}.md`);
 }
@@ -31,8 +31,8 @@ export function templateFolder(id = ''): string {
 }
 
 /**
- * What a handler host has to read besides the apps: its own code and the native module. Under both names where a folder is
- * a symbolic link: the module loader looks at the link before it follows it.
+ * Paths that a handler host reads, beside the apps: its own code and the native module. Under both names if a folder is a
+ * symbolic link, because the module loader reads the link itself.
  */
 export function hostReadable(): string[] {
   const { packages, searched } = bindingFolders();
@@ -41,7 +41,7 @@ export function hostReadable(): string[] {
   return withRealPaths(wanted);
 }
 
-/** What the jobs process has to read besides the apps: the same, and the templates. */
+/** Paths that the jobs process reads, beside the apps: the same, and the templates. */
 export function jobsReadable(): string[] {
   return [...hostReadable(), ...withRealPaths([templateFolder()])];
 }

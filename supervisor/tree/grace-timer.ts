@@ -1,6 +1,6 @@
 /**
- * A time limit for another process's answer. Time in which this process did not run itself (it was stopped, or the machine
- * slept) proves nothing about them: what they answered may still wait to be read. So the limit then starts anew.
+ * Limits the time for another process's answer. If this process itself did not run (it was stopped, or the machine slept), the
+ * answer may still wait to be read. So the limit then restarts.
  */
 
 /** Looks at the clock within one limit. */
@@ -31,5 +31,5 @@ export function startGraceTimer(ms: number, now: () => number, giveUp: () => voi
   return () => clearTimeout(timer);
 }
 
-/** A look that comes this late is nothing unusual on a busy machine. */
+/** A check may be this late on a busy machine. */
 const MISSED_MS = 50;

@@ -1,7 +1,6 @@
 /**
- * The handler hosts: a fixed number that apps and their automations (both "apps" here, known by their keys in the tree) are
- * spread over, and solitary ones for those under suspicion, so that a host that keeps dying without a known culprit soon has
- * the culprit to itself.
+ * Places apps and their automations (both "apps" here, by their keys in the tree) on handler hosts: a fixed number of shared
+ * ones, and solitary ones for suspects, so that a host that keeps dying for an unknown reason soon isolates the cause.
  */
 import { createHash } from 'node:crypto';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -49,8 +48,8 @@ export class Hosts {
   }
 
   /**
-   * A shared host exceeded its restart intensity: the apps that were busy at most of its deaths get hosts of their own, and
-   * it starts afresh for the others. Answers the apps that were moved.
+   * A shared host exceeded its restart intensity: the apps that were busy at most of its deaths get separate hosts, and it
+   * restarts for the others. Returns the moved apps.
    */
   spread(host: Child): string[] {
     const counts = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** The supervisor's own socket: accepts workers, checks their tickets, and hands each connection to its owner. */
+/** Listens on the supervisor's own socket: accepts workers, checks their tickets, and passes each connection to its owner. */
 import { chmodSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -57,7 +57,7 @@ export class LinkServer {
       onClose: (error) => {
         clearTimeout(timer);
         this.#links.delete(link);
-        // A process that ends with its connections is reported by its owner: the system's errors say nothing of the peer.
+        // The owner of a process reports its end; the system's errors on its connections add nothing.
         if (error && !('syscall' in error)) this.#onBadPeer(error.message);
         owner?.onClose(error, link);
       },

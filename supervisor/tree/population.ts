@@ -1,7 +1,7 @@
 /**
- * The actors of one kind (apps, drafts or automations), by key, and which of them may have a thread: at most `places`, and at
- * most `share` of one app. Of those that rest the one that is used least makes room, so that a rare app does not push out a busy
- * one; the others wait in the order in which they came, and an actor that never rests gives up its place after its turn. Pure.
+ * Keeps the actors of one kind (apps, drafts or automations) by key, and decides which have a thread: at most `places`, and at
+ * most `share` of one app. The least used idle actor makes room, so that a rare app does not push out a busy one. Others wait
+ * in order of arrival; an actor that is never idle gives up its place after its turn. Pure.
  */
 import { LIMITS } from '../../protocol/limits.ts';
 
@@ -44,7 +44,7 @@ export type PopulationOptions = {
   places: number;
   /** How many of one app, by default all. */
   share?: number;
-  /** How long a thread may have nothing to do, in milliseconds. */
+  /** How long a thread may be idle, in milliseconds. */
   idleMs: number;
   /** How many calls may wait for one actor. */
   mailboxLimit: number;
@@ -102,12 +102,12 @@ export class Population<T extends Tenant> {
     for (const actor of this.#waiting) {
       actor.proceed();
       if (!actor.waiting) this.#waiting.delete(actor);
-      // One that waits for a place of its own app's share does not block the others.
+      // An actor that waits for its app's share does not block others.
       else if (this.#isFull) return;
     }
   }
 
-  /** The actor has nothing to do now. */
+  /** The actor is idle now. */
   rested(actor: T): void {
     for (const other of this.#waiting) {
       if (other.app !== actor.app && this.#hasShareTaken(other.app)) continue;
@@ -118,8 +118,8 @@ export class Population<T extends Tenant> {
   }
 
   /**
-   * Called now and then: ends the threads that have had nothing to do for too long, and while others wait ends the turn of the
-   * one that has had its place longest.
+   * Called at intervals: ends threads that have been idle for too long and, while others wait, the turn of the actor that has
+   * had its place longest.
    */
   tidy(now: number): void {
     const since = now - this.options.idleMs;

@@ -1,4 +1,4 @@
-/** When to restart what ended: exponential back-off with jitter, and a restart intensity that escalates. Pure. */
+/** Decides when to restart: exponential back-off with jitter, and a restart intensity that escalates. Pure. */
 import { LIMITS } from '../../protocol/limits.ts';
 
 export class RestartPolicy {

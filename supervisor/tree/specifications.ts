@@ -1,6 +1,6 @@
 /**
- * What each process and thread of the tree is told when it starts: its program and flags, where the sockets are, and the signed
- * tickets with which it may come to them.
+ * Makes the start parameters of each process and thread of the tree: its program and flags, the sockets, and the signed tickets
+ * for them.
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ import type { Simulation } from '../simulation.ts';
 import type { ChildSpec } from './child.ts';
 import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-points.ts';
 
-/** What the gateway tells the supervision tree: folders, limits, and whom it reports to. */
+/** The gateway's parameters for the supervision tree: folders, limits, and callbacks. */
 export type TreeOptions = {
   paths(
     app: string,
@@ -35,7 +35,7 @@ export type TreeOptions = {
   mailboxLimit: number;
   maxResultBytes: number;
   durability: 'full' | 'normal';
-  /** What `ctx.fetch` may reach, whatever the app. */
+  /** What `ctx.fetch` may reach in every app. */
   egress: EgressSettings;
   /** The port that the gateway is reached at; null where it is not known, such as inside a host's own server. */
   gatewayPort(): number | null;
@@ -124,7 +124,7 @@ export class Specifications {
     return this.#process('agents', { role: 'agents' }, { flags, env }, bootstrap);
   }
 
-  /** The process of jobs. What it may read and write besides our own code is in these folders and files. */
+  /** The jobs process. Beside our own code it may read and write these folders and files. */
   jobs({ readable, writable }: { readable: string[]; writable: string[] }): ChildSpec {
     const flags = jobsFlags({ readable: [OWN_LIBRARIES, ...jobsReadable(), ...readable], writable });
     const { jobsMemoryMb: memoryMb, jobMemoryMb: threadMemoryMb } = LIMITS;

@@ -23,7 +23,7 @@ import { Writers } from './writers.ts';
 const now = performance.now.bind(performance);
 
 export class Tree {
-  /** Each kind of actors has places of its own: previews and runs never take those of live apps. */
+  /** Each kind of actors has separate places: previews and runs never take those of live apps. */
   readonly apps: Population<Actor>;
   readonly drafts: Population<Actor>;
   readonly fires = new Population<Actor>({
@@ -41,7 +41,7 @@ export class Tree {
   agents: Child | null = null;
   /** Does what costs CPU or disk; started with its first job. */
   jobs: Child | null = null;
-  /** What the calls of each app came to. */
+  /** Counts of each app's calls. */
   readonly meters = new Meters();
   /** How often each retire reason happened. */
   readonly retired: Record<RetireReason, number> = Object.fromEntries(
@@ -123,8 +123,8 @@ export class Tree {
   }
 
   /**
-   * The actor that fires an automation, one fire at a time; made on first need, with the version that is active. It is forgotten
-   * when it has nothing to do: the caller submits its call in the same turn. Throws `OVERLOADED` once the tree stops.
+   * The actor that fires an automation, one fire at a time; made on first use, with the active version. It is dropped when
+   * idle, so the caller must submit its call in the same turn. Throws `OVERLOADED` once the tree stops.
    */
   fireActor({ app, id }: { app: string; id: string }, summary: VersionSummary): Actor {
     return this.fires.get(actorKey(app, id)) ?? this.#add(this.fires, app, id, summary);
@@ -356,8 +356,8 @@ export class Tree {
   }
 
   /**
-   * A writer has been busy with one statement for too long: it is replaced, and the app whose statement it is pays. From now on it
-   * has a writer of its own.
+   * A writer has been busy with one statement for too long: it is replaced, and the app of the statement gets a separate writer
+   * from now on.
    */
   #writerStuck(name: string, frame: Frame): void {
     if (frame[0] !== Kind.stuck) throw new Error(`The writer's watch may not send frames of kind ${frame[0]}.`);

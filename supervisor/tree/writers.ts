@@ -1,7 +1,6 @@
 /**
- * The SQLite writers: the one for all databases, and one for each app that kept it busy with a statement that did not end,
- * so that next time only that app is held up. A database changes its writer while the old one is down, and stays with the
- * new one; a writer refuses other databases.
+ * Runs the SQLite writers: a shared one, and one for each app whose statement did not end, so that next time it blocks only
+ * that app. A database changes its writer while the old one is down, and keeps the new one; a writer refuses other databases.
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
@@ -62,8 +61,8 @@ export class Writers {
   }
 
   /**
-   * Stops the writers of apps that have been gone for a while: one that is uploaded anew at once would meet a writer that takes
-   * nothing more. Their databases stay theirs, should the apps come back.
+   * Stops the writers of apps that were removed a while ago: an app that is uploaded again at once would meet a writer that
+   * accepts nothing. The assignment stays, in case the app comes back.
    */
   tidy(isThere: (app: string) => boolean): void {
     const now = performance.now();

@@ -181,7 +181,7 @@ export class Attachments {
           lost = true;
         },
       );
-      // What was deleted with a writer that died is gone all the same.
+      // If the writer died with the deletion, the rows may be gone already.
       const isGone = changes > 0 || (lost && (await this.get(app, sha256)) === null);
       if (isGone) await removeDurable(this.pathOf(app, sha256)).catch(unlessMissing);
       return isGone;

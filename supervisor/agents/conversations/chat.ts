@@ -56,7 +56,7 @@ export class Chat {
     });
   }
 
-  /** What was said in a window, oldest first. Rejects with `UNKNOWN_WINDOW`. */
+  /** The messages of a window, oldest first. Rejects with `UNKNOWN_WINDOW`. */
   async history(name: SessionName): Promise<HistoryRow[]> {
     const windows = this.#of(name);
     if (!(await windows.has(name.id))) throw unknownWindow(name);
@@ -72,11 +72,11 @@ export class Chat {
     const windows = this.#of(name);
     if (!(await windows.has(name.id))) throw unknownWindow(name);
     await this.turns.whileClosed(name, () => windows.remove(name.id));
-    // The draft of a window of a draft is somebody's work.
+    // A window of a draft does not own that draft, so it stays.
     if (name.draft === undefined) await this.#options.drafts?.close(sessionOf(name));
   }
 
-  /** Rejects with `UNKNOWN_WINDOW` when nothing was said in it. */
+  /** Rejects with `UNKNOWN_WINDOW` when it has no messages. */
   async modeOf(name: SessionName): Promise<ChatMode> {
     const mode = await this.#of(name).modeOf(name.id);
     if (mode === null) throw unknownWindow(name);
@@ -89,8 +89,8 @@ export class Chat {
   }
 
   /**
-   * An app, or a draft of it, goes away: its turns end, and nothing more is written into its folder. The sessions in which windows
-   * of the app worked are closed.
+   * Before an app or draft is removed: ends its turns and all writes to its folder, and closes the sessions that its windows
+   * opened.
    */
   async removed(app: string, draft?: string): Promise<void> {
     await this.turns.stopApp(app, draft);
@@ -101,7 +101,7 @@ export class Chat {
     await windows?.flush();
   }
 
-  /** A session is closed: the turns that work in it end, and nothing is known of its drafts' windows any more. */
+  /** When a session closes: ends the turns that work in it, and forgets its drafts' windows. */
   async closed(session: string): Promise<void> {
     await this.turns.stopDraft(session);
     for (const key of [...this.#windows.keys()]) {

@@ -83,8 +83,8 @@ export class ConversationTurns {
   }
 
   /**
-   * What was said and done in the latest turns, or in those before the turn `before`, oldest first: at most `limit` turns, and
-   * fewer where they have more than `LIMITS.conversationPageBytes` together. `seq` counts through the conversation.
+   * Messages and tool calls of the latest turns, or of those before the turn `before`, oldest first: at most `limit` turns,
+   * fewer if they exceed `LIMITS.conversationPageBytes` together. `seq` counts through the conversation.
    */
   async messages(conversationId: string, limit: number, before: string | null): Promise<Message[]> {
     const turns = await survive(() => this.#db.all(PAGE, [conversationId, before ?? LAST, limit]));

@@ -84,7 +84,7 @@ export class Conversations {
       },
     );
     const found = await this.#find(id);
-    // What was lost with the writer may have been stored: then the row is our own.
+    // The lost statement may have been stored: then the row is ours.
     const isOwn = changes > 0 || (lost && found?.app === app && found.createdAt === now);
     if (found === null || !isOwn)
       throw new SvcError('CONFLICT', `A conversation "${id}" already exists.`, { path: 'conversationId' });
@@ -113,7 +113,10 @@ export class Conversations {
     return this.get(app, id);
   }
 
-  /** What was said in its latest turns, or in those before the turn `before`: at most `limit` turns. Rejects with `UNKNOWN_CONVERSATION`. */
+  /**
+   * Messages of its latest turns, or of those before the turn `before`: at most `limit` turns. Rejects with
+   * `UNKNOWN_CONVERSATION`.
+   */
   async messages(app: string, id: string, limit: number, before: string | null): Promise<Message[]> {
     await this.get(app, id);
     return await this.#options.rows.messages(id, limit, before);
@@ -149,7 +152,7 @@ export class Conversations {
   }
 }
 
-/** What turns know a conversation by. */
+/** The key of a conversation for turns. */
 export function nameOf(app: string, id: string): SessionName {
   return { kind: 'conversation', app, id };
 }

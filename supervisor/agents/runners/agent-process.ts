@@ -31,7 +31,9 @@ export type AgentProcessOptions = {
 export type RunOptions = {
   /** When it aborts, the turn is to end; what the agent did until then still comes. */
   signal: AbortSignal;
-  /** Resolves with the option that was chosen for a `permission` event, with null for "no". Absent: nobody is there to ask. */
+  /**
+   * Resolves with the option that was chosen for a `permission` event, with null for "no". Absent when there is no one to ask.
+   */
   answer?: ((requestId: string) => Promise<string | null>) | undefined;
 };
 
@@ -70,8 +72,8 @@ export class AgentProcess {
   }
 
   /**
-   * Runs a turn. Yields the runner's events, each tool with its result whatever dies; a failure is the `error` event at the end.
-   * The agent is read from as fast as events are taken. Leaving the loop ends the turn.
+   * Runs a turn. Yields the runner's events, with a result for each tool even if a process dies; a failure is the `error` event
+   * at the end. Reads from the agent as fast as events are taken. Leaving the loop ends the turn.
    */
   async *run(order: TurnOrder, { signal, answer }: RunOptions): AsyncGenerator<RunnerEvent, void, undefined> {
     const id = ++this.#nextId;
@@ -182,7 +184,7 @@ export class AgentProcess {
   }
 
   async #decide(id: number, requestId: string, answer: RunOptions['answer']): Promise<void> {
-    // When asking fails, nothing is allowed.
+    // A failed question denies the permission.
     const optionId = (await answer?.(requestId).catch(() => null)) ?? null;
     if (this.#turns.has(id)) this.#child.send([Kind.turnAnswer, id, requestId, optionId]);
   }

@@ -26,7 +26,7 @@ export type RunnerReport = {
   modelsStatus: SurfaceStatus;
   tools: readonly HostTool[];
   toolsStatus: SurfaceStatus;
-  /** What was wrong the last time, for people; null when nothing was. */
+  /** The last error, for people; null when there was none. */
   detail: string | null;
 };
 
@@ -44,13 +44,13 @@ type Surface = 'models' | 'tools';
 type Listed = { models: AgentModel[]; tools: HostTool[] };
 type Want = ProbeOrder['want'];
 
-/** What is known of one runner. */
+/** The catalog's data on one runner. */
 type Known = Listed & {
   status: Record<Surface, SurfaceStatus>;
   version: string | null;
   signedIn: boolean | null;
   available: boolean;
-  /** Whether its program was there when it was last looked for; null when nobody has looked yet. */
+  /** Whether its program existed at the last check; null before the first one. */
   found: boolean | null;
   details: Partial<Record<Want, string>>;
 };
@@ -58,7 +58,7 @@ type Known = Listed & {
 export class RunnerCatalog {
   readonly #options: CatalogOptions;
   readonly #known = new Map<string, Known>();
-  /** What is being found out, by `<want> <runner>`: who wants the same waits for it. */
+  /** Probes under way, by `<want> <runner>`: callers that want the same share one. */
   readonly #underWay = new Map<string, Promise<void>>();
   readonly #serial = new SerialByKey();
   readonly #ended = new AbortController();
@@ -93,7 +93,7 @@ export class RunnerCatalog {
     return this.#known.get(name)?.tools ?? [];
   }
 
-  /** Of each runner, in the order of the configuration. Waits for a version that is being asked for, and starts nothing twice. */
+  /** All runners, in the order of the configuration. Waits for probes of versions, and starts none twice. */
   async report(): Promise<RunnerReport[]> {
     const { runners } = this.#options;
     await Promise.all(runners.names.map((name) => this.#noticed(name)));
@@ -166,7 +166,7 @@ export class RunnerCatalog {
       known.status[surface] = 'loading';
       const answer = await this.#probe(name, surface);
       const found = answer === null ? [] : listed(answer)[surface];
-      // An empty answer replaces nothing: the agent may have been asked at a bad moment.
+      // An empty answer does not replace the list: the agent may have been asked at a bad moment.
       if (found.length > 0) {
         Object.assign(known, { [surface]: found });
         await this.#keep();

@@ -3,7 +3,7 @@ import type { RunnerEntry, RunnerKind } from '../../../protocol/agents/agents.ts
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What any program needs to be found, to find its user's things, and to reach the network. */
+/** Variables that programs need to be found, to find their user's files, and to reach the network. */
 const COMMON = words(
   `PATH HOME USER LOGNAME SHELL LANG LC_* TZ TERM NODE_EXTRA_CA_CERTS SSL_CERT_DIR SSL_CERT_FILE
    HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy`,

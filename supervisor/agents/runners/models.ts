@@ -5,9 +5,9 @@ import { SvcError } from '../../../protocol/errors.ts';
 export type ModelChoice = {
   runner: string;
   entry: Pick<RunnerEntry, 'kind' | 'model'>;
-  /** What the turn names: an id of the catalog, or `provider/model-id` as in `requires.model`. */
+  /** The model that the turn names: an id of the catalog, or `provider/model-id` as in `requires.model`. */
   asked: string | undefined;
-  /** What the runner was last found to have; empty when that is not known. */
+  /** The runner's last known models; empty when unknown. */
   models: readonly AgentModel[];
 };
 
@@ -20,7 +20,7 @@ export function chooseModel({ runner, entry, asked, models }: ModelChoice): stri
   if (asked === undefined) return entry.model ?? defaultModel(runner, entry.kind, models);
   const provider = providerOf(asked);
   const bare = provider === null ? asked : asked.slice(provider.length + 1);
-  // What stands first may be the name of the runner, or the provider of a model that its runner knows by its id alone.
+  // The part before the slash may be the runner's name, or the provider of a model that the runner knows only by its id.
   const names = provider === runner ? [bare, asked] : [asked, bare];
   const found = names.find((name) => name === entry.model || models.some(({ id }) => id === name));
   if (found !== undefined) return found;
@@ -31,7 +31,7 @@ export function chooseModel({ runner, entry, asked, models }: ModelChoice): stri
   throw new SvcError('BAD_REQUEST', message, { path: 'model' });
 }
 
-/** What stands before the first slash of a model's name; null where there is none. */
+/** The part of a model's name before the first slash; null without one. */
 export function providerOf(model: string): string | null {
   const slash = model.indexOf('/');
   return slash < 0 ? null : model.slice(0, slash);

@@ -144,7 +144,7 @@ export class OwnRunner {
       throw new SvcError('NO_RUNNER', message);
     }
     const url = new URL(listening.url);
-    // What stands for every address of the machine is none that can be called.
+    // A wildcard address cannot be called.
     if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = '127.0.0.1';
     return url.origin;
   }
@@ -158,7 +158,7 @@ function limitOf({ run }: ConversationTurn): { may?: AgentCapability[] } {
   return { may: all.filter((capability) => run.tools?.includes(needed[capability])) };
 }
 
-/** In an automation nobody is there: what `requires.tools` names is answered for, whatever else an agent asks is denied. */
+/** An automation has no one to ask: allows what `requires.tools` names, and denies everything else. */
 function permissionOf({ run, answer }: ConversationTurn, configured: TurnOrder['permission'] = 'ask') {
   if (answer === undefined) return 'deny';
   return run !== undefined && configured === 'allow' ? 'ask' : configured;

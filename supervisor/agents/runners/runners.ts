@@ -18,7 +18,7 @@ export type RunnersOptions = {
   env: Readonly<Record<string, string | undefined>>;
 };
 
-/** What starts where an entry names no program. */
+/** The default program of each kind. */
 export const PROGRAMS: Partial<Record<RunnerKind, string>> = { codex: 'codex', 'claude-code': 'claude' };
 
 const WHAT_TO_DO =
@@ -76,7 +76,7 @@ export class Runners {
     return null;
   }
 
-  /** The name of the program that is not there; null when it is, or when there is none to be. Starts nothing. */
+  /** The name of a missing program; null when it exists or none is needed. Starts nothing. */
   async missing(name: string): Promise<string | null> {
     const { kind, command, env } = this.entry(name);
     const program = command?.[0] ?? PROGRAMS[kind];
@@ -87,7 +87,7 @@ export class Runners {
     return program;
   }
 
-  /** What the process of agents is told. Throws `NO_RUNNER` when the variable of its key is not set. */
+  /** The runner's settings for the agents process. Throws `NO_RUNNER` when the variable of its key is not set. */
   spec(name: string): RunnerSpec {
     const { apiKeyEnv, env: _env, ...entry } = this.entry(name);
     const apiKey = apiKeyEnv === undefined ? undefined : this.#options.env[apiKeyEnv];

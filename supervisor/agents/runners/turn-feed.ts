@@ -15,7 +15,7 @@ export class TurnFeed {
     this.#onTaken = onTaken;
   }
 
-  /** Bytes that nobody has taken yet. */
+  /** Bytes that the reader has not taken yet. */
   get waiting(): number {
     return this.#bytes;
   }

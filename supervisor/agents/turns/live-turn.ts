@@ -163,7 +163,7 @@ export class LiveTurn implements ReadableTurn {
     this.#tail.push({ id: this.lastId, bytes });
     this.#tailBytes += bytes.length;
     if (events.at(-1)?.type === 'end') this.over = true;
-    // What is not stored is nowhere else.
+    // Events that are not stored exist only here.
     while (this.#failure === null && this.#tail.length > 1 && this.#tailBytes > LIMITS.chatTailBytes) {
       const { id, bytes } = this.#tail.shift() as SentEvents;
       this.#tailAfter = id;
@@ -189,7 +189,7 @@ async function* sent(conversation: OpenConversation, stored: StoredTurn, after: 
 
 const EVENT_END = '\n\n';
 
-/** The event as it is sent. JSON has no line breaks, so that it stays one event whatever it holds. */
+/** The event as it is sent. JSON has no line breaks, so it always stays one event. */
 function wireOf(id: number, event: TurnEvent): string {
   return `event: ${event.type}\nid: ${id}\ndata: ${JSON.stringify(event)}${EVENT_END}`;
 }

@@ -20,7 +20,7 @@ export class Permissions {
   readonly #open = new Map<string, Open>();
   #closed = false;
 
-  /** A question that nobody answers within `waitMs` is denied. `onResult` hears of each question once. */
+  /** Denies a question without an answer within `waitMs`. Calls `onResult` once for each question. */
   constructor(waitMs: number, onResult: (question: Question, result: PermissionResult) => void) {
     this.#waitMs = waitMs;
     this.#onResult = onResult;
@@ -42,7 +42,7 @@ export class Permissions {
     return this.#open.get(requestId)?.question != null;
   }
 
-  /** What was chosen, for the runner; null for "no". */
+  /** The choice, for the runner; null for "no". */
   answer(requestId: string): Promise<string | null> {
     return this.#of(requestId).answer;
   }

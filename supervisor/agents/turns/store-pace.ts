@@ -1,6 +1,6 @@
 /**
- * Paces what turns store, all of them together: each store, and what it wakes in those who follow, takes about the same time for one
- * event as for ten. When many turns run, each of them stores less often and more at a time, and other calls keep their time.
+ * Paces the stores of all turns together: a store, with the work that it causes for followers, takes about as long for one
+ * event as for ten. When many turns run, each stores less often and more at a time, so that other calls are not slowed down.
  */
 import { LIMITS } from '../../../protocol/limits.ts';
 
@@ -14,7 +14,7 @@ export class StorePace {
     const at = Math.max(this.#next, now - LIMITS.chatStoreBurst * LIMITS.chatStoreEveryMs);
     this.#next = at + LIMITS.chatStoreEveryMs;
     return new Promise((resolve) => {
-      // What an agent says in one piece comes as several events: they are to be one group.
+      // One piece of an agent's text arrives as several events, which should form one group.
       if (at <= now) setImmediate(resolve);
       else setTimeout(resolve, at - now);
     });

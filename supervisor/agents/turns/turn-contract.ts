@@ -1,6 +1,6 @@
 /**
- * Makes the events of a runner, whatever it yields, keep the contract of turns (decisions, sections 8 and 12): members that are
- * invalid or unknown are left out, each `tool.start` gets its `tool.result`, `final` comes at most once. Pure.
+ * Makes any runner's events keep the contract of turns (decisions, sections 8 and 12): drops invalid and unknown members, each
+ * `tool.start` gets its `tool.result`, `final` comes at most once. Pure.
  */
 import { OpenTools } from '../../../protocol/agents/agent-events.ts';
 import {

@@ -17,7 +17,7 @@ import { SerialByKey } from '../../serial.ts';
 export type TurnDraftsOptions = {
   sessions: Pick<Sessions, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf'>;
   drafts: Pick<Drafts, 'budget'>;
-  /** What is live. */
+  /** The live version. */
   catalog: Pick<AutomationCatalog, 'get'>;
   log: Pick<Logger, 'warn'>;
 };

@@ -1,4 +1,4 @@
-/** A conversation that is open for turns: the turns that run and wait in it, and what is stored of them. */
+/** Keeps the running and waiting turns of an open conversation, and their stored events. */
 import type { ChatMode, ThinkingLevel, TurnAttachment } from '../../../protocol/agents/agents.ts';
 import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
@@ -33,7 +33,7 @@ export type BegunTurn = {
 
 type Waiting = { work: TurnWork; begun: BegunTurn };
 
-/** A conversation that is open: it has turns under way, or somebody reads it. */
+/** An open conversation: it has turns under way, or a reader. */
 export class Lane {
   readonly name: SessionName;
   readonly key: string;

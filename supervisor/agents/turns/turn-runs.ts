@@ -62,7 +62,7 @@ class TurnRun implements TurnObserver {
   readonly #options: TurnRunsOptions;
   #run: RunRecord;
   #model: string | null;
-  /** What is to be stored, one after the other. */
+  /** The records to store, one after the other. */
   #steps: Promise<void>;
   #inserted = false;
   #done: () => void = () => {};
@@ -130,7 +130,7 @@ class TurnRun implements TurnObserver {
 
   #begin(key: string, kind: RunNode['kind'], name: string, args: unknown): void {
     if (this.#ordinal >= LIMITS.runNodes) return;
-    // Whatever begins while another call is under way is of its batch.
+    // A call that begins while another is under way joins its batch.
     if (this.#open.size === 0) this.#batchId++;
     const { runId } = this.#run;
     const startedAt = Date.now();

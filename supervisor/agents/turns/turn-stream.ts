@@ -31,7 +31,7 @@ export async function sendTurn(
     new Promise((resolve) => {
       wake = resolve;
     });
-  // A power cut may have taken what was seen: the end is told all the same.
+  // A power cut may have lost events that were seen: the end is still sent.
   let at = after > turn.lastId ? turn.lastId - 1 : after;
   try {
     while (!gone) {

@@ -1,5 +1,5 @@
 /**
- * Runs one turn: reads its runner's events at the pace at which they are stored, and ends it once, whatever the runner does.
+ * Runs one turn: reads its runner's events at the pace of their storage, and ends the turn exactly once.
  *
  *   waiting → running → ending → ended
  *      └─ abort ─────────┘
@@ -146,7 +146,7 @@ export class TurnWork {
     for (let count = 1; ; count++) {
       const room = this.live.room();
       if (room) await room;
-      // What is not stored makes nobody wait: a runner that is never at a loss for it would leave no time to anything else.
+      // Events that are not stored do not slow the runner: one that sends them without end would block all other work.
       if (count % EVENTS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
       const next = await iterator.next();
       if (this.#isCut || next.done === true || next.value?.type === 'end') return { state: 'ok', error: null };

@@ -19,7 +19,7 @@ import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
 import { type BegunTurn, type ChosenRunner, endAll, Lane, type TurnRequest } from './turn-lane.ts';
 import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
 
-/** What runs turns, and knows which runners there are. */
+/** Runs turns, and lists the runners. */
 export type TurnRunner = {
   /** The runner for a turn, by name, and its model. Throws or rejects with `NO_RUNNER`, or `BAD_REQUEST` with the member in `path`. */
   choose(asked: { runner?: string; model?: string }): ChosenRunner | Promise<ChosenRunner>;
@@ -40,7 +40,7 @@ export type TurnsOptions = {
   permissionMs?: number;
 };
 
-/** A turn that somebody reads; `leave` must be called once. */
+/** A turn with a reader; `leave` must be called once. */
 export type HeldTurn = {
   turn: ReadableTurn;
   leave(): void;
@@ -103,7 +103,7 @@ export class Turns {
     });
   }
 
-  /** Ends what runs in a conversation, then does `work` while nothing is stored in it. */
+  /** Ends the turns of a conversation, then does `work` while nothing is stored in it. */
   async whileClosed<T>(name: SessionName, work: () => Promise<T>): Promise<T> {
     return await this.#with(name, async (lane) => {
       lane.isLeaving = true;
@@ -327,7 +327,7 @@ export class Turns {
     return lane;
   }
 
-  /** What an earlier gateway left in the middle is `interrupted`. */
+  /** Turns that an earlier gateway did not finish are `interrupted`. */
   async #open(lane: Lane): Promise<void> {
     const conversation = await this.#options.open(lane.name);
     lane.conversation = conversation;

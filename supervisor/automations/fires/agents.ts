@@ -16,7 +16,7 @@ export type AgentTurn = {
   /** The answer is the value of the text, which must be JSON. */
   json: boolean;
   model: string | undefined;
-  /** `requires.tools` of the automation: what it may use; absent, its app's tools and nothing else. */
+  /** `requires.tools` of the automation: the tools that it may use; absent: only its app's tools. */
   tools: string[] | undefined;
   signal: AbortSignal;
   onDelta(delta: string): void;
@@ -30,11 +30,11 @@ export type PermissionDecision = { toolName: string; detail: string; optionId: s
 
 type AgentEvent = { type: string; [member: string]: unknown };
 
-/** What our own runner says fails a turn, in whole sentences. */
+/** Our own runner's errors, in whole sentences. */
 const OWN_CODES = ['AGENT_FAILED', 'NO_RUNNER'] as const;
 /** Characters of a model's name that are recorded. */
 const MODEL_CHARS = 200;
-/** What models put around JSON that they were asked for, the first one often with `json` behind it. */
+/** Fences that models put around JSON, the first one often with `json` after it. */
 const FENCE = '```';
 
 /** The agent's answer. Rejects with `NO_RUNNER`, `AGENT_FAILED`, or at once with the signal's reason when it aborts. */
@@ -49,7 +49,7 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
   const aborted = new Promise<never>((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
   });
-  // A runner that throws at once leaves nobody who waits for it.
+  // If the runner throws at once, nothing awaits this promise.
   aborted.catch(() => {});
   const permissions = new Permissions(tools ?? [], (decision) => turn.onPermission(decision));
   let iterator: AsyncIterator<AgentEvent> | null = null;
@@ -87,7 +87,7 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
   }
 }
 
-/** Nobody is there to ask: an automation's file says what its agent may use. */
+/** There is no one to ask: an automation's file lists what its agent may use. */
 class Permissions {
   readonly #allowed: readonly string[];
   readonly #onDecision: AgentTurn['onPermission'];
@@ -111,7 +111,7 @@ class Permissions {
     const isAllowed = typeof toolName === 'string' && this.#allowed.includes(toolName);
     const kind = isAllowed ? 'allow_once' : 'reject_once';
     const offered = (Array.isArray(options) ? options : []) as ({ kind?: unknown; optionId?: unknown } | null)[];
-    // What the runner's policy has answered is not for us to decide.
+    // The runner's policy has decided already.
     const option = offered.find((one) => (answered === undefined ? one?.kind === kind : one?.optionId === answered));
     const optionId = typeof option?.optionId === 'string' ? option.optionId : null;
     this.#onDecision({

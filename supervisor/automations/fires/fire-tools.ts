@@ -1,4 +1,6 @@
-/** `ctx.tool`: tools of the automation's app and of those that its file names, and of MCP servers (decisions, section 6). */
+/**
+ * Runs `ctx.tool`: tools of the automation's app, of the apps that its file names, and of MCP servers (decisions, section 6).
+ */
 import { SvcError } from '../../../protocol/errors.ts';
 import { describeApps } from '../../dispatch/describe.ts';
 import { appOf, type Dispatcher, type Target, toolOf } from '../../dispatch/dispatcher.ts';

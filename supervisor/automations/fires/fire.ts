@@ -1,7 +1,7 @@
 /**
- * One run while its handler is at work: takes what the handler asks for through `ctx`, and its result. It is over once,
- * by a result, a failure or an abort, whichever comes first; what comes later is ignored. Every call of `ctx.tool` and `ctx.agent`,
- * and every permission that an agent asks for, is a node of the run: counted, told to followers, and recorded as it ends.
+ * Serves one running handler: answers its requests through `ctx`, and takes its result. The first result, failure or abort ends
+ * the run; later ones are ignored. Every call of `ctx.tool` and `ctx.agent`, and every permission that an agent asks for, is a
+ * node of the run: counted, sent to followers, and recorded when it ends.
  */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
@@ -34,7 +34,7 @@ import type { RunEvents } from '../history/run-events.ts';
 import { askAgent, type PermissionDecision } from './agents.ts';
 import type { FireTools } from './fire-tools.ts';
 
-/** What became of a run. */
+/** The outcome of a run. */
 export type Outcome = Pick<RunRecord, 'summary' | 'output' | 'error'> & {
   state: 'ok' | 'error' | 'aborted' | 'interrupted';
 };
@@ -70,12 +70,12 @@ const ENDED = new SvcError('RUN_ABORTED', 'The run has ended.');
 
 export class Fire implements CallReply {
   readonly traceId: string;
-  /** What its handler, and the tools that it calls, see as the caller. */
+  /** The caller that its handler and the tools it calls see. */
   readonly caller: HandlerCaller;
   /** Resolves when the run is over; never rejects. */
   readonly outcome: Promise<Outcome>;
   readonly options: FireOptions;
-  /** What all nodes used, those that ended and those under way. */
+  /** Usage of all nodes, ended and under way. */
   readonly usage: Usage = noUsage();
   readonly #open = new Set<OpenNode>();
   #ordinal = 0;
@@ -84,7 +84,7 @@ export class Fire implements CallReply {
   over = false;
   /** The model of its agents, as far as it is known; the last that one of them named. */
   model: string | null = null;
-  /** What the handler returned for the sender of a webhook. */
+  /** The handler's response to the sender of a webhook. */
   response: WebhookResponse | null = null;
   #resolve: (outcome: Outcome) => void = () => {};
 
@@ -97,7 +97,7 @@ export class Fire implements CallReply {
     });
   }
 
-  /** Aborts when the run is over, however it ended. Made when it is first asked for: many runs call nothing. */
+  /** Aborts when the run ends for any reason. Made on first use: many runs call nothing. */
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
@@ -108,7 +108,7 @@ export class Fire implements CallReply {
     return this.#controller.signal;
   }
 
-  /** What is recorded, and told to followers, has no secrets of the app in it. */
+  /** Records and events contain no secrets of the app. */
   get redactor(): Redactor {
     return this.options.secrets.redactor(this.options.automation.app);
   }
@@ -124,7 +124,7 @@ export class Fire implements CallReply {
     this.#settle(failure(this.redactor.value(error.toBody())));
   }
 
-  /** What a fire writes goes through its tools, which tell of it themselves. */
+  /** A fire writes through its tools, which announce the changes themselves. */
   outcomeUnknown(): void {}
 
   faulted(error: unknown): void {
@@ -152,7 +152,7 @@ export class Fire implements CallReply {
     this.options.events.publish({ type: 'log', runId: this.options.runId, line: parsedLine(line) });
   }
 
-  /** What was asked for, as JSON text, empty for undefined. `payload` is JSON text, an object. */
+  /** The answer as JSON text, empty for undefined. `payload` is JSON text, an object. */
   async ask(verb: AskVerb, payload: Uint8Array): Promise<Uint8Array> {
     if (this.over) throw new SvcError('RUN_ABORTED', 'The run has ended.');
     const args = argumentsOf(payload);
@@ -227,7 +227,7 @@ export class Fire implements CallReply {
     work: (node: OpenNode) => Promise<{ json: Uint8Array; ok: boolean }>,
   ): Promise<Uint8Array> {
     const node = this.#begin(kind, name, json(args));
-    // Calls of apps have spans of their own.
+    // Calls of apps have separate spans.
     const span = name.startsWith('svc_')
       ? null
       : this.options.span?.child(kind === 'tool' ? `tool ${node.name}` : kind);
@@ -258,7 +258,7 @@ export class Fire implements CallReply {
 
   #newNode(kind: RunNode['kind'], name: string, args: Uint8Array): OpenNode {
     const { runId, events, now } = this.options;
-    // Whatever begins while another call is under way is of its batch.
+    // A call that begins while another is under way joins its batch.
     if (this.#open.size === 0) this.#batchId++;
     const start = {
       runId,
@@ -275,7 +275,7 @@ export class Fire implements CallReply {
     return node;
   }
 
-  /** What an agent was allowed, or not, is a node of its own beside the agent's. */
+  /** A permission of an agent is a separate node beside the agent's. */
   #decided(agent: OpenNode, { toolName, detail, optionId, ok }: PermissionDecision): void {
     if (!this.#open.has(agent) || this.#ordinal >= LIMITS.runNodes) return;
     const node = this.#newNode('permission', toolName, json({ detail }));

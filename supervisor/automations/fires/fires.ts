@@ -153,7 +153,7 @@ export class Fires {
     if (lane.length > LIMITS.runsWaiting) throw tooManyWait(ref);
     // Taken before anything is awaited: of two that start at once, the second finds the first.
     const pending = new Pending(run, request, input, lane.length === 0);
-    // What the clock fires is part of nothing, whatever set its timer.
+    // A scheduled fire starts a new trace, whichever call set the timer.
     pending.firedBy = request.span ?? (kind === 'cron' ? null : (this.#options.tracing?.current ?? null));
     lane.push(pending);
     this.#lanes.set(ref, lane);
@@ -211,7 +211,7 @@ export class Fires {
     for (const pending of all) if (pending.phase !== 'running') this.#stopRun(pending, 'interrupted', error);
     await atMost(drainMs, ended);
     for (const pending of all) this.#stopRun(pending, 'interrupted', error);
-    // What cannot be stored now is found and marked at the next start.
+    // The next start finds and marks runs whose end could not be stored.
     await atMost(LIMITS.runEndTries * LIMITS.runEndWaitMs, ended);
   }
 
@@ -430,7 +430,7 @@ function newRun(
   };
 }
 
-/** What the thread gets. */
+/** The fire's data for the thread. */
 function fireBody(
   run: RunRecord,
   { at: now, request }: FireRequest,

@@ -1,4 +1,7 @@
-/** A run in the embedding host's own process instead of a thread: the seam `fireAutomationFactory` (specification, "Host-injected seams"). */
+/**
+ * Runs an automation in the embedding host's process instead of a thread, through `fireAutomationFactory` (specification,
+ * "Host-injected seams").
+ */
 
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';

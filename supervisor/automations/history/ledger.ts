@@ -1,4 +1,4 @@
-/** The run ledger: every run of an automation and what it did, durable, with its history kept in bounds (decisions, section 6). */
+/** Stores every run of an automation with its nodes, durably, and bounds the history (decisions, section 6). */
 import type { Logger } from 'pino';
 import { automationRef, type HistoryKeep } from '../../../protocol/automations/automation.ts';
 import type { Insights, RunNode, RunRecord } from '../../../protocol/automations/runs.ts';
@@ -40,7 +40,7 @@ export type RunLedgerOptions = {
   onEnded?(run: RunRecord): void;
 };
 
-/** What a run's nodes have taken so far. */
+/** Bytes of a run's nodes so far. */
 type Tally = { nodes: number; bytes: number };
 
 const INTERRUPTED: ErrorBody = {
@@ -207,7 +207,7 @@ export class RunLedger {
     return runs;
   }
 
-  /** What the runs of the last `days` days did, today among them. Those of an app that was removed count too. */
+  /** Sums over the runs of the last `days` days, including today and removed apps. */
   async insights(days: number): Promise<Insights> {
     if (!this.#isOpen) await this.open();
     const today = Math.floor(this.#now() / LIMITS.dayMs);
@@ -262,7 +262,7 @@ export class RunLedger {
     const sql = `INSERT INTO cron_fired (app_id, automation_id, last_at) VALUES (?, ?, ?)
       ON CONFLICT (app_id, automation_id) DO UPDATE
       SET last_at = iif(last_at - excluded.last_at > ?, excluded.last_at, max(last_at, excluded.last_at))`;
-    // What a clock noted that was plainly wrong does not stay.
+    // Drops times noted by a clock that was plainly wrong.
     return [sql, [app, id, scheduledAt, LIMITS.cronBackMs]];
   }
 
@@ -381,7 +381,7 @@ export class GatheredWrites {
     });
   }
 
-  /** Nothing waits any longer. */
+  /** No store waits any longer. */
   flush(): void {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;

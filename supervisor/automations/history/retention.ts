@@ -1,4 +1,4 @@
-/** Which runs leave the history when one of their automation ends (`history.keep`). Pinned ones never do. */
+/** Chooses the runs that leave the history when a run of their automation ends (`history.keep`). Pinned runs stay. */
 import type { HistoryKeep } from '../../../protocol/automations/automation.ts';
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -38,7 +38,10 @@ export class Retention {
     this.#now = now;
   }
 
-  /** Runs `write`, whose first statement ends `run` or stores it ended, and lets go of what `keep` does not keep: all or nothing. */
+  /**
+   * Runs `write`, whose first statement ends `run` or stores it ended, and removes the runs that `keep` does not keep, in one
+   * batch.
+   */
   async store(run: RunRecord, keep: HistoryKeep, write: SqlStatement[]): Promise<void> {
     if (typeof keep === 'object' && 'count' in keep) {
       await this.#storeCounted(run, keep.count, write);

@@ -1,4 +1,4 @@
-/** What happens in runs, told to those who follow: one run from its beginning, or all of them live (decisions, section 6). */
+/** Sends the events of runs to followers: of one run from its beginning, or of all runs live (decisions, section 6). */
 
 import { noUsage, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -14,7 +14,7 @@ export type FollowFilter = { ref?: string; app?: string };
 class LiveRun {
   /** As it started; null while it waits for its turn and has followers already. */
   started: RunRecord | null = null;
-  /** What happened since, for those who come later; the oldest is dropped first. */
+  /** Events since then, for later followers; the oldest is dropped first. */
   readonly kept: Buffer[] = [];
   #keptBytes = 0;
   dropped = 0;
@@ -192,7 +192,7 @@ export class RunEvents {
 /** One who reads. What it cannot take is counted and told as `missed`; the end of its run is kept for it. */
 class Follower {
   readonly #reader: EventReader;
-  /** What was before it came and is still to be sent, then what came meanwhile. */
+  /** Earlier events still to be sent, then those that came meanwhile. */
   #waiting: Buffer[] = [];
   #addedBytes = 0;
   #missed = 0;
@@ -272,7 +272,7 @@ function startOf(node: RunNode): RunEvent {
   return { type: 'node.start', runId, ordinal, batchId, kind, name, args, startedAt };
 }
 
-/** The event as it is sent. JSON has no line breaks, so that it stays one event whatever it holds. */
+/** The event as it is sent. JSON has no line breaks, so it always stays one event. */
 function wireOf(event: RunEvent | { type: 'missed'; events: number }): Buffer {
   return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
 }

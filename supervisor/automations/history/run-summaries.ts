@@ -1,4 +1,7 @@
-/** One row for each run that ended, in `analytics.sqlite`; it stays when the run leaves the history (decisions, section 6). */
+/**
+ * Writes one row for each run that ended to `analytics.sqlite`, which stays when the run leaves the history (decisions, section
+ * 6).
+ */
 import type { Logger } from 'pino';
 import type { Insights, RunRecord, RunSums } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';

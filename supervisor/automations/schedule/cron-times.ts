@@ -32,7 +32,7 @@ export class CronTimes {
   /** By expression and time zone; begun anew when full. Not one map whose items are deleted: V8 chains its outgrown tables. */
   #jobs = new Map<string, Cron>();
 
-  /** `hostZone` is for triggers without a zone of their own; by default the zone of this machine. */
+  /** `hostZone` is for triggers without a zone; by default the zone of this machine. */
   constructor(hostZone?: string) {
     this.#hostZone = hostZone;
   }

@@ -1,9 +1,9 @@
-/** Fires automations on schedule: one list of what is due when, under one timer, in turns that leave the event loop free. */
+/** Fires automations on schedule: one list ordered by time, one timer, short turns that leave the event loop free. */
 import type { AutomationManifest, CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { CronTimes } from './cron-times.ts';
 
-/** What the scheduler has to know of an automation; its consumer gets back the whole. */
+/** The members of an automation that the scheduler needs; its consumer gets back the whole object. */
 export type Schedulable = { ref: string; manifest: Pick<AutomationManifest, 'enabled' | 'triggers'> };
 
 /** Times are milliseconds since the epoch. */
@@ -85,7 +85,7 @@ export class Scheduler<A extends Schedulable> {
     }
     if (refs.size > 0) this.#refs.set(app, [...refs]);
     else this.#refs.delete(app);
-    // It was removed: one that gets its id has fired nothing yet.
+    // It was removed: a new one with its id has not fired yet.
     if (automations.length === 0)
       for (const ref of this.#ahead.keys()) if (ref.startsWith(`${app}/`)) this.#ahead.delete(ref);
     this.#wake();
@@ -114,7 +114,7 @@ export class Scheduler<A extends Schedulable> {
     return next === Infinity ? null : next;
   }
 
-  /** Nothing fires any more. */
+  /** Stops firing. */
   stop(): void {
     this.#cancelTimer();
     this.#state = 'stopped';
@@ -192,7 +192,7 @@ export class Scheduler<A extends Schedulable> {
     await Promise.all(Array.from({ length: LIMITS.cronLookups }, ask));
   }
 
-  /** What never fired before has missed nothing. */
+  /** An automation that never fired has missed nothing. */
   async #runMissedOf(watched: Watched<A>, now: number): Promise<void> {
     const { ref } = watched.automation;
     const { lastFired, log } = this.#options;
@@ -270,7 +270,7 @@ export class Scheduler<A extends Schedulable> {
 
   /** The next time of an entry that has none. */
   #firstOf({ watched, trigger, order }: Entry<A>, now: number): number | null {
-    // What fired already does not come again because the clock was set back, unless that clock was plainly wrong.
+    // A fire does not repeat when the clock is set back, unless that clock was plainly wrong.
     if (watched.fired > now && watched.fired - now <= LIMITS.cronBackMs) return this.times.next(trigger, watched.fired);
     const present = this.#present;
     if (present && order < present.before) {
@@ -313,7 +313,7 @@ function isSameTime(one: CronTrigger, other: CronTrigger): boolean {
   return one.expr === other.expr && one.tz === other.tz;
 }
 
-/** The earliest last, so that to take it moves nothing; those of the same time in the order of their registration. */
+/** The earliest last, so that taking it moves no others; equal times in the order of registration. */
 export class DueList<T extends DueItem> {
   #items: T[] = [];
 

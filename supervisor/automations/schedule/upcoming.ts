@@ -1,4 +1,4 @@
-/** Lists the fires of the next days, for a calendar: of each automation its first ones, computed a few at a time. */
+/** Lists the fires of the next days, for a calendar: the first ones of each automation, computed a few at a time. */
 import type { UpcomingAnswer } from '../../../protocol/answers.ts';
 import type { CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';

@@ -1,8 +1,8 @@
-/** Signatures of incoming webhooks as the Standard Webhooks specification (1.0.0, symmetric) has them. */
+/** Checks signatures of incoming webhooks by the Standard Webhooks specification (1.0.0, symmetric). */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { LIMITS } from '../../../protocol/limits.ts';
 
-/** What the three headers say; that they say the truth is known only once `isSignedWith` has the body. */
+/** The content of the three headers; unverified until `isSignedWith` has the body. */
 export type WebhookHeaders = {
   id: string;
   /** Seconds since the epoch, as sent: the signature is over these characters. */

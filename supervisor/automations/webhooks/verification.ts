@@ -1,14 +1,14 @@
-/** How the sender of a webhook proves itself with a secret, as each service does it (decisions, section 13). Pure. */
+/** Verifies the sender of a webhook by a secret, in the way of each service (decisions, section 13). Pure. */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { HmacVerify, WebhookVerify } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isSignedWith, readWebhookHeaders } from './standard-webhooks.ts';
 
-/** What the headers of a request say; whether it is true shows `isMadeWith`. */
+/** The claims of a request's headers; `isMadeWith` verifies them. */
 export type Proof = {
   /** Whether one of the signatures was made with this secret, over this body. Takes as long for a wrong one. */
   isMadeWith(secret: string, body: Buffer): boolean;
-  /** What the sender calls this delivery, the same for each attempt; null when only `input`, its body, or nothing says so. */
+  /** The sender's id of this delivery, the same for each attempt; null when it is in `input`, the body, or missing. */
   deliveryId(input: unknown, body: Buffer): string | null;
 };
 

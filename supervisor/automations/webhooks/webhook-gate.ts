@@ -1,4 +1,4 @@
-/** How often, and how many at a time, the requests of a webhook get through: fixed windows and places, per slug. */
+/** Limits the rate and the number of concurrent requests of a webhook: fixed windows and places, per slug. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { BodyRoom } from '../../edge/edge.ts';
@@ -7,7 +7,7 @@ const TOO_MANY = `This webhook takes ${LIMITS.webhookFires} requests in ${LIMITS
 const TOO_SLOW =
   'Too many requests to this webhook arrive at once, and this one was the slowest; send the body at once.';
 
-/** A request's place. To release it twice, or after another request has it, does nothing. */
+/** A request's place. Releasing it twice, or after another request took it, does nothing. */
 type Place = { release(): void };
 
 /** A fixed window: it opens with the first count and is over `webhookWindowMs` later. */
@@ -18,7 +18,7 @@ type Entry = {
   failures: Window;
   /** The request whose turn it is, until its run has ended. */
   running: Place | null;
-  /** What is read before it is known who sends it. */
+  /** Bodies that are read before the sender is verified. */
   unverified: UnverifiedBodies;
 };
 
@@ -143,9 +143,9 @@ export type ArrivingBody = {
 };
 
 /**
- * The budget that unverified bodies of one signed webhook share. Everyone who knows the address may send them, so they have places
- * and bytes apart from those of other requests. Where there is no room, the slowest is cut off: a sender who has the key sends its
- * body at once, and is faster than senders that hold places by sending little.
+ * The budget that unverified bodies of one signed webhook share. Everyone who knows the address may send them, so they have
+ * separate places and bytes. Without room, the slowest is cut off: a real sender sends its body at once, faster than senders
+ * that hold places by sending little.
  */
 export class UnverifiedBodies implements BodyRoom {
   readonly #now: () => number;
@@ -178,7 +178,7 @@ export class UnverifiedBodies implements BodyRoom {
     this.#arriving.delete(body);
   }
 
-  /** Room for so many bytes more; false only where those of whole bodies, which are not cut off, leave none. */
+  /** Makes room for more bytes; false only when whole bodies, which are not cut off, take all of it. */
   take(bytes: number): boolean {
     while (this.#held + bytes > LIMITS.webhookUnverifiedBytes && this.#arriving.size > 0) this.#cutOffSlowest();
     if (this.#held + bytes > LIMITS.webhookUnverifiedBytes) return false;

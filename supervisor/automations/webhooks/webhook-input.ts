@@ -1,4 +1,4 @@
-/** What a handler gets of a webhook's request: the body as a value, and the request itself. Pure. */
+/** Converts a webhook's request for its handler: the body as a value, and the request itself. Pure. */
 import { isUtf8 } from 'node:buffer';
 import type { WebhookVerify } from '../../../protocol/automations/automation.ts';
 import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
@@ -50,7 +50,7 @@ export function webhookInput(bytes: Buffer, contentType: string | null, verify: 
   return Object.fromEntries(fields);
 }
 
-/** What Slack wants to hear when its address is entered there; null for every other message. */
+/** The answer that Slack expects when the address is entered there; null for every other message. */
 export function slackChallenge(body: Buffer): string | null {
   const value = parseWebhookBody(body);
   if (typeof value !== 'object' || value === null) return null;

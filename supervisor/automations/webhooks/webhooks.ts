@@ -1,4 +1,4 @@
-/** Incoming webhooks: who sends, whether it is their turn, one fire, its answer (specification, "Webhook route"). */
+/** Receives webhooks: verifies the sender, applies limits, fires once, answers (specification, "Webhook route"). */
 import { hash, randomBytes } from 'node:crypto';
 import {
   type ProvisionedWebhook,
@@ -179,7 +179,7 @@ export class Webhooks {
     return 'verify' in trigger ? hash('sha256', this.#secretOf(hook, trigger.secret)) : trigger.secretHash;
   }
 
-  /** Where the app has none, one that nobody knows: senders learn no more than of a wrong one, the owner what to do. */
+  /** Without a secret, a random one: senders learn no more than from a wrong one, and the log tells the owner what to do. */
   #secretOf({ slug, automation }: Hook, name: string): string {
     const found = senderSecret(this.#options.secrets, automation.app, name);
     if ('value' in found) {

@@ -1,6 +1,6 @@
 /**
- * Where the code of apps is kept, and the tarball backend, which has a folder for each version (decisions, section 2). A
- * publication does what is the same on both backends; `GitStore` is the other one.
+ * Stores the code of apps: defines the interface, and the tarball backend with a folder for each version (decisions, section
+ * 2). `GitStore` is the other backend; a publication does what both have in common.
  */
 import type { VersionRecord } from '../../../protocol/answers.ts';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -14,7 +14,7 @@ import type { Layout, VersionPaths } from '../../../storage/layout.ts';
 /** Which versions to list: at most `limit`, those before the version `before`. */
 export type VersionPage = { limit?: number; before?: string };
 
-/** What is about to happen to an app: `store` keeps a version without activating it. `commit` is null on the tarball backend. */
+/** A planned change of an app: `store` keeps a version without activating it. `commit` is null on the tarball backend. */
 export type Change =
   | { kind: 'publish' | 'store'; versionId: string; commit: string | null }
   | { kind: 'activate'; versionId: string }
@@ -25,7 +25,7 @@ export type CodeStore = {
   readonly backend: 'tarball' | 'git';
   /** Whether a version that was discarded can be fetched again. */
   readonly keepsDiscarded: boolean;
-  /** Before anything is served; answers the apps whose change was cut off. */
+  /** Runs before anything is served; returns the apps whose change was interrupted. */
   open(): Promise<string[]>;
   /** Once these have recovered: removes the code that a crash left and no version uses. */
   tidy(): Promise<void>;
@@ -33,17 +33,17 @@ export type CodeStore = {
   close(): Promise<void>;
   /** How the files of a version are committed; null when they are not. */
   commitOrder(message: string | null): CommitOrder | null;
-  /** Notes durably what is about to happen. When it rejects, nothing was noted. */
+  /** Notes the planned change durably. When it rejects, there is no note. */
   begin(id: string, change: Change): Promise<void>;
-  /** What was begun and has not ended; `active` is the version that serves. */
+  /** A change that has begun and not ended; `active` is the version that serves. */
   underWay(id: string, active: VersionSummary | null): Promise<ChangeUnderWay | null>;
-  /** Puts a version's files into place; all or nothing after a crash. */
+  /** Puts a version's files into place, atomically for a crash. */
   install(id: string, versionId: string, staged: VersionPaths, commit: string | null): Promise<void>;
-  /** What was begun has happened: moves the names to it. False when nothing was begun. */
+  /** The change is complete: moves the refs to it. False when none was begun. */
   settle(id: string): Promise<boolean>;
-  /** What was begun is settled and over. */
+  /** Ends the change. */
   finish(id: string): Promise<void>;
-  /** What was begun did not happen. */
+  /** Drops the change. */
   abandon(id: string): Promise<void>;
   /** A version that can be activated; null when there is none of this id. */
   find(id: string, versionId: string): Promise<VersionRecord | null>;
@@ -59,7 +59,9 @@ export type CodeStore = {
   delete(id: string, versionId: string): Promise<void>;
   /** The numbers that only the store knows its versions by: none on the tarball backend. */
   numbers(id: string): Promise<number[]>;
-  /** Has the versions of a removed app again, whose files are in their place. Rejects with `STORE_DAMAGED` without the live one. */
+  /**
+   * Restores the versions of a removed app, whose files are back in place. Rejects with `STORE_DAMAGED` without the live one.
+   */
   revive(id: string, numbers: number[], activeVersion: string | null): Promise<void>;
 };
 
@@ -100,7 +102,7 @@ export class ArchiveStore implements CodeStore {
     return false;
   }
 
-  /** What is not on the disk is nowhere. */
+  /** A version that is not on the disk has no other copy. */
   checkOut(id: string, versionId: string): Promise<never> {
     return Promise.reject(unknownVersion(id, versionId));
   }

@@ -1,6 +1,7 @@
 /**
- * The git store: a version is a tag of one bare repository, and its code is checked out once to be served (decisions, section
- * 7). The app's pointer says what serves. Refs follow it, and the start puts right what a crash left between the two.
+ * Stores versions in git: a version is a tag of one bare repository, and its code is checked out once to be served (decisions,
+ * section 7). The app's pointer decides which version serves. Refs follow it, and the start repairs what a crash left between
+ * the two.
  */
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
@@ -70,13 +71,13 @@ export class GitStore implements CodeStore {
     for (const dir of [paths.mainDir, paths.sessionsDir]) await mkdirDurable(dir);
     await sweepTemporary(paths.dir);
     try {
-      // A new one in the place of one that was lost would give the numbers of versions a second time.
+      // A new repository in place of a lost one would reuse version numbers.
       const isLost = (await isThere(paths.activeMain)) && !(await exists(paths.repository));
       if (isLost) throw new SvcError('STORE_DAMAGED', `The git repository ${paths.repository} is gone.`);
       this.#main = (await git('openRepository', this.#signed())).main;
       await this.#writeActiveMain();
     } catch (error) {
-      // What is live is served from its own files.
+      // The live version is served from its own files.
       log.error({ err: error }, 'The git repository cannot be used; what is live is served all the same.');
     }
     return listChanges(paths);
@@ -271,7 +272,7 @@ class Packer {
     });
   }
 
-  /** Resolves when the job that is under way has ended; no other follows. */
+  /** Resolves when the current job has ended; no other follows. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#running;
@@ -281,7 +282,7 @@ class Packer {
   async #pack(): Promise<void> {
     const { git, log } = this.#options;
     try {
-      // Mostly not, and packing has a thread of its own.
+      // Mostly not, and packing has a separate thread.
       if (!(await git('isPackable', {})).packable) return;
       while (!this.#closed) {
         const { packed, joined } = await git('packLoose', {});
@@ -295,7 +296,7 @@ class Packer {
   }
 }
 
-/** What the tag says of a version that is on disk. */
+/** The tag's data of a version on disk. */
 function tagOf(versionId: string, version: VersionSummary | null): GitTag {
   if (version === null) return { name: versionId, message: versionId };
   const { name, sha256, uploadedAt, files, bytes } = version;

@@ -1,4 +1,4 @@
-/** Picks the backend that the configuration asks for, and refuses the one that a data directory's apps are not on. */
+/** Opens the configured backend, and refuses one that the data directory's apps do not use. */
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
@@ -13,7 +13,7 @@ import type { Jobs } from '../../jobs/jobs.ts';
 import { ArchiveStore, type CodeStore } from './code-store.ts';
 import { GitStore, gitOn } from './git-store.ts';
 
-/** Where a git store is, from the data directory, unless somebody names another place. */
+/** Default place of a git store, relative to the data directory. */
 export const GIT_STORE = 'code-store';
 
 /**

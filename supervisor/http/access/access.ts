@@ -1,4 +1,7 @@
-/** Tells who calls, by the Bearer token, a token for programs or the session cookie, and what they may do (decisions, sections 1 and 11). */
+/**
+ * Identifies the caller by the Bearer token, a token for programs or the session cookie, and decides what it may do (decisions,
+ * sections 1 and 11).
+ */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -17,7 +20,7 @@ import { TokenFile } from './token-file.ts';
 /** Made for each request, or once where all requests of its kind are alike. */
 export interface Caller {
   readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent' | 'public';
-  /** What handlers see of it. */
+  /** The caller as handlers see it. */
   readonly shown: HandlerCaller;
   /** The app or draft whose page this is: its own address is `/` too. */
   readonly owner: PageOwner | null;
@@ -67,8 +70,9 @@ const METRICS_PATH = '/svc/_metrics';
 const ENDED = 'What this was asked with has ended meanwhile.';
 
 /**
- * What a session or a token reaches: the cookie of the console's origin everything; that of an origin that all apps share their
- * pages, and nothing that administers; that of a page's origin its own app or draft; a program's token what it grants.
+ * The scope of a session or token. The cookie of the console's origin reaches everything; that of a shared origin reaches all
+ * apps' pages, without administration; that of a page's origin reaches its own app or draft; a program's token reaches what it
+ * grants.
  */
 type Reach = 'console' | 'shared' | PageOwner | Grant;
 
@@ -85,7 +89,7 @@ export class ExpiringCaller implements Caller {
   readonly #signIn: string;
   readonly #isGood: () => boolean;
 
-  /** `signIn`: the id of the sign-in that a session comes of; empty for a token. */
+  /** `signIn`: the id of the session's sign-in; empty for a token. */
   constructor(reach: Reach, expiresAt: number | null, isGood: () => boolean, signIn = '') {
     this.kind = isGrant(reach) ? 'token' : 'session';
     this.shown = isGrant(reach) ? { kind: 'token', name: reach.name } : SIGNED_IN;
@@ -142,9 +146,9 @@ function refusalOfPage(owner: PageOwner, app: string | null): string {
   return `${scope} To call tools of "${app.slice(0, 80)}", name it under "uses" in the app.json of "${owner.app}".`;
 }
 
-/** What a host is asked about, in place of the Bearer check. `app` is null for what is about none. */
+/** The question to a host, in place of the Bearer check. `app` is null for requests without one. */
 export type HostNeed = { app: string | null; capability: Capability };
-/** What a host sees of a request. */
+/** A request as a host sees it. */
 export type HostRequest = { method: string; path: string; query: string; header(name: string): string | undefined };
 /** A host's decision, made at once: the host looks up what that takes, such as who is signed in, before it hands a request over. */
 export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
@@ -339,7 +343,7 @@ export class Access {
   }
 }
 
-/** A proxy says so. Where it is wrong, browsers refuse the cookie with `Secure`; nothing else depends on it. */
+/** Claimed by a proxy. If it is wrong, browsers refuse the cookie with `Secure`; nothing else depends on it. */
 function isSecure(exchange: Exchange): boolean {
   return exchange.header('x-forwarded-proto') === 'https';
 }

@@ -1,4 +1,4 @@
-/** Says what an agent with the token of its turn may do, and guards each of its tools (decisions, sections 8 and 11). */
+/** Decides what an agent with the token of its turn may do, and guards each of its tools (decisions, sections 8 and 11). */
 
 import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';

@@ -1,6 +1,6 @@
 /**
- * Tokens of agents: one for each conversation, good only while a turn of it runs, for its app or draft alone (decisions,
- * section 12). They are derived from a key of this process, so that nothing is kept between turns.
+ * Makes and checks the tokens of agents: one for each conversation, valid only while its turn runs and for its app or draft
+ * (decisions, section 12). They derive from a key of this process, so nothing is kept between turns.
  */
 import { createHmac, hash, randomBytes } from 'node:crypto';
 import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
@@ -8,13 +8,13 @@ import { draftKey } from '../../../protocol/ids.ts';
 
 const PREFIX = 'svca_';
 
-/** What the token of an agent gives. */
+/** The rights of an agent's token. */
 export type AgentGrant = {
   /** The session key of its conversation. */
   readonly conversation: string;
-  /** What the configuration calls the agent. */
+  /** The agent's name in the configuration. */
   readonly runner: string;
-  /** What the app is kept under whose tools it may use: the id of a live app, or the key of a draft. */
+  /** The key of the app whose tools it may use: the id of a live app, or the key of a draft. */
   readonly app: string;
   /** The session of that draft; null for a live app. */
   readonly draft: string | null;
@@ -32,7 +32,7 @@ type Entry = { readonly grant: AgentGrant; turns: number };
 
 export class AgentTokens {
   readonly #key = randomBytes(32);
-  /** By the digest of the token, so that looking one up tells nothing of its text. */
+  /** By the token's digest, so that the time of a look-up does not reveal its text. */
   readonly #active = new Map<string, Entry>();
   #onEnded: () => void = () => {};
 
@@ -64,7 +64,7 @@ export class AgentTokens {
     this.#onEnded = call;
   }
 
-  /** What a presented token gives now; undefined unless a turn of its conversation runs. */
+  /** The current rights of a presented token; undefined unless a turn of its conversation runs. */
   find(token: string): AgentGrant | undefined {
     return token.startsWith(PREFIX) ? this.#active.get(hash('sha256', token))?.grant : undefined;
   }

@@ -1,5 +1,6 @@
 /**
- * The session cookie (decisions, section 11): what it lets its origin do, until when, signed. It is not stored. Pure.
+ * Makes and reads the session cookie (decisions, section 11): what its origin may do, until when, signed. It is not stored.
+ * Pure.
  *
  *     <expires>/<sign-in>/<scope>/<hmac>
  */
@@ -16,7 +17,7 @@ const OWNER = /^(?:app\/([^/]+)\/(\d{1,15})|draft\/([^/]+)\/([^/]+))$/;
 
 /** Whose sign-in a cookie is of, and when it ends, in milliseconds since the epoch. */
 export type SignIn = { id: string; expiresAt: number };
-/** What a cookie is for: `page` at a page's origin. */
+/** The kind of a cookie: `page` at a page's origin. */
 export type Session = SignIn & { owner: PageOwner | null };
 
 /** When an app was registered: the cookie of an app that was removed is not that of another one with its id. */

@@ -1,4 +1,7 @@
-/** What a browser says of how it came to make a request: by a navigation, and from which origin (decisions, section 11). Pure. */
+/**
+ * Reads from a browser's headers how it came to make a request: by a navigation, and from which origin (decisions, section 11).
+ * Pure.
+ */
 import type { Exchange } from '../../edge/edge.ts';
 import { BEARER } from './access.ts';
 import type { Place } from './places.ts';
@@ -33,7 +36,7 @@ export function isForeign(exchange: Exchange, place: Place, isPage: boolean): bo
   return isElsewhere(origin, place);
 }
 
-/** Whether a browser says that a page of another origin made it send this request, which has no cookie; programs say nothing. */
+/** Whether a browser reports that a page of another origin sent this request without a cookie; programs report nothing. */
 export function isOfOtherOrigin(exchange: Exchange, place: Place): boolean {
   const site = exchange.header('sec-fetch-site');
   if (site !== undefined) return site !== 'same-origin' && site !== 'none';

@@ -1,16 +1,17 @@
-/** What a token for a program may do: one table from kinds of requests to kinds of tokens (decisions, section 11). */
+/** Decides what a token for a program may do: one table from kinds of requests to kinds of tokens (decisions, section 11). */
 import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
 
 /**
  * What a request needs. Each but `admin` is about one app: its page and files (`page`), describe and queries (`read`), actions
- * (`write`), its change stream, its stored settings, talking with an agent about its data (`chat`), and everything else of it: code, versions, logs, runs, SQL (`manage`).
+ * (`write`), its change stream, its stored settings, talking with an agent about its data (`chat`), and the rest: code,
+ * versions, logs, runs, SQL (`manage`).
  */
 export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'chat' | 'manage' | 'admin';
 
 /** `read` calls queries and describes, `write` calls actions too, `all` does everything else with its apps. */
 export type GrantTools = 'read' | 'write' | 'all';
 
-/** What a token for a program gives. `apps` null is every app, those of later included; `expiresAt` null is never. */
+/** The rights of a token for a program. `apps` null means every app, including later ones; `expiresAt` null means never. */
 export type Grant = {
   readonly id: string;
   readonly name: string;
@@ -35,8 +36,8 @@ const LEAST: Record<Capability, GrantTools | null> = {
 const RANK: Record<GrantTools, number> = { read: 0, write: 1, all: 2 };
 
 /**
- * Whether the grant allows `capability` on `app`, the key of a live app or of a draft; null stands for a request about all apps
- * together, which needs a grant for every app. A draft is for those who manage its app.
+ * Whether the grant allows `capability` on `app`, the key of a live app or of a draft; null means a request about all apps,
+ * which needs a grant for every app. A draft needs the right to manage its app.
  */
 export function may(grant: Pick<Grant, 'apps' | 'tools'>, capability: Capability, app: string | null): boolean {
   const isDraft = app !== null && isDraftKey(app);

@@ -1,4 +1,4 @@
-/** Tells from a request's Host which origin of the gateway it came to (decisions, section 11). Pure. */
+/** Finds the origin of the gateway that a request's Host names (decisions, section 11). Pure. */
 import { isIP } from 'node:net';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -44,7 +44,7 @@ const LOOPBACK_V4 = /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/;
 const SELF = "'self'";
 const MAX_PORT = 65_535;
 
-/** What a host's server hands over. */
+/** A request from a host's server. */
 export const EMBEDDED: Place = {
   kind: 'embedded',
   host: '',
@@ -61,7 +61,7 @@ export class Places {
   readonly #named: ReadonlySet<string>;
   /** Where the console is; users are told of the first one. */
   readonly #bases: readonly { name: string; scheme: 'http' | 'https' }[];
-  /** Bound to all addresses of the machine: any address is then one of ours. */
+  /** Bound to all addresses of the machine: so any address is ours. */
   readonly #anyAddress: boolean;
   readonly #known = new Map<string, Place | null>();
 
@@ -129,7 +129,7 @@ function at(kind: PlaceKind, host: string, origin: string, base: string | null):
   return { kind, host, origin, base, label: '', owner: null, frameAncestors: base === null ? SELF : `${SELF} ${base}` };
 }
 
-/** What the labels below a base stand for; null when they name no page. */
+/** The page that the labels below a base name; null for none. */
 function pageOf(labels: string): Pick<Place, 'label' | 'owner'> | null {
   const [first = '', second, more] = labels.split('.');
   if (second === undefined) {

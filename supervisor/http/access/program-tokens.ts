@@ -1,6 +1,6 @@
 /**
- * Tokens for programs (decisions, section 11). The identity database has their SHA-256 digests, never their text; all are kept in
- * memory, so that no request waits for the database.
+ * Makes, checks and revokes tokens for programs (decisions, section 11). The identity database stores their SHA-256 digests,
+ * never their text; all are in memory, so that no request waits for the database.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -47,7 +47,7 @@ type Entry = {
 };
 
 export type ProgramTokensOptions = {
-  /** The gateway's identity database, and its file: as long as there is none, nothing is stored. */
+  /** The gateway's identity database, and its file: without the file there are no stored tokens. */
   db: DbClient;
   file: string;
   /** Whether an app of this id is registered. */
@@ -91,8 +91,8 @@ export class ProgramTokens {
   }
 
   /**
-   * What a presented token gives; undefined for one that is unknown, revoked or expired. Notes the use. The time this takes
-   * tells only of the digest of what was sent, which does not lead to the text of a token.
+   * The rights of a presented token; undefined for an unknown, revoked or expired one. Notes the use. Its timing depends only
+   * on the digest of the sent text, which does not reveal a token.
    */
   find(token: string): Grant | undefined {
     if (!token.startsWith(PREFIX)) return undefined;
@@ -157,8 +157,8 @@ export class ProgramTokens {
   }
 
   /**
-   * An app was removed, or a new one is about to get its id: tokens name it no more, so that none reaches the other app. A token
-   * that named no other app is revoked.
+   * Removes an app from all tokens when it is removed or a new one is about to get its id, so that no token reaches the other
+   * app. Revokes a token that named only this app.
    */
   forgetApp(app: string): Promise<void> {
     return this.#changing(async () => {
@@ -174,7 +174,7 @@ export class ProgramTokens {
     });
   }
 
-  /** Stores the last uses. Tokens are still looked up, but nothing is stored after it. */
+  /** Stores the last uses. Tokens still work afterwards, but no more uses are stored. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const timer of [this.#retryTimer, this.#noteTimer]) clearTimeout(timer);
@@ -194,7 +194,7 @@ export class ProgramTokens {
     return this.#loading;
   }
 
-  /** Writes nothing: a gateway starts on a full disk, too. */
+  /** Only reads: a gateway also starts on a full disk. */
   async #read(): Promise<void> {
     const { db, file } = this.#options;
     if (!existsSync(file)) return;

@@ -1,4 +1,4 @@
-/** One-time links and tickets that sign a browser in, and the sign-ins that were ended (decisions, section 11). */
+/** Makes one-time links and tickets that sign a browser in, and remembers ended sign-ins (decisions, section 11). */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
@@ -28,7 +28,7 @@ export class SignIns {
     this.#links = new OneTime(LIMITS.linkMs, now);
   }
 
-  /** Reads which sign-ins were ended; a database that cannot be read stops no start. `file`: as long as there is none, nothing is stored. */
+  /** Reads the ended sign-ins; an unreadable database does not prevent the start. Without `file` there are none stored. */
   static async open({ db, file, log }: { db: DbClient; file: string; log: Pick<Logger, 'warn'> }): Promise<SignIns> {
     const signIns = new SignIns(db);
     try {
@@ -72,7 +72,7 @@ export class SignIns {
     return this.#tickets.add(ticket);
   }
 
-  /** What a ticket is for; null when it is unknown, used, too old, or of another origin. It is used up in any case. */
+  /** The purpose of a ticket; null when it is unknown, used, too old, or for another origin. Uses it up in any case. */
   takeTicket(text: string, host: string): Ticket | null {
     const ticket = this.#tickets.take(text);
     return ticket?.host === host ? ticket : null;

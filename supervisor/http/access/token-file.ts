@@ -1,4 +1,4 @@
-/** Follows the file of the administrator's token, `token.bin`, and says when another token is in it (decisions, section 1). */
+/** Watches the file of the administrator's token, `token.bin`, and reports a new token (decisions, section 1). */
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Logger } from 'pino';

@@ -21,7 +21,7 @@ const PINNED = '/_v/';
 /** An address with a port, as some proxies write it. */
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+)):\d+$/;
 
-/** What visitors of one address have called since `opened`. */
+/** Calls of the visitors at one address since `opened`. */
 type Window = { opened: number; reads: number; writes: number };
 
 export type VisitorsOptions = {
@@ -54,11 +54,11 @@ export class Visitors {
   }
 
   /**
-   * Who asks without a token for what `use` takes; null where nothing is public, and for who presents a token, be it wrong. Called
-   * in the turn in which the exchange was handed over. `fromListed`: by a page of an origin in `corsOrigins`.
+   * The visitor without a token for this `use`; null where nothing is public, and for a request with any token, even a wrong
+   * one. Called in the turn in which the exchange was handed over. `fromListed`: by a page of an origin in `corsOrigins`.
    */
   visitor(exchange: Exchange, place: Place, use: 'page' | 'tool', fromListed: boolean): Visitor | null {
-    // Nothing live is used from a draft's origin, and no page runs at the console's.
+    // A draft's origin uses nothing live, and no page runs at the console's.
     if (place.kind === 'embedded' || isOfDraft(place) || (use === 'page' && place.kind === 'console')) return null;
     if (BEARER.test(exchange.header('authorization') ?? '')) return null;
     const isForeign = !fromListed && isOfOtherOrigin(exchange, place);
@@ -87,7 +87,7 @@ export class Visitors {
       const text = forwarded.pop()?.trim() ?? '';
       const [, v6, v4] = WITH_PORT.exec(text) ?? [];
       const before = v6 ?? v4 ?? text;
-      // A proxy that says nothing readable is as far as it goes.
+      // Stops at a proxy without a readable header.
       if (isIP(before) === 0) break;
       address = bareAddress(before);
     }
@@ -134,7 +134,7 @@ export class Visitors {
 
 const SHOWN: HandlerCaller = { kind: 'public' };
 
-/** Has no token. May do nothing by itself: a route that takes visitors looks whether what they ask for is public. */
+/** Has no token and no rights: a route that admits visitors checks whether the request is public. */
 export class Visitor implements Caller {
   readonly kind = 'public';
   readonly shown = SHOWN;
@@ -183,7 +183,7 @@ export function notPublic(): SvcError {
   return unauthorized('Send the access token as "Authorization: Bearer <token>".');
 }
 
-/** Codes whose messages are about the request, and say nothing of how the app or the gateway is made. */
+/** Codes whose messages are about the request, and reveal nothing about the app or the gateway. */
 const PLAIN = new Set([
   'BAD_REQUEST',
   'UNAUTHORIZED',

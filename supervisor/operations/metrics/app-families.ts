@@ -1,4 +1,4 @@
-/** Metrics by app, from its meter, its actor and its files. */
+/** Collects metrics by app, from its meter, its actor and its files. */
 import type { Services } from '../../services.ts';
 import type { Actor } from '../../tree/actor/actor.ts';
 import { type AppDiskUsage, DiskUsage } from './disk-usage.ts';

@@ -1,4 +1,4 @@
-/** Measures what apps take on the disk: one app after the other in the background, so that no scrape waits for the disk. */
+/** Measures the disk usage of apps, one after the other in the background, so that no scrape waits for the disk. */
 import { stat } from 'node:fs/promises';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Registry } from '../../../storage/apps/registry.ts';
@@ -24,7 +24,7 @@ export class DiskUsage {
     this.#options = { now, ...options };
   }
 
-  /** As it was measured last; a measurement that is due begins. */
+  /** The last measurement; starts a new one if due. */
   get known(): readonly [app: string, usage: AppDiskUsage][] {
     if (this.#measuring === null && this.#options.now() >= this.#nextAt) {
       this.#measuring = this.#measure().finally(() => {
@@ -35,7 +35,7 @@ export class DiskUsage {
     return this.#known;
   }
 
-  /** Resolves when nothing is measured. */
+  /** Resolves when no measurement runs. */
   async settled(): Promise<void> {
     await this.#measuring;
   }

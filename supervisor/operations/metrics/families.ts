@@ -1,4 +1,4 @@
-/** What a metric is: its name, what it means, and how its values are collected when somebody asks. */
+/** Defines a metric: its name, its meaning, and how a scrape collects its values. */
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -25,7 +25,7 @@ export type Family = {
 };
 export type Collected = readonly Value[] | readonly Distribution[];
 
-/** What was collected, in order, in parts of about so many lines; one part at least. */
+/** The collected samples, in order, in parts of about this many lines; at least one part. */
 export function* partsOf(collected: Collected, lines: number): Generator<Collected> {
   const [first] = collected;
   const each = first !== undefined && 'bounds' in first ? first.bounds.length + 3 : 1;

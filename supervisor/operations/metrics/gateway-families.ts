@@ -1,4 +1,4 @@
-/** Metrics of the gateway as a whole: HTTP, processes, writers, event loop, disk. */
+/** Collects metrics of the whole gateway: HTTP, processes, writers, event loop, disk. */
 import { statfs } from 'node:fs/promises';
 import { performance } from 'node:perf_hooks';
 import { version as nodeVersion } from 'node:process';

@@ -1,7 +1,7 @@
 /** Counts answers to HTTP requests, and how long they took, by kind of route and class of status. */
 import type { Distribution } from './families.ts';
 
-/** Kinds of routes; `none`: nothing is served at the address, or the request was refused before that was known. */
+/** Kinds of routes; `none`: the address has no route, or the request was refused before that was known. */
 export const ROUTE_KINDS = ['none', 'api', 'call', 'file', 'mcp', 'page', 'stream', 'webhook'] as const;
 export type RouteKind = (typeof ROUTE_KINDS)[number];
 

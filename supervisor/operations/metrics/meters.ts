@@ -1,6 +1,6 @@
 /**
- * Counts, by app, what calls and runs did since the start. A call adds to numbers that its actor holds already: no labels are made
- * and nothing is looked up until somebody asks for metrics (decisions, section 14).
+ * Counts calls and runs by app since the start. A call adds to numbers that its actor holds: labels and look-ups happen only in
+ * a scrape (decisions, section 14).
  */
 
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
@@ -10,7 +10,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 /** Upper bounds of the buckets of call durations, in milliseconds; a last bucket has what is longer. */
 export const CALL_BUCKETS_MS = [0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 10_000, 30_000] as const;
 
-/** The app of all that have no label of their own. */
+/** The label of all apps without their own. */
 export const OTHER = 'other';
 
 /** Calls of one kind by how they ended: `refused` with a status below 500, `failed` with another error. */
@@ -63,8 +63,8 @@ export class Meter {
 const SUMS = ['callMs', 'keptHits', 'keptMisses', 'restarts', 'inputTokens', 'outputTokens', 'costUsd'] as const;
 
 /**
- * The meters of all apps. The first `LIMITS.metricsApps` that are used have a label of their own, so that counts never go back;
- * `LIMITS.activityApps` have a meter of their own.
+ * The meters of all apps. The first `LIMITS.metricsApps` that are used have their own label, so that counts never decrease;
+ * `LIMITS.activityApps` have their own meter.
  */
 export class Meters {
   readonly #limit: number;
@@ -74,7 +74,7 @@ export class Meters {
   readonly #unlabelled = new Map<string, Meter>();
   /** Of apps without a meter, and what those without a label came to that were removed. */
   readonly #other = new Meter();
-  /** Of previews, which are nobody's use of an app: never shown. */
+  /** For previews, which do not count as use of an app: never shown. */
   readonly #drafts = new Meter();
 
   constructor(limit: number = LIMITS.metricsApps, meterLimit: number = LIMITS.activityApps) {
@@ -106,7 +106,7 @@ export class Meters {
     return [...this.#own, [OTHER, others]];
   }
 
-  /** The apps that have a meter of their own. */
+  /** The apps with their own meter. */
   used(): [app: string, meter: Meter][] {
     return [...this.#own, ...this.#unlabelled];
   }

@@ -1,6 +1,6 @@
 /**
- * The gateway's metrics as Prometheus text. Nothing is measured for them while nobody asks: a scrape collects what the parts of the
- * gateway have counted, and lets the event loop go on in between (decisions, section 14).
+ * Prints the gateway's metrics as Prometheus text. Work happens only in a scrape: it collects the counts of the gateway's
+ * parts, and yields to the event loop in between (decisions, section 14).
  */
 import { createRequire } from 'node:module';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -11,8 +11,8 @@ import { type Family, partsOf, type Sample, samplesOf } from './families.ts';
 import { gatewayFamilies } from './gateway-families.ts';
 
 /**
- * Lines that are made in one turn of the event loop: a third of a millisecond, or two where the code has not run for long. What is
- * held at a time is little, too, so that the collector of garbage has nothing to move.
+ * Lines made in one turn of the event loop: a third of a millisecond, or two if the code has not run for long. Little is held
+ * at a time, so that the garbage collector has nothing to move.
  */
 const LINES = 100;
 
@@ -58,10 +58,10 @@ export class Metrics {
   }
 }
 
-/** The one metric that the registry has: it stands for all. */
+/** The only metric in the registry, in place of all. */
 const PART = 'part';
 
-/** What is printed next of a family. */
+/** The next lines of a family. */
 type Part = Pick<Family, 'name' | 'help' | 'type'> & { values: Sample[] };
 
 /**

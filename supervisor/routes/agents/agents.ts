@@ -1,4 +1,4 @@
-/** Which agents the gateway can drive, and what they have (specification, "Gateway routes"). */
+/** Lists the agents that the gateway can run, with their models and tools (specification, "Gateway routes"). */
 
 import type { AgentServices } from '../../agents/open-agents.ts';
 import type { RunnerReport } from '../../agents/runners/catalog.ts';

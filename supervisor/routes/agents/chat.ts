@@ -1,4 +1,7 @@
-/** Chat windows over HTTP: messages and their turns, lists, histories, answers to agents (specification, "Per-app surface"; decisions, sections 8 and 12). */
+/**
+ * Serves chat windows over HTTP: messages and their turns, lists, histories, answers to agents (specification, "Per-app
+ * surface"; decisions, sections 8 and 12).
+ */
 import type { ChatMode } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';

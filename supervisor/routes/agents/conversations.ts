@@ -1,4 +1,4 @@
-/** Conversations over HTTP, with the files that go with their messages (decisions, sections 8 and 12). */
+/** Serves conversations over HTTP, with the files attached to their messages (decisions, sections 8 and 12). */
 
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
@@ -17,7 +17,7 @@ import { gitStoreOf } from '../authoring/drafts.ts';
 import { type Body, integerOf, optionalText, queryOf, readJson, refuse, requiredText } from '../requests.ts';
 import { answerTurn, flagOf, requestOf, turnRoutes } from './turns.ts';
 
-/** Whatever its type says, a browser runs nothing of it. */
+/** A browser does not run it, whatever its type. */
 const ATTACHMENT = {
   'content-disposition': 'attachment',
   'x-content-type-options': 'nosniff',

@@ -1,4 +1,4 @@
-/** MCP over HTTP: the apps' tools for agents, of the whole gateway, of one app, or of a draft (decisions, section 12). */
+/** Serves MCP over HTTP: the tools of all apps, of one app, or of a draft (decisions, section 12). */
 
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
@@ -36,7 +36,7 @@ export function mcpRoutes(services: Services): Route[] {
     source: caller.kind === 'agent' ? 'agent' : 'handler',
     shown: caller.shown,
     client,
-    // What a host lets through, it decides for each request.
+    // A host authorizes each request.
     mayRead: (key) => caller.kind === 'host' || caller.may('read', key),
     permit: (capability, app) => {
       if (caller instanceof AgentCaller) caller.guard(app, capability);
@@ -50,7 +50,7 @@ export function mcpRoutes(services: Services): Route[] {
   const serveApp = async (exchange: Exchange, of: Dispatcher, id: string, caller: Caller): Promise<void> => {
     checkAppId(id);
     const isAgent = caller instanceof AgentCaller;
-    // An agent sees what it may use, which may be nothing.
+    // An agent sees only what it may use.
     if (!isAgent || caller.grant.app !== of.apps.keyOf(id)) demand(caller, 'read', of.apps.keyOf(id));
     const client = services.clientOf(exchange, caller);
     const owner = { client, path: exchange.path, app: id };

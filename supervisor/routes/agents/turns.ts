@@ -1,4 +1,7 @@
-/** Turns over HTTP, of windows and conversations alike: the message, its events, aborting, answers to agents (decisions, section 12). */
+/**
+ * Serves turns over HTTP, for windows and conversations: the message, its events, aborting, answers to agents (decisions,
+ * section 12).
+ */
 import { CHAT_MODES, type ChatMode, THINKING_LEVELS } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';

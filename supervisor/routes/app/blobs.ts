@@ -1,4 +1,4 @@
-/** The files of apps and drafts over HTTP: uploads that stream to disk, downloads with ranges (decisions, section 13). */
+/** Serves files of apps and drafts over HTTP: uploads that stream to disk, downloads with ranges (decisions, section 13). */
 import type { FileHandle } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -21,9 +21,9 @@ const CHUNK_BYTES = 128 * 1024;
 /** So much is answered as a whole. */
 const SMALL_BYTES = 64 * 1024;
 
-/** What a browser may show in a tab; not what can have scripts in it: HTML, and SVG and all other XML. */
+/** Types that a browser may show in a tab: not those with scripts, such as HTML, SVG and other XML. */
 const INLINE = /^(?:(?:image|audio|video|text)\/(?![^;]*(?:html|xml|xsl|svg))[^;]+|application\/pdf)\s*(?:;|$)/i;
-/** A page of the app could load these as a script of its own, whatever the disposition says. */
+/** A page of the app could load these as a script, despite the disposition. */
 const SCRIPT = /^(?:application|text)\/(?:x-)?(?:java|ecma|live|j)script[\d.]*\s*(?:;|$)/i;
 const PDF = /^application\/pdf\s*(?:;|$)/i;
 const PASSIVE = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'";
@@ -146,8 +146,8 @@ async function* partsOf(file: FileHandle, from: number, to: number): AsyncGenera
 }
 
 /**
- * Its type is its uploader's choice, so nothing of it may run as a script of the app: not in a tab or frame, for which it is a
- * download or has no origin, and not in a page that names it as a script. PDF viewers need an origin, and give scripts no page.
+ * The uploader chooses its type, so it must never run as a script of the app: in a tab or frame it is a download or has no
+ * origin, and a page cannot load it as a script. PDF viewers need an origin, and give scripts no page.
  */
 function presentation(type: string, { frameAncestors }: Place): ResponseHeaders {
   const shown = SCRIPT.test(type) ? 'text/plain; charset=utf-8' : type;

@@ -1,4 +1,4 @@
-/** Live queries over HTTP, of live apps and of drafts (decisions, section 13). */
+/** Serves live queries over HTTP, of live apps and drafts (decisions, section 13). */
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isSessionId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -60,8 +60,8 @@ export function liveRoutes(services: Services): Route[] {
 }
 
 /**
- * What is asked for: each `query` with the `input` at the same place. Of several queries, what the client has is
- * `<number of the latest change>.<id of the first>.<id of the second>…`; of one query alone it is that id.
+ * The request: each `query` with the `input` at the same index. Of several queries, what the client has is `<number of the
+ * latest change>.<id of the first>.<id of the second>…`; of one query alone it is that id.
  */
 function followedOf(
   exchange: Exchange,
@@ -75,7 +75,7 @@ function followedOf(
     throw new SvcError('BAD_REQUEST', `One stream has ${LIMITS.liveQueriesOfStream} live queries at most.`, {
       path: 'query',
     });
-  // Else nobody could tell whose they are.
+  // Otherwise their owner would be unknown.
   if (inputs.length > 0 && names.length > 1 && inputs.length !== names.length)
     refuse('input', 'Give every "query" an "input", or none of them.');
   const had = exchange.header('last-event-id') ?? query.get('lastEventId') ?? '';

@@ -1,4 +1,4 @@
-/** What a browser asks for: the console, the page bridge, each app's files and change stream. */
+/** Serves browsers: the console, the page bridge, each app's files and change stream. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../../protocol/ids.ts';
 import type { Exchange } from '../../edge/edge.ts';
@@ -11,7 +11,7 @@ import { subscriptionOf } from '../requests.ts';
 /** A version's id is one segment, or the two of a tag, whose slash may be encoded. */
 const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
 
-/** What the build splits the console's script into, named by what is in it, and pictures of the templates. */
+/** Parts of the console's script, named by their content, and pictures of the templates. */
 const CONSOLE_PART = /^(?:part-[A-Z0-9]{8}\.js|preview-[a-z0-9-]{1,63}\.png)$/;
 
 export function pageRoutes(services: Services): Route[] {

@@ -1,4 +1,4 @@
-/** Answers with a file of an app's code: a download that nothing runs, for pages are served at addresses of their own. */
+/** Answers with a file of an app's code as a download that no browser runs: pages have other addresses. */
 import { SvcError } from '../../../protocol/errors.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { noneMatch } from '../../http/assets.ts';

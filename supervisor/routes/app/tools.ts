@@ -1,4 +1,7 @@
-/** The dispatcher over HTTP: `svc_describe`, `svc_read`, `svc_write` (specification, "Three-tool dispatcher"; decisions, section 3). */
+/**
+ * Serves the dispatcher over HTTP: `svc_describe`, `svc_read`, `svc_write` (specification, "Three-tool dispatcher"; decisions,
+ * section 3).
+ */
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -96,7 +99,7 @@ class HttpCall implements Sink, RecordedSink {
     }
   }
 
-  /** Whatever is wrong before a public tool is found is answered alike, so that nothing is learnt of what is not public. */
+  /** All faults before a public tool is found get the same answer, so that visitors learn nothing about the rest. */
   async #visit(visitor: Visitor, bytes: Buffer): Promise<void> {
     let found: { body: Body; target: Target };
     try {
@@ -142,7 +145,7 @@ class HttpCall implements Sink, RecordedSink {
     }
     if (key === '' || Buffer.byteLength(key) > LIMITS.idempotencyKeyBytes)
       throw new SvcError('BAD_REQUEST', `An idempotency key has 1 to ${LIMITS.idempotencyKeyBytes} bytes.`);
-    // What others had recorded is not a visitor's to replay, nor can it take their keys.
+    // A visitor cannot replay others' recorded answers or take their keys.
     const own = this.#caller instanceof Visitor ? `public\n${key}` : key;
     this.#dispatcher
       .remember(target, own, body.input ?? {}, request, this)
@@ -215,7 +218,7 @@ async function describeText(dispatcher: Dispatcher, caller: Caller, body: Body):
   return JSON.stringify({ isError: false, data: await describe(dispatcher, caller, body) });
 }
 
-/** What this caller may know of the apps. Rejects with the error to answer. */
+/** The description of the apps that this caller may see. Rejects with the error to answer. */
 export async function describe(dispatcher: Dispatcher, caller: Caller, body: Body): Promise<unknown> {
   return await describeApps(dispatcher.apps, body, await permittedApps(dispatcher, body, caller));
 }

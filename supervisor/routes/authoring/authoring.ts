@@ -1,4 +1,4 @@
-/** Making and changing apps without an editor: blank ones, templates, names, automations (decisions, section 7). */
+/** Creates and changes apps over HTTP without an editor: blank ones, templates, names, automations (decisions, section 7). */
 import { checkAppId } from '../../../protocol/ids.ts';
 import type { AutomationDraft } from '../../authoring/app-edits.ts';
 import { type Authoring, type Staged, type Where, webhooksOf } from '../../authoring/authoring.ts';

@@ -1,4 +1,7 @@
-/** Drafts over HTTP: previews of the apps of a session, with tools, streams, logs, settings and data of their own (decisions, section 7). */
+/**
+ * Serves drafts over HTTP: previews of the apps of a session, with their own tools, streams, logs, settings and data
+ * (decisions, section 7).
+ */
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId, draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -60,7 +63,7 @@ export function draftRoutes(services: Services): Route[] {
       answerJson(exchange, 200, await drafts().resetData(sid, id));
     }),
     route('POST', '/svc/_draft/:sid/:id/_errors', 'route', async (exchange, { sid = '', id = '' }, caller) => {
-      // Nobody else has errors of this page to tell: where all share one origin, it could be a live page's.
+      // Only the draft's own page reports errors: at a shared origin, a live page could send them.
       if (caller.owner?.session !== sid || caller.owner.app !== id) throw notItsPage();
       const report = checkPageReport(parseBody(await readBytes(exchange, LIMITS.pageErrorsBytes)));
       (await drafts().draft(sid, id)).reports.take(report);

@@ -1,4 +1,4 @@
-/** Sessions over HTTP: opening and closing them, the files of their apps, what they change, publishing (decisions, section 7). */
+/** Serves sessions over HTTP: opening and closing, the files of their apps, diffs, publishing (decisions, section 7). */
 
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';

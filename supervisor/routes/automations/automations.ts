@@ -1,6 +1,6 @@
 /**
- * The automations of live versions: what there is, switching and running them, minting webhooks, and where webhooks come in
- * (decisions, section 6).
+ * Serves the automations of live versions over HTTP: lists, switches and runs them, mints and receives webhooks (decisions,
+ * section 6).
  */
 import type { AutomationRow, ShownRun, ShownTrigger } from '../../../protocol/answers.ts';
 import {

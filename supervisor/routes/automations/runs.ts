@@ -1,4 +1,4 @@
-/** The history of runs, their events, and what can be done to a run (decisions, section 6). */
+/** Serves runs over HTTP: their history, their events, and operations on a run (decisions, section 6). */
 import { AUTOMATION_ID, parseRef } from '../../../protocol/automations/automation.ts';
 import { CHAT_RUNS, RUN_STATES, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';

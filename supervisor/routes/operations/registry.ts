@@ -1,4 +1,4 @@
-/** The registry: apps, their versions and uploads (specification, "Registry"; decisions, section 2). */
+/** Serves the registry over HTTP: apps, their versions and uploads (specification, "Registry"; decisions, section 2). */
 import type { ActivityAnswer } from '../../../protocol/answers.ts';
 import { checkAppId, isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';

@@ -1,4 +1,4 @@
-/** Secrets over HTTP: lists their names, sets and removes them; never answers a value (decisions, section 13). */
+/** Serves secrets over HTTP: lists their names, sets and removes them; never returns a value (decisions, section 13). */
 import { checkAppId } from '../../../protocol/ids.ts';
 import { checkSecretName, type SecretRecord } from '../../../protocol/secrets.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';

@@ -1,4 +1,4 @@
-/** What a page is set to: an app's stored settings, and the user's preferences (decisions, sections 5 and 8). */
+/** Serves an app's stored settings and the user's preferences over HTTP (decisions, sections 5 and 8). */
 import { checkAppId } from '../../../protocol/ids.ts';
 import { readSettings, writeSettings } from '../../../storage/settings.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';

@@ -1,4 +1,4 @@
-/** Looking at the gateway itself: health, the process tree, logs, and SQL by hand. */
+/** Serves the state of the gateway over HTTP: health, the process tree, logs, and SQL by hand. */
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';

@@ -1,4 +1,4 @@
-/** Tokens for programs over HTTP: making, listing and revoking them (decisions, section 11). */
+/** Makes, lists and revokes tokens for programs over HTTP (decisions, section 11). */
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';

@@ -1,4 +1,4 @@
-/** What goes in and out as one large file: backups, and the code of all apps with its history (decisions, section 7). */
+/** Transfers large files over HTTP: backups, and the code of all apps with its history (decisions, section 7). */
 import { open } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';

@@ -1,4 +1,4 @@
-/** The trash: removed apps that are still kept, listed, restored and removed for good (decisions, section 14). */
+/** Lists, restores and deletes removed apps in the trash over HTTP (decisions, section 14). */
 import type { TrashRow } from '../../../protocol/answers.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { listTrash, parseTrashed, type Trashed, trashedBytes } from '../../../storage/apps/trash.ts';
@@ -31,7 +31,7 @@ export function trashRoutes({ layout, config, deployments }: Services): Route[] 
       const all = await listTrash(layout);
       for (const id of sizes.keys()) if (!all.some((trashed) => trashed.id === id)) sizes.delete(id);
       const rows: TrashRow[] = [];
-      // It may have been removed since; the rest follows all the same.
+      // It may have been removed since; the rest continues.
       for (const trashed of behind(all, before).slice(0, limit)) rows.push(await rowOf(trashed));
       answerJson(exchange, 200, rows);
     }),

@@ -1,6 +1,6 @@
 /**
- * The actor of one app, or of one automation, as the supervisor sees it: its mailbox, the generation that serves it, and what
- * becomes of its calls when a generation dies. It outlives every thread and every version.
+ * The actor of one app or automation in the supervisor: its mailbox, its current generation, and the fate of its calls when a
+ * generation dies. It outlives every thread and every version.
  *
  *   idle ─call→ starting ─live→ live ─idle, evicted→ idle
  *        no room: waiting ─room→ starting
@@ -43,14 +43,14 @@ export type ActorState =
   | 'quarantined'
   | 'stopped';
 
-/** What an actor needs from the tree. */
+/** The parts of the tree that an actor needs. */
 export type ActorEnvironment = {
   now: () => number;
   random: () => number;
   deadlines: Deadlines;
   /** A thread for this version, on the host that runs the actor. */
   spawn(actor: Actor, summary: VersionSummary, events: GenerationEvents): Generation;
-  /** What counts the calls of an app or draft. */
+  /** The counter of an app's or draft's calls. */
   meter(app: string): Meter;
   retired(reason: RetireReason): void;
   log(level: 'info' | 'warn' | 'error', message: string, key: string): void;
@@ -58,7 +58,7 @@ export type ActorEnvironment = {
 };
 
 export class Actor implements Tenant {
-  /** What everything of the app is kept under: its id, or the key of a draft. */
+  /** The key of the app's data: its id, or the key of a draft. */
   readonly app: string;
   /** The automation that it fires; null for the app's own actor. */
   readonly automation: string | null;
@@ -361,7 +361,7 @@ export class Actor implements Tenant {
     this.restarts++;
     this.meter.restarts++;
     this.#say(death.innocent ? 'warn' : 'error', `its thread ended (${this.lastExit})`);
-    // A newer version that does not start is the active one all the same: its calls get the reason.
+    // A newer version that does not start is still the active one: its calls get the reason.
     if (generation === this.#generations.next) this.#promote();
     this.#leave();
     if (death.innocent || this.occupied) this.#pump();

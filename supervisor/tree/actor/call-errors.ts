@@ -1,4 +1,4 @@
-/** What callers are told when an app cannot take their call, or ended while it ran. */
+/** Makes the errors for callers when an app cannot take their call, or ended while it ran. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';

@@ -1,4 +1,4 @@
-/** One tool call on its way through an actor; the mailbox where it waits, and the clock of its deadline. */
+/** Defines a tool call in an actor, the mailbox where it waits, and the timer of deadlines. */
 import { createHash, randomBytes } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
 import { parseTraceparent } from '../../../protocol/trace-context.ts';
@@ -20,7 +20,7 @@ export type CallTiming = {
   cache?: 'hit' | 'miss' | 'bypass' | undefined;
 };
 
-/** What a tracked query read, and the version that ran. */
+/** The tables of a tracked query, and the version that ran. */
 export type Tracked = { reads: Reads; version: string };
 
 /** The caller. Exactly one of `result` and `failed` is called, once. What they throw harms only this caller. */
@@ -54,7 +54,7 @@ export function newTraceId(traceparent: string | undefined): string {
   return parseTraceparent(traceparent)?.traceId ?? tracePrefix + (++traced).toString(16).padStart(16, '0');
 }
 
-/** What a call belongs to that a request makes: its span's `traceparent` where there is one, else a trace id. */
+/** The trace of a request's call: its span's `traceparent` if there is one, else a trace id. */
 export function traceOf(exchange: Pick<Exchange, 'span' | 'header'>): string {
   return exchange.span === null ? newTraceId(exchange.header('traceparent')) : exchange.span.traceparent;
 }
@@ -88,9 +88,9 @@ export class Call {
   sentAt = 0;
   /** Number within its thread while it is in flight. */
   id = 0;
-  /** What counts it, once it was submitted. */
+  /** Its counter, once submitted. */
   meter: Meter | null = null;
-  /** What it read, when its thread has said so. */
+  /** What it read, once its thread has reported that. */
   tracked: Tracked | null = null;
   /** Its thread has told the spans of it. */
   traced = false;
@@ -153,7 +153,7 @@ export class Call {
     this.#tell(() => this.reply.failed(error, timing));
   }
 
-  /** Throws nothing: when its caller does, the question is answered with an error. */
+  /** Never throws: an error of the caller becomes the answer. */
   asked(verb: AskVerb, payload: Uint8Array, answer: (ok: boolean, body: Uint8Array) => void): void {
     try {
       this.reply.asked?.(verb, payload, answer);
@@ -241,7 +241,7 @@ export class Mailbox<T extends { readonly settled: boolean }> {
     return true;
   }
 
-  /** Puts calls that had left already back in front, whatever the limit: they were admitted before. */
+  /** Puts dispatched calls back in front, over the limit too: they were admitted before. */
   putBack(items: T[]): void {
     this.#items = [...items, ...this.drain()];
   }
@@ -275,8 +275,8 @@ const SWEEP_MS = 20;
 const PAUSE_MS = 10 * SWEEP_MS;
 
 /**
- * Every call's deadline under one timer. A call costs a few assignments to be put on a list and taken off it; a coarse sweep
- * finds those that are due, so that the hot path sets no timer of its own.
+ * All calls' deadlines under one timer. Adding and removing a call costs a few assignments; a coarse sweep finds the due ones,
+ * so that the hot path sets no timers.
  */
 export class Deadlines {
   readonly #now: () => number;

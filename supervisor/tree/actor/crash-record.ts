@@ -1,6 +1,6 @@
 /**
- * What is held against an actor: deaths of its threads, harm to others, calls that took it down, results that nearly did. It
- * says how many calls may run at a time, how long the next thread waits, and when the app is given up. Pure.
+ * Records an actor's failures: deaths of its threads, harm to others, calls that crashed it, results that nearly did. It
+ * decides how many calls may run at a time, how long the next thread waits, and when the app is quarantined. Pure.
  *
  * With many calls in flight a death does not say whose fault it was. After one the actor is careful: it runs one call at a
  * time, so that the next death names its call. A call that took the actor down twice, alone, is refused.
@@ -12,7 +12,7 @@ import type { Death } from './generation.ts';
 /** Calls that must end well, one at a time, before the actor stops being careful. */
 const CAREFUL_CALLS = 32;
 const DEATHS = 2;
-/** Results up to this size limit nothing. */
+/** Results up to this size have no effect. */
 const SMALL_BYTES = LIMITS.actorResultsBytes / LIMITS.actorConcurrency;
 
 type Suspect = { readonly settled: boolean; fingerprint(): string };

@@ -1,5 +1,5 @@
 /**
- * One thread that runs one version of an app, or fires an automation of it: its connection, and the calls in flight on it.
+ * One thread that runs one version of an app or fires one of its automations: its connection, and the calls in flight on it.
  *
  *   placed ─host runs, has a place→ starting ─ready→ live ─retire→ draining ─empty→ stopping → gone
  *                                        └───────────── death at any point ────────────────────↑
@@ -44,7 +44,7 @@ export type Death = {
   innocent: boolean;
   /** Its event loop did not react after a call had outrun its deadline. */
   stuck: boolean;
-  /** What was in flight, the settled ones too. */
+  /** The calls in flight, including settled ones. */
   orphans: Call[];
 };
 
@@ -58,7 +58,7 @@ export type GenerationEvents = {
   onLog(line: string): void;
 };
 
-/** What an actor is known by: the id of its app, or the ref of its automation. */
+/** An actor's name: the id of its app, or the ref of its automation. */
 export function actorKey(app: string, automation: string | null): string {
   return automation === null ? app : automationRef(app, automation);
 }
@@ -85,7 +85,7 @@ export class Generation implements LinkHandlers {
   /** Number of the last question of a fire. */
   #lastAskId = 0;
   #link: Link | null = null;
-  /** What ends the wait for the thread or its host, while one is under way; and the wait for the answer to a probe. */
+  /** End the current wait for the thread or its host, and the wait for the answer to a probe. */
   #stopWaiting: (() => void) | null = null;
   #stopProbing: (() => void) | null = null;
   #pings = 0;
@@ -458,7 +458,7 @@ export class Generation implements LinkHandlers {
 
 const CALL_OVER: ErrorBody = { code: 'HANDLER_ERROR', message: 'The call has ended: its ctx can no longer be used.' };
 
-/** What becomes of a question whose answer does not fit into a frame. */
+/** The error for a request whose answer does not fit into a frame. */
 const TOO_LARGE = Buffer.from(JSON.stringify({ code: 'HANDLER_ERROR', message: 'The answer is too large.' }));
 
 const SLOTS = LIMITS.actorConcurrency;

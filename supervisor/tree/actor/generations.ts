@@ -1,4 +1,4 @@
-/** The threads of one actor: the one that serves, a newer version's that is starting beside it, and those that drain. */
+/** Keeps the threads of one actor: the serving one, a newer version's that is starting, and those that drain. */
 
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
