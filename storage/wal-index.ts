@@ -39,7 +39,7 @@ export function isEmptyLog(state: Uint8Array): boolean {
   return true;
 }
 
-/** Adds the state of the database file to that of an empty log. */
+/** Writes the state of the database file into that of an empty log. */
 export function mixInFile(state: Uint8Array, modifiedMs: number, size: number): void {
   const view = new DataView(state.buffer, state.byteOffset);
   view.setFloat64(CHECKSUM, modifiedMs);

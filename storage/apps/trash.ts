@@ -41,7 +41,7 @@ export async function listTrash(layout: Layout): Promise<Trashed[]> {
   return found.sort((a, b) => b.removedAt - a.removedAt || (a.id < b.id ? -1 : 1));
 }
 
-/** Without the file, defaults do: an earlier version removed the app. */
+/** Null without a valid file: an older release removed the app. */
 export async function readRemoval(app: AppPaths): Promise<Removal | null> {
   const value = await readJson(app.removed, null);
   if (!isRecord(value) || !Number.isSafeInteger(value.removedAt)) return null;

@@ -118,8 +118,8 @@ export class ObjectStore {
   }
 
   /**
-   * It may have been packed, or packed anew, between two looks, and again between the next two: as long as the packs are not
-   * those that were there before, that says nothing. And a damaged pack may still hold it whole.
+   * It may have been packed, or repacked, between two looks, and again between the next two: it counts as missing only once the
+   * packs have stayed the same. And a damaged pack may still hold it whole.
    */
   async #readAgain(id: string, first: unknown): Promise<GitObject> {
     this.#fs.salvage();

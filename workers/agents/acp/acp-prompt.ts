@@ -10,7 +10,7 @@ export function takesTools(capabilities: unknown): boolean {
 }
 
 /**
- * The blocks of a prompt; the message comes last, because some agents answer the last block. `isFirst`: the agent has not got
+ * The blocks of a prompt; the message comes last, because some agents judge the request by it. `isFirst`: the agent has not got
  * the grounding and history yet. `say` reports files that it does not get.
  */
 export async function promptBlocks(

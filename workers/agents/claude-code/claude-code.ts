@@ -47,7 +47,7 @@ const ENVIRONMENT = {
   CLAUDE_CODE_MAX_RETRIES: '2',
   // A shell ends with its turn.
   CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: '1',
-  // Keeps out its memory of other conversations.
+  // Keeps out its memory of other conversations and CLAUDE.md files.
   CLAUDE_CODE_DISABLE_AUTO_MEMORY: '1',
   CLAUDE_CODE_DISABLE_CLAUDE_MDS: '1',
   // Otherwise the model does not see the tools of the app.
