@@ -12,7 +12,7 @@ test('an id that is a host label is its own', () => {
   }
 });
 
-test('an id that is none, or could be taken for something else, gets a label that nobody chose', () => {
+test('an id that is not a host label, or has another meaning as one, gets a hashed label', () => {
   const ids = ['my_app', 'todos-', 'xn--bcher-kva', 'a--b', 'draft', 'a-0123456789ab', 'Session', `${LONG}a`];
   for (const id of ids) {
     assert.match(appLabel(id), STAND_IN, id);

@@ -45,7 +45,7 @@ test('its time ends a fetch whose bytes drip', async (t) => {
   await assert.rejects(readAll(url, joinSignals([new AbortController().signal], 100).signal), { name: 'TimeoutError' });
 });
 
-test('a signal of the host with a time of its own does, too', async (t) => {
+test('so does a signal of the host with its own timeout', async (t) => {
   const url = await dripping(t);
   const read = readAll(url, joinSignals([AbortSignal.timeout(100), new AbortController().signal]).signal);
   await assert.rejects(read, { name: 'TimeoutError' });
@@ -67,7 +67,7 @@ test('one that has aborted already has ended it', () => {
   assert.equal(joinSignals([new AbortController().signal, AbortSignal.abort(reason)]).signal.reason, reason);
 });
 
-test('once it is released nothing aborts it', async () => {
+test('a released signal is never aborted', async () => {
   const controller = new AbortController();
   const { signal, release } = joinSignals([controller.signal], 1);
   release();

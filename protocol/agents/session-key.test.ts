@@ -14,7 +14,7 @@ test('a session key says whose conversation it is, and is parsed back to it', ()
   }
 });
 
-test('a text that only holds a session key is none', () => {
+test('a text that contains more than a session key is not one', () => {
   const texts = [
     'x svc-chat:todos:w1',
     'svc-chat:todos:w1 ',

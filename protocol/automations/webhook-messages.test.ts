@@ -27,7 +27,7 @@ for (const [name, given, status, headers, body] of [
   test(`${name} is answered`, () => assert.deepEqual(webhookResponse(given), { status, headers, body }));
 }
 
-test('without a response there is none', () => {
+test('a result without a response has none', () => {
   assert.equal(webhookResponse(undefined), null);
   assert.equal(webhookResponse(null), null);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addressesOf, bareAddress, isNetwork, subscriberOf } from './addresses.ts';
 
-test('addresses and networks are told from everything else', () => {
+test('addresses and networks are recognized', () => {
   for (const text of ['127.0.0.1', '10.0.0.0/8', '::1', 'fd00::/8', '2001:db8::1/128', '0.0.0.0/0'])
     assert.ok(isNetwork(text), text);
   for (const text of ['', 'localhost', '10.0.0.0/33', '10.0.0.0/', '::/129', '10.0.0', 'fe80::1%eth0', '1.2.3.4/8/8'])

@@ -265,7 +265,7 @@ const takes = new Ajv2020({ strict: false }).compile(AUTOMATION_SCHEMA);
 /** What a JSON Schema cannot say: which expressions are cron's and fire, which zones and days there are. */
 const BEYOND_SCHEMA = /^invalid_trigger triggers?(\[0\])?\.(expr|tz)$|^invalid_field generated\.at$/;
 
-test('the published schema takes what the check takes, and refuses what it refuses', () => {
+test('the published schema accepts and refuses the same files as the check', () => {
   for (const [members, expected] of MEMBERS) {
     const text = withMembers(members);
     const isTaken = takes(JSON.parse(text));
@@ -281,7 +281,7 @@ test('a file may name its schema', () => {
   assert.ok('manifest' in parse(withMembers({ $schema: '../../schemas/automation.schema.json' })));
 });
 
-test('what is left out has its default', () => {
+test('absent members get their defaults', () => {
   assert.deepEqual(manifestOf({}), {
     name: 'Digest',
     version: '0.1.0',
@@ -338,7 +338,7 @@ test('an edit keeps unknown members, their order and the indentation, and rewrit
   );
 });
 
-test('an edit adds what is not there, and touches no other trigger', () => {
+test('an edit adds missing members and changes no other trigger', () => {
   const triggers = [
     { kind: 'cron', expr: '* * * * *' },
     { kind: 'webhook', id: ID, secretHash: HASH },

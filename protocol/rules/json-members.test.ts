@@ -14,7 +14,7 @@ test('the members of these names, with the last of several, whatever stands arou
   assert.deepEqual(read('{}', ['a']), {});
 });
 
-test('what is no object has no members', () => {
+test('a value that is not an object has no members', () => {
   for (const json of [
     '',
     '[]',
@@ -32,7 +32,7 @@ test('what is no object has no members', () => {
     assert.equal(membersOf(Buffer.from(json), ['a']), null, json);
 });
 
-test('of any object it has what JSON.parse has', () => {
+test('it finds the same members as JSON.parse in random objects', () => {
   const names = ['app', 'query', 'input', '"\\'];
   const object = fc.dictionary(fc.oneof(fc.constantFrom(...names), fc.string()), fc.jsonValue(), { maxKeys: 8 });
   fc.assert(

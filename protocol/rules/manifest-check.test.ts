@@ -76,7 +76,7 @@ test('all that is wrong is listed, up to a limit', () => {
   assert.equal(refusal({ queries: new Array(100).fill({}) }).issues?.length, LIMITS.inputIssues);
 });
 
-test('what nests too deep or is too large is refused before it is looked at', () => {
+test('a manifest that nests too deep or is too large is refused before it is checked', () => {
   const nested = `${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`;
   assert.equal(refusal(`{"id":"notes","name":"n","version":"1","tables":${nested}}`).path, 'tables');
   assert.match(refusal({ tables: 'x'.repeat(LIMITS.manifestBytes) }).message, /larger than/);

@@ -177,7 +177,7 @@ test('text over the limit is refused before it is read', () => {
   assert.equal(refuseUnsafe(`SELECT '${'é'.repeat(LIMITS.sqlBytes / 2)}'`)?.code, 'SQLITE_TOOBIG');
 });
 
-test('a migration may be long and defer its foreign keys, and nothing more', () => {
+test('a migration may be long and defer its foreign keys, but no more than a handler otherwise', () => {
   assert.equal(refuseMigration(`PRAGMA defer_foreign_keys = ON; SELECT '${'x'.repeat(LIMITS.sqlBytes)}'`), null);
   assert.match(refuseMigration('CREATE TABLE a (x);\nCOMMIT')?.message ?? '', /COMMIT/);
   assert.match(refuseMigration('PRAGMA foreign_keys = OFF')?.message ?? '', /foreign_keys/);
@@ -233,7 +233,7 @@ test('no text that is let through attaches a database: seeded mixtures of awkwar
   }
 });
 
-test('what is for all rows, or drops, is found wherever it stands', () => {
+test('statements for all rows, and DROP, are found anywhere', () => {
   for (const [sql, does] of [
     ['DELETE FROM t', 'DELETE'],
     ['delete from t where id = 1', null],

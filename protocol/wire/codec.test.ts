@@ -57,7 +57,7 @@ function asReceived(frame: Frame): unknown {
   );
 }
 
-test('frames come back as they were, however the stream is cut', () => {
+test('frames survive the round trip with any split of the stream', () => {
   const stream = Buffer.concat(FRAMES.map((frame) => encodeFrame(frame)));
   const random = seeded(1);
   for (let round = 0; round < 200; round++) {
@@ -93,7 +93,7 @@ test('a batch is the frames one behind the other, and taking it leaves it empty'
   assert.deepEqual(decode([batch.take()]), [[Kind.ping, 1], large, [Kind.ping, 2]]);
 });
 
-test('what was taken is never written into again', () => {
+test('taken bytes are never overwritten', () => {
   const batch = new FrameBatch();
   batch.add([Kind.ping, 1]);
   const first = batch.take();
@@ -152,7 +152,7 @@ test('hostile: deep nesting, and a prototype as a member', () => {
   assert.equal(({} as { x?: unknown }).x, undefined);
 });
 
-test('random and mutated bytes end in frames or in a FrameError, nothing else', () => {
+test('random and mutated bytes give frames or a FrameError only', () => {
   const seed = Number(process.env.FUZZ_SEED ?? 20_261_121);
   const random = seeded(seed);
   const byte = () => Math.floor(random() * 256);
@@ -205,7 +205,7 @@ function write(frame: FrameOf<'dispatch'> | FrameOf<'result'>): Buffer {
   return into.subarray(MARGIN, end);
 }
 
-test('a call frame comes back as it was, and is MessagePack that anyone can read', () => {
+test('a call frame survives the round trip, and is standard MessagePack', () => {
   const unpackr = new Unpackr({ useRecords: false, moreTypes: false });
   fc.assert(
     fc.property(callFrames, (frame) => {

@@ -42,7 +42,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true });
 });
 
-test('answers are paired with their requests, in whatever order they come', async () => {
+test('answers are paired with their requests, in any order', async () => {
   const waiting: number[] = [];
   serve((frame, link) => {
     waiting.push(frame[1]);
@@ -68,7 +68,7 @@ test("an error has SQLite's code, its message and the file of a migration", asyn
   });
 });
 
-test('a lost connection: the outcome of what was sent is unknown, and the next operation connects again', async () => {
+test('after a lost connection the outcome of sent operations is unknown, and the next operation connects again', async () => {
   let connections = 0;
   serve((frame, link) => {
     if (connections++ === 0) link.close(new Error('gone'));
@@ -97,7 +97,7 @@ test('a commit says which operations of its transaction are under way', async ()
   assert.deepEqual(commits, [4, 0]);
 });
 
-test('what had not begun when the connection was lost is sent again, and nothing else', async () => {
+test('only operations that had not begun are sent again after a lost connection', async () => {
   const seen: unknown[] = [];
   let resumed: Frame | null = null;
   serve((frame, link) => {
@@ -126,7 +126,7 @@ test('what had not begun when the connection was lost is sent again, and nothing
   assert.equal(new Set(sessions).size, 2);
 });
 
-test('what is asked while a writer is replaced follows what waits; a transaction cannot go on', async () => {
+test('operations sent while a writer is replaced follow the waiting ones; a transaction cannot continue', async () => {
   const seen: unknown[] = [];
   let lost = false;
   serve((frame, link) => {
@@ -175,7 +175,7 @@ test('a frame that is not an answer ends the connection', async () => {
   await assert.rejects(db.run('a'), { code: 'WRITER_LOST' });
 });
 
-test('end rejects what is outstanding', async () => {
+test('end rejects outstanding operations', async () => {
   serve(() => {});
   const asked = db.run('a');
   db.end();

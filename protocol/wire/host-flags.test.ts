@@ -36,7 +36,7 @@ test('a Node gets the flags that it knows, in the name that it knows them by', (
   ]);
 });
 
-test('under these flags a process reads what it was given, and can neither write nor start others nor evaluate text', (t) => {
+test('under these flags a process reads only the given paths, and cannot write, start processes or evaluate text', (t) => {
   const dir = realpathSync(mkdtempSync(join(tmpdir(), 'svc-flags-')));
   t.after(() => rmSync(dir, { recursive: true }));
   const given = join(dir, 'given');

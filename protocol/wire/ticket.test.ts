@@ -6,11 +6,11 @@ import { openTicket, signTicket, type Ticket } from './ticket.ts';
 const key = randomBytes(32);
 const ticket: Ticket = { role: 'database', name: 'todos', file: '/data/todos.sqlite', maintain: false };
 
-test('a ticket comes back as it was signed', () => {
+test('a signed ticket survives the round trip', () => {
   assert.deepEqual(openTicket(signTicket(ticket, key), key), ticket);
 });
 
-test('a ticket of another boot, a changed one, and what is no ticket are refused', () => {
+test('tickets of another boot, changed tickets and other bytes are refused', () => {
   const signed = signTicket(ticket, key);
   const [body = '', mac = ''] = signed.split('.');
   const other = Buffer.from(JSON.stringify({ ...ticket, file: '/data/other.sqlite' })).toString('base64url');

@@ -45,7 +45,7 @@ function rules(file: string, text: string): string[] {
   return (check({ [file]: text })?.issues ?? []).map(({ keyword }) => keyword);
 }
 
-describe('what Node loads passes', () => {
+describe('modules that Node loads pass', () => {
   const texts: Record<string, string> = {
     'a hashbang': '#!/usr/bin/env node\n',
     'a byte order mark': '\uFEFF',
@@ -147,7 +147,7 @@ describe('files that cannot be loaded', () => {
     assert.deepEqual(findings(files), ['lib/b.js syntax 3:12', 'lib/data.json syntax 1:1']);
   });
 
-  test('packages are parsed and linked, and held to no other rule', () => {
+  test('packages are parsed and linked, and no other rule applies to them', () => {
     const files = {
       [AUTOMATION]: `import { now, missing } from 'clock';\n${HANDLER}`,
       [QUERY]: `import 'bad';\nimport 'nodish';\n${HANDLER}`,
@@ -193,7 +193,7 @@ describe('files that cannot be loaded', () => {
     assert.deepEqual(rules(QUERY, `${HANDLER}${text}`), ['syntax']);
   });
 
-  test('what nests as deep as people write it passes', () => {
+  test('code with ordinary nesting passes', () => {
     const text = `const a = ${'[{ a: ('.repeat(200)}1${') }]'.repeat(200)};\nconst s = ${"'a' + ".repeat(1000)}'';\n`;
     assert.deepEqual(findings({ [AUTOMATION]: `${text}${HANDLER}` }), []);
   });
@@ -256,7 +256,7 @@ describe('the order and number of findings', () => {
   });
 });
 
-test('files that cannot be loaded are told from those that break a rule', () => {
+test('files that cannot be loaded are distinguished from files that break a rule', () => {
   const files = {
     [QUERY]: `${HANDLER}export const touch = ({ db }) => db.run('DELETE FROM t'); // governance: allow-nothing a`,
     'queries/broken.js': '(',
@@ -373,7 +373,7 @@ describe('handlers in TypeScript', () => {
     ]);
   });
 
-  test('a fault of its types is one of its syntax; an import that means a .ts is told its name', () => {
+  test('a fault in types is a syntax fault; the error for an import of a .ts file names it', () => {
     const files = {
       ...digest,
       'queries/list.ts': {

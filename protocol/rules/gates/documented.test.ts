@@ -48,7 +48,7 @@ test('the message that is shown', () => {
   assert.equal(error?.message, shown);
 });
 
-test('the lines of the query that are said to be found', () => {
+test('the documented query has the findings that the document marks', () => {
   const source = /^```js notes\/queries\/list\.js\n([\s\S]*?)^```$/m.exec(text)?.[1] ?? '';
   const said = source.split('\n').flatMap((line, i) => (line.endsWith('// found') ? [i + 1] : []));
   assert.ok(said.length > 0, 'there is no such query');

@@ -63,7 +63,7 @@ test('line ends of every kind, a byte order mark and a hashbang stay', () => {
   assert.equal(erased('#!/usr/bin/env node\nlet a: 1;'), '#!/usr/bin/env node\nlet a   ;');
 });
 
-describe('what is more than a type is refused, with its place and what to write', () => {
+describe('syntax that is more than types is refused, with its position and what to write', () => {
   const faults: [source: string, fault: RegExp][] = [
     ['const a = 1;\n  enum X { A }', /^2:3 It has a TypeScript enum, .* cannot be erased; write an object `as const`/],
     ['namespace X { export const a = 1 }', /^1:1 It has a TypeScript namespace declaration, .* a module of its own\.$/],
@@ -84,7 +84,7 @@ test('columns count in UTF-16 units, whatever stands before', () => {
   assert.match(fault("const a = '\u2028';\nenum X {}"), /^3:1 /);
 });
 
-test('what nests too deeply is refused, and what comes next is not', () => {
+test('a text that nests too deeply is refused, and the next text is not', () => {
   const deep = `let x = ${'['.repeat(50_000)}`;
   assert.match(fault(deep), /^1:1 It is nested too deeply/);
   assert.equal(erased('let a: 1'), 'let a   ');
