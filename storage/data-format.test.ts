@@ -144,7 +144,7 @@ test('an older one is moved; what it changes is copied aside first, and can be p
   assertMoved(layout);
 });
 
-test('a step that fails leaves everything as it was, and the next start tries again', async (t) => {
+test('a failed step changes nothing, and the next start tries again', async (t) => {
   const layout = older(t);
   const failing = [
     ...STEPS.slice(0, 2),
@@ -160,7 +160,7 @@ test('a step that fails leaves everything as it was, and the next start tries ag
   assertMoved(layout);
 });
 
-test('killed anywhere, the next start moves it all the same', async (t) => {
+test('after a kill at any point, the next start migrates it', async (t) => {
   const layout = older(t);
   const folder = mkdtempSync(join(tmpdir(), 'svc-format-kills-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));

@@ -34,7 +34,7 @@ test('the first that loads is taken', (t) => {
   assert.equal(loadBinding(['better-sqlite3-13', 'better-sqlite3-12'], require).name, 'better-sqlite3-12');
 });
 
-test('where none loads, it is said of each why, and what to do', (t) => {
+test('if no binding loads, the error says why for each, and what to do', (t) => {
   const built = 'The module was compiled against another NODE_MODULE_VERSION 115.\nPlease re-compile.';
   const require = requireOf(t, { a: throws(built), b: throws('libstdc++ is missing\nand more') });
   assert.throws(
@@ -51,7 +51,7 @@ test('where none loads, it is said of each why, and what to do', (t) => {
   );
 });
 
-test('what loads here opens a database, and its folder is known', () => {
+test('the binding that loads here opens a database, and its folder is known', () => {
   const [best] = bindingsFor(process.versions.node);
   assert.equal(loadSqlite().name, best);
   assert.ok(bindingFolders().packages.some((folder) => folder.endsWith(best as string)));

@@ -17,7 +17,7 @@ function template(t: TestContext, automation: object): string {
 
 const read = (folder: string, file: string) => JSON.parse(readFileSync(join(folder, file), 'utf8'));
 
-test('id and name change, and what automations call the app', (t) => {
+test('id and name change, also in automations', (t) => {
   const folder = template(t, { apps: ['feeds', 'notes'], onFailure: 'feeds/alarm', name: 'feeds' });
   assert.equal(renameApp(folder, 'news', 'News'), 'News');
   assert.deepEqual(read(folder, 'app.json'), { id: 'news', name: 'News', version: '1' });
@@ -28,7 +28,7 @@ test('id and name change, and what automations call the app', (t) => {
   });
 });
 
-test('the page is called what the app is called', (t) => {
+test('the page gets the app’s name', (t) => {
   const folder = template(t, {});
   const page = (name: string, other: string) =>
     `<title>${name}</title><h1 id="top" class="x">${name}</h1><h1>${other}</h1><h2>Feeds</h2><p>Feeds</p><script>'Feeds'</script>`;
@@ -37,7 +37,7 @@ test('the page is called what the app is called', (t) => {
   assert.equal(readFileSync(join(folder, 'index.html'), 'utf8'), page("Ann's &lt;News&gt; $&amp;", 'Feeds of friends'));
 });
 
-test('without a name it keeps its own, and what is about others stays', (t) => {
+test('without a name it keeps its own, and text about other things stays', (t) => {
   const automation = { apps: ['feedsy'], onFailure: 'feedsy/alarm' };
   const folder = template(t, automation);
   assert.equal(renameApp(folder, 'news', null), 'Feeds');

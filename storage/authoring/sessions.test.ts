@@ -39,7 +39,7 @@ async function put(folder: string, name: string, text: string): Promise<void> {
 
 const hidden = async () => (await readdir(store.sessionsDir)).filter((name) => name.startsWith('.'));
 
-test('files that a record names take the place of the app, wherever they were cut off', async () => {
+test('files that a record names replace the app’s, after an interruption at any step', async () => {
   for (const at of ['before', 'between']) {
     await open(at);
     const folder = store.session(at).app('notes');
@@ -59,7 +59,7 @@ test('files that a record names take the place of the app, wherever they were cu
   }
 });
 
-test('files that no record names do not, and what was set aside for them comes back', async () => {
+test('files that no record names do not, and the old files come back', async () => {
   await open('kept', { apps: { notes: { base: BASE } } });
   await put(join(store.sessionsDir, '.aside.kept.notes'), 'index.html', 'old');
   await put(await stagingFolder(store), 'index.html', 'new');
@@ -73,7 +73,7 @@ test('files that no record names do not, and what was set aside for them comes b
   assert.deepEqual(await hidden(), []);
 });
 
-test('a session whose request was cut off goes, and so do unfinished files in others', async () => {
+test('a session whose request was interrupted is removed, and so are unfinished files in others', async () => {
   await open('unfinished', { unfinished: true });
   await open('open', { apps: { notes: { base: null } } });
   const folder = store.session('open').app('notes');
@@ -114,7 +114,7 @@ test('a twin has all files, and what is replaced in it stays in the other', asyn
   assert.equal(await readFile(join(from, 'deep', 'a.txt'), 'utf8'), 'a');
 });
 
-test('what is no session is not listed, and one without its record is', async () => {
+test('a session without its record is listed, other folders are not', async () => {
   await writeFile(join(store.sessionsDir, 'a-file'), '');
   await mkdir(join(store.sessionsDir, 'empty'));
   const ids = await listSessions(store);

@@ -68,7 +68,7 @@ async function rewritten(t: TestContext, change: (entries: Entry[]) => Entry[]):
   return fixture;
 }
 
-test('what is restored is what was backed up, without the log', async (t) => {
+test('a restore gives back everything that was backed up, without the log', async (t) => {
   const fixture = makeFixture(t);
   const original = contents(fixture.layout.dataDir);
   await fixture.take();
@@ -157,7 +157,7 @@ test('a database is copied as it is at one moment, while rows come in', async (t
   assert.ok(rows >= 10_500, `${rows} rows: some that were there before are missing`);
 });
 
-test('a database that was damaged already is saved and restored as it was, and said to be damaged', async (t) => {
+test('an already damaged database is saved and restored unchanged, and reported as damaged', async (t) => {
   const fixture = makeFixture(t);
   const file = fixture.layout.app('notes').data;
   const bytes = readFileSync(file);
@@ -184,7 +184,7 @@ test('looking into a database does not change its file', (t) => {
   assert.deepEqual(readdirSync(dir), names);
 });
 
-test('each bit that is flipped is noticed, or is in the part of the gzip header that says nothing', async (t) => {
+test('each flipped bit is noticed, except in unused bytes of the gzip header', async (t) => {
   const fixture = makeFixture(t);
   const whole = readFileSync(await fixture.take());
   // Time, hints and system: bytes 4 to 9 of a gzip member's header, and the flag "probably text".
@@ -232,7 +232,7 @@ test('a backup that is cut off anywhere is refused', async (t) => {
   }
 });
 
-test('whatever follows the end is refused', async (t) => {
+test('bytes after the end are refused', async (t) => {
   const fixture = makeFixture(t);
   const whole = readFileSync(await fixture.take());
   const more = [
@@ -261,7 +261,7 @@ test('zeros behind the end of the archive are refused, compressed with it or in 
   }
 });
 
-test('zeros behind the end of the file are refused, however many, and whatever gunzip makes of them', async (t) => {
+test('any number of zeros after the end of the file is refused', async (t) => {
   const fixture = makeFixture(t);
   const whole = readFileSync(await fixture.take());
   // gunzip takes zeros for filling, and whether the stream says that some were left is a matter of timing: hence so many.
@@ -413,7 +413,7 @@ test('an empty directory is restored into', async (t) => {
   assert.equal(existsSync(join(target, 'apps/notes/data.sqlite')), true);
 });
 
-test('a restore that is interrupted leaves nothing, not even the folders that it made', async (t) => {
+test('an interrupted restore leaves no files and no folders', async (t) => {
   const fixture = makeFixture(t);
   await fixture.take();
   const before = readdirSync(fixture.folder);

@@ -25,7 +25,7 @@ test('few files are flushed at a time, in order; one that fails makes room for t
   assert.equal(results.filter(({ status }) => status === 'rejected').length, 5);
 });
 
-test('names that are made while a folder is flushed share the next flush; a failure is told to those who share it', async (t) => {
+test('names that are made while a folder is flushed share the next flush; callers that share a flush share its failure', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'svc-syncs-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const syncs = new FolderSyncs(dir);

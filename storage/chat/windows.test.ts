@@ -62,7 +62,7 @@ async function eventsOf(window: OpenConversation, turn: StoredTurn, after = 0): 
   return events;
 }
 
-test('a window that was closed is what it was when it is opened again', async (t) => {
+test('a closed window has the same state when it is opened again', async (t) => {
   const { windows, again } = sceneOf(t);
   const window = await windows.open('a');
   assert.deepEqual([window.mode, window.turns, window.said, window.resume('stub')], [null, [], [], null]);
@@ -179,7 +179,7 @@ test('garbage in a transcript is passed over', async (t) => {
   assert.equal((await again().history('a')).length, 4);
 });
 
-test('the list has titles and counts, the latest first, whatever became of the index', async (t) => {
+test('the list has titles and counts, the latest first, also with a missing or damaged index', async (t) => {
   const { dir, windows, again } = sceneOf(t);
   assert.deepEqual(await windows.list(), []);
   for (const id of ['a', 'b', 'c']) {
@@ -308,7 +308,7 @@ test('a full window takes no more, an app no more windows, and a removed app get
   await assert.rejects(begin(await removed.open('a'), message('x')), { code: 'UNKNOWN_APP' });
 });
 
-test('what an agent is told of the past is bounded, the latest last', async (t) => {
+test('the history for an agent is bounded, the latest last', async (t) => {
   const { windows, again } = sceneOf(t);
   const window = await windows.open('a');
   for (let i = 0; i < 8; i++) await exchange(window, `ask ${i}`, `${i}`.repeat(LIMITS.chatHistoryTextChars + 5));

@@ -43,7 +43,7 @@ test('a write that fails leaves the old file and no temporary one', async () => 
   await assert.rejects(writeFileAtomic(join(root, 'none/file'), 'x'), { code: 'ENOENT' });
 });
 
-test('a folder moves with what is in it, into folders that are made for it', async () => {
+test('a folder moves with its content, and missing target folders are made', async () => {
   mkdirSync(join(root, 'from/deep'), { recursive: true });
   writeFileSync(join(root, 'from/deep/a'), '1');
   await moveDir(join(root, 'from'), join(root, 'x/y/to'));
@@ -51,7 +51,7 @@ test('a folder moves with what is in it, into folders that are made for it', asy
   await assert.rejects(moveDir(join(root, 'from'), join(root, 'x/z')), { code: 'ENOENT' });
 });
 
-test('a missing JSON file is nothing, a damaged one an error', async () => {
+test('a missing JSON file is undefined, a damaged one an error', async () => {
   assert.equal(await readJson(join(root, 'no.json')), undefined);
   writeFileSync(join(root, 'half.json'), '{"a":');
   await assert.rejects(readJson(join(root, 'half.json')), SyntaxError);
@@ -77,7 +77,7 @@ test('settings are one JSON object of limited size; damaged ones count as none',
   assert.deepEqual(await readSettings(app), {});
 });
 
-test('after a failure none is begun, and it rejects once those under way have ended', async () => {
+test('after a failure no work starts, and it rejects once the work under way has ended', async () => {
   const begun: number[] = [];
   let end = (): void => {};
   const slow = new Promise<void>((resolve) => {

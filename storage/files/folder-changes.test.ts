@@ -31,7 +31,7 @@ async function begun(t: TestContext, budget = new WatchBudget()) {
   return { folder, told, changes, next };
 }
 
-test('a file is told while it comes, changes and goes, in folders that are new too', async (t) => {
+test('added, changed and removed files are reported, also in new folders', async (t) => {
   const { folder, told, changes, next } = await begun(t);
   await writeFile(join(folder, 'new.css'), 'a');
   await next(1);
@@ -48,7 +48,7 @@ test('a file is told while it comes, changes and goes, in folders that are new t
   assert.deepEqual(removed.sort(), ['removed new.css', 'removed old.js']);
 });
 
-test('what happened just before the end is told, a file that is written again only once', async (t) => {
+test('changes just before the end are reported, a file that is written twice only once', async (t) => {
   const { folder, told, changes, next } = await begun(t);
   await writeFile(join(folder, 'old.js'), 'one');
   await next(1);
@@ -58,7 +58,7 @@ test('what happened just before the end is told, a file that is written again on
   assert.deepEqual(told, ['changed old.js', 'added last.js']);
 });
 
-test('without a watch all is told at the end, but not what editors leave for a moment', async (t) => {
+test('without a watch, all changes are reported at the end, but not temporary files of editors', async (t) => {
   const { folder, told, changes } = await begun(t, new WatchBudget(0));
   await writeFile(join(folder, '.new.js.swp'), 'x');
   await writeFile(join(folder, 'new.js.tmp.20813.a30bf49a9597'), 'x');

@@ -56,7 +56,7 @@ test('a folder that took the place of another is followed', async (t) => {
   await sign;
 });
 
-test('what cannot be watched is said, and folders are given back', async (t) => {
+test('folders that cannot be watched are reported, and watchers are released', async (t) => {
   const budget = new WatchBudget(2);
   const { root, watch } = setUp(t, budget);
   for (const name of ['a', 'b']) mkdirSync(join(root, name));

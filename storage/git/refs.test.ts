@@ -18,7 +18,7 @@ function newRefs(name: string): { refs: Refs; repository: string } {
   return { refs: new Refs(repository), repository };
 }
 
-test('a name is set only where it stands for what was expected', async () => {
+test('a name is set only if it has the expected value', async () => {
   const { refs, repository } = newRefs('loose');
   await assert.rejects(refs.set(MAIN, ONE, TWO), { code: 'CONFLICT' });
   assert.equal(refs.read(MAIN), null);
@@ -44,7 +44,7 @@ test('what a name stands for is on the disk before it is replaced, and then its 
   assert.deepEqual(steps, [`flush ${main}.lock`, `rename ${main}`, `flush ${folder}`]);
 });
 
-test('of two that set a name at once one is told of the other', async () => {
+test('of two concurrent changes of a name, one gets a conflict', async () => {
   const { refs } = newRefs('both');
   await refs.set(MAIN, ONE, null);
   const both = await Promise.allSettled([refs.set(MAIN, TWO, ONE), refs.set(MAIN, THREE, ONE)]);

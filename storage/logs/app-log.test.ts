@@ -79,7 +79,7 @@ test('a full file moves to a second generation, a full second is given up; both 
   for (const file of [fileOf('a'), `${fileOf('a')}.1`]) assert.ok(statSync(file).size <= LIMITS.logFileBytes);
 });
 
-test('a line that a crash cut off neither spoils the next nor is returned', async (t) => {
+test('a line that a crash cut off is not returned and does not damage the next one', async (t) => {
   const { logs, fileOf } = setUp(t, 'a');
   writeFileSync(fileOf('a'), `${line(1)}\n${line(2).slice(0, -5)}`);
   logs.append('a', line(3));
@@ -101,7 +101,7 @@ async function pages(logs: AppLogs, app: string, limit: number, ahead = async ()
   return found;
 }
 
-test('cursors lead through lines of one time and of disordered times, each once, whatever comes meanwhile', async (t) => {
+test('cursors lead through lines of one time and of disordered times, each once, while others are added', async (t) => {
   const { logs, fileOf } = setUp(t, 'a', 'b', 'empty');
   for (let i = 0; i < 95; i++) logs.append('a', line(i % 20 === 0 ? i : 50, `line ${i % 3 === 0 ? 'again' : i}`));
   const expected = (await tail(logs, 'a', 500)).map(({ ts, msg }) => `${ts} ${msg}`);

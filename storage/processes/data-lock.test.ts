@@ -79,7 +79,7 @@ for (const [name, content] of STALE) {
   });
 }
 
-test('releasing does not remove the lock of somebody else', () => {
+test('releasing does not remove another process’s lock', () => {
   const path = join(root, 'lost');
   const lock = acquireDataLock(path);
   writeFileSync(path, JSON.stringify({ pid: 1, startedAs: null }));
@@ -118,7 +118,7 @@ test('children of a dead gateway are ended, others with their pid are not', {
   for (const child of [ended, unrelated]) child.kill();
 });
 
-test('a record of children that is missing or damaged names nobody', async () => {
+test('a missing or damaged record of children names no process', async () => {
   assert.deepEqual(await reapChildren(join(root, 'none.json'), 'none'), []);
   writeFileSync(join(root, 'half.json'), '[{"pid":');
   assert.deepEqual(await reapChildren(join(root, 'half.json'), 'none'), []);

@@ -11,7 +11,7 @@ import { isRunning } from './process-identity.ts';
 /** 0 is this process's own group to the system, the last two are more than a pid can be. */
 const NO_PIDS = [0, -1, 1.5, Number.NaN, 2 ** 40, Number('9'.repeat(20))];
 
-test('only what can be a pid of one process runs', () => {
+test('only a number that can be the pid of one process counts as running', () => {
   assert.ok(isRunning(process.pid));
   assert.ok(isRunning(1), 'that of another user, too');
   assert.ok(!isRunning(spawnSync('true').pid), 'one that has ended does not');
