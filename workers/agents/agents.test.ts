@@ -297,7 +297,7 @@ describe('limits of a turn', () => {
     assert.equal(said, 60);
   });
 
-  test('an agent that says nothing fails; one that is held up or waits for an answer is not silent', async (t) => {
+  test('a silent agent fails; one that is paused or waits for an answer is not silent', async (t) => {
     mockTimers(t);
     const { begin, opened, agents } = setUp(async (turn) => {
       await turn.emit({ type: 'tool.start', ...tool, args: 'x'.repeat(LIMITS.agentUntakenBytes - 100) });
@@ -376,7 +376,7 @@ describe('a turn that is cancelled', () => {
     assert.equal(agents.counters.agents, 0);
   });
 
-  test('is not held up by what nobody takes', async () => {
+  test('is not blocked by events that no one takes', async () => {
     const { agents, begin } = setUp(async (turn) => {
       while (!turn.signal.aborted) await turn.emit({ type: 'phase', phase: 'p', detail: 'x'.repeat(4000) });
     });
@@ -452,7 +452,7 @@ describe('permissions', () => {
   });
 });
 
-test('what a failed turn says has none of the secrets that its agent was given', async () => {
+test('the error of a failed turn contains none of its agent’s secrets', async () => {
   const { begin } = setUp(async () => {
     throw new Error('Wrong key sk-1234567890 of model 1234 at http://me:svca_123@host, not other-key-99');
   });
@@ -500,7 +500,7 @@ describe('who has a place', () => {
     assert.equal(opened.length, 1);
   });
 
-  test('further turns wait in line and are told so; idle agents make room, the least recently used first', async () => {
+  test('further turns wait in line and report it; idle agents make room, the least recently used first', async () => {
     const { begin, opened, letGo, going } = held();
     begin('a');
     begin('b');
@@ -666,7 +666,7 @@ describe('who has a place', () => {
     assert.deepEqual([opened[0]?.ended, agents.counters.agents], [true, 0]);
   });
 
-  test('one whose app has changed is opened anew', async () => {
+  test('an agent whose app has changed is opened again', async () => {
     const { begin, opened, letGo } = held();
     for (const instructions of ['tools: add', 'tools: add, list']) {
       const { done } = begin('one', { instructions });
@@ -683,7 +683,7 @@ describe('who has a place', () => {
     );
   });
 
-  test('one that has died is opened anew', async () => {
+  test('a dead agent is opened again', async () => {
     const { begin, opened } = setUp(async (_turn, agent) => {
       agent.isAlive = false;
     });
@@ -721,7 +721,7 @@ describe('who has a place', () => {
 describe('questions about a runner', () => {
   const runner = { name: 'fake', kind: 'acp', env: {} } as const;
 
-  test('an answer, one that does not come in time, and one that nobody waits for', async (t) => {
+  test('an answer, one that does not come in time, and one after its caller left', async (t) => {
     const { agents } = setUp(say());
     assert.deepEqual(await agents.probe(1, { runner, want: 'version', folder: '/' }), { version: '1.2.3' });
     const cancelled = agents.probe(2, { runner, want: 'models', folder: '/' });

@@ -89,7 +89,7 @@ describe('what a program writes', () => {
     await program.end(100);
   });
 
-  test('only the end of what it says on standard error is kept', async (t) => {
+  test('only the end of its standard error is kept', async (t) => {
     const program = await node(
       t,
       `const { writeSync } = require('node:fs');
@@ -104,7 +104,7 @@ describe('what a program writes', () => {
     assert.match(program.failure().message, /exited with code 3: e+\nnot signed in$/);
   });
 
-  test('its output ends with it, though a process holds it open that nobody finds', onLinux, async (t) => {
+  test('its output ends with it, even if an untraceable process holds it open', onLinux, async (t) => {
     const program = await shell(t, `env -i setsid sleep 1000 & echo $!; sleep 0.1; echo last`);
     const [pid, last] = await inTime(linesOf(program), 'the end of its output');
     t.after(() => process.kill(Number(pid), 'SIGKILL'));
@@ -136,7 +136,7 @@ describe('what a program is given', () => {
     await assert.rejects(program.write('more'), failsWith(/^The agent's program \/bin\/sh was ended by SIGTERM\.$/));
   });
 
-  test('a program that is not there is said so, and a folder', async (t) => {
+  test('a missing program and a folder are reported as such', async (t) => {
     await assert.rejects(
       start(t, 'no-such-program'),
       failsWith(/^The program no-such-program is not inst/, 'NO_RUNNER'),
@@ -181,7 +181,7 @@ describe('the end of a program', onLinux, () => {
     });
   }
 
-  test('one that dies leaves nothing behind that has its tag or is of its session', async (t) => {
+  test('a program that dies leaves no process with its tag or of its session', async (t) => {
     const program = await shell(t, `${ESCAPES.replace('env -i setsid', 'setsid')}cat`);
     const pids = (await inTime(nextLines(program, 5), 'its processes')).map(Number);
     process.kill(program.pid, 'SIGKILL');

@@ -21,14 +21,14 @@ test('a trace id alone is no trace', () => {
     assert.equal(CallTrace.of(text), null, text);
 });
 
-test('what is not recorded is sent on as the span that it came from', () => {
+test('an unrecorded call passes on the span of its caller', () => {
   const trace = traced('00');
   assert.equal(trace.statement('INSERT INTO t VALUES (1)'), undefined);
   assert.equal(trace.request(GET).traceparent, `00-${TRACE}-${PARENT}-00`);
   assert.equal(trace.end(1), null);
 });
 
-test('operations and requests are told once, in the order in which they ended', () => {
+test('operations and requests are reported once, in the order of their ends', () => {
   const trace = traced('01');
   const request = trace.request(GET);
   trace.statement('  insert INTO t VALUES (?)')?.([1, 2, 3, 4], '');
@@ -51,7 +51,7 @@ test('operations and requests are told once, in the order in which they ended', 
   );
 });
 
-test('a call tells so many spans at most', () => {
+test('a call reports a limited number of spans', () => {
   const trace = traced('01');
   for (let i = 0; i < LIMITS.spansOfCall + 5; i++) trace.operation('BATCH')?.([1, 1, 1, 1], '');
   const [, , , , , spans, leftOut] = trace.end(1) ?? assert.fail();

@@ -19,6 +19,6 @@ test('a call knows whether its handler asked who calls', () => {
   assert.ok(Object.isFrozen(caller));
 });
 
-test('a caller of each kind is told as such, without a name where there is none', () => {
+test('a caller of each kind is shown as such, without a name where there is none', () => {
   for (const kind of CALLER_KINDS) assert.deepEqual(callOf(kind).caller, { kind });
 });

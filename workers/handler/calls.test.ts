@@ -204,7 +204,7 @@ test('a call that expired before it could start is not run', async () => {
   assert.match(error.message, /timed out before it could start/);
 });
 
-test('a rejected promise that nobody handles is logged and ends nothing', async () => {
+test('an unhandled rejection is logged and ends nothing', async () => {
   assert.equal((await app.query('rejects')).value, 1);
   const line = await app.log(({ msg }) => msg.includes('nobody looks'));
   assert.deepEqual([line.level, line.msg], ['error', 'Unhandled promise rejection: nobody looks']);

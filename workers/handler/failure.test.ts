@@ -28,7 +28,7 @@ for (const [code, answered] of THROWN) {
   });
 }
 
-test('a fault of the disk names no path, and what cannot be looked at is the fault of the handler', () => {
+test('a fault of the disk names no path, and a thrown value that cannot be read is the handler’s fault', () => {
   const error = new DbError({ code: 'SQLITE_IOERR', message: 'disk I/O error at /srv/apps/notes/data.sqlite' });
   assert.match(failures.toBody(error).message, /^The disk failed \(disk I\/O error at data\.sqlite\)/);
   const hostile = {
@@ -59,7 +59,7 @@ test('a secret with empty lines is found in a stack', () => {
   assert.match(String(stack), /^Error: no \[secret KEY\]\n/);
 });
 
-test('what the gateway itself says of an input is without secrets too', () => {
+test('the gateway’s own errors about an input contain no secrets either', () => {
   const issues = [{ path: '/sk_live_51', message: 'sk_live_51 is wrong', keyword: 'enum' }];
   const body = failures.toBody(new SvcError('INVALID_INPUT', 'no sk_live_51', { path: '/sk_live_51', issues }));
   assert.doesNotMatch(JSON.stringify(body), /sk_live/);

@@ -58,7 +58,7 @@ describe('a handler gets', () => {
     assert.deepEqual((await app.fire({ input: null })).value, { summary: '2: null' });
   });
 
-  test('the request of a webhook, and none where there is no webhook', async () => {
+  test('a webhook’s handler gets the request, other handlers get none', async () => {
     app = await start('return { output: [request] };');
     const request = { headers: { a: 'b' }, contentType: 'text/plain', rawBody: ' {}' };
     assert.deepEqual((await app.fire({ request })).value, { output: [request] });

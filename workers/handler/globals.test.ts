@@ -134,7 +134,7 @@ before(async () => {
 
 after(() => supervisor.close());
 
-test('what reaches the machine is not there', async () => {
+test('globals that reach the machine are missing', async () => {
   const { value } = await app.query('absent');
   assert.deepEqual(value, Object.fromEntries(ABSENT.map((name) => [name, 'undefined'])));
 });
@@ -154,7 +154,7 @@ test('call sites give neither receivers nor functions', async () => {
   assert.equal((await app.query('callsites')).value, 0);
 });
 
-test('a handler that patches built-ins breaks none of the calls after it', async () => {
+test('a handler that patches built-ins does not break later calls', async () => {
   await app.query('patch');
   assert.deepEqual((await app.query('echo', { b: [1] })).value, { b: [1] });
 });
@@ -164,7 +164,7 @@ test("Node's HTTP client is loaded with the first use of a class of it, which is
   assert.deepEqual(value, [false, true, true, 'c', true, 200]);
 });
 
-test('ctx.fetch reaches http addresses and nothing else', async (t) => {
+test('ctx.fetch reaches only http addresses', async (t) => {
   const server = createServer((request, response) => response.writeHead(201).end(`got ${request.method}`)).listen(
     0,
     '127.0.0.1',

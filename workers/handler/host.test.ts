@@ -146,7 +146,7 @@ describe('actors', () => {
     });
   }
 
-  test('buffers that nobody uses any more are not held against an actor', async () => {
+  test('unused buffers do not count against an actor', async () => {
     const app = await supervisor.app(APP);
     assert.equal((await app.query('garbage')).value, 'done');
     assert.equal((await app.query('one')).value, 1);
@@ -158,7 +158,7 @@ describe('actors', () => {
     assert.deepEqual(await app.exited, { reason: 'crash', detail: 'The connection to the supervisor was lost.' });
   });
 
-  test('failing to start is told from a crash', async () => {
+  test('a failed start is distinguished from a crash', async () => {
     const broken = await supervisor.app({ ...APP, validators: 'exports.queries = {' });
     assert.deepEqual(await broken.exited, { reason: 'failed_to_start', detail: 'Unexpected end of input' });
     assert.equal((await supervisor.ping()).counters?.actors, 0);

@@ -174,7 +174,7 @@ function assertNothing({ found, traps, seen }: Looked): void {
   assert.deepEqual(open, []);
 }
 
-test('nothing of ours is found by a handler that changed all it could', async (t) => {
+test('a handler that changed all it could finds none of our objects', async (t) => {
   const server = createServer((request, response) => {
     if (request.url === '/break') request.socket.destroy();
     else response.end('a body');
@@ -188,7 +188,7 @@ test('nothing of ours is found by a handler that changed all it could', async (t
   assertNothing(value as Looked);
 });
 
-test('nor by an automation', async () => {
+test('neither does an automation', async () => {
   const files = { 'hostile.js': HOSTILE, 'automations/digest/handler.js': FIRE };
   const app = await supervisor.app({ files }, { automation: 'digest', writerTicket: '' });
   app.onAsk = ({ verb, answer, refuse }) =>

@@ -23,7 +23,7 @@ const KEPT = [
 for (const [sql, rewritten] of REWRITTEN) test(sql, () => assert.equal(withoutPlannedLimits(sql), rewritten));
 for (const sql of KEPT) test(`kept: ${sql}`, () => assert.equal(withoutPlannedLimits(sql), sql));
 
-test('the limit is what it was, and refused where it was', () => {
+test('the limit has the same effect and the same errors', () => {
   const db = openSqlite(':memory:');
   const values = 'SELECT column1 AS v FROM (VALUES (1), (2), (3), (4)) LIMIT ?';
   const run = (sql: string, limit: unknown): unknown => {

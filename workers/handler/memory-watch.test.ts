@@ -31,7 +31,7 @@ afterEach(() => {
   for (const thread of threads.splice(0)) watch.remove(thread);
 });
 
-test('nobody is asked while memory stays about where it was', () => {
+test('no thread is asked while memory stays about the same', () => {
   const [thread] = watching(1);
   for (const bytes of [1040, 900, 940]) {
     rss = bytes;
@@ -50,7 +50,7 @@ test('when memory has grown everybody is asked, and who holds more than the budg
   assert.deepEqual([good.ended, bad.ended], [false, true]);
 });
 
-test('growth that is nobody’s fault is the new level', () => {
+test('growth that no thread caused becomes the new level', () => {
   const [thread] = watching(1) as [Thread];
   rss = 1060;
   watch.look();

@@ -150,14 +150,14 @@ test('the log has the stack, in paths of the app; the caller has the message alo
   );
 });
 
-test('TypeScript runs as what is left of it, at the lines and columns of its source', async () => {
+test('TypeScript runs without its types, at the lines and columns of its source', async () => {
   assert.equal((await app.query('typed', { to: 1 })).value, null);
   assert.equal((await failure(app.query('typed', { to: 2 }))).message, 'typed');
   const line = await app.log(({ tool }) => tool === 'typed');
   assert.match((line.err as { stack: string }).stack, /^Error: typed\n {4}at default \(queries\/typed\.ts:2:71\)$/);
 });
 
-test('TypeScript that could not be erased says why; so does what no import names', async () => {
+test('TypeScript that could not be erased says why; so does a file that no import names', async () => {
   const { message } = await failure(app.query('faulty'));
   assert.equal(message, 'lib/enum.ts:2:3: It has an enum.');
   assert.equal(

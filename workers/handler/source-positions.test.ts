@@ -43,7 +43,7 @@ test('a place is that of the last segment that begins before it', () => {
     assert.equal(at(place), `at f (_packages/@a/b.js:${place})`);
 });
 
-test('every place of a text, and all else as it was', () => {
+test('every position of a text is mapped, the rest stays', () => {
   const positions = lay('@a/b.js', { sources: SOURCES, mappings: MAPPINGS });
   const text = positions.text(
     'é _packages/@a/b.js:2:3\\n_packages/@a/b.js:4:1, _packages/none.js:1:1 queries/a.js:2:3',

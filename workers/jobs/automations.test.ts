@@ -125,7 +125,7 @@ test('refused: no handler', async () => {
   assert.equal(error.path, 'automations/daily/handler.js');
 });
 
-test('a pending webhook is minted in what is stored, and its secret is answered once', async () => {
+test('a pending webhook is minted in the stored file, and its secret is returned once', async () => {
   const { folders, minted } = await stored({ daily: hook(), quiet: automation() });
   const [webhook, ...others] = minted;
   const secret = webhook && 'secret' in webhook ? webhook.secret : '';
@@ -187,7 +187,7 @@ test('a webhook that was removed comes back with another address, also when its 
   assert.deepEqual(result, { known: again.summary.versionId });
 });
 
-test('content whose automation was damaged on disk is stored anew', async () => {
+test('content whose automation was damaged on disk is stored again', async () => {
   const first = await stored({ daily: automation() });
   const { result } = await take({ daily: automation() }, { active: first.folders, known: first.known });
   assert.deepEqual(result, { known: first.summary.versionId });
@@ -195,7 +195,7 @@ test('content whose automation was damaged on disk is stored anew', async () => 
   await stored({ daily: automation() }, { active: first.folders, known: first.known });
 });
 
-test('what a user switched stays so until an upload has another opinion', async () => {
+test('a user’s switch stays until an upload changes it', async () => {
   const first = await stored({ daily: automation() });
   toggle(first.folders, false);
   const second = await stored({ daily: automation({ name: 'B' }) }, { active: first.folders });

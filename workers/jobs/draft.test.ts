@@ -43,7 +43,7 @@ function setUp(
   return { folder, draft, write, take, taken };
 }
 
-test('a snapshot has the files as they were, without compressed copies, and is not taken twice', async (t) => {
+test('a snapshot has the files of that moment, without compressed copies, and is not taken twice', async (t) => {
   const { draft, write, take, taken } = setUp(t);
   write({ 'app.js': `${'// much\n'.repeat(1000)}`, 'index.html': '<p>one' });
   const first = await taken();
@@ -54,7 +54,7 @@ test('a snapshot has the files as they were, without compressed copies, and is n
   assert.equal(await take(first), null);
 });
 
-test('the newest two are kept, each with an id of its own', async (t) => {
+test('the newest two are kept, each with a different id', async (t) => {
   const { draft, write, taken } = setUp(t);
   mkdirSync(draft.version('v_20200101T000000000Z_abcdef').code, { recursive: true });
   const first = await taken();
@@ -83,7 +83,7 @@ test('validators are compiled again when a schema changes, and only then', async
   assert.match(readFileSync(of(third), 'utf8'), /exports\.queries\["list"\]/);
 });
 
-test('what an upload would refuse is refused, and leaves nothing', async (t) => {
+test('files that an upload would refuse are refused, and leave nothing', async (t) => {
   const { folder, draft, write, take } = setUp(t);
   const refused = async (code: string, path?: string): Promise<void> => {
     await assert.rejects(take(), (error: { code?: string; path?: string }) => {

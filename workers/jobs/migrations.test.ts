@@ -12,7 +12,7 @@ function check(files: Record<string, string>, live = LIVE): void {
   checkUnchanged(Object.keys(files), (path) => Buffer.from(files[path] as string), live);
 }
 
-test('what has run may stay, be one fewer, have another name or other line ends, and be followed by more', () => {
+test('applied migrations may stay, lose the last one, change names or line ends, and be followed by more', () => {
   const same = { [FIRST.path]: `${FIRST.text}`, [SECOND.path]: `${SECOND.text}` };
   check(same);
   check({ ...same, 'migrations/0003_more.sql': 'SELECT 1;' });
@@ -22,7 +22,7 @@ test('what has run may stay, be one fewer, have another name or other line ends,
   check({ 'migrations/0001_any.sql': 'SELECT 1;' }, []);
 });
 
-test('what has run may not have another text', () => {
+test('applied migrations may not change their text', () => {
   assert.throws(() => check({ [FIRST.path]: 'CREATE TABLE notes (id, done);' }), {
     code: 'INVALID_MIGRATION',
     path: FIRST.path,

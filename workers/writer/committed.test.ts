@@ -69,7 +69,7 @@ function state(): Uint8Array {
   return read as Uint8Array;
 }
 
-test('a commit is told before any of its answers, with the states before and after it', async () => {
+test('a commit is reported before any of its answers, with the states before and after it', async () => {
   const before = state();
   course = [];
   await Promise.all([run('INSERT INTO t VALUES (1)'), run('INSERT INTO t VALUES (2)')]);
@@ -85,7 +85,7 @@ test('a commit is told before any of its answers, with the states before and aft
   assert.ok(!isSameState(one.before as Uint8Array, one.after as Uint8Array));
 });
 
-test('what changes nothing is not told', async () => {
+test('a commit without changes is not reported', async () => {
   course = [];
   await run('DELETE FROM t WHERE v = 7');
   await ask(DbOp.all, 0, 'SELECT * FROM t', []);
@@ -93,7 +93,7 @@ test('what changes nothing is not told', async () => {
   assert.deepEqual(told(), []);
 });
 
-test('a transaction is told with its commit, and not when it is rolled back', async () => {
+test('a transaction is reported at its commit, and not when it is rolled back', async () => {
   course = [];
   const first = (await ask(DbOp.begin, 0)) as number;
   await run('INSERT INTO t VALUES (1)', first);
@@ -106,7 +106,7 @@ test('a transaction is told with its commit, and not when it is rolled back', as
   assert.equal(typeof course.at(-1), 'number');
 });
 
-test('what another process committed in between shows in the states', async () => {
+test('a commit of another process in between shows in the states', async () => {
   await run('INSERT INTO t VALUES (1)');
   const other = openSqlite(file);
   other.exec('INSERT INTO t VALUES (2)');
@@ -118,7 +118,7 @@ test('what another process committed in between shows in the states', async () =
 
 const tables = () => told().at(-1)?.tables;
 
-test('the tables of a group, of a batch and of a transaction are told together', async () => {
+test('the tables of a group, of a batch and of a transaction are reported together', async () => {
   await Promise.all([run('INSERT INTO t VALUES (1)'), run('DELETE FROM u'), run('INSERT INTO u VALUES (1)')]);
   assert.deepEqual(tables(), ['t', 'u']);
   await ask(DbOp.batch, 0, [['INSERT INTO u VALUES (?)', [1]]]);
@@ -130,7 +130,7 @@ test('the tables of a group, of a batch and of a transaction are told together',
   assert.deepEqual(tables(), ['t', 'u']);
 });
 
-test('a schema that changes is told as everything, and seen by the statements after it', async () => {
+test('a change of the schema is reported as all tables, and later statements see it', async () => {
   await run('INSERT INTO t VALUES (1)');
   await ask(DbOp.exec, 0, 'CREATE TRIGGER more AFTER INSERT ON t BEGIN INSERT INTO u VALUES (new.v); END');
   assert.equal(tables(), null);
@@ -153,7 +153,7 @@ test('a trigger that another process made is seen', async () => {
   assert.deepEqual(tables(), ['t', 'u']);
 });
 
-test('a migration is told as everything', async () => {
+test('a migration is reported as all tables', async () => {
   const path = join(folder, '0001_more.sql');
   writeFileSync(path, 'CREATE TABLE more (v)');
   course = [];

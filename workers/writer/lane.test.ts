@@ -190,7 +190,7 @@ test('statements that wait together share a commit and keep their order', async 
   assert.equal(lanes.counters.commits - before, 1);
 });
 
-test('who asks for it is told how long an operation waited, ran, and what it was committed with', async () => {
+test('a timed operation reports how long it waited and ran, and the size of its commit', async () => {
   client.timings.length = 0;
   clock.tick = 1;
   const failing = client.timed('INSERT INTO nowhere VALUES (1)');
@@ -229,7 +229,7 @@ test('a constraint fails its own statement only', async () => {
   assert.deepEqual(await values(), ['a', 'b']);
 });
 
-test('a statement that ends the whole transaction takes nobody with it', async () => {
+test('a statement that ends the whole transaction does not affect others', async () => {
   const raw = openSqlite(file);
   raw.exec('CREATE TABLE u (v UNIQUE ON CONFLICT ROLLBACK)');
   raw.close();
@@ -245,7 +245,7 @@ test('a statement that ends the whole transaction takes nobody with it', async (
   assert.deepEqual(await values(), ['a', 'b', 'c']);
 });
 
-test('a commit that fails is an error for the statement to blame, and for no other', async () => {
+test('a failed commit is an error only for the statement that caused it', async () => {
   await client.exec(`CREATE TABLE parent (id INTEGER PRIMARY KEY);
     CREATE TABLE child (id REFERENCES parent DEFERRABLE INITIALLY DEFERRED)`);
   const codes = await settle([
@@ -289,7 +289,7 @@ test('a full disk is an error for those who need space; reads and later writes g
   assert.deepEqual(await values(small), ['a', 'b', 'c']);
 });
 
-test('a batch is all or none, and others in its group are not touched', async () => {
+test('a batch is atomic, and others in its group are not affected', async () => {
   const codes = await settle([
     client.run(insert, ['a']),
     client.batch([
@@ -398,7 +398,7 @@ test('a transaction sees its own writes; others wait until it ends', async () =>
   assert.deepEqual(await waits, [{ v: 'a' }]);
 });
 
-test('rollback undoes, and what waited goes on', async () => {
+test('rollback undoes, and waiting operations continue', async () => {
   const tx = await client.begin();
   await client.run(insert, ['a'], tx);
   const waits = client.run(insert, ['b']);
@@ -443,7 +443,7 @@ test('a connection that dies in its transaction is rolled back, and its waiting 
   assert.deepEqual(await values(other), ['c']);
 });
 
-test('nobody else can use the number of a transaction', async () => {
+test('no other connection can use the number of a transaction', async () => {
   const other = new Client(lanes, file);
   const tx = await client.begin();
   await assert.rejects(other.run(insert, ['a'], tx), { code: 'SQLITE_TX_ENDED' });
@@ -550,7 +550,7 @@ test('the log does not grow for ever, even when no checkpoint gets to its end', 
   assert.ok(size < (LIMITS.walPages + 2 * pages) * PAGE_BYTES, `${size} bytes`);
 });
 
-test('close lets go of the file, empties the log and cuts off the others', async () => {
+test('close releases the file, empties the log and ends other connections', async () => {
   const other = new Client(lanes, file);
   await client.run(insert, ['a']);
   assert.equal(lanes.open, 1);
@@ -561,7 +561,7 @@ test('close lets go of the file, empties the log and cuts off the others', async
   assert.deepEqual(await values(), ['a']);
 });
 
-test('a database that nobody is connected to is closed after a while, not before', async () => {
+test('a database without connections is closed after a while, not before', async () => {
   await client.run(insert, ['a']);
   client.close();
   clock.advance(LIMITS.databaseIdleMs - 1);
@@ -570,7 +570,7 @@ test('a database that nobody is connected to is closed after a while, not before
   assert.equal(lanes.open, 0);
 });
 
-test('a drain finishes what waits and closes everything', async () => {
+test('a drain finishes waiting operations and closes everything', async () => {
   const last = client.run(insert, ['a']);
   await lanes.drain();
   await last;

@@ -56,7 +56,7 @@ test('pending files are applied in order, once', async () => {
   assert.equal(read(file, 'SELECT count(*) FROM t'), 2);
 });
 
-test('what is found in the log is flushed, whether somebody reads it or not', async () => {
+test('commits found in the log are flushed, with or without readers', async () => {
   const writing = openSqlite(file);
   writing.pragma('journal_mode = WAL');
   writing.exec(`${CREATE} PRAGMA user_version = 1`);
@@ -77,7 +77,7 @@ test('what is found in the log is flushed, whether somebody reads it or not', as
   assert.equal(read(file, 'PRAGMA user_version'), 1);
 });
 
-test('what a backup that was cut off left goes with the next one', async () => {
+test('the next backup removes what an interrupted one left', async () => {
   await migrate(file, migrations(CREATE), null);
   const backups = join(directory, 'backups');
   mkdirSync(backups);
@@ -131,7 +131,7 @@ test('rebuilding a table that others refer to keeps their rows', async () => {
   assert.equal(read(file, 'SELECT count(*) FROM c'), 1);
 });
 
-test('what was there before is copied aside, whole and under its final name only', async () => {
+test('existing data is copied first, whole and only under its final name', async () => {
   const backups = join(directory, 'backups');
   await migrate(file, migrations(CREATE), join(backups, 'first'));
   assert.equal(existsSync(backups), false, 'a new database is not worth a copy');
@@ -203,7 +203,7 @@ test('a copy that shares the blocks of the file has all that was committed', asy
   assert.equal(read(file, 'PRAGMA user_version'), 2);
 });
 
-test('where the file system shares none, or somebody reads the log, the copy is written', async () => {
+test('without shared blocks, or with a reader of the log, the copy is written', async () => {
   await migrate(file, migrations(CREATE), null);
   const backup = join(directory, 'backup.sqlite');
   const refuse = (_: string, to: string): void => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StatementCache } from './statements.ts';
 
-test('what is used stays, what is not goes', () => {
+test('used statements stay, unused ones are dropped', () => {
   const cache = new StatementCache<number>(4);
   for (let i = 0; i < 10; i++) {
     cache.set(`once ${i}`, i);

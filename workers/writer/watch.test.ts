@@ -79,7 +79,7 @@ test('the place of a session that ended is free again once no client can ask for
   assert.deepEqual(begun.read()?.at(-1), [9999, 2]);
 });
 
-test('with a session too many nothing is said of any', () => {
+test('with too many sessions none is reported', () => {
   const begun = new Begun(() => 0);
   for (let session = 1; session <= LIMITS.writerSessions + 1; session++) begun.mark(begun.open(session), 1);
   assert.equal(begun.read(), null);

@@ -143,7 +143,7 @@ test('concurrent statements share commits, keep their order, and are counted', a
   assert.equal(open, 1);
 });
 
-test('what was answered is there after a kill -9', async () => {
+test('answered writes are there after a kill -9', async () => {
   const db = client();
   await db.exec('CREATE TABLE t (v)');
   const answered: number[] = [];
@@ -236,7 +236,7 @@ const HOSTILE: [name: string, bytes: () => Buffer][] = [
 function request(...rest: unknown[]): Buffer {
   return encodeFrame([Kind.db, 1, ...rest] as unknown as Frame);
 }
-test('a hostile frame ends its own connection and nothing else', async () => {
+test('a hostile frame ends only its own connection', async () => {
   const db = client();
   await db.exec('CREATE TABLE t (v)');
   const hello = encodeFrame([
@@ -294,7 +294,7 @@ test('close lets go of the file', { skip: process.platform !== 'linux' }, async 
   assert.equal(existsSync(join(directory, 'app.sqlite-wal')), false);
 });
 
-test('what waits behind a statement without end is done by the next writer, once; nothing of it is lost', async () => {
+test('operations behind an endless statement are done once, by the next writer; none is lost', async () => {
   const [culprit, other, late] = [
     client({ name: 'looping', file: join(directory, 'loop.sqlite') }),
     client(),
@@ -318,7 +318,7 @@ test('what waits behind a statement without end is done by the next writer, once
   assert.deepEqual(await other.get('SELECT count(*) AS n, count(DISTINCT v) AS d FROM t'), { n: 21, d: 21 });
 });
 
-test('a writer that takes over after a death of which nothing is known does nothing twice', async () => {
+test('a writer that takes over after a death without a report does nothing twice', async () => {
   const db = client();
   await db.exec('CREATE TABLE t (v)');
   const outcomes = Promise.allSettled(Array.from({ length: 50 }, (_, i) => db.run(insert, [i])));
@@ -355,7 +355,7 @@ test('a statement without end is reported with the name of its app', async () =>
   await endless;
 });
 
-test('stop finishes what is queued, empties the logs and exits with 0', async () => {
+test('stop finishes queued operations, empties the logs and exits with 0', async () => {
   const db = client();
   await db.exec('CREATE TABLE t (v)');
   const last = Promise.all(Array.from({ length: 100 }, (_, i) => db.run(insert, [i])));

@@ -275,7 +275,7 @@ test('an app without a database reads from an empty one', async () => {
   assert.deepEqual((await fresh.sql('select 1 a')).value, { columns: ['a'], rows: [[1]], truncated: false });
 });
 
-test('what is no database is the fault of the disk, not of the handler', async () => {
+test('a file that is not a database is a fault of the disk, not of the handler', async () => {
   const broken = await supervisor.app({
     files: { 'queries/one.js': `export default ({ db }) => db.get('select * from t');` },
   });
@@ -336,7 +336,7 @@ test('a call that is over rolls its transaction back at once, and others can wri
   ]);
 });
 
-test('operations of a transaction that nobody awaits travel together with its commit', async () => {
+test('operations of a transaction that are not awaited travel together with its commit', async () => {
   for (const [name, work, sent] of [
     ['not awaited', (tx: CallDatabase) => void ['a', 'b'].map((sql) => tx.run(sql)), ['a', 'b', 'commit', 'answer']],
     ['awaited', (tx: CallDatabase) => tx.run('a'), ['a', 'answer', 'commit']],

@@ -6,7 +6,7 @@ import { Reads, statementRuns, writerAsked } from './reads.ts';
 
 const program = (tables: string[] | null, steady = true) => ({ reads: tables, writes: [], steady });
 
-test('what a query read is kept until a statement or something else is not the same each time', () => {
+test('the tables of a query are recorded until a statement or an effect makes its result vary', () => {
   const reads = new Reads();
   reads.add(program(['a', 'b']));
   reads.add(program(['b', 'c']));
@@ -26,7 +26,7 @@ test('what a query read is kept until a statement or something else is not the s
   }
 });
 
-test('what runs in the thread counts for each query that runs meanwhile, and for none that has ended', () => {
+test('a statement counts for each query that runs meanwhile, and for none that has ended', () => {
   const runs = (...tables: string[]) => statementRuns({ program: () => program(tables) });
   statementRuns({ program: () => assert.fail('nobody wants to know') });
   const ended = new Reads();
@@ -41,7 +41,7 @@ test('what runs in the thread counts for each query that runs meanwhile, and for
   second.end();
 });
 
-test('more tables than can be told count as any', () => {
+test('more tables than the limit count as any', () => {
   const names = Array.from({ length: LIMITS.tablesReadChars / 8 }, (_, n) => `t${n}`.padEnd(7, '-'));
   const reads = new Reads();
   reads.add(program(names));

@@ -194,7 +194,7 @@ test('SQLite makes the JSON from the second run on', () => {
   assert.equal(runsOfAll('SELECT id, title FROM notes WHERE id > ? AND id < ? + 30', runs), 1);
 });
 
-test('it learns what a column holds, and gives up where SQLite cannot do it', () => {
+test('it learns the kinds of a column, and gives up where SQLite cannot make the JSON', () => {
   writer.exec('CREATE TABLE kinds (id INTEGER PRIMARY KEY, v)');
   const put = writer.prepare('INSERT OR REPLACE INTO kinds VALUES (1, ?)');
   const values: unknown[] = [null, 'text', 5n, 1.5, null, 'text', 5n, 'more', 2.5];
@@ -246,7 +246,7 @@ test('more rows or longer ones than SQLite should gather take the way of all', (
   assert.throws(() => statement?.json([]), { code: 'SQLITE_TOOBIG' });
 });
 
-test('what SQLite refuses, it refuses as all does', () => {
+test('it refuses what SQLite refuses, with the errors of all', () => {
   const statement = reader.statement(`SELECT json(?) AS j`);
   for (let run = 0; run < 3; run++) assert.equal(statement?.json(['[1]']).toString(), '[{"j":"[1]"}]');
   assert.throws(() => statement?.json(['{']), { code: 'SQLITE_ERROR', message: 'malformed JSON' });

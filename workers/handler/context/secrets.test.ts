@@ -60,7 +60,7 @@ test('a handler gets the values that there are when it is called', async () => {
   assert.equal(refused.code, 'HANDLER_ERROR', 'a page cannot do anything about it');
 });
 
-test('a draft is told its own command', async () => {
+test('the error in a draft names the draft’s command', async () => {
   const app = await start({ app: draftKey('s1', 'shop'), shownApp: 'shop' });
   assert.match(
     (await failure(app.query('late'))).message,
@@ -68,7 +68,7 @@ test('a draft is told its own command', async () => {
   );
 });
 
-test('results, errors and logs have no values, nor what comes from elsewhere', async () => {
+test('results, errors, logs and values from elsewhere contain no secrets', async () => {
   const app = await start();
   app.secrets({ KEY, PIN: '482913' });
   const shown = '[secret KEY]';
@@ -92,7 +92,7 @@ test('results, errors and logs have no values, nor what comes from elsewhere', a
   for (const logged of app.logs) assert.doesNotMatch(JSON.stringify(logged), /live|482913/);
 });
 
-test('the last words of a thread have none either', async () => {
+test('the last error of a thread contains none either', async () => {
   const app = await start();
   app.secrets({ KEY });
   void app.action('crash');

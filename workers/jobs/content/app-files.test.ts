@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { readFolder } from './app-files.ts';
 
-test('an empty folder is nothing, whatever its name; what is in it is judged', (t) => {
+test('an empty folder is ignored, with any name; its files are checked', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-app-files-'));
   t.after(() => rmSync(folder, { recursive: true }));
   for (const name of ['.git', '.codex', 'pages/none']) mkdirSync(join(folder, name), { recursive: true });

@@ -199,7 +199,7 @@ test('a gzip file that is cut anywhere is refused', async () => {
   }
 });
 
-test('an archive of the folder instead of what is in it says what to do', async () => {
+test('the error for an archive of the folder instead of its content says what to do', async () => {
   const files = Object.entries(appFiles('notes')).map(([name, content]) => [`notes/${name}`, content]);
   const error = await refused(tarball(Object.fromEntries(files)));
   assert.equal(error.code, 'INVALID_MANIFEST');
@@ -228,7 +228,7 @@ test('an archive as tar writes it is taken: ./, folders, long names, upper-case 
   assert.equal(statSync(join(staging, 'code/PHOTO.PNG')).mode & 0o777, 0o600);
 });
 
-test('the summary says what the version is', async () => {
+test('the summary describes the version', async () => {
   const manifest = {
     description: 'Keeps notes',
     queries: [{ name: 'list', description: 'All', timeoutMs: 500, input: { type: 'object' }, reads: ['notes'] }],
@@ -276,7 +276,7 @@ test('the summary says what the version is', async () => {
 
 const tools = { queries: [{ name: 'list' }] };
 
-test('handlers that break a rule are told of in the summary, up to a limit', async () => {
+test('the summary lists broken handler rules, up to a limit', async () => {
   const writes = Array.from(
     { length: LIMITS.inputIssues + 1 },
     (_, n) => `export const f${n} = ({ db }) => db.run('DELETE FROM t');\n`,
@@ -392,7 +392,7 @@ test('thousands of small files are taken', async () => {
   assert.equal(summary.files, 2002);
 });
 
-test('the text of a handler is read, or why it cannot be is said; no symbolic link is followed', () => {
+test('a handler’s text is read, or the error says why not; symbolic links are not followed', () => {
   const code = join(root, 'sources');
   mkdirSync(join(code, 'lib/folder.js'), { recursive: true });
   writeFileSync(join(code, 'lib/a.js'), 'a');

@@ -36,14 +36,14 @@ function setUp(t: TestContext) {
   return { before, br, gzip, write };
 }
 
-test('the copies of a file that stays as it was are those of the version before', (t) => {
+test('the copies of an unchanged file are those of the previous version', (t) => {
   const { br, gzip, write } = setUp(t);
   assert.deepEqual(write(FILE), { br, gzip });
   assert.notDeepEqual(write(FILE, null), { br, gzip });
   write(OTHER);
 });
 
-test('copies that are damaged, missing or of other bytes are made anew', (t) => {
+test('copies that are damaged, missing or of other bytes are made again', (t) => {
   const { before, br, write } = setUp(t);
   const fresh = write(FILE, null);
   writeFileSync(join(before.staticDir, 'a.css.br'), br.subarray(0, -1));

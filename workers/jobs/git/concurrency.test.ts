@@ -130,7 +130,7 @@ describe('side by side', () => {
     assert.equal(store.git('rev-parse', 'refs/tags/one/v1').trim(), id);
   });
 
-  test('main is not moved over what somebody pushed meanwhile', NEEDS_GIT, async () => {
+  test('main does not overwrite a concurrent push', NEEDS_GIT, async () => {
     const one = await git.commitApp({ ...store.by, app: 'one', folder: store.folder({ 'a.md': '1' }), message: 'x' });
     const clone = store.fresh();
     store.git('clone', '-q', '.', clone);

@@ -113,7 +113,7 @@ describe('a damaged object', () => {
     await publish('todos', 'new').catch((error: unknown) => assert.match(String(error), /damaged/));
   });
 
-  test('is no reason for hanging or crashing, whatever became of a pack', NEEDS_GIT, async () => {
+  test('never makes git jobs hang or crash, with any damage to a pack', NEEDS_GIT, async () => {
     store.git('gc', '-q', '--prune=now');
     const dir = join(store.repository, 'objects', 'pack');
     for (const ending of ['.pack', '.idx']) {

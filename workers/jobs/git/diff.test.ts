@@ -46,7 +46,7 @@ function applied(files: GitFileDiff[]): Record<string, string> {
 }
 
 describe('a diff', () => {
-  test('tells what is added, modified and deleted, and git applies it', NEEDS_GIT, async () => {
+  test('shows added, modified and deleted files, and git applies it', NEEDS_GIT, async () => {
     const after = {
       'app.json': '{\n  "a": 2\n}\n',
       'new file.md': 'one\ntwo',
@@ -142,7 +142,7 @@ describe('a diff', () => {
     );
   });
 
-  test('whatever the texts are, git applies', NEEDS_GIT, async () => {
+  test('applies with git for random texts', NEEDS_GIT, async () => {
     const text = fc
       .array(fc.constantFrom('a', 'b', '', '\r', 'ü', '-', '+', '\\', '@@ -1 +1 @@'), { maxLength: 12 })
       .chain((lines) => fc.constantFrom(lines.join('\n'), lines.map((line) => `${line}\n`).join('')));

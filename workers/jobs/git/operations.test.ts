@@ -153,7 +153,7 @@ describe('versions', () => {
     store.fsck();
   });
 
-  test('tell what their tags say, newest first, in pages', async () => {
+  test('show the data of their tags, newest first, in pages', async () => {
     for (const n of [1, 2, 3]) await publish('todos', { 'app.json': String(n) });
     await publish('todos-2', { 'app.json': 'other' });
     const list = (limit: number, before: number | null) =>

@@ -85,7 +85,7 @@ describe('packing', NEEDS_GIT, () => {
     assert.deepEqual(packFiles(), []);
   });
 
-  test('joins small packs, and leaves alone what git made or somebody keeps', async () => {
+  test('joins small packs, except those that git made or a user keeps', async () => {
     for (let n = 0; n < 3; n++) await publish();
     // With differences, which cannot be taken over as they are.
     store.git('repack', '-a', '-d', '-q', '-f', '--depth=10');
@@ -158,7 +158,7 @@ describe('packing', NEEDS_GIT, () => {
     );
   });
 
-  test('does not take from a backup what it has not packed yet', async () => {
+  test('does not remove from a backup objects that it has not packed yet', async () => {
     for (let n = 0; n < 5; n++) await publish();
     const folder = store.folder();
     const workspace = new BackupWorkspace(folder);
@@ -229,7 +229,7 @@ describe('packing that is cut off', { skip: whyNoShim() ?? NEEDS_GIT.skip }, () 
     }
   }
 
-  test('keeps what it was to replace when its pack is damaged', async () => {
+  test('keeps the replaced objects when its pack is damaged', async () => {
     for (let n = 0; n < 5; n++) await publish();
     packUntil(INDEXED);
     const before = loose();
