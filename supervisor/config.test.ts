@@ -152,7 +152,7 @@ test('runners of every kind are taken, and the one that "runner" names', () => {
   assert.deepEqual([config.runners, config.runner], [runners, 'local']);
 });
 
-test('"runner" names one that is configured, or codex or claude-code where none is', () => {
+test('"runner" names a configured one, or codex or claude-code without any', () => {
   const local = { kind: 'model', baseUrl: 'http://127.0.0.1' } as const;
   assert.throws(
     () => resolveConfig('data', { runners: { local }, runner: 'codex' }),

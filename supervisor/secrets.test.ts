@@ -99,7 +99,7 @@ test('Removing, forgetting, and apps that are gone', async () => {
   assert.deepEqual([secrets.list('shop'), secrets.given('shop')], [[], null]);
 });
 
-test('A draft has values of its own', async () => {
+test('A draft has separate values', async () => {
   const secrets = await open();
   const key = draftKey('s1', 'shop');
   mkdirSync(layout.app(key).dir, { recursive: true });
@@ -164,7 +164,7 @@ test('A key that is taken away while the gateway runs is put back with the next 
   assert.deepEqual([again.get('shop', 'A'), again.get('blog', 'B')], ['value of a', 'value of b']);
 });
 
-test('A damaged file of secrets is left as it is, and said', async () => {
+test('A damaged file of secrets stays unchanged, and is reported', async () => {
   for (const text of ['{"secrets":', '[]', '{"secrets":{"A":{"sealed":7,"updatedAt":1}}}', '']) {
     writeFileSync(layout.app('shop').secrets, text);
     const secrets = await open();

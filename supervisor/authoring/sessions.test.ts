@@ -91,7 +91,7 @@ async function publish(app: string, files: Record<string, string>): Promise<void
 const put = (sid: string, path: string, text: string, conditions = {}) =>
   sessions.putFile(sid, 'notes', path, Buffer.from(text), conditions);
 
-test('a session shows the files of main until it changes them, and tells what it changed', async () => {
+test('a session shows the files of main until it changes them, and lists its changes', async () => {
   const { sessionId, base } = await sessions.create();
   assert.match(sessionId, /^s[0-9a-f]{16}$/);
   assert.match(base, /^[0-9a-f]{40}$/);
@@ -124,7 +124,7 @@ test('a session shows the files of main until it changes them, and tells what it
   await sessions.remove(sessionId);
 });
 
-test('If-Match and If-None-Match keep from overwriting what somebody else wrote', async () => {
+test('If-Match and If-None-Match prevent overwriting others’ changes', async () => {
   const { sessionId } = await sessions.create();
   const { file } = await put(sessionId, 'a.txt', 'one');
   await put(sessionId, 'a.txt', 'two', { ifMatch: `"${file.sha}"` });
@@ -233,7 +233,7 @@ test('of several files one that is refused keeps all others out', async () => {
   await sessions.remove(sessionId);
 });
 
-test('what does not exist is said so: sessions, apps, ids of every kind', async () => {
+test('unknown sessions, apps and ids of every kind are errors', async () => {
   for (const sid of ['nobody', '../etc', '', '.', 'a'.repeat(80)]) {
     await assert.rejects(sessions.files(sid, 'notes'), { code: 'UNKNOWN_SESSION' });
     await assert.rejects(sessions.remove(sid), { code: 'UNKNOWN_SESSION' });
@@ -296,7 +296,7 @@ test('edits of one app at the same time are done one after the other', async () 
   await sessions.remove(sessionId);
 });
 
-test('closing tells who works on it, and takes its folder and branch away', async () => {
+test('closing notifies its users, and removes its folder and branch', async () => {
   const { sessionId } = await sessions.create();
   await sessions.files(sessionId, 'notes');
   const told: string[] = [];
@@ -306,7 +306,7 @@ test('closing tells who works on it, and takes its folder and branch away', asyn
   assert.equal(await sessions.has(sessionId), false);
 });
 
-test('an update takes what was published into the session, once, and what a crash cuts off is given back', async () => {
+test('an update merges publications into the session, once, and a crash during it is undone', async () => {
   await publish('notes', { 'app.json': '{"id":"notes"}', 'a.txt': '1\n2\n3\n4\n5\n', 'b.txt': '1\n' });
   const { sessionId } = await sessions.create();
   await put(sessionId, 'a.txt', '1\n2\n3\n4\nsession\n');
@@ -355,7 +355,7 @@ async function rewriteRecord(sid: string, change: (record: SessionRecord) => Ses
 
 const git = (...args: string[]) => execFileSync('git', ['-C', store.repository, ...args], { encoding: 'utf8' }).trim();
 
-test('a publication that went live while the gateway died is what the session goes on from', NEEDS_GIT, async () => {
+test('a session continues from a publication that went live while the gateway died', NEEDS_GIT, async () => {
   const { sessionId, base } = await sessions.create();
   await put(sessionId, 'index.html', '<h1>Published</h1>');
   const files = fingerprint(await sessions.files(sessionId, 'notes'));
@@ -384,7 +384,7 @@ test('a publication that did not is forgotten, and edits after one that did are 
   await sessions.remove(sessionId);
 });
 
-test('after a crash each session has its branch, and nobody else', NEEDS_GIT, async () => {
+test('after a crash each session has its branch, and there are no others', NEEDS_GIT, async () => {
   const { sessionId, base } = await sessions.create();
   git('update-ref', '-d', `refs/heads/sessions/${sessionId}`);
   git('update-ref', 'refs/heads/sessions/gone', base);
@@ -395,7 +395,7 @@ test('after a crash each session has its branch, and nobody else', NEEDS_GIT, as
   await sessions.remove(sessionId);
 });
 
-test('a session that was opened for a request lasts when the request said so', async () => {
+test('a session that was opened for a request stays if the request kept it', async () => {
   const { sessionId } = await sessions.create(undefined, { unfinished: true });
   const { sessionId: kept } = await sessions.create(undefined, { unfinished: true });
   await sessions.keep(kept);
@@ -404,7 +404,7 @@ test('a session that was opened for a request lasts when the request said so', a
   await sessions.remove(kept);
 });
 
-test('an app that was removed since it was taken has no base any more, nor has one that got its id', async () => {
+test('an app that was removed since it was taken has no base any more, and neither has a new app with its id', async () => {
   registered.set('notes', 1);
   const { sessionId } = await sessions.create();
   await put(sessionId, 'index.html', 'mine');
@@ -423,7 +423,7 @@ test('an app that was removed since it was taken has no base any more, nor has o
   await sessions.remove(sessionId);
 });
 
-test('a record that cannot be written takes back what it belongs to, and a base that was published is known all the same', async () => {
+test('a record that cannot be written undoes its change, and a published base is still known', async () => {
   const { sessionId } = await sessions.create();
   await put(sessionId, 'index.html', 'before');
   const { record, dir, appsDir } = store.session(sessionId);

@@ -136,14 +136,14 @@ const refused: [name: string, archive: RequestListener][] = [
   ['no answer', (_, response) => response.destroy()],
 ];
 for (const [name, archive] of refused) {
-  test(`a template that is ${name} is refused, and nothing is kept of it`, async () => {
+  test(`a template that is ${name} is refused, and no part of it is kept`, async () => {
     await opened([entry('good', 'good.tgz')], archive);
     await assert.rejects(following().source('good'), { code: 'TEMPLATE_FAILED', status: 502 });
     await assert.rejects(readFile(join(folder, 'cache', `good-${sha256.slice(0, 16)}.tgz`)), { code: 'ENOENT' });
   });
 }
 
-test('a catalog that is none, or too large, leaves the one before it', async () => {
+test('an invalid or too large catalog keeps the previous one', async () => {
   assert.deepEqual(await ids(await opened([entry('good', 'good.tgz')])), ['good']);
   for (const catalog of ['{', '[]', 'null', '{"templates":{}}', ' '.repeat(LIMITS.templateCatalogBytes + 1)]) {
     warnings = [];

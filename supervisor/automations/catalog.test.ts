@@ -147,7 +147,7 @@ test('a file that cannot be read is a fault, and the others are there', async ()
   assert.deepEqual(refs(catalog), ['todos/b']);
 });
 
-test('a load that was overtaken by the removal of its app changes nothing', async () => {
+test('a load that ends after the removal of its app changes nothing', async () => {
   const { catalog } = await open({ todos: { a: automation() } });
   const loading = catalog.load('todos');
   catalog.forget('todos');
@@ -155,7 +155,7 @@ test('a load that was overtaken by the removal of its app changes nothing', asyn
   assert.deepEqual(refs(catalog), []);
 });
 
-test('10,000 automations cost less than 30 MiB, whatever their prompts and schemas', async () => {
+test('10,000 automations cost less than 30 MiB, with prompts and schemas of any size', async () => {
   const text = automation({
     prompt: 'Do. '.repeat(1000),
     triggers: [{ kind: 'cron', expr: '0 9 * * MON-FRI', tz: 'Europe/Berlin' }],

@@ -14,7 +14,7 @@ const { start } = workshop;
 
 const PENDING = { kind: 'webhook', pending: true };
 
-test('an upload answers the address and the secret of its webhook, and the same content again answers none', async () => {
+test('an upload returns the address and the secret of its webhook, and the same content again returns none', async () => {
   const { upload, catalog, deployments } = await start();
   const daily = automation({ triggers: [PENDING] });
   const first = await upload({ daily });
@@ -51,7 +51,7 @@ test('the key of a signed webhook is kept outside the code, for its owner only, 
   assert.equal(existsSync(app.webhookKeys), false);
 });
 
-test('switching rewrites the file and nothing else in it, and keeps the webhook', async () => {
+test('switching changes only that member of the file, and keeps the webhook', async () => {
   const { upload, enablement, catalog, fileOf } = await start();
   await upload({ daily: automation({ 'x-mine': { a: 1 }, trigger: PENDING }) });
   const before = readFileSync(fileOf('daily'), 'utf8');
@@ -65,7 +65,7 @@ test('switching rewrites the file and nothing else in it, and keeps the webhook'
   assert.equal((await enablement.setEnabled('notes', 'daily', true)).manifest.enabled, true);
 });
 
-test('what was switched survives the next upload', async () => {
+test('a switch survives the next upload', async () => {
   const { upload, enablement, catalog } = await start();
   await upload({ daily: automation() });
   await enablement.setEnabled('notes', 'daily', false);
@@ -82,7 +82,7 @@ test('many switches and an upload at once leave a whole file in the version that
   assert.equal(catalog.get('notes/daily')?.manifest.enabled, false);
 });
 
-test('provisioning mints what is pending in live versions', async () => {
+test('provisioning mints pending webhooks of live versions', async () => {
   const { upload, enablement, catalog, fileOf, layout } = await start();
   await upload({ daily: automation(), quiet: automation() });
   await upload({ other: automation() }, '1', 'second');
@@ -161,7 +161,7 @@ test('secrets that were minted are answered, though another app fails', async ()
   await assert.rejects(enablement.provision(null, ORIGIN), { code: 'EISDIR' });
 });
 
-test('the key of a mint that was cut off goes with the next mint', async () => {
+test('the next mint removes the key of an interrupted one', async () => {
   const { upload, enablement, catalog, fileOf, layout } = await start();
   await upload({ daily: automation() });
   writeFileSync(fileOf('daily'), automation({ triggers: [{ ...PENDING, signing: true }] }));

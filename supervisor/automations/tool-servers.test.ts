@@ -57,7 +57,7 @@ describe('frames of the process', () => {
     });
   }
 
-  test('an answer to a call that nobody waits for is ignored', async () => {
+  test('an answer to an abandoned call is ignored', async () => {
     const { servers, sent, receive } = scene();
     receive([Kind.result, 99, 200, Buffer.from('1'), 1]);
     const call = servers.callForJson('git', 'log', NO_ARGUMENTS, NO_SIGNAL);
@@ -66,7 +66,7 @@ describe('frames of the process', () => {
     receive([Kind.result, (sent[0] as [number, number])[1], 200, Buffer.from('2'), 1]);
   });
 
-  test('a code that is not of ours becomes TOOL_SERVER_FAILED', async () => {
+  test('an unknown code becomes TOOL_SERVER_FAILED', async () => {
     const { servers, receive } = scene();
     const call = servers.callForJson('git', 'log', NO_ARGUMENTS, NO_SIGNAL);
     receive([Kind.error, 1, { code: 'UNAUTHORIZED', message: 'no' }, 1]);

@@ -95,7 +95,7 @@ test('the same content again is not stored twice, and is activated', async () =>
   assert.deepEqual(events, ['swap notes 1', 'swap notes 2', 'swap notes 1']);
 });
 
-test('a rollback leaves the data as it is, and going forward again migrates nothing twice', async () => {
+test('a rollback does not change the data, and going forward again migrates nothing twice', async () => {
   const { upload, deployments, databases, layout } = await start(newDataDir());
   const old = await upload(version('1', 1));
   const next = await upload(version('2', 3));
@@ -152,7 +152,7 @@ test('a failed migration of a later upload changes nothing', async () => {
   assert.equal(await databases.userVersion('notes'), 1);
 });
 
-test('whether a migration that the disk failed is in the data is asked when nobody has the file open', async () => {
+test('after a disk failure, whether a migration is in the data is checked when no one has the file open', async () => {
   const moments: Moments = {};
   const { upload, databases, events } = await start(newDataDir(), moments);
   await upload(version('1.0.0', 1));
@@ -176,7 +176,7 @@ test('whether a migration that the disk failed is in the data is asked when nobo
   assert.deepEqual(events, ['ask', 'stop notes', 'close notes', 'ask', 'flush notes', 'swap notes 3.0.0']);
 });
 
-test('what cannot be flushed after a failed commit serves, and the pointer moves when it can', async () => {
+test('a version that cannot be flushed after a failed commit serves, and the pointer moves when it can', async () => {
   const moments: Moments = {};
   const dataDir = newDataDir();
   const { upload, layout, events } = await start(dataDir, moments);
@@ -237,7 +237,7 @@ test('a refused archive or id leaves nothing and changes nothing', async () => {
   assert.deepEqual(readdirSync(layout.tmpDir), []);
 });
 
-test('a full disk is an error of its own and leaves nothing', async () => {
+test('a full disk has its own error and leaves nothing', async () => {
   const full: Moments = {};
   const { upload, layout, deployments } = await start(newDataDir(), full);
   full.staged = () => {
@@ -264,7 +264,7 @@ test('versions are deleted one by one, the active one is not', async () => {
   assert.deepEqual(readdirSync(layout.app('notes').preparedDir), [active.versionId]);
 });
 
-test('what a first upload left that could not even be taken back is removed by the next one, not kept', async () => {
+test('the next upload removes what a first upload could not undo', async () => {
   const { upload, layout } = await start(newDataDir());
   mkdirSync(layout.app('notes').dir, { recursive: true });
   writeFileSync(layout.app('notes').disposable, '');
@@ -319,7 +319,7 @@ test('a removed app is forgotten at once, and when that fails, before the next o
   assert.deepEqual(forgotten, ['notes']);
 });
 
-test('a removal that the disk cuts off does not say that nothing was changed, and the next upload puts it right', async () => {
+test('the error of a removal that the disk interrupts does not claim that nothing changed, and the next upload repairs it', async () => {
   const full: Moments = {};
   const { upload, deployments, layout, withData } = await start(newDataDir(), full);
   await upload(version('1', 1));
@@ -338,7 +338,7 @@ test('a removal that the disk cuts off does not say that nothing was changed, an
   assert.equal(readdirSync(layout.trashDir).length, 1);
 });
 
-test('uploads of one app run one after the other, whatever they are', async () => {
+test('all uploads of one app run one after the other', async () => {
   const { upload, deployments } = await start(newDataDir());
   const archives = Array.from({ length: 6 }, (_, i) => version(`${i}`, i % 3));
   const results = await Promise.all(archives.map((archive) => upload(archive)));
@@ -471,7 +471,7 @@ for (const [name, moment, change, active] of CRASHES) {
 }
 
 for (const moment of ['staged', 'migrating', 'migrated'] as const) {
-  test(`a first upload that a crash cut off (${moment}) never happened, and can be repeated`, async () => {
+  test(`a first upload that a crash cut off (${moment}) is undone, and can be repeated`, async () => {
     const dataDir = newDataDir();
     const crashed = `${dataDir}-crashed`;
     const before = await start(dataDir, { [moment]: () => cpSync(dataDir, crashed, { recursive: true }) });

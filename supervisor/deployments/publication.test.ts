@@ -81,7 +81,7 @@ for (const [at, [words, , left]] of documented.entries()) {
   });
 }
 
-test('what a step refuses before the version is live is taken back, the last step first', async (t) => {
+test('an error before the version is live undoes the steps, the last one first', async (t) => {
   const { deployments, layout } = await start(newDataDir());
   const { sha } = await deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
   for (const at of [1, 2, 3, 4]) {

@@ -84,7 +84,7 @@ async function assertRemoved({ registry, layout, git, store, trash }: Running, i
 }
 
 for (const store of STORES) {
-  test(`a removed app is restored as it was, and can be changed and removed again, ${store}`, async () => {
+  test(`a removed app is restored completely, and can be changed and removed again, ${store}`, async () => {
     const running = await start(store);
     const { deployments, events, trash, layout } = running;
     await fill(running);
@@ -136,7 +136,7 @@ for (const store of STORES) {
     if (store === 'git') assert.equal((await upload(version('4', 1))).versionId, 'notes/v4', 'numbers are given once');
   });
 
-  test(`what cannot be restored is in the trash as before, ${store}`, async () => {
+  test(`an app that cannot be restored stays in the trash, ${store}`, async () => {
     const running = await start(store);
     const { deployments, registry, trash } = running;
     await fill(running);

@@ -41,7 +41,7 @@ function setUp() {
   return { read, runs, told, fail };
 }
 
-test('the error of a run is told to the one it ran for; who waited with it gets a run of their own', () => {
+test('the error of a run goes to the caller it ran for; waiting callers get separate runs', () => {
   const { read, runs, told, fail } = setUp();
   read({ kind: 'admin' });
   read({ kind: 'token', name: 'bob' });
@@ -60,7 +60,7 @@ test('a call that could not begin fails for all who waited for it', () => {
   assert.deepEqual([told, runs.length], [['admin: too many', 'bob: too many'], 0]);
 });
 
-test('once the first caller has left, the error of its run is told to nobody', () => {
+test('once the first caller has left, no one gets the error of its run', () => {
   const { read, runs, told, fail } = setUp();
   const leave = read({ kind: 'admin' });
   read({ kind: 'token', name: 'bob' });

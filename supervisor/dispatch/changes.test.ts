@@ -81,7 +81,7 @@ for (const edge of ['auto', 'node'] as const) {
       await expect(client, opening('todos', START), changed('todos', 'a\n\nevent: reset', START + 1));
     });
 
-    test('Last-Event-ID replays what is kept, a gap is one reset, and then the stream is live', async (t) => {
+    test('Last-Event-ID replays kept events, a gap is one reset, and then the stream is live', async (t) => {
       const { streams, subscribe } = await setUp(t);
       for (let i = 1; i <= LIMITS.changeRing + 2; i++) streams.emit('todos', change('items'));
       const last = START + LIMITS.changeRing + 2;
@@ -109,7 +109,7 @@ for (const edge of ['auto', 'node'] as const) {
       }
     });
 
-    test('the numbers go on growing after a restart, so that what was missed is a reset', async (t) => {
+    test('the numbers go on growing after a restart, so that missed events give a reset', async (t) => {
       const { subscribe } = await setUp(t);
       const before = (NOW - 1000) * 1000 + 500;
       await expect(await subscribe('/todos', before), resuming('todos'), reset('todos', START));
@@ -129,7 +129,7 @@ for (const edge of ['auto', 'node'] as const) {
       );
     });
 
-    test('an unknown outcome resets every subscriber, and those who are away when they return', async (t) => {
+    test('an unknown outcome resets every subscriber, disconnected ones when they return', async (t) => {
       const { streams, subscribe } = await setUp(t);
       streams.emit('todos', change('items'));
       const all = await subscribe('/todos');
@@ -212,7 +212,7 @@ for (const edge of ['auto', 'node'] as const) {
       await expect(clients[1] as EventClient, opening('todos', START), changed('todos', 'items', START + 1));
     });
 
-    test('closing an app ends its streams and frees what was kept, and leaves other apps alone', async (t) => {
+    test('closing an app ends its streams, frees its kept events, and does not affect other apps', async (t) => {
       const { streams, subscribe } = await setUp(t);
       const todos = await subscribe('/todos');
       const notes = await subscribe('/notes');
@@ -228,7 +228,7 @@ for (const edge of ['auto', 'node'] as const) {
   });
 }
 
-test('subscribers that do not read share what may wait for all of them', () => {
+test('subscribers that do not read share one limit of waiting events', () => {
   const streams = new ChangeStreams({ now: () => NOW });
   const backlogs: number[] = [];
   const count = 1000;
@@ -291,7 +291,7 @@ function ringOf(start: number, capacity: number, events: number): ChangeRing<Ent
 
 const replayed = (ring: ChangeRing<Entry>, seq: number) => ring.since(seq)?.map((event) => event.seq);
 
-test('replays what came after a number, and finds gaps', () => {
+test('replays events after a number, and finds gaps', () => {
   const cases: [events: number, since: number, expected: number[] | undefined][] = [
     [0, 100, []],
     [0, 99, undefined],

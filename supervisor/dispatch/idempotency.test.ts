@@ -49,7 +49,7 @@ for (const death of ['before', 'after'] as const) {
     assert.deepEqual(await idempotency.claim('app', 'k', 'put', {}), ANSWER);
   });
 
-  test(`what was answered is recorded though the writer dies ${death} the commit of the record`, async () => {
+  test(`the answer is recorded even if the writer dies ${death} the commit of the record`, async () => {
     const { db, idempotency } = setUp();
     await idempotency.claim('app', 'k', 'put', {});
     db.deaths = [death];
@@ -92,7 +92,7 @@ test('a writer that dies again and again is an error, and the key is not held by
   assert.equal(await idempotency.claim('app', 'k', 'put', {}), null);
 });
 
-test('a retry is the same call whatever the order of its members, at any depth', async () => {
+test('a retry is the same call with any order of members, at any depth', async () => {
   const { idempotency } = setUp();
   await idempotency.claim('app', 'k', 'put', { a: 1, b: { c: [{ d: 2, e: 3 }], f: null } });
   await idempotency.record('app', 'k', ANSWER);

@@ -16,7 +16,7 @@ test('the same entries have the same bytes; another entry, order or number has o
   assert.equal(bytes.toString(), '{"apps":[{"id":"a"},{"id":"b"}]}');
 });
 
-test('of many entries only the one that is new is made anew', async (t) => {
+test('only a new entry among many is encoded again', async (t) => {
   const array = new KeptArray();
   const entries: object[] = Array.from({ length: 2000 }, (_, i) => ({ id: i }));
   await array.bytesOf(entries);

@@ -47,14 +47,14 @@ function dataAt(userVersion: number): { data: DraftData; done: string[] } {
   return { data, done };
 }
 
-test('migrations whose record was cut off are counted, and no row of the draft is lost', async () => {
+test('migrations without their record after a crash are counted, and no row of the draft is lost', async () => {
   await writeSeed(draft, { userVersion: 1, applied: [], applying: [SECOND] });
   const { data, done } = dataAt(2);
   assert.deepEqual(await data.bring([FIRST, SECOND], root), { seeded: false, migrationsApplied: [] });
   assert.deepEqual(done, []);
 });
 
-test('migrations that were cut off themselves are applied again, to the same rows', async () => {
+test('interrupted migrations are applied again, to the same rows', async () => {
   await writeSeed(draft, { userVersion: 1, applied: [], applying: [SECOND] });
   const { data, done } = dataAt(1);
   assert.deepEqual(await data.bring([FIRST, SECOND], root), { seeded: false, migrationsApplied: [2] });

@@ -82,7 +82,7 @@ function codeOf(answer: Answer): [number, string] {
   return [answer.status, answer.json.error.code];
 }
 
-test('a draft has data of its own, which begins as that of live', async () => {
+test('a draft has separate data, which begins as a copy of live', async () => {
   const { app, read, write } = await openLive('apart');
   assert.deepEqual(texts(await read()), ['live']);
   assert.equal((await write('draft')).status, 200);
@@ -92,7 +92,7 @@ test('a draft has data of its own, which begins as that of live', async () => {
   assert.deepEqual(texts(await read()), ['live', 'draft']);
 });
 
-test('an app that is not live begins with nothing', async () => {
+test('an app that is not live begins without data', async () => {
   const { app, read, write } = open('unborn');
   assert.deepEqual(texts(await read()), []);
   await write('draft');
@@ -145,7 +145,7 @@ test('an idempotency key of a draft is not that of live', async () => {
   assert.equal((await read()).json.data.length, 3);
 });
 
-test('a file that is edited reaches the next call and the page, which is told', async () => {
+test('an edited file reaches the next call and the page, which gets an event', async () => {
   const { session, edit, put, read, page, follow, files } = open();
   await read();
   const first = await page();
@@ -184,7 +184,7 @@ test('a folder that is replaced as a whole is followed', async () => {
   while (!(await page()).text.includes('third')) await stream.next();
 });
 
-test('a page that shows an older state is told so when it connects', async () => {
+test('a page that shows an older state gets a reload when it connects', async () => {
   const { put, page, follow } = open();
   const version = /data-version="(\w+)"/.exec((await page()).text)?.[1];
   const same = await follow(`?version=${version}`);
@@ -219,7 +219,7 @@ test('a broken draft answers its error, shows it in a browser, and is whole agai
   assert.equal((await page()).status, 200);
 });
 
-test('what the error page shows is text', async () => {
+test('the error page escapes its text', async () => {
   const { edit, page } = open();
   edit({ 'migrations/<img src=x onerror=alert(1)>.sql': 'SELECT 1' });
   const { text, status } = await page('/', { accept: 'text/html' });
@@ -308,7 +308,7 @@ test('a session that is closed is gone, and live is never shown in its place', a
   assert.deepEqual((await read()).json.data, [{ text: 'live' }]);
 });
 
-test('nothing is remembered of a draft whose last call ended while its session was closed', async () => {
+test('a draft whose last call ended while its session was closed is forgotten', async () => {
   const { session, draft, tool, read } = open();
   const known = it.changes().size;
   await read();
@@ -391,7 +391,7 @@ test('files are served under the rules of live ones', async () => {
   assert.deepEqual(codeOf(await page('/b.css')), [400, 'ARCHIVE_ENTRY_TYPE']);
 });
 
-test('what editors leave beside a file for a moment is no part of the draft', async () => {
+test('temporary files of editors are not part of the draft', async () => {
   const { session, edit, page } = open();
   edit({ '.index.html.swp': 'x', 'index.html~': 'x', '.index.html.0f.tmp': 'x' });
   symlinkSync('me@host.1', join(it.sessions.path(session, 'notes'), '.#index.html'));

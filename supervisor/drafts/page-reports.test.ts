@@ -33,7 +33,7 @@ function reports(t: TestContext) {
 
 const error = (message: string): PageError => ({ kind: 'error', message, file: 'app.js', line: 3, column: 9 });
 
-test('what a page reports is in the draft’s log, with its place', (t) => {
+test('errors that a page reports are in the draft’s log, with their position', (t) => {
   const { taker, lines } = reports(t);
   taker.take({ errors: [error('TypeError: x is null')], more: 0 });
   assert.deepEqual(lines, [
@@ -66,7 +66,7 @@ test('of a flood one window has the first, and then how many more there were', (
   assert.equal(lines.at(-1)?.msg, 'of the next window');
 });
 
-test('a fault of a handler goes to the open pages; what pages reported does not', (t) => {
+test('a fault of a handler goes to the open pages; errors of pages do not', (t) => {
   const { faults, log, watched, taker, followers } = reports(t);
   const stack = 'TypeError: it is null\n    at deep (lib/my deep.js:3:12)\n    at async boom (queries/boom.js:3:10)';
   const entry = { level: 'error', tool: 'boom', msg: 'it is null', err: { name: 'TypeError', stack } };
@@ -118,7 +118,7 @@ test('a fault without a place, and one whose error is the gateway’s own', () =
   assert.equal(handlerFault({ ts: 0, level: 'error', err: {} })?.message, '');
 });
 
-test('a report is cut to its limits, and refused when it is none', () => {
+test('a report is cut to its limits, and an invalid one is refused', () => {
   const long = 'x'.repeat(10_000);
   const { errors, more } = checkPageReport({
     errors: [{ kind: 'csp', message: long, file: long, line: -1, column: 1.5, other: 1 }],

@@ -6,7 +6,7 @@ function waiting(cut: string[], name: string, bytes: number): WaitingAnswer {
   return { bytes, cutOff: () => cut.push(name) };
 }
 
-test('over the limit those are cut off that took nothing for longest, until the others fit', () => {
+test('over the limit the longest idle readers are cut off, until the others fit', () => {
   const cut: string[] = [];
   const budget = new AnswerBudget(100);
   const [first, second, third] = ['first', 'second', 'third'].map((name) => waiting(cut, name, 30));

@@ -29,7 +29,7 @@ function table(size: number) {
   };
 }
 
-test('the guard tells once when too many are open, lets go of the spare ones, and tells when there is room again', (t) => {
+test('the guard reports once when too many are open, releases the spare ones, and reports when there is room again', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const told: boolean[] = [];
   const system = table(400);

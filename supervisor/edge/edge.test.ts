@@ -393,7 +393,7 @@ for (const kind of EDGES) {
     }
 
     if (kind === 'node') {
-      test('a connection with too many requests that wait is told so, in its turn, and ended', () =>
+      test('a connection with too many waiting requests gets an error, in order, and is ended', () =>
         serving(
           kind,
           (exchange) => {
@@ -626,7 +626,7 @@ for (const kind of EDGES) {
       });
     }
 
-    test('answers that are not read share a budget: who has taken nothing for longest is cut off', async () => {
+    test('answers that are not read share a budget: the longest idle reader is cut off', async () => {
       const answers = new AnswerBudget(2 * LARGE_BYTES);
       const aborted: string[] = [];
       const cutOff = signal();
@@ -782,7 +782,7 @@ for (const kind of EDGES) {
         },
       ));
 
-    test('after stopAccepting open connections are served and told to close; new ones are refused', async () => {
+    test('after stopAccepting open connections are served and asked to close; new ones are refused', async () => {
       const arrived = signal<Exchange>();
       await serving(
         kind,
@@ -802,7 +802,7 @@ for (const kind of EDGES) {
       );
     });
 
-    test('close ends open streams and idle connections, and tells their exchanges', async () => {
+    test('close ends open streams and idle connections, and aborts their exchanges', async () => {
       const gone = signal();
       await serving(
         kind,
@@ -821,7 +821,7 @@ for (const kind of EDGES) {
       );
     });
 
-    test('a port that is taken is said to be so', () =>
+    test('a port in use is reported as such', () =>
       serving(kind, echo, async ({ port }) => {
         const { edge } = openEdge(kind, { handler: echo, onFault: () => {} });
         await assert.rejects(edge.listen('127.0.0.1', port), { code: 'EADDRINUSE' });

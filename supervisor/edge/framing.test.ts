@@ -25,7 +25,7 @@ test('well-formed requests pass', () => {
   assert.equal(checkFraming('/', '', [], { chunked: false, hostRequired: false }), null);
 });
 
-test('what is over a limit, ambiguous or malformed is refused', () => {
+test('requests that are over a limit, ambiguous or malformed are refused', () => {
   const many = Array.from({ length: LIMITS.headerCount }, (_, at) => [`x-${at}`, '']).flat();
   for (const [code, headers] of [
     ['HEADERS_TOO_LARGE', [...HOST, ...many]],

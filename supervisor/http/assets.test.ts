@@ -25,7 +25,7 @@ test('preferredEncoding', () => {
   assert.equal(preferredEncoding('br, gzip', []), 'identity');
 });
 
-test('each encoding has a tag of its own', () => {
+test('each encoding has a separate tag', () => {
   assert.deepEqual(
     (['identity', 'br', 'gzip'] as const).map((encoding) => encodedTag('"abc"', encoding)),
     ['"abc"', '"abc-br"', '"abc-gzip"'],

@@ -69,7 +69,7 @@ test('a prefix is claimed by whole segments only', () => {
   for (const path of ['/svcx', '/', '/_svc-userx/id', '/_svc-hookx', '//svc']) assert.ok(!router.claims(path), path);
 });
 
-test('a wrong method is told without a token where every method of the address is open', () => {
+test('a wrong method is reported without a token where every method of the address is open', () => {
   const mixed = new Router([
     { ...route('POST', '/open'), needs: 'anyone' },
     { ...route('POST', '/mixed'), needs: 'anyone' },

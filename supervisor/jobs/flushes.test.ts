@@ -29,12 +29,12 @@ test('why not, with the code: a file that is gone, a link, and one that is no fi
   assert.deepEqual(await Promise.all(codes), ['ENOENT', 'ELOOP', 'EINVAL']);
 });
 
-test('what no job may write is no path to flush', () => {
+test('paths that no job may write are not flushed', () => {
   for (const path of [root, join(root, 'ownother'), `${own}/../own`, 'own', '', 1, null])
     assert.throws(() => flushes.flush(path), /only what it may write/, String(path));
 });
 
-test('more than can wait is refused, and those that wait are flushed', async () => {
+test('flushes over the limit are refused, and waiting ones are done', async () => {
   const asked = LIMITS.flushesAtOnce + LIMITS.flushesWaiting + 1;
   const results = await Promise.all(Array.from({ length: asked }, () => flushes.flush(own)));
   assert.deepEqual(

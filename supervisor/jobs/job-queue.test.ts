@@ -59,13 +59,13 @@ test('the gateway itself may have all threads', () => {
   assert.deepEqual(started(jobs), ['g1', 'g2']);
 });
 
-test('each pool has threads of its own', () => {
+test('each pool has separate threads', () => {
   const jobs = queue(1);
   add(jobs, job('a1', 'a'), job('a2', 'a', 'drafts'), job('a3', 'a', 'long'), job('a4', 'a', 'drafts'));
   assert.deepEqual(started(jobs), ['a1', 'a2', 'a3']);
 });
 
-test('what is done again runs alone, before all others', () => {
+test('a repeated job runs alone, before all others', () => {
   const jobs = queue();
   const [a, b] = [job('a', 'a'), job('b', 'b')];
   add(jobs, a, b, job('c', 'c', 'drafts'));

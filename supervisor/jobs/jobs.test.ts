@@ -63,7 +63,7 @@ test('no process runs before the first job, and it ends when there was none for 
   assert.equal(child.restarts, 0);
 });
 
-test('an archive is taken in another process, and its errors come back as they were', async (t) => {
+test('an archive is checked in another process, and its errors come back unchanged', async (t) => {
   const { jobs, child } = await open(t);
   const result = await jobs.ingest(uploaded('good', tarball(appFiles('notes'))));
   assert.ok('staged' in result && result.staged.name === 'Notes');
@@ -141,7 +141,7 @@ test('a job that was under way when the process was killed is done again, and on
   assert.equal(child.restarts, 1);
 });
 
-test('more memory than the process may have ends the job that takes it, and no other', async (t) => {
+test('memory over the limit of the process ends only the job that takes it', async (t) => {
   const thread = jobModule(
     `if (job.app !== 'bomb') { await new Promise((r) => setTimeout(r, 500)); return { ok: true, value: 'done' }; }
      const kept = []; for (;;) { kept.push(Buffer.alloc(16 << 20, 1)); await new Promise((r) => setTimeout(r, 10)); }`,
@@ -175,7 +175,7 @@ test('schemas that take too long to compile are refused with the place of the on
   assert.ok(performance.now() - startedAt < 4 * LIMITS.schemasMs);
 });
 
-test('what a job thread cannot reach: other files, other processes, the environment', async (t) => {
+test('a job thread cannot reach other files, other processes or the environment', async (t) => {
   const outside = mkdtempSync(join(tmpdir(), 'outside-'));
   t.after(() => rmSync(outside, { recursive: true }));
   process.env.SVC_TEST_SECRET = 'secret';
@@ -212,7 +212,7 @@ test('what a job thread cannot reach: other files, other processes, the environm
   assert.ok(existsSync(outside));
 });
 
-test('a job thread flushes what it wrote, also where Node denies that to its process, and gets the code of a fault', async (t) => {
+test('a job thread flushes its writes, also where Node denies that to its process, and gets the code of an error', async (t) => {
   const file = join(root, 'flushing.mjs');
   await build({
     stdin: {

@@ -77,7 +77,7 @@ test('a write during a run has the query run again', async () => {
   following.stop();
 });
 
-test('over its limits a subscription is refused, few run at a time, and nothing is left', async () => {
+test('over its limits a subscription is refused, few queries run at a time, and none is left', async () => {
   const { live, follow, running } = setUp();
   const all = Array.from({ length: LIMITS.liveQueries }, (_, i) => follow(`${i}`));
   assert.throws(() => follow('more'), { code: 'OVERLOADED' });
@@ -89,7 +89,7 @@ test('over its limits a subscription is refused, few run at a time, and nothing 
   assert.deepEqual(live.counts, { queries: 0, followers: 0, clients: 0, bytes: 0 });
 });
 
-test('one client has fewer subscriptions than there are, over all apps; what it ends makes room again', () => {
+test('one client has a lower limit, over all apps; subscriptions that it ends make room again', () => {
   const { live, follow } = setUp();
   const all = Array.from({ length: LIMITS.liveFollowersOfClient }, (_, i) => follow('{}', 'one', `app-${i % 3}`));
   const refusal = { code: 'OVERLOADED', message: /^This client has 6000 / };
@@ -114,7 +114,7 @@ test('followers hear of the end of the app', () => {
 
 const BOB = { kind: 'token', name: 'bob' } as const;
 
-test('a query runs again when what it read was written, and not when something else was', async () => {
+test('a query runs again after a write to a table that it read, and not after others', async () => {
   const { follow, commit, running, told, answer } = setUp();
   const following = follow('{}');
   await nextTurn();
@@ -155,7 +155,7 @@ for (const [what, end] of [
   });
 }
 
-test('who begins to follow while a write is not told yet waits for a run of after that', async () => {
+test('a follower that joins before the note of a write waits for a run after it', async () => {
   const { follow, commit, states, running, told, answer } = setUp();
   const first = follow('{}');
   await nextTurn();
@@ -173,7 +173,7 @@ test('who begins to follow while a write is not told yet waits for a run of afte
   second.stop();
 });
 
-test('callers share a query until it asks who calls; then none sees what was found for another', async () => {
+test('callers share a query until it reads the caller; then none sees another caller’s result', async () => {
   const { live, follow, commit, running, told, answer } = setUp();
   const reads = { tables: new Set(['a']), keep: true, caller: false };
   const all = [follow('{}'), follow('{}', 'two', 'notes', BOB), follow('{}', 'three', 'notes', BOB)];
@@ -195,7 +195,7 @@ test('callers share a query until it asks who calls; then none sees what was fou
   assert.deepEqual(live.counts, { queries: 0, followers: 0, clients: 0, bytes: 0 });
 });
 
-test('nobody sees the error of a run for another caller', async () => {
+test('no caller sees the error of a run for another one', async () => {
   const { live, follow, running, told } = setUp();
   const admin = follow('{}');
   await nextTurn();

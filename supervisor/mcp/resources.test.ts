@@ -28,7 +28,7 @@ test('a URI names a query and its input, however that is encoded', () => {
   }
 });
 
-test('what the template makes of a name and an input is read again', () => {
+test('a URI made by the template is parsed again', () => {
   const { uriTemplate } = queryTemplate('notes');
   for (const input of [{}, { text: 'a&b=c?d#e%f+g "h" ü\n' }, [1, null], 'x']) {
     const expanded = uriTemplate

@@ -61,7 +61,7 @@ function setUp() {
 const told = ({ text }: { text: string }): string[] =>
   [...text.matchAll(/"uri":"([^"]*)"/g)].map(([, uri]) => uri ?? '');
 
-test('changes after the first result are told, each state once', async () => {
+test('changes after the first result are sent, each state once', async () => {
   const { streams, tell, session, subscribed } = setUp();
   const one = session();
   one.open(EXCHANGE, undefined);
@@ -73,7 +73,7 @@ test('changes after the first result are told, each state once', async () => {
   assert.deepEqual(told(streams[0] as never), ['a', 'a']);
 });
 
-test('a first result that is a refusal is the answer, and nothing is left of it', async () => {
+test('a first result that is a refusal is the answer, and leaves no subscription', async () => {
   const { followers, resource, tell, session } = setUp();
   const one = session();
   const refused = assert.rejects(one.subscribe('a', resource), { code: 'INVALID_INPUT' });
@@ -86,7 +86,7 @@ test('a first result that is a refusal is the answer, and nothing is left of it'
   assert.equal(followers.size, 1);
 });
 
-test('a stream that was behind, or is opened later, is told what it has missed, in order', async () => {
+test('a stream that was behind, or is opened later, gets what it has missed, in order', async () => {
   const { streams, tell, session, subscribed } = setUp();
   const one = session();
   for (const uri of ['a', 'b']) await subscribed(uri, one);
@@ -140,7 +140,7 @@ test('an unsubscribed resource, and one that was asked for twice, count once or 
   assert.equal(followers.size, 0);
 });
 
-test('a client that may not read any more is told nothing, and its session ends', async () => {
+test('a client that may no longer read gets nothing, and its session ends', async () => {
   const { followers, streams, sessions, resource, tell, session, subscribed, forbid } = setUp();
   const [told1, ended2] = [session(), session()];
   for (const one of [told1, ended2]) {

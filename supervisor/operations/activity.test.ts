@@ -20,7 +20,7 @@ function scripted() {
   return { meters, state, activity, minute };
 }
 
-test('a point is what happened in its minute, and the last one goes on', async () => {
+test('a point counts its minute, and the last one is still running', async () => {
   const { meters, state, activity, minute } = scripted();
   const meter = meters.of('a');
   meter.called(meter.queries, 0.6, 0);
@@ -44,7 +44,7 @@ test('a point is what happened in its minute, and the last one goes on', async (
   );
 });
 
-test('an hour is kept; an app that nobody used has the minute that goes on', async () => {
+test('an hour is kept; an unused app has only the running minute', async () => {
   const { meters, activity, minute } = scripted();
   meters.of('a');
   for (let i = 0; i < 90; i++) await minute();

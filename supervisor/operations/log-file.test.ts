@@ -44,7 +44,7 @@ test('it goes on with the file that is there, and turns it over when that is ful
   assert.equal(statSync(`${path}.1`).size, MiB);
 });
 
-test('a line that is larger than a file has one of its own, and none is cut in two', () => {
+test('a line that is larger than a file has a separate one, and none is cut in two', () => {
   const log = new LogFile({ path, maxMb: 1, keep: 5 });
   log.write(line(1, 10));
   log.write(line(2, 2 * MiB));
@@ -54,7 +54,7 @@ test('a line that is larger than a file has one of its own, and none is cut in t
   assert.deepEqual(beginnings(), ['3', '2', '1', null, null]);
 });
 
-test('what stands in the way is told, and is tried again with the next line', () => {
+test('an obstacle is reported, and the next line tries again', () => {
   mkdirSync(path, { recursive: true });
   const log = new LogFile({ path, maxMb: 1, keep: 1 });
   assert.throws(() => log.write(line(1, 10)), { code: 'EISDIR' });
@@ -85,7 +85,7 @@ test('a start is told why the file cannot be opened, and what to do', () => {
   return log?.drain();
 });
 
-test('the log of the configuration writes there, relative to the data directory, and drops nothing', async () => {
+test('the configured log writes there, relative to the data directory, and drops no line', async () => {
   const log = createLog({ log: 'info', logFile: { path: 'log/gateway.log' }, dataDir: folder });
   log.info({ n: 1 }, 'One.');
   await streamOf(log)?.drain();

@@ -53,7 +53,7 @@ for (const code of ['ENOSPC', 'EAGAIN', 'EPIPE', 'EIO']) {
   });
 }
 
-test('what was written in part goes on where it stopped', () => {
+test('a partial write continues where it stopped', () => {
   const log = stream();
   let calls = 0;
   refuses = (bytes) => (calls++ === 0 ? take(bytes, 5) : fail('ENOSPC')());
@@ -64,7 +64,7 @@ test('what was written in part goes on where it stopped', () => {
   assert.deepEqual(lines(), ['{"msg":"a line"}', '{"msg":"another"}']);
 });
 
-test('what waits is bounded; more is dropped, counted, and said once', async () => {
+test('waiting lines are bounded; more are dropped, counted, and reported once', async () => {
   const log = stream();
   refuses = fail('ENOSPC');
   const line = `{"pad":"${'x'.repeat(1000)}"}\n`;

@@ -85,7 +85,7 @@ test('a backup is made when its time comes; the oldest go after a good one', asy
   assert.ok((lastSuccess?.at ?? 0) >= Date.parse('2026-02-04T03:00:00Z'));
 });
 
-test('files of others in the folder stay, whatever they are called', async (t) => {
+test('other files in the folder stay, with any name', async (t) => {
   const on = trial(t);
   const backups = await on.open({ ...NIGHTLY, keep: 1 });
   const others = join(on.layout.dataDir, 'kept', 'svc-20200101T000000Z.svc-backup.tar.gz');
@@ -94,7 +94,7 @@ test('files of others in the folder stay, whatever they are called', async (t) =
   assert.deepEqual(on.files(), ['svc-20200101T000000Z.svc-backup.tar.gz', 'svc-20260203T030000Z.svc-backup.tar.gz']);
 });
 
-test('times that were missed are made up once, and what never came is not missed', async (t) => {
+test('missed times are made up once, and times before the schedule are not missed', async (t) => {
   const on = trial(t);
   const first = await on.open();
   await on.clock.settle();
@@ -112,7 +112,7 @@ test('times that were missed are made up once, and what never came is not missed
   assert.equal(on.files().length, 1, 'it was made up twice');
 });
 
-test('one that a stop cut off is made up after the next start, and is no failure', async (t) => {
+test('a backup that a stop interrupted is made after the next start, and is not a failure', async (t) => {
   const on = trial(t);
   const first = await on.open();
   let open: () => void = () => {};
@@ -174,7 +174,7 @@ test('one that is made now without a schedule makes no time missed', async (t) =
   assert.equal((await backups.files()).length, 1);
 });
 
-test('a failure has words, removes nothing, and is over with the next good one', async (t) => {
+test('a failure has a message, removes nothing, and ends with the next good backup', async (t) => {
   const on = trial(t);
   const backups = await on.open({ ...NIGHTLY, keep: 1 });
   await pass(on, backups, 24 * HOUR);
@@ -212,7 +212,7 @@ test('a damaged database is a failure: its backup is kept beside the good ones, 
   assert.deepEqual(on.files(), [...good, 'svc-20260204T030000Z.damaged.svc-backup.tar.gz']);
 });
 
-test('a folder that is gone, is a file, or is closed fails with words, and is not made anew', async (t) => {
+test('a folder that is gone, is a file, or is not writable fails with a message, and is not made again', async (t) => {
   const on = trial(t);
   const backups = await on.open();
   const folder = join(on.layout.dataDir, 'kept');
@@ -260,7 +260,7 @@ test('a command sets a schedule and ends it; that of the configuration it cannot
   await assert.rejects(fixed.set(null), { code: 'CONFLICT' });
 });
 
-test('a damaged record is begun anew; an unfinished copy of a crash goes', async (t) => {
+test('a damaged record is replaced; an unfinished copy of a crash is removed', async (t) => {
   const on = trial(t);
   writeFileSync(on.layout.backupRecord, '{"files": 7}');
   const backups = await on.open();

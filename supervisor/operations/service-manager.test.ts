@@ -42,7 +42,7 @@ describe('ServiceManager', () => {
     );
   });
 
-  test('says nothing where nobody listens, and says once that it cannot be said', async () => {
+  test('sends nothing without a service manager, and reports once that it cannot send', async () => {
     const warnings: string[] = [];
     const warned = new EventEmitter();
     const log = {
@@ -62,7 +62,7 @@ describe('ServiceManager', () => {
     assert.match(warnings[0] ?? '', /systemd-notify does not work: .*ENOENT/);
   });
 
-  test('tells that it is ready, lives and stops', { skip: withoutSystemd() }, async (t) => {
+  test('reports that it is ready, lives and stops', { skip: withoutSystemd() }, async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-notify-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const { path, next } = await datagramsAt(t, folder);
@@ -82,7 +82,7 @@ describe('ServiceManager', () => {
     manager.close();
   });
 
-  test('is not said to live while its event loop stands still', { skip: withoutSystemd() }, async (t) => {
+  test('reports no life while its event loop is blocked', { skip: withoutSystemd() }, async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-notify-'));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const { path, next, until } = await datagramsAt(t, folder);

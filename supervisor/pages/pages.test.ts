@@ -94,7 +94,7 @@ function assertPolicy(answer: Answer, label: string, csp = CSP): void {
   assert.equal(answer.headers['referrer-policy'], 'no-referrer', label);
 }
 
-test('files are found by their decoded path, and nothing else is', async (t) => {
+test('files are found by their decoded path only', async (t) => {
   const { port } = await setUp(t);
   const cases: [path: string, status: number, content: string][] = [
     ['/', 200, '<p>v2</p>'],
@@ -164,7 +164,7 @@ test('the folder without its slash redirects, with its query', async (t) => {
   }
 });
 
-test('HEAD answers what GET does, without the body', async (t) => {
+test('HEAD answers like GET, without the body', async (t) => {
   const { port } = await setUp(t);
   for (const path of ['/', '/app.js', '/docs/', '/empty.css', '/_v/v1/app.js']) {
     const headers = { 'accept-encoding': 'br' };
@@ -187,7 +187,7 @@ test('HEAD answers what GET does, without the body', async (t) => {
   assert.equal((await send(port, 'HEAD', '/svc/todos/nothing')).status, 404);
 });
 
-test('only what an address with a version gives is kept for ever, and no page is', async (t) => {
+test('only files at addresses with a version are immutable, and pages never are', async (t) => {
   const { port } = await setUp(t);
   const cases: [path: string, cacheControl: string][] = [
     ['/', 'no-cache'],
@@ -203,7 +203,7 @@ test('only what an address with a version gives is kept for ever, and no page is
   }
 });
 
-test('compressed copies go to whom they suit, each with a tag of its own', async (t) => {
+test('compressed copies go to clients that accept them, each with a separate tag', async (t) => {
   const { port } = await setUp(t);
   const cases: [
     accept: string | undefined,

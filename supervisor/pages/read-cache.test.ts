@@ -32,20 +32,20 @@ test('drops the least recently used first', async () => {
   assert.deepEqual(reads, ['a', 'b', 'c', 'b']);
 });
 
-test('does not keep what is larger than itself', async () => {
+test('does not keep values larger than itself', async () => {
   const { cache, get } = setUp();
   await get('a', '1234');
   assert.equal(await get('b', '12345678901'), '12345678901');
   assert.equal(cache.size, 4);
 });
 
-test('keeps what is empty', async () => {
+test('keeps empty values', async () => {
   const { reads, get } = setUp();
   await get('a', '');
   assert.deepEqual([get('a', 'other'), reads], ['', ['a']]);
 });
 
-test('forgets by prefix, what is being read too', async () => {
+test('forgets by prefix, also values being read', async () => {
   const { cache, reads, get } = setUp();
   await get('v1/a', '123');
   await get('v10/a', '123');

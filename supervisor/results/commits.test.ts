@@ -47,7 +47,7 @@ test('watchers of an app hear of its commits, in order, until they end their wat
   ]);
 });
 
-test('a watcher may end its watch, or begin another, while it is told', () => {
+test('a watcher may end its watch, or begin another, during a report', () => {
   let heard = 0;
   const end = commits.watch('a', () => {
     heard++;
@@ -76,7 +76,7 @@ test('a history is up to date once the note of each commit has come', () => {
   assert.equal(history.unchanged('all', then), false);
 });
 
-test('a commit of which no note comes changes everything, and watchers are told', () => {
+test('a commit without a note changes everything, and watchers get a report', () => {
   states.set('a', state(1));
   const history = commits.upToDate('a');
   assert.ok(history);
@@ -120,7 +120,7 @@ for (const [what, notes] of [
   });
 }
 
-test('what changes the schema, or more than is known, changes everything and gives the schema another number', () => {
+test('a change of the schema, or of unknown tables, changes everything and gives the schema another number', () => {
   states.set('a', state(1));
   const history = commits.upToDate('a');
   assert.ok(history);
@@ -132,7 +132,7 @@ test('what changes the schema, or more than is known, changes everything and giv
   assert.notEqual(history.schema, schema);
 });
 
-test('an app that is forgotten begins with another history, whose schema has a number of its own', () => {
+test('a forgotten app begins with another history, whose schema has a new number', () => {
   states.set('a', state(1));
   const history = commits.upToDate('a');
   commits.forget('a');
@@ -141,7 +141,7 @@ test('an app that is forgotten begins with another history, whose schema has a n
   assert.notEqual(next?.schema, history?.schema);
 });
 
-test('who watches from before the state can be told hears that everything may have changed', () => {
+test('a watcher from before the state is readable gets a report that everything may have changed', () => {
   const heard: unknown[] = [];
   const end = commits.watch('a', (written) => heard.push(written));
   assert.equal(commits.upToDate('a'), null);
@@ -158,7 +158,7 @@ test('who watches from before the state can be told hears that everything may ha
   end();
 });
 
-test('who begins to watch when the state is known hears of nothing before', () => {
+test('a watcher that begins when the state is known gets no earlier reports', () => {
   states.set('a', state(7));
   const heard: unknown[] = [];
   const end = commits.watch('a', (written) => heard.push(written));
@@ -194,7 +194,7 @@ test('the history of an app that is watched is not dropped for that of another',
   end();
 });
 
-test('a thread is told of each change of the schema that is known, also while the state is not', () => {
+test('a thread gets each known change of the schema, also while the state is unknown', () => {
   states.set('a', state(1));
   commits.upToDate('a');
   // The notes of two commits are on their way; that of the first comes.

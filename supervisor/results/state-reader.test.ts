@@ -44,7 +44,7 @@ test('within a turn the state is read again once a write was acknowledged, wheth
   commits.changed('a');
 });
 
-test('the next turn sees what another process committed in the one before', async () => {
+test('the next turn sees a commit of another process in the previous one', async () => {
   await nextTurn();
   assert.ok(commits.upToDate('a'));
   db.exec('INSERT INTO t VALUES (2)');

@@ -23,7 +23,7 @@ for (const [name, parse] of [
         assert.deepEqual([app, query], ['todos', 'list']);
       });
 
-      test(`${size}: refuses what nests too deeply, before it is parsed`, (t) => {
+      test(`${size}: refuses JSON that nests too deeply, before it is parsed`, (t) => {
         const parse = t.mock.method(JSON, 'parse');
         const deep = refused(/^The body nests deeper than 1000 levels\.$/);
         assert.throws(() => parsed(`{"input":${nested(jsonDepth)}${padding}}`), deep);
@@ -33,7 +33,7 @@ for (const [name, parse] of [
         parsed(`{"input":${nested(jsonDepth - 1)}${padding}}`);
       });
 
-      test(`${size}: refuses what is no JSON object`, () => {
+      test(`${size}: refuses anything but a JSON object`, () => {
         for (const text of ['[]', 'null', '"a"', '7'])
           assert.throws(() => parsed(text + padding), refused(/must be a JSON object/));
         for (const text of ['{"app":"a" "b"}', '{"app":"a"', '{app:"a"}', 'x'])
@@ -50,7 +50,7 @@ test('a body holds so many values and no more', () => {
   assert.throws(() => parseBody(values(jsonValues)), refused(/more than 50000 values/));
 });
 
-test('a large call is not parsed here: its input stays text, and nothing but a text is an app', (t) => {
+test('a large call is not parsed here: its input stays text, and an app must be a string', (t) => {
   const input = `[${Array(300_000).fill('{}').join()}]`;
   const parse = t.mock.method(JSON, 'parse');
   const call = parseCall(Buffer.from(`{"app":["x"],"input":${input},"action":"add","other":{"app":"y"}}`));

@@ -6,7 +6,7 @@ const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4318' };
 const HIGH = '0'.repeat(18) + 'f'.repeat(14);
 const LOW = 'f'.repeat(18) + '0'.repeat(14);
 
-test('traces are wanted where an endpoint is named, and nothing turns them off', () => {
+test('traces are on if an endpoint is named and no variable turns them off', () => {
   const off: Environment[] = [
     {},
     { OTEL_EXPORTER_OTLP_ENDPOINT: ' ' },

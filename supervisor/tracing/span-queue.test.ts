@@ -35,7 +35,7 @@ const fill = (queue: SpanQueue, count: number) => {
   for (let i = 0; i < count; i++) queue.add(span());
 };
 
-test('one batch is under way at a time; what has no room is dropped and counted', async () => {
+test('one batch is under way at a time; spans without room are dropped and counted', async () => {
   const collector = new Collector();
   const queue = new SpanQueue(collector, log);
   fill(queue, LIMITS.spanBatch + LIMITS.spanQueue + 7);
@@ -46,7 +46,7 @@ test('one batch is under way at a time; what has no room is dropped and counted'
   assert.deepEqual([queue.sent, queue.dropped], [LIMITS.spanBatch, 7]);
 });
 
-test('what the collector does not take is dropped, counted, and told once', async () => {
+test('spans that the collector refuses are dropped, counted, and reported once', async () => {
   const collector = new Collector();
   const queue = new SpanQueue(collector, log);
   warnings.length = 0;
@@ -57,7 +57,7 @@ test('what the collector does not take is dropped, counted, and told once', asyn
   assert.equal(queue.sent, LIMITS.spanBatch);
 });
 
-test('at the end what waits is sent, for so long at most', async (t) => {
+test('at the end waiting spans are sent, for a limited time', async (t) => {
   const collector = new Collector();
   const queue = new SpanQueue(collector, log);
   fill(queue, 5);

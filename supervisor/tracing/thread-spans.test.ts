@@ -11,7 +11,7 @@ const FETCH = ['fetch', 2, 3, '', 'GET', ID, 'example.org', 443, 200];
 const frame = (spans: unknown, ...rest: unknown[]) =>
   [Kind.spans, 1, ...(rest.length > 0 ? rest : [ID, 1, 4]), spans, 0] as unknown as FrameOf<'spans'>;
 
-test('only what has the shape of spans is taken from a thread', () => {
+test('only valid spans are accepted from a thread', () => {
   assert.ok(isThreadSpans(frame([])));
   assert.ok(isThreadSpans(frame([DB, FETCH])));
   for (const wrong of [
@@ -33,7 +33,7 @@ test('only what has the shape of spans is taken from a thread', () => {
   }
 });
 
-test('spans lie within the time of their call, whatever a thread says', () => {
+test('spans lie within the time of their call, with any times from the thread', () => {
   const ended: Span[] = [];
   const call = new Span(
     'query a.b',

@@ -120,7 +120,7 @@ describe('a child process', () => {
     assert.match(watched.log.at(-1) ?? '', /could not be started/);
   });
 
-  test('is not restarted once it was stopped or destroyed, whatever it was doing', async () => {
+  test('is not restarted once it was stopped or destroyed, in any state', async () => {
     const ended: { watched: Watched; starts: number }[] = [];
     for (const end of ['stop', 'destroy'] as const) {
       const starting = new Watched('deaf');
@@ -159,7 +159,7 @@ describe('a child process', () => {
     assert.equal(watched.child.lastExit, 'was asked to stop');
   });
 
-  test('that loses its connection is replaced; what is left of the old connection does not touch the new process', async () => {
+  test('that loses its connection is replaced; the old connection does not affect the new process', async () => {
     const watched = new Watched('obedient');
     const { child } = watched;
     const old = watched.run();
@@ -187,7 +187,7 @@ describe('a child process', () => {
     watched.child.destroy();
   });
 
-  test('that gets ready while it is being stopped is stopped all the same', async () => {
+  test('that gets ready while it is being stopped is still stopped', async () => {
     const watched = new Watched('obedient');
     watched.child.start();
     const { owner } = watched.connect();

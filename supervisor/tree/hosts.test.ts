@@ -28,7 +28,7 @@ function hostsWithClock(count = 2): { hosts: Hosts; clock: { now: number }; doub
   return { hosts: new Hosts({ count, create, now: () => clock.now }), clock, doubles };
 }
 
-test('when a host keeps dying, the apps that were busy more than once move to hosts of their own', () => {
+test('when a host keeps dying, the apps that were busy more than once move to separate hosts', () => {
   const { hosts, doubles } = hostsWithClock(1);
   const [shared] = hosts.all as [Child];
   for (const busy of [['a', 'b'], ['a'], [], ['a', 'c'], ['c']]) hosts.diedUnexplained(shared, busy);
@@ -39,7 +39,7 @@ test('when a host keeps dying, the apps that were busy more than once move to ho
   assert.deepEqual(hosts.spread(shared), [], 'what was held against apps is forgotten');
 });
 
-test('no more than a few apps have hosts of their own; the likeliest culprits come first', () => {
+test('only a few apps have separate hosts; the likeliest causes come first', () => {
   const { hosts } = hostsWithClock(1);
   const [shared] = hosts.all as [Child];
   hosts.diedUnexplained(shared, ['a', 'b', 'c', 'd', 'e', 'f']);
@@ -52,7 +52,7 @@ test('no more than a few apps have hosts of their own; the likeliest culprits co
   assert.equal(hosts.hostOf('g').name, 'host-1');
 });
 
-test('an app gets one host of its own, and goes back when that has run long enough without dying', async () => {
+test('an app gets one separate host, and goes back when that has run long enough without dying', async () => {
   const { hosts, clock, doubles } = hostsWithClock();
   hosts.isolate('a');
   hosts.isolate('a');

@@ -105,7 +105,7 @@ for (const [name, bytes] of [
   });
 }
 
-test('a process that ends with what it has not read is no fault of a peer', async (t) => {
+test('a process that ends with unread data is not reported as a fault of a peer', async (t) => {
   const { path, closed, lost } = await startServer(t);
   const [ending, good] = [await open(path, hello, ping), await open(path, hello, ping)];
   // The answer to the first is on its way since the second has one.

@@ -95,7 +95,7 @@ describe('places', () => {
     assert.equal(live(apps), 'de');
   });
 
-  test('of those that rest, the one that is used least makes room', () => {
+  test('the least used idle actor makes room', () => {
     const { places, apps } = crowd(3, 'abc');
     const [a, b] = apps as [App, App];
     for (let i = 0; i < 5; i++) a.heat = heated(a.heat, 0);
@@ -122,7 +122,7 @@ describe('places', () => {
     assert.ok(after(0, late, late + 1) > after(late, late));
   });
 
-  test('of those that rest, the one used longest ago makes room', () => {
+  test('the least recently used idle actor makes room', () => {
     const { places, apps } = crowd(3, 'abc');
     for (const app of apps) app.done();
     assert.equal(live(apps), 'abc', 'none waited, so none had to go');
@@ -141,7 +141,7 @@ describe('places', () => {
     assert.deepEqual([b.state, c.state], ['idle', 'live']);
   });
 
-  test('are taken from those that never rest, in turns', () => {
+  test('are taken in turns from actors that are never idle', () => {
     const { places, apps } = crowd(2, 'abcd');
     const seen = [live(apps)];
     for (let n = 0; n < 4; n++) {
@@ -157,7 +157,7 @@ describe('places', () => {
     assert.equal(live(apps), 'ab');
   });
 
-  test('are left by those that are not used, and by those that go away', () => {
+  test('are released by unused and removed actors', () => {
     const { places, apps } = crowd(2, 'abc', 0);
     const [a, b, c] = apps as [App, App, App];
     a.work = 0;
@@ -189,7 +189,7 @@ describe('a share of the places', () => {
     assert.deepEqual(greedy.map(busy), [false, true, true, true, false]);
   });
 
-  test('who waits for its own share neither stands in the way of others nor costs them their idle threads', () => {
+  test('an actor that waits for its app’s share neither blocks others nor costs them idle threads', () => {
     const places = placesFor(3, { share: 2 });
     const greedy = [1, 2, 3].map((n) => new App(places, `a${n}`, n, 'a'));
     const other = new App(places, 'b1', 9, 'b');

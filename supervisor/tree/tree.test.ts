@@ -111,7 +111,7 @@ function fire(id: keyof typeof FIRES, allowedMs = 60_000): Fire {
   return { actor, call, ended: whenEnded, asked: whenAsked, lines };
 }
 
-test('fires run in a thread of their own that stays for the next one, while the app has the one place of apps', async () => {
+test('fires run in a separate thread that stays for the next one, while the app has the one place of apps', async () => {
   const app = tree.actor('todos', version('v1'));
   const answered = new Promise<string>((resolve) => {
     const reply: CallReply = {
@@ -145,7 +145,7 @@ test('fires run in a thread of their own that stays for the next one, while the 
   );
 });
 
-test('a new version ends what rests and lets what runs end on the old one', async () => {
+test('a new version ends idle threads and lets running calls end on the old one', async () => {
   const run = fire('wait');
   const answer = await run.asked;
   tree.swapFires('todos', version('v2'));

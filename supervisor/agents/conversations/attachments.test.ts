@@ -108,7 +108,7 @@ test('a writer that dies meanwhile leaves row and file, or neither', async (t) =
   assert.deepEqual(readdirSync(folder), []);
 });
 
-test('a body that fails, or an app that goes, leaves nothing', async (t) => {
+test('a failed body, or an app that is removed, leaves no file', async (t) => {
   const { attachments, store, folder, layout } = await setUp(t);
   await store('kept');
   const broken = new Readable({ read: () => {} });
@@ -122,7 +122,7 @@ test('a body that fails, or an app that goes, leaves nothing', async (t) => {
   assert.deepEqual(readdirSync(layout.appsDir), []);
 });
 
-test('what a crash left is removed at the start', async (t) => {
+test('the start removes what a crash left', async (t) => {
   const { attachments, store, folder, warnings } = await setUp(t);
   await store('kept');
   writeFileSync(join(folder, sha256('orphan')), 'orphan');

@@ -82,7 +82,7 @@ test('a turn is stored as it comes, and read again from any event on', async (t)
   assert.deepEqual([title, adapter, counts, updatedAt], ['message 1', 'stub', { turns: 1, messages: 4 }, NOW + 5]);
 });
 
-test('messages are numbered through the conversation, whatever page is asked for', async (t) => {
+test('messages are numbered through the conversation, on every page', async (t) => {
   const { turns } = await setUp(t);
   const open = await turns.open('notes', 'c');
   for (const n of [1, 2, 3]) {
@@ -135,7 +135,7 @@ test('a page has fewer turns where they are large', async (t) => {
   );
 });
 
-test('what an earlier gateway left is found, ended and counted', async (t) => {
+test('unfinished turns of an earlier gateway are found, ended and counted', async (t) => {
   const { turns, conversations } = await setUp(t);
   const open = await turns.open('notes', 'c');
   const turn = await open.begin(newTurn(1, { idempotencyKey: 'k' }), [started('turn-1')]);
@@ -177,7 +177,7 @@ test('a conversation belongs to one app', async (t) => {
   await assert.rejects(turns.open('other', 'c'), { code: 'CONFLICT' });
 });
 
-test('a writer that dies loses and doubles nothing', async (t) => {
+test('a writer that dies loses and repeats no event', async (t) => {
   const { turns, writer } = await setUp(t);
   const open = await turns.open('notes', 'c');
   const turn = await open.begin(newTurn(1), [started('turn-1')]);
@@ -194,7 +194,7 @@ test('a writer that dies loses and doubles nothing', async (t) => {
   );
 });
 
-test('of what was said before, the oldest is left out', async (t) => {
+test('the oldest earlier messages are left out', async (t) => {
   const { turns } = await setUp(t);
   const open = await turns.open('notes', 'c');
   const long = 'x'.repeat(LIMITS.chatHistoryTextChars + 10);

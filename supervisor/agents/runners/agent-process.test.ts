@@ -79,7 +79,7 @@ const settle = async () => {
 };
 
 describe('a turn', () => {
-  test('starts the process, yields what comes, and says what was taken', async () => {
+  test('starts the process, yields its events, and confirms those that were taken', async () => {
     const { run, receive, sent } = setUp();
     const events = run();
     const first = next(events);
@@ -133,7 +133,7 @@ describe('a turn', () => {
     });
   }
 
-  test('a permission that a policy has answered is passed on, and nobody is asked', async () => {
+  test('a permission that a policy has answered is passed on without a question', async () => {
     const { run, receive, sent } = setUp();
     const events = run({ answer: () => assert.fail('asked') });
     const first = next(events);
@@ -144,7 +144,7 @@ describe('a turn', () => {
     assert.deepEqual(kinds(sent, Kind.turnAnswer), []);
   });
 
-  test('that is aborted is cancelled, and what its agent did until then still comes', async () => {
+  test('that is aborted is cancelled, and its agent’s earlier events still come', async () => {
     const { run, receive, sent, controller } = setUp();
     const events = run();
     const first = next(events);
@@ -167,7 +167,7 @@ describe('a turn', () => {
     assert.equal(await next(run()), 'end');
   });
 
-  test('whose reader leaves is cancelled, and its agent is not held up by what nobody takes', async () => {
+  test('whose reader leaves is cancelled, and its agent is not blocked by events that no one takes', async () => {
     const { run, receive, sent } = setUp();
     const events = run();
     const first = next(events);

@@ -77,7 +77,7 @@ test('a cold catalog is empty, and a start asks for everything', async (t) => {
   assert.equal(asked.length, 3, 'a report asks for what is known');
 });
 
-test('what was found is there after a restart, before anything is asked', async (t) => {
+test('the catalog is there after a restart, before any agent is asked', async (t) => {
   const { make, state, asked } = world(t);
   await warmed(make());
   asked.length = 0;
@@ -88,7 +88,7 @@ test('what was found is there after a restart, before anything is asked', async 
   assert.deepEqual([catalog.models('mine'), catalog.tools('mine')], [GOOD.models, GOOD.tools]);
 });
 
-test('what was found of another runner of that name is not taken for this one', async (t) => {
+test('the catalog of an earlier runner with the same name is not used', async (t) => {
   const { make, state, asked } = world(t);
   await warmed(make());
   asked.length = 0;
@@ -136,7 +136,7 @@ test('models and tools are asked for apart: one that hangs does not hold the oth
   assert.equal(asked.filter((what) => what === 'tools mine').length, 1, 'the same is asked twice at a time');
 });
 
-test('an agent that nobody is signed in to is there, and says so', async (t) => {
+test('an agent without a sign-in is available, and reports that', async (t) => {
   const { make, state } = world(t);
   state.answer = async ({ want }) => (want === 'models' ? { ...GOOD, signedIn: false } : GOOD);
   const [report] = await (await warmed(make())).report();
@@ -194,7 +194,7 @@ for (const [name, content] of [
   ['of another form', '{"runners": [{"mine": 1}]}'],
   ['without its members', '{"runners": {"mine": {"models": "many"}}}'],
 ] as const) {
-  test(`a file that is ${name} is as good as none, and is replaced`, async (t) => {
+  test(`a file that is ${name} counts as missing, and is replaced`, async (t) => {
     const { make, file } = world(t);
     writeFileSync(file, content);
     const catalog = await warmed(make());
@@ -203,7 +203,7 @@ for (const [name, content] of [
   });
 }
 
-test('what an agent says is taken as far as it is sound', async (t) => {
+test('the valid parts of an agent’s answer are used', async (t) => {
   const { make, state } = world(t);
   const models = [
     null,
@@ -227,7 +227,7 @@ test('what an agent says is taken as far as it is sound', async (t) => {
   );
 });
 
-test('a gateway that stops ends what is asked', async (t) => {
+test('a gateway that stops ends its probes', async (t) => {
   const { make, state, file } = world(t);
   state.answer = (_order, signal) =>
     new Promise((_resolve, reject) => {

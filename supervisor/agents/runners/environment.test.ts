@@ -47,13 +47,13 @@ const SECRETS = {
 const GATEWAY = { ...COMMON, ...OF_KIND.codex, ...OF_KIND['claude-code'], ...OF_KIND.acp, ...SECRETS };
 
 for (const kind of RUNNER_KINDS) {
-  test(`${kind}: its program gets what is on the list for its kind, and nothing else`, () => {
+  test(`${kind}: its program gets only the variables on the list for its kind`, () => {
     const env = runnerEnvironment({ kind }, GATEWAY);
     assert.deepEqual(env, kind === 'model' ? {} : { ...COMMON, ...OF_KIND[kind] });
   });
 }
 
-test('what the entry sets is added, and wins', () => {
+test('variables of the entry are added, and win', () => {
   const env = runnerEnvironment({ kind: 'acp', env: { LANG: 'de', EXTRA: 'x' } }, { ...GATEWAY });
   assert.deepEqual(env, { ...COMMON, ...OF_KIND.acp, LANG: 'de', EXTRA: 'x' });
 });

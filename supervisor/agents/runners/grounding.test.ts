@@ -43,7 +43,7 @@ describe('the text of a mode', () => {
   }
 });
 
-test('tools and tables are told with what a call needs', () => {
+test('tools and tables are described with everything that a call needs', () => {
   assert.deepEqual(sections(TODOS), {
     app: '"Todos" (id `todos`)',
     tools: '- query `list` The todos: open ones first. Input: {"type":"object"}\n- action `add` Adds $& one.',
@@ -52,7 +52,7 @@ test('tools and tables are told with what a call needs', () => {
   });
 });
 
-test('what is filled in is not filled in again', () => {
+test('inserted text is not a template again', () => {
   const given = { app: '{{tools}} $& $1', tools: 'T', tables: 'B', hostTools: 'H' };
   assert.equal(filledIn('{{app}}, {{tools}}, {{other}}', given), '{{tools}} $& $1, T, {{other}}');
 });

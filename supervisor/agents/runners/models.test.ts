@@ -31,7 +31,7 @@ for (const [name, asked, more, expected] of [
   });
 }
 
-test('a model that the runner does not have is refused with those that it has', () => {
+test('the error for an unknown model lists the runner’s models', () => {
   assert.throws(() => choose('tiny'), {
     code: 'BAD_REQUEST',
     path: 'model',
@@ -40,7 +40,7 @@ test('a model that the runner does not have is refused with those that it has', 
   assert.throws(() => choose('mall'), { code: 'BAD_REQUEST' });
 });
 
-test('a model server of which nothing is known needs a model', () => {
+test('a model server with an unknown list needs a model', () => {
   assert.throws(() => choose(undefined, { kind: 'model', models: [] }), {
     code: 'NO_RUNNER',
     message: /set "runners\.mine\.model"/,

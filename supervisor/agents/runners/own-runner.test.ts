@@ -64,7 +64,7 @@ function world(t: TestContext, more: Partial<OwnRunnerOptions> & { models?: Agen
   return { own, turn, orders, grounded, seen, layout, tokens };
 }
 
-test('a turn becomes a whole order, and what the agent does is passed on', async (t) => {
+test('a turn becomes a complete order, and the agent’s events are passed on', async (t) => {
   const { turn, seen, grounded, layout, tokens } = world(t);
   const { events, order } = await turn();
   assert.deepEqual(events, EVENTS);
@@ -103,7 +103,7 @@ test('a turn becomes a whole order, and what the agent does is passed on', async
   assert.deepEqual(grounded, [{ mode: 'data', app: 'todos', dispatcher: LIVE, hostTools: [{ name: 'Bash' }] }]);
 });
 
-test('what a turn names is in its order', async (t) => {
+test('the model and effort of a turn are in its order', async (t) => {
   const { turn } = world(t);
   const given = {
     conversation: 'svc-chat:todos:cb',
@@ -183,7 +183,7 @@ test('the address that an agent calls is one of this machine', async (t) => {
   }
 });
 
-test('a host that does not say where it listens is told what to do', async (t) => {
+test('the error for a host that does not say where it listens names the next step', async (t) => {
   const { turn, orders, own } = world(t, { listening: () => null });
   const refusal = { code: 'NO_RUNNER', message: /The host must give a `conversationRunner`/ };
   await assert.rejects(turn(), refusal);

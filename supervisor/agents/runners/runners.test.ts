@@ -44,7 +44,7 @@ test('without configuration codex comes before claude-code, as far as PATH has t
   );
 });
 
-test('what cannot be run is not found', async (t) => {
+test('files that cannot be run are not found', async (t) => {
   const runners = runnersWith(pathWith(t, ['codex!', 'claude/'], []));
   assert.equal(await runners.default(), null);
   assert.deepEqual([await runners.missing('codex'), await runners.missing('claude-code')], ['codex', 'claude']);
@@ -87,7 +87,7 @@ test('the program is looked for where the entry sends it', async (t) => {
   assert.equal(await runnersWith('', { codex: { kind: 'codex', env } }).missing('codex'), null);
 });
 
-test('the process of agents is told all, with the key in the place of the name of its variable', () => {
+test('the agents process gets the whole entry, with the key instead of its variable’s name', () => {
   const runners = runnersWith(
     '/bin',
     {
@@ -112,7 +112,7 @@ test('the process of agents is told all, with the key in the place of the name o
   });
 });
 
-test('a key that is not there is said by the name of its variable', () => {
+test('the error for a missing key names its variable', () => {
   const runners = runnersWith('', { local: { kind: 'model', baseUrl: 'http://127.0.0.1', apiKeyEnv: 'KEY' } });
   assert.throws(() => runners.spec('local'), { code: 'NO_RUNNER', message: /needs the variable KEY/ });
 });

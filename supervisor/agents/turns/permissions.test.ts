@@ -39,7 +39,7 @@ test('a person grants or refuses once, whoever came first', async () => {
   ]);
 });
 
-test('what nobody answers in time is denied', async () => {
+test('a question without an answer in time is denied', async () => {
   const { permissions, results } = made(1);
   permissions.ask(question('a'));
   // The timer alone keeps no process.
@@ -50,7 +50,7 @@ test('what nobody answers in time is denied', async () => {
   assert.throws(() => permissions.choose('a', 'yes'), { code: 'CONFLICT' });
 });
 
-test('what the policy of the runner has answered asks nobody', async () => {
+test('a permission that the runner’s policy has answered asks no one', async () => {
   const { permissions, results } = made();
   for (const [id, optionId] of Object.entries({ a: 'yes', b: 'no', c: null, d: 'unknown' }))
     permissions.ask({ ...question(id), optionId });
@@ -64,7 +64,7 @@ test('what the policy of the runner has answered asks nobody', async () => {
   ]);
 });
 
-test('at the end of the turn everything is denied, also what is asked afterwards', async () => {
+test('the end of the turn denies all questions, also later ones', async () => {
   const { permissions, results } = made();
   permissions.ask(question('a'));
   const never = permissions.answer('never asked');

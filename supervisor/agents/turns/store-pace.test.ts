@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { StorePace } from './store-pace.ts';
 
-test('few stores wait for nothing but each other; of many, each has a time of its own', async (t) => {
+test('few stores wait only for each other; with many, each has its own time', async (t) => {
   let now = 1000;
   t.mock.method(performance, 'now', () => now);
   t.mock.timers.enable({ apis: ['setTimeout'] });

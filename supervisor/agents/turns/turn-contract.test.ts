@@ -31,7 +31,7 @@ test('each tool that began gets one result, and each result a beginning', () => 
   assert.match(errorText ?? '', /ended before/);
 });
 
-test('final is the last, once, and made of the text where the runner gives none', () => {
+test('final comes last, once, and is made from the text if the runner gives none', () => {
   assert.deepEqual(taken([delta('a'), delta('b')]).at(-1), { type: 'final', text: 'ab' });
   const two = taken([delta('a'), { type: 'final', text: 'whole' }, { type: 'final', text: 'other' }, start('t')]);
   assert.deepEqual(
@@ -42,7 +42,7 @@ test('final is the last, once, and made of the text where the runner gives none'
   assert.deepEqual(taken([delta('a'), { type: 'final', text: 'whole' }], false), [delta('a')]);
 });
 
-test('what is damaged is left out, member by member', () => {
+test('invalid members are left out one by one', () => {
   const cyclic: Record<string, unknown> = {};
   cyclic.self = cyclic;
   const table: [yielded: unknown, sound: unknown][] = [

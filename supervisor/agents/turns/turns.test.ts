@@ -98,7 +98,7 @@ test('a turn is read behind any of its events, while it runs and afterwards', as
   stored.leave();
 });
 
-test('a permission that nobody answers in time is denied, and the turn goes on', async (t) => {
+test('a permission without an answer in time is denied, and the turn continues', async (t) => {
   const { turns } = sceneOf(t, 1);
   const keep = setInterval(() => {}, 1000);
   const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'ask say:on' }));
@@ -111,7 +111,7 @@ test('a permission that nobody answers in time is denied, and the turn goes on',
   assert.deepEqual(events.at(-1), { type: 'end' });
 });
 
-test('what waits and what runs are stored beside each other, and read apart', async (t) => {
+test('waiting and running turns are stored side by side, and read separately', async (t) => {
   const { turns, windows } = sceneOf(t);
   const messages = Array.from({ length: LIMITS.chatQueue }, (_, i) => `say:${i} big:3 count:50 say:end${i}`);
   const held = await Promise.all(
@@ -133,7 +133,7 @@ test('what waits and what runs are stored beside each other, and read apart', as
   assert.deepEqual(rows.filter(({ kind }) => kind === 'user').length, messages.length);
 });
 
-test('all turns together have a limit, whatever arrives at once, and one that ended makes room', async (t) => {
+test('all turns together have a limit, also for a burst, and one that ended makes room', async (t) => {
   const { turns } = sceneOf(t);
   const windows = Array.from({ length: LIMITS.chatTurns + 3 }, (_, i) => nameOf(`w${i % 100}`));
   const results = await Promise.allSettled(windows.map((name) => turns.accept(name, { message: 'hang' })));
@@ -160,7 +160,7 @@ test('a message that could not be stored takes no place', async (t) => {
   assert.equal(turns.count, 0);
 });
 
-test('a disk that is full in the middle ends the turn with that error, which those who follow see', async (t) => {
+test('a full disk in the middle ends the turn with that error, which followers see', async (t) => {
   let left = 1;
   const { turns, runner, outcomes } = sceneOf(t, undefined, (one) => {
     const append = one.append.bind(one);
@@ -182,7 +182,7 @@ test('a disk that is full in the middle ends the turn with that error, which tho
   assert.deepEqual(next.at(-2), { type: 'final', text: 'b' });
 });
 
-test('a conversation is open while somebody uses it, and no longer', async (t) => {
+test('a conversation is open only while it is in use', async (t) => {
   const { turns, open } = sceneOf(t);
   const first = await turns.accept(nameOf('a'), { message: 'ask' });
   const second = await turns.hold(nameOf('a'), first.turn.turnId);
@@ -231,7 +231,7 @@ test('an app that goes away ends its turns, and takes no message in a conversati
   await assert.rejects(turns.accept(nameOf('w'), { message: 'x' }), { code: 'OVERLOADED' });
 });
 
-test('a runner that floods with what is no event leaves time to others', async (t) => {
+test('a runner that floods with invalid events leaves time for others', async (t) => {
   const { turns } = sceneOf(t);
   const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'flood' }));
   assert.deepEqual(events.at(-2), { type: 'final', text: 'free' });

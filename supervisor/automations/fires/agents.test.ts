@@ -63,7 +63,7 @@ describe('the answer of an agent', () => {
     });
   }
 
-  test('with json is looked through once, whatever is in it', async () => {
+  test('with json is scanned once, with any content', async () => {
     // Looking for fences in this by trial and error would take the rest of the day.
     const text = `\`\`\`json${'\n'.repeat(LIMITS.agentTextChars - 8)}`;
     const { answer } = ask(says({ type: 'final', text }), { json: true });
@@ -89,7 +89,7 @@ describe('the answer of an agent', () => {
 });
 
 describe('a runner', () => {
-  test('is told who asks, with which model, in a window of its own', async () => {
+  test('gets the automation, the model and a new window', async () => {
     const turns: object[] = [];
     const runner: ConversationRunner = (turn) => {
       const { answer: _answer, ...told } = turn;
@@ -110,7 +110,7 @@ describe('a runner', () => {
     ]);
   });
 
-  test('tells what was used; nonsense is not counted', async () => {
+  test('reports usage; invalid values are not counted', async () => {
     const { answer, usage } = ask(
       says(
         { type: 'usage', model: 'm', inputTokens: 10, costUsd: 0.5 },
@@ -167,7 +167,7 @@ describe('a runner', () => {
   });
 });
 
-describe('what an agent of an automation asks for', () => {
+describe('permissions that an agent of an automation asks for', () => {
   const OPTIONS = [
     { optionId: 'a', kind: 'allow_always', label: 'Always' },
     { optionId: 'b', kind: 'allow_once', label: 'Once' },
@@ -213,7 +213,7 @@ describe('what an agent of an automation asks for', () => {
     );
   });
 
-  test('is told of once, and as its runner has answered it', async () => {
+  test('is reported once, with its runner’s answer', async () => {
     const asked = ask(
       says(
         { ...request('1', 'Fetch'), optionId: 'c' },

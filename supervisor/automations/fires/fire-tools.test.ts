@@ -93,7 +93,7 @@ describe('the dispatcher', () => {
     assert.deepEqual(gateway.changes, []);
   });
 
-  test('svc_write runs an action and tells what it wrote, as an automation', async () => {
+  test('svc_write runs an action and announces its changes, as an automation', async () => {
     const { gateway, call } = setUp();
     const asked = call('svc_write', WRITE);
     await settle();
@@ -107,7 +107,7 @@ describe('the dispatcher', () => {
     assert.equal(gateway.calls[0]?.request.allowedMs, 123);
   });
 
-  test('an action that answers with 400 or above is not ok, and changed nothing', async () => {
+  test('an action that answers with 400 or above is not ok, and announces no change', async () => {
     const { gateway, call } = setUp();
     const asked = call('svc_write', WRITE);
     await settle();
@@ -146,7 +146,7 @@ describe('the dispatcher', () => {
     await assert.rejects(call('svc_read', READ), { code: 'UNKNOWN_APP' });
   });
 
-  test('a run that ends leaves the call: an answer that comes later still tells what was written', async () => {
+  test('a run that ends leaves the call: a later answer still announces its changes', async () => {
     const { gateway, controller, call } = setUp();
     const asked = call('svc_write', WRITE);
     await settle();

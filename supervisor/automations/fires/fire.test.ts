@@ -40,7 +40,7 @@ async function running(): Promise<{ world: RunsWorld; tools: ScriptedTools; hand
 }
 
 describe('nodes', () => {
-  test('a call of a tool is told as it starts and ends, recorded, and then answered', async () => {
+  test('a call of a tool is reported at its start and end, recorded, and then answered', async () => {
     const { world, tools, handler, runId } = await running();
     const asked = handler.ask('tool', { name: 'svc_read', args: { app: 'todos' } });
     assert.deepEqual(world.types(runId), ['run.start', 'node.start']);
@@ -96,7 +96,7 @@ describe('nodes', () => {
     assert.deepEqual(world.ledger.states(DIGEST), ['ok']);
   });
 
-  test('what nobody wrote for callers does not reach the handler', async () => {
+  test('errors that were not written for callers do not reach the handler', async () => {
     const { world, tools, handler } = await running();
     const asked = handler.ask('tool', { name: 'svc_read' });
     tools.asked[0]?.fail(new Error('/etc/secret is missing'));
@@ -186,7 +186,7 @@ describe('nodes', () => {
   });
 });
 
-describe('what is asked is not believed', () => {
+describe('requests of a thread are checked', () => {
   for (const [what, verb, payload] of [
     ['no JSON', 'tool', '{'],
     ['no object', 'tool', '[1]'],
@@ -239,7 +239,7 @@ describe('ctx.runs', () => {
     assert.equal(await third.handler.ask('runs.last', { filter: { state: 'aborted' } }), null);
   });
 
-  test('shows those of its own app and of apps that it names, and no others', async () => {
+  test('shows only those of its own app and of apps that it names', async () => {
     const { handler } = await running();
     for (const ref of ['todos/other', 'ops/alarm']) {
       assert.deepEqual(await handler.ask('runs.list', { filter: { ref } }), []);
@@ -248,7 +248,7 @@ describe('ctx.runs', () => {
   });
 });
 
-test('a run that returns what nests too deeply fails, and says so', async () => {
+test('a run whose result nests too deeply fails, and says so', async () => {
   const { world, handler, runId } = await running();
   handler.call.reply.result(
     200,

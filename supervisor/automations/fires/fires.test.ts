@@ -209,7 +209,7 @@ describe('two at once', () => {
     );
   });
 
-  test('a run that waited takes the version that is active when its turn comes, and fails when there is none', async () => {
+  test('a waiting run takes the version that is active at its turn, and fails without one', async () => {
     const world = worldWith(DIGEST);
     const { handler } = await world.startCalled(DIGEST);
     const second = await world.start(DIGEST);
@@ -247,7 +247,7 @@ describe('a ledger that fails', () => {
     assert.equal(world.fires.running(DIGEST), 1);
   });
 
-  test('at the end: it is tried again, and what ends is what was stored', async () => {
+  test('at the end: it is tried again, and the run ends as stored', async () => {
     const world = worldWith(DIGEST);
     const { ended, handler } = await world.startCalled(DIGEST);
     world.ledger.faults.end.push(DISK_FULL, DISK_FULL);
@@ -256,7 +256,7 @@ describe('a ledger that fails', () => {
     assert.equal(world.logged.length, 2);
   });
 
-  test('at the end again and again: nobody is told that it went well, and the next one runs', async () => {
+  test('at the end again and again: no follower gets a success, and the next one runs', async () => {
     const world = worldWith(DIGEST, 'todos/rescue');
     world.add(DIGEST, { onFailure: 'rescue' });
     const { ended, handler } = await world.startCalled(DIGEST);
@@ -341,7 +341,7 @@ describe('onFailure', () => {
     assert.deepEqual(world.ledger.states('todos/rescue'), ['running', 'skipped']);
   });
 
-  test('is not for runs that were cancelled, nor for those that went well', async () => {
+  test('does not fire for cancelled or successful runs', async () => {
     const world = worldWith('todos/rescue');
     world.add(DIGEST, { onFailure: 'rescue' });
     const one = await world.startCalled(DIGEST);
@@ -418,13 +418,13 @@ describe('cancel', () => {
     assert.equal((await world.fires.cancel(run.runId)).state, 'ok');
   });
 
-  test('of a run that nobody knows is UNKNOWN_RUN', async () => {
+  test('of an unknown run is UNKNOWN_RUN', async () => {
     await assert.rejects(worldWith().fires.cancel('nothing'), { code: 'UNKNOWN_RUN' });
   });
 });
 
 describe('stop', () => {
-  test('lets a run end, interrupts those that wait, and takes no more', async () => {
+  test('lets a run end, interrupts waiting ones, and accepts no more', async () => {
     const world = worldWith(DIGEST);
     const first = await world.startCalled(DIGEST);
     const second = await world.start(DIGEST);
@@ -436,7 +436,7 @@ describe('stop', () => {
     await stopped;
   });
 
-  test('interrupts what does not end in time', async () => {
+  test('interrupts runs that do not end in time', async () => {
     const world = worldWith(DIGEST);
     const { ended, handler } = await world.startCalled(DIGEST);
     await world.fires.stop(1);

@@ -17,7 +17,7 @@ function scene() {
   return { gathered, left, add };
 }
 
-test('with few runs under way nothing waits', async () => {
+test('with few runs under way no store waits', async () => {
   const { left, add } = scene();
   const write = add(1, 2);
   assert.deepEqual(left, [1]);
@@ -37,7 +37,7 @@ test('half of many runs leave together and in order, and one that fails fails al
   );
 });
 
-test('what waits leaves after a while though nobody joins it, and at once when it is asked for', async () => {
+test('waiting stores leave after a while without others, and at once when they are asked for', async () => {
   const { gathered, left, add } = scene();
   assert.equal(await add(1, MANY), 1);
   const write = add(2, MANY);
@@ -47,7 +47,7 @@ test('what waits leaves after a while though nobody joins it, and at once when i
   assert.equal(await write, 2);
 });
 
-test('one that comes when few runs are left does not overtake those that wait', async () => {
+test('a store that comes when few runs are left does not overtake waiting ones', async () => {
   const { left, add } = scene();
   const writes = [add(1, MANY), add(2, 2)];
   assert.deepEqual(left, [1, 2]);

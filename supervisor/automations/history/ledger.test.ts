@@ -86,7 +86,7 @@ test('cron fires ahead of a clock are found by their ref, up to what a clock may
   assert.equal(await ledger.cronFired({ app: 'todos', id: 'wrong' }), NOW);
 });
 
-test('what is over 64 KiB is cut, says so, and is cut shorter in lists', async (t) => {
+test('values over 64 KiB are cut with a marker, and cut shorter in lists', async (t) => {
   const { ledger, runtime } = await startLedger(t);
   const fits = 'x'.repeat(LIMITS.runValueBytes - 2);
   const long = { text: '"ä\\\u{1F600}'.repeat(30_000) };
@@ -124,7 +124,7 @@ test('the nodes of one run are bounded together', async (t) => {
   assert.deepEqual(warnings, []);
 });
 
-test('keep a count: the newest that ended, whatever else waits, runs or is pinned', async (t) => {
+test('keep a count: the newest that ended, beside waiting, running and pinned ones', async (t) => {
   const { ledger, again } = await startLedger(t);
   const keep = { count: 3 };
   const other = await endedRun(ledger, { automation: 'other' }, keep);
@@ -166,7 +166,7 @@ test('ends of one automation that come together keep the count exactly', async (
   assert.deepEqual(ids(await ledger.list()).reverse(), ids(runs.slice(-7)));
 });
 
-test('keep days: those that ended before go, with their nodes', async (t) => {
+test('keep days: runs that ended before are removed, with their nodes', async (t) => {
   const { ledger, clock, runtime } = await startLedger(t);
   const keep = { days: 2 };
   const old = await endedRun(ledger, {}, keep);
@@ -185,7 +185,7 @@ test('keep days: those that ended before go, with their nodes', async (t) => {
   assert.deepEqual(await runtime.all('SELECT run_id FROM run_nodes'), [{ run_id: pinned.runId }]);
 });
 
-test('keep errors: only what failed, was stopped or cut off stays, or is pinned', async (t) => {
+test('keep errors: only failed, aborted, interrupted and pinned runs stay', async (t) => {
   const { ledger, runtime } = await startLedger(t);
   const pinned = queuedRun({ queuedAt: NOW - 1 });
   await ledger.insert(pinned);
@@ -209,13 +209,13 @@ test('keep errors: only what failed, was stopped or cut off stays, or is pinned'
   assert.equal((await runtime.all('SELECT 1 FROM run_nodes')).length, 3);
 });
 
-test('keep all: nothing goes', async (t) => {
+test('keep all: no run is removed', async (t) => {
   const { ledger } = await startLedger(t);
   for (let i = 0; i < 20; i++) await endedRun(ledger);
   assert.equal((await ledger.list()).length, 20);
 });
 
-test('what an earlier gateway left unfinished is interrupted, once, and its webhook message may come again', async (t) => {
+test('unfinished runs of an earlier gateway become interrupted, once, and their webhook messages may come again', async (t) => {
   const { ledger, runtime, analytics, clock, again } = await startLedger(t);
   const done = await endedRun(ledger);
   const running = queuedRun({ trigger: { kind: 'webhook', origin: 'slug' } });
@@ -297,7 +297,7 @@ test('the summary of a run whose end is stored at the second try has its nodes',
   assert.deepEqual(await analytics.all('SELECT nodes FROM run_summaries'), [{ nodes: 1 }]);
 });
 
-test('a writer that is killed again and again loses nothing and doubles nothing', async (t) => {
+test('a writer that is killed again and again loses and repeats nothing', async (t) => {
   const { writer, ledger, runtime, analytics, warnings } = await startLedger(t);
   const keep = { count: 20 };
   const runs = Array.from({ length: 60 }, (_, i) => queuedRun({ queuedAt: NOW + i }));

@@ -75,7 +75,7 @@ async function expect(client: EventClient, ...events: Parameters<typeof wire>[0]
   for (const event of events) assert.equal(await client.next(), wire(event));
 }
 
-test('a follower gets what was, then what is, and its stream ends with the run', async (t) => {
+test('a follower gets earlier events, then live ones, and its stream ends with the run', async (t) => {
   const { ledger, events, readers, follow } = await setUp(t);
   const run = queuedRun();
   await ledger.insert(run);
@@ -102,7 +102,7 @@ test('a follower gets what was, then what is, and its stream ends with the run',
   assert.equal(events.live, 0);
 });
 
-test('a run that has ended is told from the ledger, all its nodes too', async (t) => {
+test('an ended run comes from the ledger, with all its nodes', async (t) => {
   const { ledger, follow } = await setUp(t);
   const run = queuedRun();
   await ledger.insert(run);
@@ -129,7 +129,7 @@ test('a history that cannot be read on ends the stream without the end of the ru
   assert.equal(await client.next(), undefined);
 });
 
-test('a run that is cancelled while it waits ends its followers, and one that nobody waits for any more is forgotten', async (t) => {
+test('a run that is cancelled while it waits ends its followers, and one without followers is forgotten', async (t) => {
   const { ledger, events, follow } = await setUp(t);
   const run = queuedRun();
   await ledger.insert(run);
@@ -144,7 +144,7 @@ test('a run that is cancelled while it waits ends its followers, and one that no
   assert.equal(await second.next(), undefined);
 });
 
-test('a run that ends while its follower looks for it is told whole', async (t) => {
+test('a run that ends while its follower looks it up is sent completely', async (t) => {
   const { ledger, events, follow } = await setUp(t);
   const run = queuedRun();
   await ledger.insert(run);
@@ -237,7 +237,7 @@ test('all runs are followed live, filtered by app or automation; a comment keeps
   while (readers.count > 0) await nextTurn();
 });
 
-test('lists are asked for by query, and what is wrong in it is named', async (t) => {
+test('lists take a query, and the error for a wrong one names the fault', async (t) => {
   const { ledger, ask } = await setUp(t);
   const runs = [0, 1, 2].map((i) => queuedRun({ queuedAt: NOW + i, app: i === 1 ? 'notes' : 'todos' }));
   for (const run of runs) {
@@ -265,7 +265,7 @@ test('lists are asked for by query, and what is wrong in it is named', async (t)
   assert.equal((await ask('GET', '/_events?state=done')).status, 400);
 });
 
-test('one run: its record, nodes, pin and cancel; none is UNKNOWN_RUN', async (t) => {
+test('one run: its record, nodes, pin and cancel; a missing one is UNKNOWN_RUN', async (t) => {
   const { ledger, ask, port, cancelled } = await setUp(t);
   const run = queuedRun();
   await ledger.insert(run);

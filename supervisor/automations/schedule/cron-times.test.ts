@@ -122,7 +122,7 @@ for (const tz of ZONES) {
     }
   });
 
-  test(`every 15 minutes is every 15 minutes, whatever the clocks of ${tz} do`, () => {
+  test(`every 15 minutes is every 15 minutes through all changes of the clocks of ${tz}`, () => {
     const starts = [
       '2026-03-07',
       '2026-03-28',
@@ -154,7 +154,7 @@ test('a look from any moment finds the same fires as one from fire to fire', () 
   }
 });
 
-test('without a zone of its own a trigger goes by the host', () => {
+test('a trigger without a zone uses the host’s', () => {
   const host = new CronTimes(NEW_YORK);
   assert.equal(host.next({ expr: '0 9 * * *' }, Date.parse('2026-06-01')), Date.parse('2026-06-01T13:00Z'));
 });
@@ -180,7 +180,7 @@ test('days that no month has never come', () => {
     assert.notEqual(times.next({ expr }, Date.parse('2026-01-01')), null, expr);
 });
 
-test('what is no expression and what is no zone is refused', () => {
+test('invalid expressions and zones are refused', () => {
   for (const expr of ['', '* * * *', '61 * * * *', '2026-01-01T00:00:00Z', '0 0 0 1 1 * 2027'])
     assert.throws(() => times.next({ expr }, 0), /is no cron expression/, expr);
   assert.throws(() => times.next({ expr: '* * * * *', tz: 'Europe/Atlantis' }, 0), /is no time zone/);

@@ -17,7 +17,7 @@ function takeAll(list: DueList<DueItem>): DueItem[] {
   return taken;
 }
 
-test('what is due first is on top, and of the same time what was registered first', () => {
+test('the earliest is on top, and at equal times the first registered', () => {
   const list = new DueList<DueItem>();
   for (const [due, order] of [
     [5, 1],

@@ -40,7 +40,7 @@ function setUp(start: string, automations: Record<string, CronTrigger[]>, last: 
 const hourly: CronTrigger = { kind: 'cron', expr: '0 * * * *' };
 const caughtUp: CronTrigger = { ...hourly, catchUp: true };
 
-test('what was missed while the gateway was down runs once with catchUp, at the last time that was missed', async () => {
+test('a fire missed while the gateway was down runs once with catchUp, at the last missed time', async () => {
   const { clock, fired } = setUp(
     '2026-06-05T10:30:00Z',
     { 'a/catches': [caughtUp], 'a/skips': [hourly], 'a/fresh': [caughtUp], 'a/missed-none': [caughtUp] },
@@ -69,7 +69,7 @@ test('several triggers of one automation that missed fires run it once', async (
   assert.deepEqual(fired, ['a/x 06-05 10:30']);
 });
 
-test('a quick restart over a fire makes it late, not missed; and only those that it may concern are asked about', async () => {
+test('a quick restart over a fire makes it late, not missed; and only automations that it may concern are looked up', async () => {
   const { clock, fired, asked } = setUp(
     '2026-06-05T11:00:20Z',
     { 'a/x': [hourly], 'a/done': [hourly], 'a/other': [{ ...hourly, expr: '30 * * * *' }], 'a/new': [hourly] },
@@ -87,7 +87,7 @@ test('a restart that takes longer than a fire may be late misses it', async () =
   assert.deepEqual(fired, []);
 });
 
-test('a trigger that is registered later has missed nothing, and is said to be watched from then on', async () => {
+test('a trigger that is registered later has missed nothing, and is recorded as watched from then on', async () => {
   const { clock, fired, watched, asked, scheduler } = setUp(
     '2026-06-05T10:30:00Z',
     {},
@@ -110,7 +110,7 @@ test('an automation that is gone by the time of the answer is not run', async ()
   assert.deepEqual(fired, []);
 });
 
-test('where the last fire cannot be read, nothing is made up for, a warning says so, and the others are not affected', async () => {
+test('if the last fire cannot be read, no fire is made up, a warning says so, and the others are not affected', async () => {
   const { clock, fired, warnings } = setUp(
     '2026-06-05T10:30:00Z',
     { 'a/bad': [caughtUp], 'a/invalid': [{ ...caughtUp, expr: 'x' }], 'a/good': [caughtUp] },
@@ -156,7 +156,7 @@ function setBack(start: string, triggers: CronTrigger[], ahead: string) {
 
 for (const trigger of [hourly, caughtUp]) {
   const name = trigger.catchUp ? 'with' : 'without';
-  test(`after a restart with the clock set back, what had fired does not fire again, ${name} catchUp`, async () => {
+  test(`after a restart with the clock set back, past fires do not repeat, ${name} catchUp`, async () => {
     const set = setBack('2026-06-05T08:30:00Z', [trigger], '2026-06-05T11:00:00Z');
     set.scheduler.reconcile('a', [set.automation(true)]);
     set.scheduler.start(set.ahead);
@@ -165,7 +165,7 @@ for (const trigger of [hourly, caughtUp]) {
     assert.deepEqual([set.fired, set.asked], [['06-05 12:00'], []]);
   });
 
-  test(`nor does it when the clock was set back by a moment only, ${name} catchUp`, async () => {
+  test(`past fires do not repeat when the clock was set back by a moment, ${name} catchUp`, async () => {
     const set = setBack('2026-06-05T10:59:50Z', [trigger], '2026-06-05T11:00:00Z');
     set.scheduler.reconcile('a', [set.automation(true)]);
     set.scheduler.start(set.ahead);
@@ -174,7 +174,7 @@ for (const trigger of [hourly, caughtUp]) {
   });
 }
 
-test('nor does one that is switched on later, but the app that gets the id of a removed one fires', async () => {
+test('an automation that is switched on later does not repeat them either, but a new app with the id of a removed one fires', async () => {
   const set = setBack('2026-06-05T08:30:00Z', [hourly], '2026-06-05T11:00:00Z');
   set.scheduler.reconcile('a', [set.automation(false)]);
   set.scheduler.start(set.ahead);

@@ -98,7 +98,7 @@ test('over both changes of the clocks a daily time fires once a day and an inter
   }
 });
 
-test('reconciling keeps the next time of what stays, drops what is gone and adds what is new', async () => {
+test('reconciling keeps the next time of unchanged triggers, drops removed ones and adds new ones', async () => {
   const { clock, fired, scheduler } = setUp('2026-06-01T10:00:00Z');
   scheduler.start();
   scheduler.reconcile('a', [
@@ -122,7 +122,7 @@ test('reconciling keeps the next time of what stays, drops what is gone and adds
   assert.equal(clock.armed, false, 'with nothing to wait for there is no timer');
 });
 
-test('what fires is the automation as it was registered last, and registering it again repeats nothing', async () => {
+test('the automation fires as last registered, and registering it again repeats nothing', async () => {
   const given: Schedulable[] = [];
   const { clock, scheduler } = setUp('2026-06-01T10:00:00Z', { fire: (one) => void given.push(one) });
   scheduler.start();
@@ -138,7 +138,7 @@ test('what fires is the automation as it was registered last, and registering it
   assert.equal(given[0], second);
 });
 
-test('a trigger that never fires again ends quietly, and one that is not understood is said and harms no other', async () => {
+test('a trigger that never fires again ends quietly, and an invalid one is reported and affects no other', async () => {
   const { clock, fired, warnings, scheduler } = setUp('2026-06-01T10:00:00Z');
   scheduler.start();
   scheduler.reconcile('a', [
@@ -181,7 +181,7 @@ test('a clock that was set forward makes no storm', async () => {
   assert.deepEqual(fired, ['a/second 06-01 10:20:31', 'a/quarter 06-01 10:15:00']);
 });
 
-test('a clock that was set back fires nothing again, and soon again what did not fire yet', async () => {
+test('a clock that was set back repeats no fire, and other fires come soon', async () => {
   const { clock, fired, scheduler } = setUp('2026-06-01T10:00:30Z');
   scheduler.start();
   scheduler.reconcile('a', [

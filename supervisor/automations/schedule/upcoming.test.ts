@@ -27,7 +27,7 @@ test('fires of the next days come in order, and a time that two triggers name is
   );
 });
 
-test('what is off, has no schedule or does not fire by then is left out', async () => {
+test('automations that are off, have no schedule or do not fire by then are left out', async () => {
   const all = [
     automation('off', [cron('0 9 * * *')], false),
     automation('hook', [{ kind: 'webhook', pending: true }]),

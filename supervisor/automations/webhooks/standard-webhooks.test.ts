@@ -36,7 +36,7 @@ test('the vector holds, here and in the package', () => {
   assert.equal(check(good), true);
 });
 
-test('what the package signs is accepted, for any key, id, time and body', () => {
+test('signatures of the package are accepted, for any key, id, time and body', () => {
   for (let i = 0; i < 200; i++) {
     const text = `whsec_${randomBytes(24 + (i % 41)).toString('base64')}`;
     const id = `msg_${randomBytes(8).toString('base64url')}`;

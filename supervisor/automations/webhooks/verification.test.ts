@@ -182,7 +182,7 @@ test('stripe: one of several signatures is enough, with spaces or without', () =
   assert.equal(check({ ...STRIPE, headers: { 'stripe-signature': `t=1533204620,${wrong},${wrong}` } }), false);
 });
 
-test('standard: the prefix of the secret may be left out, and nobody signs with no key', () => {
+test('standard: the prefix of the secret may be left out, and an empty key matches no signature', () => {
   assert.equal(check({ ...STANDARD, secret: STANDARD.secret.slice(6) }), true);
   const signature = createHmac('sha256', '').update(`a.${STANDARD.seconds}.{}`).digest('base64');
   const headers = { ...STANDARD.headers, 'webhook-id': 'a', 'webhook-signature': `v1,${signature}` };
@@ -214,7 +214,7 @@ for (const algorithm of ['sha1', 'sha256', 'sha512'] as const) {
   }
 }
 
-test('the id of a delivery is what the sender calls it', () => {
+test('the id of a delivery is the sender’s', () => {
   const idOf = (vector: Vector, input: unknown) => (read(vector) as Proof).deliveryId(input, Buffer.from(vector.body));
   const named = (id: string) => ({ ...GITHUB, headers: { ...GITHUB.headers, 'x-github-delivery': id } });
   assert.equal(idOf(named('72d3162e-cc78-11e3-81ab-4c9367dc0958'), {}), '72d3162e-cc78-11e3-81ab-4c9367dc0958');

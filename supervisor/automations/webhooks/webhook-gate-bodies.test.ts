@@ -46,7 +46,7 @@ test('where all places are taken the slowest goes, and not the one that has just
   assert.ok(!cut.includes('new'));
 });
 
-test('a body that has had its time and brought nothing goes first', () => {
+test('a body without bytes after its time is dropped first', () => {
   const { clock, cut, begin, fill } = setUp();
   fill('fast', 1000);
   clock.now += LIMITS.webhookYoungMs;
@@ -57,7 +57,7 @@ test('a body that has had its time and brought nothing goes first', () => {
   assert.deepEqual(cut, ['silent']);
 });
 
-test('of those that have just begun, the one that brought least goes, and of equal ones the oldest', () => {
+test('of new bodies, the one with the fewest bytes is dropped, and of equal ones the oldest', () => {
   const { cut, begin, fill } = setUp();
   begin('first', 1);
   begin('second', 1);
@@ -67,7 +67,7 @@ test('of those that have just begun, the one that brought least goes, and of equ
   assert.deepEqual(cut, ['first', 'second']);
 });
 
-test('room for bytes is made in the same way, and refused only where none of them is held by one that arrives', () => {
+test('room for bytes is made in the same way, and refused only if no arriving body holds any', () => {
   const { clock, bodies, cut, begin } = setUp();
   const most = LIMITS.webhookUnverifiedBytes;
   const whole = begin('whole', most / 2);

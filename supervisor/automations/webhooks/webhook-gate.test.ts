@@ -55,7 +55,7 @@ test('a window opens with its first fire, takes 60, and says when it is over', (
   assert.deepEqual(refusal(fire), ['RATE_LIMITED', '60']);
 });
 
-test('the window is looked at before the turn, and what is refused is not counted', () => {
+test('the window is checked before the turn, and refused requests are not counted', () => {
   const { gate, refusal, fire } = setUp();
   const held = gate.enter('a');
   for (let i = 0; i < 2 * LIMITS.webhookFires; i++) assert.equal(refusal(fire)?.[0], 'CONFLICT');
@@ -65,7 +65,7 @@ test('the window is looked at before the turn, and what is refused is not counte
   assert.equal(refusal(fire)?.[0], 'RATE_LIMITED');
 });
 
-test('failures have a window of their own, and refuse nobody who proves who sends', () => {
+test('failures have a separate window, and never refuse a verified sender', () => {
   const { clock, gate, fire } = setUp();
   for (let i = 0; i < LIMITS.webhookFailures; i++) assert.equal(gate.fail('a', WRONG), WRONG);
   const refused = gate.fail('a', WRONG);
@@ -99,7 +99,7 @@ test('slugs that are gone are forgotten, but not while their run is under way', 
   gate.enter('a');
 });
 
-test('what is remembered ends with its windows', () => {
+test('counts are dropped with their windows', () => {
   const { clock, gate, fire } = setUp();
   for (let i = 0; i < 1000; i++) fire(`slug-${i}`);
   const held = gate.enter('held');

@@ -35,7 +35,7 @@ test('only of verified senders, and only where it says that it is one', () => {
   assert.deepEqual(input('payload=%7B%7D', FORM, 'stripe'), { payload: '{}' });
 });
 
-test('what is nested too deeply in a form, or no text, is refused', () => {
+test('a form with too deep JSON, or a body that is not text, is refused', () => {
   const deep = encodeURIComponent('['.repeat(2000) + ']'.repeat(2000));
   assert.throws(() => input(`payload=${deep}`), { code: 'BAD_REQUEST' });
   assert.throws(() => webhookInput(Buffer.from([0x61, 0x3d, 0xff]), FORM, 'slack'), { code: 'BAD_REQUEST' });

@@ -106,7 +106,7 @@ const BODY = '{"id":"evt_1","event_id":"Ev1"}';
 const OTHER = Buffer.from('another secret!!').toString('base64');
 
 for (const [name, verify, sign] of SENDERS) {
-  test(`${name}: who has the secret is let in; a wrong one, none, and one that is not set are told the same`, async (t) => {
+  test(`${name}: a sender with the secret is admitted; a wrong, missing or unset secret gets the same answer`, async (t) => {
     const { post, fires, secrets, logged } = await serve(t, verify);
     assert.equal((await post(sign(BODY, SECONDS), BODY)).status, 200);
     assert.deepEqual(fires.runs[0]?.request.input, JSON.parse(BODY));
@@ -195,7 +195,7 @@ test('deliveries without an id run each time; a command of Slack runs once as it
   assert.deepEqual(slack.fires.runs[0]?.request.input, { command: '/deploy', text: 'now' });
 });
 
-test('the challenge of Slack is answered without a run, also while the automation is off, to nobody but Slack', async (t) => {
+test('the challenge of Slack is answered without a run, also while the automation is off, only for Slack', async (t) => {
   const { post, fires, catalog } = await serve(t, 'slack');
   const body = '{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl","challenge":"3eZbrw1aBm2rZgRNFdxV2595","type":"url_verification"}';
   const [, , sign] = SENDERS[4] as (typeof SENDERS)[0];

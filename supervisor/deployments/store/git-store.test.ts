@@ -72,7 +72,7 @@ function crashed({ layout }: Running): string {
 
 const failsWith = (code: string) => (error: unknown) => error instanceof SvcError && error.code === code;
 
-test('a publication is a tagged commit on main, and what is served is its tree', async () => {
+test('a publication is a tagged commit on main, and its tree is served', async () => {
   const running = await start(newDataDir());
   const { deployments, git, onMain, live, store, events } = running;
   const first = await publish(running, app('1', { 'a.txt': 'one\n' }));
@@ -106,7 +106,7 @@ test('a publication is a tagged commit on main, and what is served is its tree',
   assert.equal(git('fsck', '--strict'), '');
 });
 
-test('two publications are merged; where they change the same line, the second is told the file', async () => {
+test('two publications are merged; if they change the same line, the second gets an error with the file', async () => {
   const running = await start(newDataDir());
   const lines = (a: string, b: string) => `${a}\n\n\n\n\n\n${b}\n`;
   const { sha } = await publish(running, app('1', { 'a.txt': lines('a', 'b') }));
@@ -134,7 +134,7 @@ test('publications of different apps at once are all on main', async () => {
   assert.equal(running.git('fsck', '--strict'), '');
 });
 
-test('publishing nothing is refused, and what a gate refuses changes nothing', async () => {
+test('publishing no changes is refused, and a refusal of a gate changes nothing', async () => {
   const running = await start(newDataDir());
   const files = app('1', { 'a.txt': 'one' });
   const { sha } = await publish(running, files);
@@ -162,7 +162,7 @@ test('a migration that fails leaves the old version live, and the publication wo
   assert.deepEqual([mended.tag, mended.migrationsApplied], ['notes/v2', [2]]);
 });
 
-test('a rollback is exactly the tag’s tree, says what the data is ahead by, and brings back what is on disk no more', async () => {
+test('a rollback is exactly the tag’s tree, shows the migrations ahead, and restores files that are gone from the disk', async () => {
   const running = await start(newDataDir(), { versionRetention: 2 });
   const { deployments, upload, git, live, layout, onMain } = running;
   await upload(version('1', 1, { 'one.txt': '1' }));
@@ -206,7 +206,7 @@ test('an upload that is only stored is a tag that main does not have, until it i
   assert.deepEqual([again.versionId, again.deduplicated, onMain('a.txt')], ['notes/v1', true, '1']);
 });
 
-test('content that is on disk changed is stored anew, beside the version that serves', async () => {
+test('content that was changed on disk is stored again, beside the live version', async () => {
   const { upload, layout, live, git } = await start(newDataDir());
   await upload(version('1'));
   writeFileSync(layout.app('notes').version('notes/v1').manifest, '{}');
@@ -250,7 +250,7 @@ test('a version in which something still runs stays on disk', async () => {
   assert.deepEqual(readdirSync(versionsDir).sort(), ['v4', 'v5']);
 });
 
-test('a publication that was cut off before its migrations never happened; after them it is finished', async () => {
+test('a publication interrupted before its migrations is undone; after them it is finished', async () => {
   let before = '';
   let after = '';
   const moments = {
@@ -295,7 +295,7 @@ test('with a damaged repository live versions keep serving, and changes say what
   assert.equal((await again.deployments.record('notes')).activeVersion, 'notes/v2');
 });
 
-test('a repository that is gone is not made anew: numbers would be given twice', async () => {
+test('a missing repository is not made again: numbers would be reused', async () => {
   const running = await start(newDataDir());
   await publish(running, app('1'));
   rmSync(running.store.repository, { recursive: true });
@@ -334,7 +334,7 @@ test('the data directory can be moved as a whole', async () => {
   assert.equal(await moved.live('a.txt'), 'one');
 });
 
-test('the repository is worked on in another thread, and its errors come back as they were', async () => {
+test('jobs on the repository run in another thread, and their errors come back unchanged', async () => {
   const { jobs, close: end } = await openJobs(root);
   try {
     const git = gitOn(jobs, join(root, 'apps.git'));

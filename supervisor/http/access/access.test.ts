@@ -78,7 +78,7 @@ async function setUp(t: TestContext) {
   };
 }
 
-test('the token, and nothing else, lets a caller in', async (t) => {
+test('only the token lets a caller in', async (t) => {
   const { access, port } = await setUp(t);
   const { token } = access;
   assert.match(token, /^[0-9a-f]{64}$/);
@@ -103,7 +103,7 @@ test('the token, and nothing else, lets a caller in', async (t) => {
   }
 });
 
-test('digests of at most 64 tokens are remembered, and whoever sends more shuts nobody out', async (t) => {
+test('digests of at most 64 tokens are remembered, and a sender of more locks no one out', async (t) => {
   let hashed: string[] = [];
   const { hash } = crypto;
   t.mock.method(crypto, 'hash', ((algorithm: string, data: string, encoding: 'buffer') => {
@@ -185,7 +185,7 @@ test('a session cookie is taken from pages of its own origin only', async (t) =>
   }
 });
 
-test('a session cookie does what its origin may, and counts at no other', async (t) => {
+test('a session cookie has the rights of its origin, and is invalid at others', async (t) => {
   const { port, session, caller } = await setUp(t);
   const draft = 's1--todos.draft.svc.localhost:8787';
   const cases: [host: string, cookie: string, who: unknown][] = [
@@ -245,7 +245,7 @@ test('a sign-in that was ended has ended at every origin', async (t) => {
   }
 });
 
-test('streams end when what opened them does, however far away that is', async (t) => {
+test('streams end when their session or token does, even far in the future', async (t) => {
   const { access, clock } = await setUp(t);
   let ends = 0;
   access.whenEnded(() => ends++);
@@ -307,7 +307,7 @@ test('a ticket and a link are good once, for a while, and a ticket at its own or
   assert.equal(signIns.takeLink(old.code), false);
 });
 
-test('tickets that nobody uses make room for others', async (t) => {
+test('unused tickets make room for others', async (t) => {
   const { signIns } = await setUp(t);
   const wanted = { host: TODOS, owner: { app: 'todos' }, to: '/', signIn: signIns.begin() };
   const first = signIns.ticket(wanted);

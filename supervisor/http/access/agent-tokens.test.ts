@@ -49,7 +49,7 @@ test('tokens differ for other conversations, for a draft, and in another gateway
   assert.throws(() => tokens.begin({ runner: 'codex', conversation: `x ${KEY}` }), TypeError);
 });
 
-test('an agent may use the tools of its app, and nothing else', () => {
+test('an agent may use only the tools of its app', () => {
   const tokens = new AgentTokens();
   const turn = tokens.begin({ runner: 'codex', conversation: KEY });
   const caller = agentCaller(presenting(turn.token), tokens);
@@ -71,7 +71,7 @@ test('an agent may use the tools of its app, and nothing else', () => {
   assert.throws(() => caller.guard('todos', 'read'), { code: 'FORBIDDEN' });
 });
 
-test('an agent of an automation may do what that lets it', () => {
+test('an agent of an automation has the rights that the automation gives it', () => {
   const tokens = new AgentTokens();
   const callerWith = (may: ('read' | 'write')[]) => {
     const { token } = tokens.begin({ runner: 'codex', conversation: `svc-chat:todos:w${may.length}`, may });
@@ -84,7 +84,7 @@ test('an agent of an automation may do what that lets it', () => {
   assert.equal(callerWith([]).may('read', 'todos'), false);
 });
 
-test('who presents the token of a turn that has ended is no other caller', () => {
+test('the token of an ended turn never identifies another caller', () => {
   const tokens = new AgentTokens();
   const turn = tokens.begin({ runner: 'codex', conversation: KEY });
   turn.end();

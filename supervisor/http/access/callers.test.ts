@@ -46,7 +46,7 @@ test("a page's refusal says how its author gets further", () => {
   assert.doesNotMatch(page.refusal('todos'), /uses"/);
 });
 
-test('a host is asked with what the request needs, and only true lets it through', () => {
+test('a host is asked with the request’s need, and only true admits it', () => {
   const asked: unknown[] = [];
   const request = { method: 'GET', path: '/svc/todos/', query: '', header: () => undefined };
   const answers: unknown[] = [true, false, undefined, 1];
@@ -61,7 +61,7 @@ test('a host is asked with what the request needs, and only true lets it through
   assert.deepEqual(asked.slice(0, 2), [request, { app: 'todos', capability: 'page' }]);
 });
 
-test('limits of one client tell tokens, sign-ins and the administrator apart, and nothing else', () => {
+test('limits of one client distinguish only tokens, sign-ins and the administrator', () => {
   const grant = { id: 'tok_1', name: 'zapier', apps: null, tools: 'all', expiresAt: null } as const;
   const session = (signIn: string, app: string) => new ExpiringCaller({ app }, 1, () => true, signIn);
   const clients = [ADMIN, new ExpiringCaller(grant, null, () => true), session('a', 'todos'), session('b', 'todos')];
@@ -69,7 +69,7 @@ test('limits of one client tell tokens, sign-ins and the administrator apart, an
   assert.equal(session('a', 'notes').client, session('a', 'todos').client);
 });
 
-test('what ended while a request was under way is asked for again', () => {
+test('a session that ended during a request is checked again', () => {
   let isGood = true;
   const grant = { id: 'tok_1', name: 'zapier', apps: null, tools: 'all', expiresAt: null } as const;
   const callers = [

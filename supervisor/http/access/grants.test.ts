@@ -12,7 +12,7 @@ const MAY: Record<GrantTools, Capability[]> = {
 };
 
 for (const [tools, allowed] of Object.entries(MAY) as [GrantTools, Capability[]][]) {
-  test(`a token for "${tools}" may ${allowed.join(', ')}, and nothing else`, () => {
+  test(`a token for "${tools}" may only ${allowed.join(', ')}`, () => {
     for (const capability of CAPABILITIES) {
       const wanted = allowed.includes(capability);
       const one = { tools, apps: ['todos', 'notes'] };

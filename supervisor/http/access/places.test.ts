@@ -118,7 +118,7 @@ test('the page of an app is embedded by the console and by itself, the console b
   assert.equal(new Places({ ...AUTO, pageOrigins: 'shared' }).of('127.0.0.1:1').frameAncestors, "'self'");
 });
 
-test('a program of this machine tells people of the console that is reached from outside', () => {
+test('a program on this machine shows people the console’s public address', () => {
   const outside = new Places({ ...AUTO, appDomain: 'apps.example.org' });
   assert.equal(outside.consoleOf(outside.of('127.0.0.1:8787')), 'https://apps.example.org');
   assert.equal(outside.consoleOf(outside.of('svc.localhost:8787')), LOCAL);

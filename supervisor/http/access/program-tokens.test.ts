@@ -90,7 +90,7 @@ const full = () => new DbError({ code: 'SQLITE_FULL', message: 'database or disk
 /** Lets what was started by a timer come to its end. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test('a token is found by its text only, and what is stored does not have it', async (t) => {
+test('a token is found only by its text, which is not stored', async (t) => {
   const { db, open } = setUp(t);
   const tokens = await open();
   const { token, ...row } = await tokens.create(wanted({ apps: ['todos', 'todos', 'notes'], expiresInDays: 90 }));
@@ -125,7 +125,7 @@ test('a token is found by its text only, and what is stored does not have it', a
   assert.deepEqual(Object.keys((await tokens.list(all))[0] ?? {}).sort(), Object.keys(row).sort());
 });
 
-test('tokens come back as they were after a restart, a revoked one does not', async (t) => {
+test('tokens survive a restart unchanged, a revoked one does not', async (t) => {
   const { db, open } = setUp(t);
   const first = await open();
   const kept = await first.create(wanted({ apps: undefined, tools: 'all' }));
@@ -243,7 +243,7 @@ test('the last use is stored once a minute and at the end, never by a request', 
   assert.deepEqual(await stored(), [used, used - LIMITS.programTokenNoteMs], 'with what could not be stored before');
 });
 
-test('there are at most so many tokens; those that have expired make room', async (t) => {
+test('the number of tokens is limited; expired ones make room', async (t) => {
   const { open, clock } = setUp(t);
   const tokens = await open();
   const old = await tokens.create(wanted({ expiresInDays: 1 }));
@@ -317,7 +317,7 @@ test('an app whose tokens could not be changed is not forgotten', async (t) => {
   assert.deepEqual((await open()).find(token)?.apps, ['notes']);
 });
 
-test('a writer that dies with a token or its end changes nothing of the outcome', async (t) => {
+test('a writer that dies while a token is made or revoked does not change the outcome', async (t) => {
   const { db, open } = setUp(t);
   const tokens = await open();
   db.faults = ['after', 'after'];

@@ -26,13 +26,13 @@ describe('the address of a visitor', () => {
       asking(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }, socket),
     );
 
-  test('is that of the socket, whatever it says itself', () => {
+  test('is that of the socket, with any header', () => {
     assert.equal(from([], '203.0.113.9', '10.0.0.1'), '203.0.113.9');
     assert.equal(from(['10.0.0.0/8'], '203.0.113.9', '10.0.0.1'), '203.0.113.9');
     assert.equal(from([], '::ffff:203.0.113.9'), '203.0.113.9');
   });
 
-  test('is the last that a trusted proxy names and that is none itself', () => {
+  test('is the last one from a trusted proxy that is not a trusted proxy itself', () => {
     const proxies = ['127.0.0.1', '10.0.0.0/8', 'fd00::/8'];
     for (const [socket, forwarded, wanted] of [
       ['127.0.0.1', '198.51.100.7', '198.51.100.7'],

@@ -5,7 +5,7 @@ import { draftKey } from '../../../protocol/ids.ts';
 import { type Collected, partsOf, samplesOf, type Value } from './families.ts';
 import { CALL_BUCKETS_MS, Meters, OTHER } from './meters.ts';
 
-test('the first apps have a label of their own, the others one together', () => {
+test('the first apps have separate labels, the others share one', () => {
   const meters = new Meters(2);
   const [a, b] = [meters.of('a'), meters.of('b')];
   assert.notEqual(a, b);
@@ -84,7 +84,7 @@ test('a distribution is printed as buckets that add up', () => {
   ]);
 });
 
-test('what is printed in parts is all of it, in order', () => {
+test('printing in parts gives everything, in order', () => {
   const values = Array.from({ length: 7 }, (_, i): Value => [{ app: String(i) }, i]);
   const distribution = { labels: {}, bounds: [1, 2], counts: [3, 0, 4], sum: 9.5 };
   const sizes = (collected: Collected, lines: number) => [...partsOf(collected, lines)].map(({ length }) => length);

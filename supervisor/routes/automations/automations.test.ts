@@ -195,7 +195,7 @@ const REFUSED: [method: string, path: string, body: unknown, status: number, cod
   ['POST', '/_provision', { app: 'notes', renew: true }, 400, 'BAD_REQUEST'],
 ];
 
-test('what is refused', async (t) => {
+test('invalid requests are refused', async (t) => {
   const { call } = await serve(t, { daily: automation() });
   for (const [method, path, body, status, code] of REFUSED) {
     const answer = await call(method, path, body);
@@ -203,7 +203,7 @@ test('what is refused', async (t) => {
   }
 });
 
-test('says what fires in the next days, of one app too', async (t) => {
+test('lists the fires of the next days, also of one app', async (t) => {
   const { call } = await serve(t, {
     daily: automation({ name: 'Daily', triggers: [{ kind: 'cron', expr: '0 9 * * *' }] }),
     off: automation({ enabled: false, triggers: [{ kind: 'cron', expr: '0 9 * * *' }] }),

@@ -162,7 +162,7 @@ describe('a thread that was not started yet, because its host is down', () => {
 });
 
 describe('a call', () => {
-  test('whose answer came before the end of its thread keeps it, though the host told of the end first', async () => {
+  test('whose answer came before the end of its thread keeps it, even if the host reported the end first', async () => {
     const { actor, thread } = await liveActor();
     const action = world.call(actor, { action: true });
     thread.exited();
@@ -210,7 +210,7 @@ describe('a call', () => {
   });
 });
 
-describe('answers that are none end the connection, and the call is answered all the same', () => {
+describe('invalid answers end the connection, and the call is still answered', () => {
   for (const [what, frame] of [
     ['a status outside HTTP', [Kind.result, 2, 99_999, Buffer.from('1'), 1]],
     ['a body that is not bytes', [Kind.result, 2, 200, 'text', 1]],
@@ -247,7 +247,7 @@ describe('answers that are none end the connection, and the call is answered all
     });
   }
 
-  test('a reply that throws is told so, and the thread lives on', async () => {
+  test('a reply that throws gets an error, and the thread lives on', async () => {
     const { actor, thread } = await liveActor();
     const caller = world.call(actor);
     caller.call.reply.result = () => {
@@ -260,7 +260,7 @@ describe('answers that are none end the connection, and the call is answered all
 });
 
 describe('harm to others', () => {
-  test('ends the thread, and quarantines an app that does it again and again, whatever its input', async () => {
+  test('ends the thread, and quarantines an app that does it again and again, with any input', async () => {
     const { actor, thread } = await liveActor();
     let current = thread;
     for (let n = 0; n < LIMITS.harmTimes; n++) {
@@ -416,7 +416,7 @@ function seeded(seed: number): () => number {
   };
 }
 
-describe('whatever happens in whatever order', () => {
+describe('any events in any order', () => {
   for (let seed = 1; seed <= 40; seed++) {
     test(`every call is answered once, and no thread is forgotten (seed ${seed})`, async () => {
       const random = seeded(seed);

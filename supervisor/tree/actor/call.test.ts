@@ -32,7 +32,7 @@ function setUp() {
   return { state, add, look };
 }
 
-test('what is due expires at the next look, once, and the others wait', () => {
+test('due calls expire at the next sweep, once, and the others wait', () => {
   const { state, add, look } = setUp();
   add('soon', 15);
   add('later', 100);
@@ -52,7 +52,7 @@ test('after a pause of this process answers that have arrived are read before an
   assert.deepEqual(state.expired, ['silent']);
 });
 
-test('a process that is late at every look still lets what is due expire', () => {
+test('due calls expire even if the process is late at every sweep', () => {
   const { state, add, look } = setUp();
   add('due', 100);
   look(1000);

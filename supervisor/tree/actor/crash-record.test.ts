@@ -68,7 +68,7 @@ test('the larger the results, the fewer calls at a time; never none', () => {
   assert.equal(memory.room(LIMITS.actorConcurrency, now), 1);
 });
 
-test('large results are forgotten when none has come for as long as deaths count', () => {
+test('large results are forgotten when none has come for the time that deaths count', () => {
   let time = 0;
   const now = () => time;
   const memory = record();

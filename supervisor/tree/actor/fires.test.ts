@@ -52,7 +52,7 @@ describe('fires of one automation', () => {
     assert.match(fire(actor).answers[0] ?? '', /^OVERLOADED: 100 calls are already waiting for "app\/digest"/);
   });
 
-  test('lose their thread when there has been none for a while, counted from the end of the last', async () => {
+  test('lose their thread a while after the end of the last fire', async () => {
     const { actor, thread, caller } = await firing();
     await world.pass(LIMITS.fireIdleMs + 100);
     thread.answer(caller.call);
@@ -65,7 +65,7 @@ describe('fires of one automation', () => {
     assert.deepEqual([actor.vacant, world.retired], [true, ['idle']]);
   });
 
-  test('have places of their own, which the fires of others wait for and get in turn', async () => {
+  test('have separate places, for which further fires wait and which they get in turn', async () => {
     world = new World((ms) => mock.timers.tick(ms), 1, 1);
     const app = world.actor();
     const query = world.call(app, { allowedMs: LONG_MS });
@@ -119,7 +119,7 @@ describe('a new version', () => {
     assert.deepEqual(mended.answers, ['200']);
   });
 
-  test('goes on with what waits when the fire on the old one runs out of time', async () => {
+  test('continues with waiting fires when the fire on the old one runs out of time', async () => {
     const { actor, thread, caller } = await firing({}, world.fireActor());
     actor.renew(version('v2'));
     const next = fire(actor, {}, 2 * LONG_MS);
@@ -264,7 +264,7 @@ describe('what a fire asks', () => {
     assert.deepEqual(caller.answers, ['200']);
   });
 
-  test('may be as much at a time as the limit says, whatever the fire before left open', async () => {
+  test('may reach the limit at a time, even if the previous fire left some open', async () => {
     const { actor, thread, caller } = await firing(recording);
     let id = 0;
     for (; id < LIMITS.runNodesAtOnce; ) assert.equal(thread.send(ask(++id, caller.call)), null);
@@ -311,7 +311,7 @@ describe('what a fire asks', () => {
   });
 });
 
-test('log lines of a fire reach those who follow it, until it is answered', async () => {
+test('log lines of a fire reach its followers, until it is answered', async () => {
   const lines: string[] = [];
   const { actor, thread, caller } = await firing({ logged: (line) => void lines.push(line) });
   thread.send([Kind.log, '{"msg":"one"}', caller.call.id]);

@@ -32,7 +32,7 @@ test('it holds as many calls as an actor may work on, and hands all of them back
   assert.equal(calls.get(ids[3] as number), null);
 });
 
-test('numbers that a thread makes up find nothing', () => {
+test('numbers that a thread invents match no call', () => {
   const calls = new InFlight<string>();
   calls.add('one');
   for (const id of [0, -1, 1, 0.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53])
