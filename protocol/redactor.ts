@@ -20,10 +20,10 @@ export class Redactor {
   readonly #values = new Map<string, string>();
   /** Longest first: a value may be part of another. */
   #forms: Form[] = [];
-  /** Of each value, bytes that are in every form of it; empty where there are too few. */
+  /** For each value, bytes that every form of it contains; empty where there are too few. */
   #probes: Buffer[] = [];
 
-  /** Nothing is to be taken out. */
+  /** There are no values to take out. */
   get idle(): boolean {
     return this.#forms.length === 0;
   }
@@ -114,7 +114,7 @@ export class Redactor {
   }
 }
 
-/** Of a value that has several: traces and the like show them one by one. */
+/** Lines of a value with several, which stack traces and the like show one by one. */
 function linesOf(value: string): string[] {
   const lines = value.split(LINE_END);
   return lines.length === 1 ? [] : lines.filter((line) => line.length >= LIMITS.secretLineChars);

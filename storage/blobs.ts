@@ -26,7 +26,7 @@ export type BlobPage = { files: BlobRow[]; next: string | null };
 /** `live` is where a draft finds what it has not stored itself; null for a live app. */
 export type BlobFolders = { own: string; live: string | null };
 
-/** Of what was stored without a type. */
+/** Type of files stored without one. */
 export const UNTYPED = 'application/octet-stream';
 
 const SHA256 = /^[0-9a-f]{64}$/;

@@ -38,7 +38,10 @@ export type BlobsOptions = {
   quotaMb(key: string): Promise<number | undefined>;
 };
 
-/** Of one app or draft, without what a draft sees of the live app. `arriving` are bytes of uploads under way, as far as they are known. */
+/**
+ * Usage of one app or draft, without the live files that a draft sees. `arriving` are bytes of uploads under way, as far as
+ * they are known.
+ */
 type Usage = { files: number; bytes: number; arriving: number };
 
 /** Does what a thread asks with a frame `blob`; never rejects. */
@@ -62,7 +65,7 @@ export class Blobs {
   readonly #serial = new SerialByKey();
   /** Counted on disk with the first use since the gateway started, so that a crash leaves no wrong numbers. */
   readonly #usages = new Map<string, Promise<Usage>>();
-  /** Those of them that are counted. */
+  /** Folders that are counted. */
   readonly #counted = new Map<string, Usage>();
   readonly #underWay = new Set<Promise<unknown>>();
 
@@ -136,7 +139,7 @@ export class Blobs {
     return { files, bytes, quota: await this.#quota(key) };
   }
 
-  /** Of the live apps whose files were used since the gateway started. */
+  /** Usage of live apps whose files were used since the gateway started. */
   get known(): [app: string, usage: Readonly<Pick<Usage, 'files' | 'bytes'>>][] {
     return [...this.#counted].filter(([key]) => !isDraftKey(key));
   }

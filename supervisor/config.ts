@@ -21,7 +21,7 @@ export type Config = {
   appsDir: string | null;
   /** Where the git store is; null: the tarball backend. */
   appsStoreRoot: string | null;
-  /** Who the commits of the git store are by. */
+  /** The author of commits in the git store. */
   commitAuthor: { name: string; email: string };
   /** A catalog of templates, fetched at start; null: only those that come with the gateway. */
   templatesUrl: string | null;

@@ -90,7 +90,7 @@ export type HostFire = {
   runId: string;
   automationRef: string;
   input: unknown;
-  /** Of a webhook. */
+  /** Only for a webhook. */
   request?: WebhookRequest;
   now: number;
   ctx: FireContext;

@@ -26,7 +26,7 @@ export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
     authorize?: Authorize;
     /** A pino logger of the host's; by default JSON lines on standard error. */
     logger?: Logger;
-    /** Told when the gateway cannot go on (the SQLite writer does not stay up) and has stopped itself. */
+    /** Called when the gateway has stopped itself because the SQLite writer kept dying. */
     onFatal?: (reason: string) => void;
   };
 

@@ -35,7 +35,9 @@ export type Services = AppsOptions & {
   config: Config;
   /** Null when the embedding host owns authentication. */
   access: Access | null;
-  /** Who a caller is where a limit is one client's. Where a host owns authentication, and knows them apart, it is an address. */
+  /**
+   * The client of a caller, for limits per client. If a host owns authentication and distinguishes callers, it is an address.
+   */
   clientOf(exchange: Exchange, caller: Caller): string;
   /** Tokens with which agents call the gateway. */
   agentTokens: AgentTokens;
@@ -46,7 +48,7 @@ export type Services = AppsOptions & {
   automations: Automations;
   agentProcess: AgentProcess;
   chat: Chat;
-  /** Who takes turns, and what is known of the agents that do. */
+  /** The runner of turns, and the catalog of agents. */
   agents: AgentServices;
   liveStreams: LiveStreams;
   mcpSessions: McpSessions;

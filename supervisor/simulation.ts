@@ -10,5 +10,5 @@ export type SimulatedClock = {
   onChange(listener: () => void): void;
 };
 
-/** Of a gateway that tests one app. */
+/** For a gateway that tests one app. */
 export type Simulation = { clock: SimulatedClock; relay: Relay };

@@ -434,7 +434,7 @@ export async function disassemble(
   services.eventLoop.stop();
   services.metricsLoop.stop();
   const steps: (() => unknown)[] = [
-    // Those who follow a turn are told how it ended.
+    // Followers of a turn get its end.
     () => services.chat.stop(),
     () => services.mcpSessions.close(),
     () => changes.closeAll(),

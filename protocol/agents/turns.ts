@@ -74,7 +74,7 @@ export type HistoryRow = { seq: number; turnId: string; ts: number } & (
       ok?: boolean;
       result?: unknown;
       errorText?: string;
-      /** Of a question whether the tool may run; `ok` then says whether it was granted. */
+      /** For a question whether the tool may run; `ok` then says whether it was granted. */
       permission?: { requestId: string; detail: string; optionId?: string | null };
     }
 );

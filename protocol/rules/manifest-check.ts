@@ -10,7 +10,7 @@ import type { Manifest } from '../manifest.ts';
 import { isHostPattern, PATTERN_FORM } from './egress.ts';
 import { validate } from './manifest-schema.ts';
 
-/** Of a text that must not be empty. */
+/** Message for a text that must not be empty. */
 const NOT_EMPTY = MANIFEST_SCHEMA.properties.name.pattern;
 
 /** `INVALID_MANIFEST`; `path` names the first field that is wrong, `issues` all of them up to `LIMITS.inputIssues`. */

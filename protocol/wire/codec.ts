@@ -167,7 +167,7 @@ const BIN_32 = 0xc6;
 
 /** Longer texts are left to msgpackr. */
 const MAX_TEXT = 0x7fff;
-/** Of each frame, besides its body and texts. */
+/** Bytes of each frame beside its body and texts. */
 const DISPATCH_OVERHEAD = 2 + 9 + 9 + 1 + 3 + 5 + 3 + 1 + 3;
 const RESULT_OVERHEAD = 2 + 9 + 9 + 5 + 9;
 

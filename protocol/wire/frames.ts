@@ -115,7 +115,7 @@ export type ThreadSpan =
       status: number,
     ];
 
-/** One file of `migrations/`: its name, which starts with its number, and where it lies. */
+/** One file of `migrations/`: its name, which starts with its number, and its path. */
 export type MigrationFile = { name: string; path: string };
 
 /** Operations on one database; from `userVersion` on they are refused unless the ticket says `maintain`. */

@@ -59,8 +59,8 @@ export type OutputJob = { app: string; validators: string; automation: string; o
 export type BackupHead = { format: number; svcVersion: string; takenAt: string; dataFormat: number };
 
 /**
- * One thing to pack, from where it lies to its path in the backup. What is missing there is left out. A folder is packed
- * with everything below it, `versions` with the folders in it that are versions: where one is a link, what it leads to.
+ * One thing to pack, from where it lies to its path in the backup. Missing files are left out. A folder is packed with
+ * everything below it, `versions` with the folders in it that are versions: where one is a link, what it leads to.
  */
 export type BackupSource =
   | { kind: 'database' | 'file' | 'folder' | 'versions'; path: string; from: string }
@@ -165,7 +165,7 @@ export type SessionFilesResult = {
   read: GitFile & { bytes: Uint8Array };
   /** `created` when the file is new. */
   put: { file: GitFile; created: boolean };
-  /** Those of the archive. */
+  /** Files of the archive. */
   putAll: GitFile[];
   delete: { path: string };
   diff: GitFileDiff[];

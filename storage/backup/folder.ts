@@ -128,7 +128,7 @@ export async function pruneBackups(files: string[], keep: number): Promise<strin
   return there.slice(old.length);
 }
 
-/** Those that are there, newest first. */
+/** The existing ones, newest first. */
 export async function listBackups(files: string[]): Promise<BackupFile[]> {
   const rows: BackupFile[] = [];
   await inParallel(files, STATS_AT_ONCE, async (file) => {
@@ -141,7 +141,7 @@ export async function listBackups(files: string[]): Promise<BackupFile[]> {
   return rows.sort((a, b) => b.madeAt - a.madeAt || (a.name < b.name ? 1 : -1));
 }
 
-/** Those that have their names. A crash may have left the copy of one that has not. */
+/** Files with their final names. A crash may have left an unfinished copy under another. */
 async function present(files: string[]): Promise<string[]> {
   const found: string[] = [];
   for (const file of files) {

@@ -37,7 +37,7 @@ const NEW: BackupRecord = {
   folder: null,
 };
 
-/** That of a new directory where there is no such file, or a damaged one; `damaged` is told of the latter. */
+/** An empty record if the file is missing or damaged; calls `damaged` for the latter. */
 export async function readBackupRecord(path: string, damaged: () => void): Promise<BackupRecord> {
   const stored = await readJson(path, null);
   if (stored === undefined) return { ...NEW };

@@ -116,7 +116,7 @@ export class ChatWindows {
     return await historyOf(transcriptLines(this.#pathOf(windowId)));
   }
 
-  /** It must not be open. False when there is no such window. A folder in the place of its transcript is kept aside. */
+  /** It must not be open. False when there is no such window. A folder in place of its transcript is set aside. */
   async remove(windowId: string): Promise<boolean> {
     const entries = await this.#loaded();
     const path = this.#pathOf(windowId);

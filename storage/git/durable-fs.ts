@@ -154,7 +154,7 @@ export class DurableFs {
 
   async #stat(path: string): Promise<Pick<Stats, 'isFile' | 'isDirectory'>> {
     const whole = this.#inside(path);
-    // Asked for each object, to see whether it is a link of a work tree.
+    // Called for each object, to see whether it is a link of a work tree.
     if (whole === this.#root) return { isFile: () => false, isDirectory: () => true };
     if (this.#staged.has(whole)) return { isFile: () => true, isDirectory: () => false };
     return statSync(whole);

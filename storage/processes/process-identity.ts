@@ -24,7 +24,7 @@ export function killGroup(leader: ProcessIdentity): void {
   try {
     process.kill(-leader.pid, 'SIGKILL');
   } catch {
-    // Nothing of it is left.
+    // The group has ended.
   }
 }
 
@@ -42,7 +42,7 @@ export function isRunning(pid: number): boolean {
 /** A line of the system's table of processes. */
 export type ProcessEntry = ProcessIdentity & { parent: number; session: number };
 
-/** Of a process that runs; null for one that has ended and waits for its parent, and where the system has no `/proc`. */
+/** For a running process; null for one that has ended and waits for its parent, and where the system has no `/proc`. */
 export function entryOf(pid: number): ProcessEntry | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

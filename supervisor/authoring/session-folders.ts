@@ -116,7 +116,7 @@ export class SessionFolders {
       }
       await git('branch', { name: branchOf(id), to: commit });
     } catch (error) {
-      // It is published. What the session has of it is older, and merges with it like any other change.
+      // The app is published. The session's files are older, and merge with it like any other change.
       log.warn({ session: id, app, err: error }, 'A session could not be updated after its publication.');
     }
   }
@@ -148,7 +148,7 @@ export class SessionFolders {
     });
   }
 
-  /** Of a session that is closed. */
+  /** The session is closed. */
   forget(id: string): void {
     for (const key of this.#unwritten.keys()) if (key.startsWith(`${id}/`)) this.#unwritten.delete(key);
   }
@@ -192,7 +192,7 @@ export class SessionFolders {
     }
   }
 
-  /** One record is written at a time. Answers the record before; without `entry` the app leaves it. */
+  /** One record is written at a time. Returns the previous record; without `entry` the app is removed from it. */
   async #remember(id: string, app: string, entry: SessionApp | undefined, head?: string): Promise<SessionRecord> {
     return this.#serial.run(id, async () => {
       const record = await this.record(id);

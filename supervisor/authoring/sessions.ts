@@ -103,12 +103,12 @@ export class Sessions {
     }
   }
 
-  /** Told after an app's files were changed through these methods. */
+  /** Called after an app's files were changed through these methods. */
   onEdited(told: (sessionId: string, app: string) => void): void {
     this.#edited.push(told);
   }
 
-  /** Told when a session is about to go; it waits for what they return. */
+  /** Called when a session is about to be removed, which waits for their promises. */
   onClosed(told: (sessionId: string) => void | Promise<void>): void {
     this.#closed.push(told);
   }

@@ -52,7 +52,7 @@ export class Templates {
     await this.#refreshing;
   }
 
-  /** Those that come with the gateway first; of two with one id, that one. */
+  /** Bundled templates first; they win over a remote one with the same id. */
   async list(): Promise<TemplateRow[]> {
     return (await this.#all()).map((row) => {
       const { url: _, sha256: __, ...shown } = row as RemoteTemplate;

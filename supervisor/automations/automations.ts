@@ -176,7 +176,7 @@ export class Automations {
     return { ...this.catalog.counts, ...this.fires.load };
   }
 
-  /** An app goes away: its runs end, and their history goes with it. */
+  /** Before an app is removed: ends its runs and deletes their history. */
   async removed(app: string): Promise<void> {
     this.catalog.forget(app);
     await this.fires.stopApp(app);

@@ -109,7 +109,7 @@ export class AutomationCatalog {
     return [...this.#apps.values()].flatMap(({ faults }) => faults).sort(byRef);
   }
 
-  /** Of those whose webhook has this slug the first by ref (specification, "Webhook route"). */
+  /** The first automation by ref whose webhook has this slug (specification, "Webhook route"). */
   bySlug(slug: string): LiveAutomation | undefined {
     return this.#bySlug.get(slug)?.[0];
   }

@@ -83,7 +83,7 @@ export class McpToolServers {
     );
   }
 
-  /** Of each server, in the order of the configuration. */
+  /** State of each server, in the order of the configuration. */
   status(): ToolServerStatus[] {
     return [...this.#servers.values()].map((server) => ({ ...server }));
   }

@@ -391,7 +391,7 @@ function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: Ap
   };
 }
 
-/** Those of the members that the version has. */
+/** Only the members that the version has. */
 function present<K extends keyof VersionSummary>(version: VersionSummary, members: K[]): Pick<VersionSummary, K> {
   const entries = members.flatMap((member) => (version[member] === undefined ? [] : [[member, version[member]]]));
   return Object.fromEntries(entries) as Pick<VersionSummary, K>;

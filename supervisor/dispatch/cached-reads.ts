@@ -23,7 +23,7 @@ const HIT: CallTiming = { queueMs: 0, handlerMs: 0, started: false, cache: 'hit'
 
 export class CachedReads {
   readonly #results: Results;
-  /** Those that others may join, by app and key. */
+  /** Runs that other callers may join, by app and key. */
   readonly #runs = new Map<string, Run>();
 
   constructor(results: Results) {

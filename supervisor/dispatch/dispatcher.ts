@@ -88,7 +88,7 @@ export class Dispatcher {
   }
 
   /**
-   * Runs an action once for a key, also when its caller goes away, because a retry needs its answer. `input` tells a
+   * Runs an action once for a key, also when its caller leaves, because a retry needs its answer. `input` distinguishes a
    * repetition from another call, see `Idempotency.claim`. Rejects as that does.
    */
   async remember(target: Target, key: string, input: unknown, request: Request, sink: RecordedSink): Promise<void> {

@@ -23,7 +23,7 @@ export type DraftDataOptions = {
 /** The result: whether the data was copied from live, and the numbers of the applied migrations. */
 export type Brought = { seeded: boolean; migrationsApplied: number[] };
 
-/** One thing at a time; its owner sees to that. */
+/** Its owner calls one method at a time. */
 export class DraftData {
   readonly #options: DraftDataOptions;
   #seed: DraftSeed | null = null;
@@ -55,7 +55,7 @@ export class DraftData {
     return { seeded: true, migrationsApplied: await this.#migrate(seed, migrations, migrationsDir) };
   }
 
-  /** The draft goes away. */
+  /** The draft is being removed. */
   async close(): Promise<void> {
     const { draft, databases, key } = this.#options;
     if (await exists(draft.data)) await databases.close(key);

@@ -18,7 +18,7 @@ import type { Brought } from './draft-data.ts';
 export class Drafts {
   readonly #options: DraftsOptions;
   readonly #manifests: Manifests;
-  /** Of the folders that are watched. */
+  /** Budget of watched folders. */
   readonly budget = new WatchBudget();
   /** By key. */
   readonly #drafts = new Map<string, Draft>();

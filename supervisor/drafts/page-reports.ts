@@ -24,7 +24,7 @@ export type PageError = {
 /** A page's report: errors, and the number of `more` that were left out. */
 export type PageReport = { errors: PageError[]; more: number };
 
-/** Of a handler, as pages get it: `name` of the error, its app's frames in `stack`, and the first of them taken apart. */
+/** Fault of a handler for pages: `name` of the error, the app's frames in `stack`, and the first of them parsed. */
 export type HandlerFault = {
   tool: string | null;
   name: string | null;

@@ -18,7 +18,7 @@ import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 export type EdgeOptions = {
   /** Gets every well-formed request. It should not throw: what it throws is answered as `INTERNAL` and given to `onFault`. */
   handler: ExchangeHandler;
-  /** Told what `handler`, or a callback it gave to `readBody`, threw. For the log. */
+  /** Gets errors of `handler` and of callbacks that it gave to `readBody`, for the log. */
   onFault(error: unknown): void;
   /** Budget of `readBody`, from the first byte until the answer; by default shared by all edges of the process. */
   bodies?: BodyBudget;
@@ -53,7 +53,7 @@ export class BodyBudget implements BodyRoom {
 
 /** A large answer that its client has not taken whole. */
 export type WaitingAnswer = {
-  /** Of the whole body: it is held until its last byte has gone. */
+  /** Bytes of the whole body, held until the last one is sent. */
   readonly bytes: number;
   /** Ends its connection. */
   cutOff(): void;
@@ -134,7 +134,7 @@ export abstract class BaseExchange {
   /** Taken from `#room`. */
   #bodyBytes = 0;
   #bodyLimit = 0;
-  /** Of `streamBody`, until the body is whole. */
+  /** For `streamBody`, until the body is complete. */
   #upload: Readable | null = null;
   #uploadBytes = 0;
   #parts: Buffer[] | null = null;

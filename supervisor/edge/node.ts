@@ -316,7 +316,7 @@ class NodeExchange extends BaseExchange implements Exchange {
     this.#req.once('end', release).resume();
   }
 
-  /** It is over when `close` tells so. */
+  /** It ends with `close`. */
   #writeLarge(body: Buffer): void {
     const res = this.#res;
     this.#endWhenStalled();

@@ -38,9 +38,9 @@ const MAY_HAVE_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const RULES: FramingRules = { chunked: false, hostRequired: true };
 
 /**
- * Which requests the native parser may still be at. It reads a whole buffer before it returns to the event loop, and goes on to
- * what it takes for the next request once this one is answered, else it ends the connection. So no answer leaves in the turn of
- * its request: no buffer holds two requests that run, whatever the parser takes for the end of the first.
+ * Requests that the native parser may still be reading. It reads a whole buffer before it returns to the event loop. If this
+ * request is already answered, it continues with what it takes for the next one; else it ends the connection. So no answer
+ * leaves in the turn of its request: no buffer holds two requests that run, wherever the parser ends the first.
  */
 export class ParserTurn {
   #number = 0;
@@ -76,7 +76,7 @@ export class ParserTurn {
 
 export type UwsState = EdgeState & { readonly turn: ParserTurn };
 
-/** One callback for all requests: headers are read at once, so no two requests are at it together. */
+/** One callback for all requests: headers are read at once, so no two requests use it together. */
 let collected: string[] = [];
 function collect(name: string, value: string): void {
   collected.push(name, value);

@@ -25,7 +25,7 @@ type App = TemplatedApp & {
   close?(): void;
 };
 
-/** Of the native listen. Without it a second process may take the same port and share its connections. */
+/** Option of the native listen. Without it a second process may take the same port and share its connections. */
 const EXCLUSIVE_PORT = 1;
 
 /** Throws `NoUws` when there is no native code for this machine, or one that is too old. */

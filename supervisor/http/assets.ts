@@ -9,7 +9,7 @@ export type Encoding = 'br' | 'gzip' | 'identity';
 export class Asset {
   /** Strong, with its quotes; of the bytes that are not encoded. */
   readonly etag: string;
-  /** The encodings there are besides identity, the better one first. */
+  /** The encodings beside identity, the better one first. */
   readonly encodings: readonly Encoding[];
   readonly #headers: Record<string, string>;
   readonly #heads = new Map<Encoding, ConstantHeaders>();

@@ -13,7 +13,7 @@ import {
   type LiveRoom,
 } from './live-query.ts';
 
-/** One who follows a query. */
+/** A follower of a query. */
 export type Following = {
   /** Has the newest state told once more, to one who could not take it before. */
   repeat(): void;
@@ -135,7 +135,7 @@ export class LiveQueries {
     else this.#clients.delete(client);
   }
 
-  /** One query serves all callers, until what it finds is known to depend on who calls. */
+  /** One query serves all callers, until its result is known to depend on the caller. */
   #nameIn(app: AppQueries, request: LiveRequest): string {
     const { query, input, caller } = request;
     const shared = JSON.stringify([query, input]);

@@ -23,7 +23,7 @@ export type LiveRequest = {
   query: string;
   input: string;
   caller: HandlerCaller;
-  /** Who follows, where a limit is one client's; no part of what is followed. */
+  /** The client for limits per client; not part of the query's identity. */
   client: string;
 };
 
@@ -45,7 +45,7 @@ export type LiveFollower = {
   closed(): void;
 };
 
-/** One who follows a query, as this caller. */
+/** A follower of a query, as this caller. */
 export type LiveMember = { readonly caller: HandlerCaller; readonly follower: LiveFollower };
 
 export type LiveClock = {
@@ -94,7 +94,7 @@ export class LiveQuery {
   #seq: number;
   /** The tables that the latest run read. */
   #reads: Written = 'all';
-  /** Those that were written since the latest run began, while it is not known what it reads. */
+  /** Tables written since the latest run began, while its tables are unknown. */
   #written: Set<string> | 'all' = 'all';
   /** Something it read may have been written since the latest run began. */
   #stale = true;

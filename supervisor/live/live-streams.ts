@@ -76,7 +76,7 @@ export class LiveStreams {
           reject(error as Error);
         }
       };
-      // Who comes back is answered what is so then: that the app is gone, or that the gateway stopped.
+      // A client that reconnects gets the current error: the app is gone, or the gateway stopped.
       const closed = (): void => {
         following.stop();
         try {

@@ -19,7 +19,7 @@ const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: mcp\n\n`);
 
 export class McpSessions {
   readonly options: McpSessionsOptions;
-  /** Of clients of 2026, whose subscriptions last as long as the request with which they listen. */
+  /** For clients of 2026, whose subscriptions last as long as their listening request. */
   readonly listening = new Set<Subscriptions>();
   /** By id, oldest first. Those that have ended are remembered for as long as there is room. */
   readonly #sessions = new Map<string, McpSession>();

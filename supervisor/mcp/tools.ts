@@ -47,12 +47,12 @@ export type McpTools = {
 /** Checks the caller's rights before each call, as over HTTP. Throws or rejects with `FORBIDDEN`. */
 export type Permit = (capability: 'read' | 'write', app: string) => undefined | Promise<void>;
 
-/** Who calls. `source` is what its writes are told with. */
+/** The caller. `source` is the source in change events of its writes. */
 export type McpCaller = {
   source: 'handler' | 'agent';
   /** The caller as handlers see it. */
   shown: HandlerCaller;
-  /** Who it is where a limit is one client's. */
+  /** The client for limits per client. */
   client: string;
   permit: Permit;
   /** Whether it may read an app, by its key, now: what was presented may have ended. */

@@ -35,7 +35,7 @@ export class LogStream {
   #waitingBytes = 0;
   #retry: NodeJS.Timeout | undefined;
   #droppedLines = 0;
-  /** Of those, the ones that the log has not said yet. */
+  /** The part of these that the log has not reported yet. */
   #unsaid = 0;
   /** Why the last write failed. */
   #reason = '';
@@ -104,7 +104,7 @@ export class LogStream {
       }
     } catch (error) {
       this.#reason = (error as NodeJS.ErrnoException).code ?? String(error);
-      // It holds no process back that is about to end.
+      // The timer does not keep an ending process alive.
       this.#retry = setTimeout(() => this.#writeWaiting(), LIMITS.logRetryMs).unref();
     }
   }

@@ -32,7 +32,7 @@ import type { Backups } from './backups.ts';
 export type BackupStatus = {
   /** `off` without a schedule, `waiting` before the first backup, `failed` from a failure to the next good one. */
   state: 'off' | 'waiting' | 'ok' | 'failed';
-  /** One is made just now. */
+  /** A backup is being made. */
   running: boolean;
   /** `dir` is absolute; `setBy` says where it can be changed. */
   schedule: (BackupSchedule & { setBy: 'configuration' | 'command' }) | null;
@@ -46,7 +46,7 @@ export type BackupStatus = {
 
 export type ScheduledBackupsOptions = {
   layout: Layout;
-  /** That of the configuration file, which no command changes. */
+  /** The schedule of the configuration file, which no command changes. */
   configured: ConfiguredSchedule | null;
   backups: Pick<Backups, 'takeNext' | 'verify' | 'verifyFile' | 'stop'>;
   clock: Pick<SchedulerOptions<never>, 'now' | 'setTimer'>;
@@ -169,7 +169,7 @@ export class ScheduledBackups {
     await this.#save();
   }
 
-  /** One under way is given up, and made up at the next start. Resolves when its files are gone. */
+  /** Aborts a backup under way, which the next start makes up. Resolves when its files are gone. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     this.#scheduler.stop();
@@ -184,7 +184,7 @@ export class ScheduledBackups {
     this.#scheduler.reconcile(REF, trigger === null ? [] : [item]);
   }
 
-  /** One at a time: a time that comes while one is made is dealt with by it. */
+  /** One at a time: the running backup also counts for a time that comes meanwhile. */
   #fire(scheduledAt: number): void {
     this.#dueUntil = scheduledAt;
     const { schedule } = this;
@@ -210,7 +210,7 @@ export class ScheduledBackups {
       record.lastSuccess = { at, file, bytes, ms: at - startedAt };
       log.info({ file, bytes, ms: at - startedAt }, 'A backup was made and verified.');
     } catch (error) {
-      // It is made up after the next start.
+      // The next start makes it up.
       if (this.#stopping.signal.aborted) return;
       this.#failures++;
       const isKnown = error instanceof SvcError;
@@ -261,7 +261,7 @@ export class ScheduledBackups {
     else if (lastDamaged !== null) await pruneBackups([lastDamaged], 0);
   }
 
-  /** Of what went wrong before there was an archive. */
+  /** For failures before there was an archive. */
   #explain(error: unknown): unknown {
     const isFull = isDiskFull(error) || (error instanceof SvcError && error.code === 'STORAGE_FULL');
     if (!isFull) return error;

@@ -87,19 +87,19 @@ export async function systemStatus(services: Services) {
       // Most gateways never start it.
       ...(tree.agents && tree.agents.startedAt > 0 ? [await childStatus(tree.agents)] : []),
     ],
-    /** Of the data directory; null where it cannot be read. */
+    /** Free space of the data directory; null where it cannot be read. */
     disk: await diskOf(services.config.dataDir),
     /** The MCP servers of the configuration, in its order. */
     toolServers: services.automations.toolServers?.status() ?? [],
     automations: services.automations.status(),
-    /** Those on schedule. */
+    /** Backups on schedule. */
     backups: services.scheduledBackups.status(),
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,
-      /** Of the apps' logs. */
+      /** Dropped lines of the apps' logs. */
       droppedLogLines: services.logs.droppedLines,
-      /** Of the gateway's own log; 0 where the host has given it a logger. */
+      /** Dropped lines of the gateway's own log; 0 with a host's logger. */
       droppedGatewayLogLines: streamOf(services.log)?.droppedLines ?? 0,
       retired: tree.retired,
     },
@@ -132,7 +132,7 @@ function byName(a: ActorStatus, b: ActorStatus): number {
   return (a.automation ?? '') < (b.automation ?? '') ? -1 : 1;
 }
 
-/** Of a process that the tree owns. */
+/** For a process that the tree owns. */
 export async function childStatus(child: Child): Promise<ProcessStatus> {
   const usage = child.pid === null ? null : await processUsage(child.pid);
   return {

@@ -142,14 +142,14 @@ export class Commits {
   #open(app: string): Known {
     if (this.#known.size >= LIMITS.histories) this.#forgetOldest();
     const reader = this.#options.reader(this.#options.file(app));
-    // Who watches longer than the history goes back may have missed something.
+    // A watcher from before the history's beginning may have missed a commit.
     const missed = this.#watchers.has(app);
     const known = { history: new History(), reader, strange: null, strangeSince: 0, lostSince: null, missed };
     this.#known.set(app, known);
     return known;
   }
 
-  /** Those who watch would miss what is committed until the history begins anew. */
+  /** Watchers would miss commits until the history begins again. */
   #forgetOldest(): void {
     for (const app of this.#known.keys()) {
       if (this.#watchers.has(app)) continue;

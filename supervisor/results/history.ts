@@ -1,10 +1,10 @@
 /**
- * The history of one database as far as it is known: from which state each commit led to which other, and the tables that it wrote.
- * Says whether some tables are still what they were. What it does not know for sure counts as a change of everything.
+ * Keeps the known history of one database: the states before and after each commit, and the tables that it wrote. Decides
+ * whether tables are unchanged. Anything uncertain counts as a change of everything.
  *
- * Why that is safe: a state that is read now and equals `head` was reached from any earlier point by the commits noted here and by
- * no others, for no two states have the same bytes. A note that is lost, late or out of order leaves a head that no database
- * has; then nothing is taken for unchanged until `adopt` starts over. See docs/architecture.md.
+ * Why that is safe: if the state read now equals `head`, only the commits noted here lead to it from any earlier point, because
+ * no two states have the same bytes. A lost, late or misordered note leaves a head that no database has; then nothing counts as
+ * unchanged until `adopt` starts over. See docs/architecture.md.
  */
 import { isNextState, isSameState } from '../../storage/wal-index.ts';
 

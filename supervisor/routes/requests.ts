@@ -50,7 +50,7 @@ export function parseCall(bytes: Buffer): Body {
       if (isTooDeep(bytes)) checkShape('depth');
       throw noObject();
     }
-    // Of those the dispatcher only takes texts; what else they are is not looked at.
+    // The dispatcher accepts only strings for these.
     const named = [...members].map(([name, json]) => [name, name === 'input' ? json : textOrNull(json)]);
     return Object.fromEntries(named) as Body;
   } catch (error) {

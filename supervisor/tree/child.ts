@@ -21,7 +21,7 @@ export type ChildSpec = {
   flags?: string[];
   /** It has work to finish when it is told to stop; otherwise the end of its standard input ends it at once. */
   flushes?: boolean;
-  /** One that does not come up at all is tried again for ever, now and then, instead of failing. */
+  /** A process that never comes up is tried again for ever, at intervals, instead of failing. */
   patient?: boolean;
   /** The first line of the process's standard input. A new one for each start. */
   bootstrap: () => object;
@@ -35,7 +35,7 @@ export type ChildEvents = {
   /** The process answers; called on each (re)start. */
   onReady(): void;
   onFrame(frame: Frame): void;
-  /** It ended, whatever the cause; its state tells what follows: `backoff`, `failed` or `stopped`. */
+  /** It ended for any reason; its state shows what follows: `backoff`, `failed` or `stopped`. */
   onExit(reason: string): void;
 };
 

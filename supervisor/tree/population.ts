@@ -36,7 +36,7 @@ export function heated(heat: number, now: number): number {
   return Math.log2(2 ** (heat - at) + 1) + at;
 }
 
-/** Of what was never used. */
+/** Heat of an actor that was never used. */
 export const COLD = Number.NEGATIVE_INFINITY;
 
 export type PopulationOptions = {

@@ -91,7 +91,7 @@ export class Writers {
 
 /** How far the clients of the writers before this one had come: what `Writers.main` is told when it starts. */
 class Handover {
-  /** Of the writers that were stuck lately; a client reconnects soon, or never. */
+  /** Reports of recently stuck writers; a client reconnects soon, or never. */
   #left: { at: number; sessions: SessionBegun[] }[] = [];
   /** When a writer last ended without telling how far its clients had come. */
   #unknownAt = Number.NEGATIVE_INFINITY;

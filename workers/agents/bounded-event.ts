@@ -3,7 +3,7 @@ import type { RunnerEvent } from '../../protocol/agents/agents.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep } from '../../protocol/rules/json-depth.ts';
 
-/** Of names, labels and the like. */
+/** Limit of names, labels and the like. */
 const NAME_CHARS = 500;
 /** Size of an event without its texts. */
 const EVENT_BYTES = 64;

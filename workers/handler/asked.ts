@@ -1,6 +1,6 @@
 /** A promise that knows whether it is awaited, for the operations of a transaction. */
 
-/** `await` takes a promise of another class than Promise by its `then`. */
+/** `await` calls `then` of a promise whose class is not Promise. */
 export class Asked<T> extends Promise<T> {
   awaited = false;
   /** It failed before it was awaited. */

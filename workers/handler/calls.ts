@@ -85,7 +85,7 @@ export class Call {
     return this.#controller.signal;
   }
 
-  /** Who calls; frozen. */
+  /** The caller, frozen. */
   get caller(): HandlerCaller {
     this.readCaller = true;
     if (this.#caller === null) {

@@ -54,7 +54,7 @@ const OPEN = new Set(
 const { create, defineProperty, freeze, getOwnPropertyDescriptor, getPrototypeOf, preventExtensions } = Object;
 const { apply, ownKeys } = Reflect;
 const TypedArray = getPrototypeOf(Uint8Array) as typeof Uint8Array;
-/** Of `Object.prototype` only the names are fixed, at the end. */
+/** `Object.prototype` only gets fixed names, at the end. */
 const LEFT = new Set<unknown>([Object.prototype, RegExp.prototype]);
 
 /** Prototypes that have no global name. */

@@ -58,7 +58,7 @@ async function prepare(
   placed: VersionPaths,
 ): Promise<Snapshot> {
   const { app, session, previous } = job;
-  // Of a process that died while it did the same.
+  // Left by a process that died during the same work.
   for (const dir of [placed.code, placed.prepared]) rmSync(dir, { recursive: true, force: true });
   makeFolder(placed.code);
   for (const { path, content } of files) writeNewFile(join(placed.code, path), content);

@@ -205,7 +205,7 @@ export class Lane {
     return this.#database !== null;
   }
 
-  /** Nothing waits, runs or holds the lane. */
+  /** The lane has no waiting, running or holding operation. */
   get isQuiet(): boolean {
     return this.#queue.length === 0 && this.#lease === null && !this.#held && this.#checkpoint === null;
   }

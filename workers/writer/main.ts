@@ -100,7 +100,7 @@ class Writer {
 
   /** The progress of a session at earlier writers; -1 when unknown. */
   cameTo(session: number): number {
-    // It asks after a connection that this writer itself closed: the outcome of its last operations is not known.
+    // It asks about a connection that this writer itself closed: the outcome of its last operations is unknown.
     if (this.#before === null || this.begun.knows(session)) return -1;
     return this.#before.get(session) ?? 0;
   }

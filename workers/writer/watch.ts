@@ -74,7 +74,7 @@ export class Pulse {
 
 /** The first cell says whether there was a session too many, of which nothing is known. */
 const HEAD = 1;
-/** Of a session: its number, and the highest id of its operations that has begun. */
+/** Cells of a session: its number, and the highest id of its operations that has begun. */
 const CELLS = 2;
 const NO_PLACE = -1;
 
@@ -169,7 +169,7 @@ export class StuckDetector {
   }
 }
 
-/** Of `Pulse` and `Begun`. */
+/** The shared memory of `Pulse` and `Begun`. */
 export type WatchedMemory = { pulse: SharedArrayBuffer; begun: SharedArrayBuffer };
 
 const LOOKS = 10;

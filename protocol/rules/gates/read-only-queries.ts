@@ -9,7 +9,9 @@ import { type Finding, QUERY_RULE, type Reach } from './rules.ts';
 import { type Names, staticKey } from './syntax.ts';
 
 const SQL_METHODS = new Set(['run', 'get', 'all', 'exec', 'prepare', 'batch']);
-/** Of what a handler may run at all: `refuseUnsafe` lets no VACUUM through, and no PRAGMA that sets something. */
+/**
+ * Statements that write, among those that a handler may run: `refuseUnsafe` refuses VACUUM and a PRAGMA that sets something.
+ */
 const WRITES = new Set(['INSERT', 'UPDATE', 'DELETE', 'REPLACE', 'CREATE', 'DROP', 'ALTER', 'REINDEX', 'ANALYZE']);
 const VERBS = new Set([...WRITES, 'SELECT', 'VALUES']);
 /** Placeholder in SQL for a value that a template or concatenation inserts at run time. */

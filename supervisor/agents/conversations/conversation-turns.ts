@@ -62,7 +62,7 @@ export class ConversationTurns {
     this.#now = now;
   }
 
-  /** Nothing is stored until a turn begins. Rejects with `CONFLICT` when another app has a conversation of this id. */
+  /** Stores nothing until a turn begins. Rejects with `CONFLICT` when another app has a conversation of this id. */
   async open(app: string, conversationId: string): Promise<OpenConversation> {
     const [found, turns, said] = await Promise.all([
       survive(() => this.#db.get(CONVERSATION, [conversationId])),
@@ -76,7 +76,7 @@ export class ConversationTurns {
     return new OpenRows(this.#db, this.#now, { app, id: conversationId, found, turns: turns.map(turnOf), said });
   }
 
-  /** Those with a turn that has not ended, in order, at most so many behind the id `after`. */
+  /** Conversations with a turn that has not ended, in order, a limited number after the id `after`. */
   async unended(after: string, limit: number): Promise<{ app: string; conversationId: string }[]> {
     const rows = await survive(() => this.#db.all(OPEN_TURNS, [after, limit]));
     return rows.map((row) => ({ app: String(row.app_id), conversationId: String(row.conversation_id) }));
@@ -129,7 +129,7 @@ type Opened = { app: string; id: string; found: Row | null; turns: OpenTurn[]; s
 type OpenTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
   readonly runner: string;
   readonly message: string;
-  /** Of a turn that this gateway runs; null for others. */
+  /** For a turn that this gateway runs; null for others. */
   tally: Tally | null;
 };
 
@@ -152,7 +152,7 @@ export class Tally {
     }
   }
 
-  /** Of a long one the end: it is what the next message goes on from. */
+  /** The end of a long text, which the next message refers to. */
   get answer(): string {
     return (this.#final ?? this.#text).slice(-LIMITS.chatHistoryTextChars);
   }

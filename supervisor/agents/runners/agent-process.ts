@@ -266,7 +266,7 @@ export class AgentProcess {
       events.flatMap((event) => turn.tools.admit(event)),
       bytes as number,
     );
-    // It was to wait until more is taken.
+    // It should have waited for room.
     if (turn.feed.waiting > LIMITS.agentUntakenBytes + LIMITS.frameBytes) throw malformed('number of events');
   }
 

@@ -198,7 +198,7 @@ export class RunnerCatalog {
     return underWay;
   }
 
-  /** One after the other, each with what is known by then. */
+  /** One after the other, each with the results so far. */
   #keep(): Promise<void> {
     const { file, runners, log } = this.#options;
     return this.#serial.run(file, async () => {

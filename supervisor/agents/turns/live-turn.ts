@@ -108,7 +108,7 @@ export class LiveTurn implements ReadableTurn {
 
   /** Adds its last events; resolves once all of it is durable, or could not be stored. */
   async end(state: TurnEnd, events: TurnEvent[]): Promise<void> {
-    // It goes with the group that has these events, which is the last one.
+    // Stored with the group of these events, the last one.
     this.#end = state;
     this.add(events);
     await this.#writing;
@@ -127,7 +127,7 @@ export class LiveTurn implements ReadableTurn {
     return new Promise((resolve) => this.#wake.push(resolve));
   }
 
-  /** One group at a time: what is added meanwhile is the next one. */
+  /** One group at a time: events added meanwhile form the next one. */
   async #write(): Promise<void> {
     while (this.#waiting.length > 0) {
       await this.#pace.turn();

@@ -31,7 +31,7 @@ export type Enter = (tell: (event: TurnEvent) => void) => Promise<() => Promise<
 export type TurnWorkOptions = {
   live: LiveTurn;
   observer: TurnObserver;
-  /** Of a turn that works in a draft. */
+  /** For a turn that works in a draft. */
   enter: Enter | null;
   permissionMs: number;
   log: Logger;

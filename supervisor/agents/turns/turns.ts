@@ -33,7 +33,7 @@ export type TurnsOptions = {
   runner: TurnRunner;
   /** Where turns of mode `full` work; null on the tarball backend. */
   drafts: Pick<TurnDrafts, 'ensure' | 'enter'> | null;
-  /** Who hears of a turn that was stored. */
+  /** Listeners for stored turns. */
   observe(turn: BegunTurn): TurnObserver;
   log: Logger;
   /** How long a question of an agent waits for its answer. */

@@ -20,9 +20,9 @@ export type AgentTurn = {
   tools: string[] | undefined;
   signal: AbortSignal;
   onDelta(delta: string): void;
-  /** Told as it comes: what was used counts also when the turn fails. */
+  /** Called for each report: usage also counts when the turn fails. */
   onUsage(usage: Partial<Usage>, model: string | null): void;
-  /** Told once of each permission that the agent asked for, when it is decided and before the agent goes on. */
+  /** Called once for each permission that the agent asked for, when it is decided and before the agent continues. */
   onPermission(decision: PermissionDecision): void;
 };
 

@@ -10,7 +10,7 @@ import type { McpToolServers } from '../tool-servers.ts';
 /** The MCP servers of the configuration. */
 export type ToolServers = Pick<McpToolServers, 'callForJson'>;
 
-/** Who calls. `signal` aborts when the run is over; its reason is what the call then rejects with. */
+/** The caller. `signal` aborts when the run ends, with the error for the call. */
 export type ToolCaller = { automation: LiveAutomation; traceId: string; signal: AbortSignal };
 
 /** `json` is what the tool answered, as JSON text; `ok` is false for an action that answered with 400 or above. */
@@ -72,7 +72,7 @@ export class FireTools {
           caller: { kind: 'automation', name: caller.automation.ref },
         },
         {
-          // Also for a run that has ended meanwhile: what was written was written.
+          // Also for a run that has ended meanwhile: its writes are stored.
           answered: (status, json) => {
             const answer = answerOf(kind, status, json);
             settle(() => resolve(answer));

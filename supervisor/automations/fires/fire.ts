@@ -49,7 +49,7 @@ export type FireOptions = {
   secrets: Pick<Secrets, 'get' | 'redactor'>;
   now(): number;
   log: Logger;
-  /** Of the run, where its trace is recorded or sent on. */
+  /** Span of the run, if its trace is recorded or passed on. */
   span?: Span | null;
 };
 

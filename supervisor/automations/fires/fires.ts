@@ -177,7 +177,7 @@ export class Fires {
     return this.#lanes.get(ref)?.length ?? 0;
   }
 
-  /** Of all automations: the runs that run, and those that wait for their turn. */
+  /** Numbers of running and waiting runs of all automations. */
   get load(): { running: number; waiting: number } {
     let running = 0;
     for (const { phase } of this.#runs.values()) if (phase === 'running' || phase === 'ending') running++;
@@ -215,7 +215,7 @@ export class Fires {
     await atMost(LIMITS.runEndTries * LIMITS.runEndWaitMs, ended);
   }
 
-  /** Ends the runs of an app that goes away. */
+  /** Ends the runs of an app before it is removed. */
   async stopApp(app: string): Promise<void> {
     const all = [...this.#runs.values()].filter(({ run }) => run.app === app);
     for (const pending of all) this.#stopRun(pending, 'aborted', new SvcError('RUN_ABORTED', 'The app was removed.'));

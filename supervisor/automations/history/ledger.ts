@@ -72,7 +72,7 @@ export class RunLedger {
   #isOpen = false;
   /** Runs whose end is not stored. */
   readonly #open = new Set<string>();
-  /** Of runs under way. */
+  /** State of runs under way. */
   readonly #tallies = new Map<string, Tally>();
   /** Statements under way that no caller waits for. */
   readonly #pending = new Set<Promise<void>>();

@@ -189,7 +189,7 @@ export class RunEvents {
   }
 }
 
-/** One who reads. What it cannot take is counted and told as `missed`; the end of its run is kept for it. */
+/** A reader. Events that it cannot take are counted and reported as `missed`; the end of its run is kept for it. */
 class Follower {
   readonly #reader: EventReader;
   /** Earlier events still to be sent, then those that came meanwhile. */

@@ -1,17 +1,17 @@
 /**
- * Says when a cron trigger fires. croner (11.0) knows the calendar and the time zones. The rule for changes of the clocks
+ * Computes when a cron trigger fires. croner (11.0) knows the calendar and the time zones. The rule for changes of the clocks
  * (daylight saving):
  *
- * - Times that repeat by the length of the change (every 15 minutes, every hour) go by the time that passes: they fire in
- *   both passes of an hour that comes twice, and nothing is made up for an hour that is left out.
- * - All others name a time of day, which comes once a day: in the first pass of an hour that comes twice; and where it is left
- *   out, when the clocks have gone forward (several of them once together).
+ * - Intervals (every 15 minutes, every hour) follow elapsed time: they fire in both passes of a repeated hour and skip a
+ *   missing one.
+ * - All others are times of day, which fire once a day: in the first pass of a repeated hour, and right after a missing one
+ *   (several of them once together).
  *
- * What croner does wrong is put right here, and cron-times.test.ts has the cases:
+ * This file corrects croner's errors; cron-times.test.ts has the cases:
  *
- * 1. It treats both kinds as the rule says, but tells them apart by their spelling: by default only a single time of day is of
- *    the second kind. So a step of two hours fires twice at 02:00 in autumn, and drops it in spring. It is told the kind.
- * 2. It keeps 80 KiB of each expression, nearly all of it a list of years, which is the same for all of ours. They share one.
+ * 1. It treats both kinds by the rule, but distinguishes them by their spelling: by default only a single time of day is of the
+ *    second kind. So a step of two hours fires twice at 02:00 in autumn, and not at all in spring. It gets the kind explicitly.
+ * 2. It keeps 80 KiB for each expression, nearly all of it a list of years, which is the same for all of ours. They share one.
  * 3. It keeps a formatter for every spelling of a time zone. It gets one spelling.
  */
 import { Cron, CronPattern } from 'croner';
@@ -52,7 +52,7 @@ export class CronTimes {
     return job.nextRun(new Date(after))?.getTime() ?? null;
   }
 
-  /** Asked for when it is needed: what `Intl` loads for it takes 14 ms, which few starts need. */
+  /** Looked up on first use: `Intl` takes 14 ms for it, which few starts need. */
   #zone(): string {
     this.#hostZone ??= Intl.DateTimeFormat().resolvedOptions().timeZone;
     return this.#hostZone;

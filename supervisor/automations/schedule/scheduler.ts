@@ -98,7 +98,7 @@ export class Scheduler<A extends Schedulable> {
     this.#ahead = new Map(ahead);
     for (const [ref, watched] of this.#watched) watched.fired = ahead.get(ref) ?? watched.fired;
     this.#present = { at: this.#options.now(), before: this.#order, suspects: new Set() };
-    // Those with the same expression follow each other, since few are kept ready.
+    // Sorted by expression, because only some parsed ones are kept.
     this.#fresh.sort((one, other) => compare(one.trigger.expr, other.trigger.expr));
     this.#wake();
   }
@@ -236,7 +236,7 @@ export class Scheduler<A extends Schedulable> {
     return this.#state === 'stopped';
   }
 
-  /** Of several times that have come since it was looked at last, only the last is considered: a clock set forward makes no storm. */
+  /** Of several times since the last check only the latest counts, so a clock that is set forward causes no storm. */
   #fire(entry: Entry<A>, now: number): void {
     const { watched, trigger, due } = entry;
     let scheduledAt = due;

@@ -173,7 +173,7 @@ export class Webhooks {
     return { body, proof };
   }
 
-  /** Of the secret that a sender presents. */
+  /** Headers with the secret of a sender. */
   #hashOf(hook: Hook): string {
     const { trigger } = hook;
     return 'verify' in trigger ? hash('sha256', this.#secretOf(hook, trigger.secret)) : trigger.secretHash;

@@ -24,7 +24,7 @@ export interface Caller {
   readonly shown: HandlerCaller;
   /** The app or draft whose page this is: its own address is `/` too. */
   readonly owner: PageOwner | null;
-  /** Who it is where a limit is one client's: the token or sign-in that it presented. */
+  /** The client for limits per client: the token or sign-in that it presented. */
   readonly client: string;
   /** When what it presented ends, in milliseconds since the epoch; null when it does not. */
   readonly expiresAt: number | null;
@@ -256,7 +256,7 @@ export class Access {
     return this.#credentials.token;
   }
 
-  /** Who calls, or the `UNAUTHORIZED` error to answer. */
+  /** The caller, or the `UNAUTHORIZED` error to answer. */
   caller(exchange: Exchange, place: Place): Caller | SvcError {
     const authorization = exchange.header('authorization') ?? '';
     const presented = this.#digestOf(authorization);

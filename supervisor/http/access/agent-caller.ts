@@ -45,7 +45,7 @@ export class AgentCaller implements Caller {
   }
 }
 
-/** Who presents the token of an agent; null for every other request. */
+/** The caller with an agent's token; null for every other request. */
 export function agentCaller(exchange: Exchange, tokens: AgentTokens): AgentCaller | SvcError | null {
   const authorization = exchange.header('authorization');
   if (authorization === undefined || !authorization.includes('svca_')) return null;

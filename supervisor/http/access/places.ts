@@ -30,9 +30,9 @@ export type Place = {
   readonly origin: string;
   /** The console's origin; null where there is none that this browser could reach. */
   readonly base: string | null;
-  /** Of a page's origin: its label or labels below the base. */
+  /** For a page's origin: its label or labels below the base. */
   readonly label: string;
-  /** Of a page's origin: whose it is; null when the label stands in for an id and only the cookie knows which. */
+  /** For a page's origin: its page; null for a hashed label, where only the cookie knows the id. */
   readonly owner: PageOwner | null;
   /** Sources of `frame-ancestors`: who may embed a page that is served here. */
   readonly frameAncestors: string;

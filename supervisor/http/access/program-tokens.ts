@@ -64,7 +64,7 @@ export class ProgramTokens {
   /** In the order in which they were made. */
   readonly #byId = new Map<string, Entry>();
   readonly #byDigest = new Map<string, Entry>();
-  /** Those whose last use is not stored yet. */
+  /** Tokens whose last use is not stored yet. */
   readonly #used = new Set<Entry>();
   readonly #serial = new SerialByKey();
   #loading: Promise<void> | null = null;
@@ -145,7 +145,7 @@ export class ProgramTokens {
     return rows.slice(at, at + limit);
   }
 
-  /** It is refused at once, and stays so over a restart once this resolves. Rejects with `UNKNOWN_TOKEN`. */
+  /** Revokes it at once, and durably once this resolves. Rejects with `UNKNOWN_TOKEN`. */
   async revoke(id: string): Promise<void> {
     await this.#load();
     const entry = this.#byId.get(id);
@@ -251,7 +251,7 @@ export class ProgramTokens {
     if (statements.length > 0) await survive(() => this.#options.db.batch(statements));
   }
 
-  /** Those that cannot be stored now are with the next ones. */
+  /** Uses that cannot be stored now are stored with the next ones. */
   async #storeUses(): Promise<void> {
     this.#noteTimer = undefined;
     const entries = [...this.#used];

@@ -70,9 +70,9 @@ export class Meters {
   readonly #limit: number;
   readonly #meterLimit: number;
   readonly #own = new Map<string, Meter>();
-  /** Of apps without a label. */
+  /** For apps without a label. */
   readonly #unlabelled = new Map<string, Meter>();
-  /** Of apps without a meter, and what those without a label came to that were removed. */
+  /** For apps without a meter, and the sums of removed apps without a label. */
   readonly #other = new Meter();
   /** For previews, which do not count as use of an app: never shown. */
   readonly #drafts = new Meter();

@@ -33,7 +33,7 @@ function byEngine(reports: RunnerReport[]): Record<string, unknown> {
   return Object.fromEntries(members);
 }
 
-/** Of the runner that takes the turns that name none. */
+/** Status of the default runner. */
 async function runnerStatus({ catalog, runners, hostStatus }: AgentServices): Promise<Record<string, unknown>> {
   const host = await hostStatus?.();
   const name = (await runners?.default()) ?? null;

@@ -29,7 +29,7 @@ const READ_PREFIX = Buffer.from('{"isError":false,"data":');
 const READ_SUFFIX = Buffer.from('}');
 const WRITE_SUFFIX = Buffer.from('}}');
 const HIT_TIMING = 'queue;dur=0.00, handler;dur=0.00, cache;desc=hit';
-/** Of an answer for which no handler ran. */
+/** For an answer without a run of the handler. */
 const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0, started: false };
 
 export function toolRoutes({ dispatcher, log }: Services): Route[] {
@@ -62,7 +62,7 @@ export function answerTool(
   );
 }
 
-/** One call over HTTP: puts what the tool answered into the envelope without looking at it, and sends it. */
+/** One call over HTTP: puts the tool's answer into the envelope without parsing it, and sends it. */
 class HttpCall implements Sink, RecordedSink {
   readonly #dispatcher: Dispatcher;
   readonly #exchange: Exchange;

@@ -18,7 +18,7 @@ import { gitStoreOf } from './drafts.ts';
 export function sessionRoutes(services: Services): Route[] {
   const sessions = () => gitStoreOf(services).sessions;
   const files = '/svc/_sessions/:sid/apps/:id/files';
-  /** Those that publishing creates, of the apps whose automations differ. */
+  /** Webhooks that publishing creates, of the apps whose automations differ. */
   const webhooksOf = async (sid: string, changed: SessionDiff['files']): Promise<PendingWebhookOf[]> => {
     const apps = new Set(changed.flatMap(({ app, path }) => (path.startsWith('automations/') ? [app] : [])));
     const { catalog } = services.automations;

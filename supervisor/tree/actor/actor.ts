@@ -121,8 +121,8 @@ export class Actor implements Tenant {
   }
 
   /**
-   * It could be stopped: between two calls, where it has one at a time. Calls that were answered when their time was up do not
-   * count, though they may never end.
+   * It can be stopped: between two calls, if it runs one at a time. Calls that were answered at their deadline do not count,
+   * even if they never end.
    */
   get rested(): boolean {
     const { current, next } = this.#generations;
@@ -218,7 +218,10 @@ export class Actor implements Tenant {
     this.#pump();
   }
 
-  /** The app goes away or the gateway stops. Calls that wait are answered with `refusal`; those in flight get `drainMs` to end. */
+  /**
+   * The app is being removed or the gateway stops. Waiting calls are answered with `refusal`; those in flight get `drainMs` to
+   * end.
+   */
   async stop(
     reason: 'shutdown' | 'removed',
     drainMs: number,
@@ -374,7 +377,7 @@ export class Actor implements Tenant {
     }
   }
 
-  /** Of a call that was in flight when its thread died. Answers those that are not repeated. */
+  /** Handles a call that was in flight when its thread died: answers it unless it is repeated. */
   #isRunAgain(call: Call, reason: RetireReason): boolean {
     if (call.settled) {
       call.outcomeUnknown();

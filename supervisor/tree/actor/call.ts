@@ -66,12 +66,12 @@ export type CallRequest = {
   /** JSON text whose `input` member is the input; empty for `{}`. */
   body: Uint8Array;
   traceId: string;
-  /** Where its trace is recorded or sent on. */
+  /** If its trace is recorded or passed on. */
   span?: Span | null | undefined;
   caller: HandlerCaller;
   /** Time it is allowed in all, waiting included, in milliseconds. */
   allowedMs: number;
-  /** Of a query that is to say what it read: the count of schemas that its app's history has, see `History`. */
+  /** For a tracked query: the schema number of its app's history, see `History`. */
   schema?: number | undefined;
 };
 
@@ -121,7 +121,7 @@ export class Call {
     this.settled = true;
     this.#deadlines?.delete(this);
     const { span, kind } = this.request;
-    // That of a fire ends with its run.
+    // A fire's deadline ends with its run.
     if (span != null && kind !== ToolKind.fire) span.end();
   }
 
@@ -213,7 +213,7 @@ export class Call {
 /** A bounded first-in-first-out queue. Calls that were settled while they waited are skipped. */
 export class Mailbox<T extends { readonly settled: boolean }> {
   readonly #limit: number;
-  /** Those that left, before `head`, are not held: each has a request's body. */
+  /** Dispatched calls, before `head`, are released: each has a request's body. */
   #items: (T | undefined)[] = [];
   #head = 0;
 

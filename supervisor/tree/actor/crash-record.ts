@@ -24,7 +24,7 @@ export class CrashRecord {
   #carefulFor = 0;
   /** Deaths that one call alone caused, by its fingerprint; the latest is last. */
   readonly #poison = new Map<string, number>();
-  /** Of the results over `SMALL_BYTES` that came lately, and when one of about that size last did; 0 when there were none. */
+  /** The largest recent result over `SMALL_BYTES`, and when one of about that size came last; 0 without any. */
   #largestResult = 0;
   #largestAt = 0;
 
@@ -77,7 +77,7 @@ export class CrashRecord {
   /** The calls that were in flight when a thread died may be why. */
   suspect({ stuck, orphans }: Pick<Death, 'stuck'> & { orphans: readonly Suspect[] }): void {
     this.#carefulFor = CAREFUL_CALLS;
-    // One that stopped reacting was stopped by a call that outran its deadline, not by those that came after it.
+    // If the thread stopped reacting, a call past its deadline is the cause, not later ones.
     const inFlight = stuck ? orphans.filter((call) => call.settled) : orphans;
     const [only] = inFlight;
     if (!only || inFlight.length > 1) return;

@@ -3,12 +3,12 @@ import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import type { AgentProgram } from '../program.ts';
 
 export type AcpStreamOptions = {
-  /** Resolves when what was read before has been taken. */
+  /** Resolves when everything read before has been taken. */
   room(): Promise<void>;
   onGarbage(line: string): void;
 };
 
-/** Ends with the program; fails with what its `lines` reject with. */
+/** Ends with the program; fails with the error of its `lines`. */
 export function acpStream(program: AgentProgram, { room, onGarbage }: AcpStreamOptions): Stream {
   const lines = program.lines()[Symbol.asyncIterator]();
   const readable = new ReadableStream<AnyMessage>(

@@ -127,7 +127,7 @@ function read(statement: RowStatement, params: SqlParams): Rows {
   return { columns, rows, truncated: false };
 }
 
-/** Of a write with RETURNING. */
+/** For a write with RETURNING. */
 function fromRows(rows: Row[]): Rows {
   const columns = Object.keys(rows[0] ?? {});
   const shown = rows.slice(0, LIMITS.sqlRows);

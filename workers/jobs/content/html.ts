@@ -79,7 +79,7 @@ function scan(html: string, path: string): Page {
       if (location) before = from + location.endOffset;
       if (node.nodeName === 'head') headAt = location ? before : before + leadingSpace(html.slice(before));
     },
-    /** Asked for where an element ends: only for scripts. */
+    /** Called where an element ends: only for scripts. */
     getNodeSourceCodeLocation: (node) => (open.has(node as Element) ? NOWHERE : null),
     /** A script without its end tag does not run, so it needs no hash. */
     updateNodeSourceCodeLocation(node, { endTag }) {

@@ -33,7 +33,7 @@ import { makeFolder } from './files.ts';
 export async function ingest(job: IngestJob): Promise<IngestResult> {
   const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
   try {
-    // Of a process that died while it did the same.
+    // Left by a process that died during the same work.
     for (const dir of [staged.code, staged.prepared]) rmSync(dir, { recursive: true, force: true });
     const gathered = await gatherFiles(job, staged.code);
     const { files } = gathered;
@@ -51,7 +51,7 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
 export async function review(job: IngestJob): Promise<void> {
   const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
   try {
-    // Of a process that died while it did the same.
+    // Left by a process that died during the same work.
     for (const dir of [staged.code, staged.prepared]) rmSync(dir, { recursive: true, force: true });
     const { files } = await gatherFiles(job, staged.code);
     const active = job.active === null ? null : new VersionPaths(job.active.code, job.active.prepared);
