@@ -114,7 +114,7 @@ export const LIMITS = {
   jsonRowBytes: 64 * KiB, // texts of one of these rows
   leaseMs: 5 * SECOND, // how long `db.transaction()` may hold the app's write lane
   writerStuckMs: 5 * SECOND, // a statement that keeps the writer busy this long ends with the writer being replaced
-  ownWriters: 4, // apps that may have a writer of their own, after they kept the one for all busy
+  ownWriters: 4, // apps that may have a separate writer, after they kept the shared one busy
   ownWriterIdleMs: 30 * SECOND, // after an app was removed, until its separate writer is ended
   writerSessions: 2048, // connections whose progress the writer remembers for its replacement
   handoverMs: 1 * MINUTE, // how long that is kept. Longer than any client looks for the writer that takes over
@@ -133,7 +133,7 @@ export const LIMITS = {
   checkpointCommits: 32, // commits between checks of the log's size; an idle lane checks too
   databaseCacheBytes: 2 * MiB, // page cache of one open database
   openDatabases: 128, // databases the writer keeps open
-  databaseIdleMs: 30 * SECOND, // a database that nobody is connected to is closed after this time
+  databaseIdleMs: 30 * SECOND, // a database without connections is closed after this time
 
   sqlRows: 200, // ad-hoc SQL from the command line: rows and time
   sqlMs: 2 * SECOND,
@@ -142,14 +142,14 @@ export const LIMITS = {
   notifyMs: 5 * SECOND, // of one message to systemd
   heartbeatMs: 1 * SECOND,
   activityApps: 1000, // apps whose calls of the last hour are shown as curves: at most 6 KiB each
-  activityMs: MINUTE, // what a point of these curves tells of
+  activityMs: MINUTE, // the time that a point of these curves covers
   activityPoints: 60,
-  metricsApps: 100, // apps with a label of their own in metrics; the others are counted together
+  metricsApps: 100, // apps with their own label in metrics; the others are counted together
   eventLoopSampleMs: 10, // how often the delay of the supervisor's event loop is sampled
   heartbeatDeadMs: 10 * SECOND, // no answer to heartbeats for this long: the process is killed and replaced
   cancelGraceMs: 1 * SECOND, // after its deadline, an actor answers a ping within this or its thread ends
   overdueMs: 5 * SECOND, // past its deadline, when the thread of a call is replaced even if it answers pings
-  terminateMs: 2 * SECOND, // a thread that was told to end and has not by then takes its host process down
+  terminateMs: 2 * SECOND, // if a thread has not ended this long after the order, its host process is ended
   startsAtOnce: 8, // actors that one host starts at a time; the others wait, and their time to start has not begun
   actorStartMs: 10 * SECOND, // starting an actor, from the order to `ready`
   childStartMs: 15 * SECOND,
@@ -176,7 +176,7 @@ export const LIMITS = {
   liveRuns: 8, // runs for live queries of one app at a time, so that they leave its other callers room
   liveQueries: 1000, // different live queries of one app: each is run again for a write
   liveFollowers: 10_000, // subscriptions to live queries of one app, half of all event streams
-  liveFollowersOfClient: 6000, // the same of one client, over all apps: others have room besides it
+  liveFollowersOfClient: 6000, // the same of one client, over all apps, so that others have room
   liveQueriesOfStream: 50, // live queries that share one event stream
   mcpUriBytes: 8 * KiB, // the URI of a resource of MCP, as the address of a live query
   mcpSessions: 10_000, // sessions of MCP clients that are remembered
@@ -193,9 +193,9 @@ export const LIMITS = {
   resultKeyChars: 8 * KiB, // the input of a query whose result is kept
   unkeptQueries: 10_000, // queries that are remembered because their results cannot be kept
   tablesReadChars: 64 * KiB, // names of the tables that one query may say it read, each with one more; over it, any table counts
-  histories: 512, // apps whose commits are followed, each with an open file; the others begin anew
+  histories: 512, // apps whose commits are followed, each with an open file; the others start over
   strangeStateMs: 100, // how long the note of a commit may be on its way until it counts as one of another process
-  commitLookMs: 1 * SECOND, // how often the data of apps that somebody watches is looked at for commits of other processes
+  commitLookMs: 1 * SECOND, // how often the data of watched apps is checked for commits of other processes
 
   staticCacheBytes: 64 * MiB, // bytes of static files kept in memory, over all apps
   staticIndexBytes: 32 * MiB, // lists of static files in memory, as bytes of their JSON and headers
@@ -222,7 +222,7 @@ export const LIMITS = {
   usedApps: 100, // other apps whose tools the pages of one may call
   ticketMs: 30 * SECOND, // how long a one-time ticket from the console to a page's origin is good
   linkMs: 10 * MINUTE, // how long a one-time link that signs in at the console is good
-  ticketsWaiting: 10_000, // tickets, and links, that nobody has used yet; the oldest make room
+  ticketsWaiting: 10_000, // unused tickets and links; the oldest make room
   hostNames: 1_000, // host names that are remembered with what they stand for
   tokenDigests: 64, // digests of presented tokens that are remembered
   tokenPollMs: 5 * SECOND, // how often the token file is read again, in case the file watcher missed a rotation
@@ -286,7 +286,7 @@ export const LIMITS = {
   insightsDays: 30, // days that `GET /svc/_insights` sums up, and how many of the latest runs it has
   insightsDaysMax: 366,
   insightsRecent: 20,
-  runEvents: 1000, // events kept of a run under way, for those who begin to follow it later
+  runEvents: 1000, // events kept of a run under way, for later followers
   runEventsBytes: 4 * MiB,
   listRows: 50, // rows of a list that can grow: by default, and at most
   listRowsMax: 500,
@@ -335,7 +335,7 @@ export const LIMITS = {
   agentPrograms: 256, // programs of agents that are recorded at a time
   agentsMemoryMb: 512, // heap of the process that owns the agents, in MiB
   catalogItems: 1000, // models of one runner that are kept, and as many tools
-  groundingTextBytes: 8 * KiB, // text that every agent is told; the next three are its parts for one app
+  groundingTextBytes: 8 * KiB, // text that every agent gets; the next three are its parts for one app
   groundingToolsBytes: 16 * KiB,
   groundingTablesBytes: 8 * KiB,
   groundingHostToolsBytes: 4 * KiB,
@@ -347,7 +347,7 @@ export const LIMITS = {
   agentProbeMs: 5 * SECOND, // asking an agent's program for its version
   agentStderrBytes: 4 * KiB, // what is kept of the standard error of an agent: its end
   agentHistoryBytes: 256 * KiB, // latest messages, for an agent that keeps no history
-  agentAttachmentBytes: 8 * MiB, // a file that an agent gets; it is told only the name of a larger one
+  agentAttachmentBytes: 8 * MiB, // a file that an agent gets; of a larger one it gets only the name
   chatMessageBytes: 256 * KiB, // a message to an agent
   chatQueue: 8, // turns of one window that wait
   chatTurns: 500, // turns that run and wait, in all windows and conversations together
@@ -359,7 +359,7 @@ export const LIMITS = {
   chatStoreEveryMs: 1, // of all turns together, from one store of events to the next, once there were so many at once
   chatStoreBurst: 8,
   chatTailBytes: 16 * KiB, // latest events of a running turn that are kept in memory for its followers
-  chatHistoryChars: 256 * KiB, // earlier messages that an agent is told
+  chatHistoryChars: 256 * KiB, // earlier messages that an agent gets
   chatHistoryTextChars: 64 * KiB, // one of these messages
   chatIndexMs: 100, // from a change until the index of an app's windows is written
   chatAbortMs: 5 * SECOND, // from the abort of a turn until its runner is no longer waited for
@@ -372,7 +372,7 @@ export const LIMITS = {
   attachmentKeepMs: DAY, // an uploaded file that no message has is kept this long
   titleChars: 80, // of a window or conversation that is named after its first message
   permissionOptions: 16, // answers that a permission may offer
-  permissionMs: 5 * MINUTE, // a permission that nobody answers is denied
+  permissionMs: 5 * MINUTE, // a permission without an answer is denied
   toolServerStderrBytes: 4 * KiB, // what is kept of the standard error of an MCP server: its end
 
   blobBytes: 100 * MiB, // a file that an app keeps, as it is uploaded
@@ -417,8 +417,8 @@ export const LIMITS = {
   gitDiffBytes: 4 * MiB, // all patches of one diff; files that come after have none
   gitDiffsMs: 10 * SECOND,
 
-  diskUsageMs: 5 * MINUTE, // between two measurements of what apps take on the disk, while somebody scrapes metrics
-  spansOfCall: 128, // what a traced call tells of its writes and requests
+  diskUsageMs: 5 * MINUTE, // between two measurements of the disk usage of apps, while metrics are scraped
+  spansOfCall: 128, // spans of writes and requests that a traced call reports
   spanQueue: 4096, // spans that wait for the collector of traces; more are dropped
   spanBatch: 128, // spans that are sent to it at a time: more would hold the event loop
   spanDelayMs: 1 * SECOND, // before the first of a batch is sent
@@ -427,8 +427,8 @@ export const LIMITS = {
   liveAppBytes: 12 * MiB, // what a live app takes, as the default of `maxLiveActors` counts
   minLivePlaces: 16, // that default, on a machine with little memory and with much
   maxLivePlaces: 512,
-  heatHalfMs: 1 * MINUTE, // after which a call counts half for who makes room
-  draftThreads: 16, // drafts with a running thread at a time, besides `maxLiveActors`
+  heatHalfMs: 1 * MINUTE, // after this time a call counts half when an app must make room
+  draftThreads: 16, // drafts with a running thread at a time, in addition to `maxLiveActors`
   draftIdleMs: 15 * MINUTE, // a draft unused for this long is no longer watched
   draftTidyMs: 1 * MINUTE, // how often unused drafts are looked for
   draftSettleMs: 25, // what is edited in this time becomes one change of the draft

@@ -2,8 +2,8 @@
 import type { ErrorCode } from './errors.ts';
 
 /**
- * Sentences of Markdown, a command last. The command line prints each on a line of its own, with what it knows in the place of
- * `<app>`, `<tool>` and `<session>`.
+ * Sentences of Markdown, a command last. The command line prints each on a line of its own, and replaces `<app>`, `<tool>` and
+ * `<session>` where it knows them.
  */
 export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   BAD_REQUEST: 'Correct what the message names. What each route takes: docs/http-api.md.',

@@ -22,8 +22,9 @@ type Renamed = Record<string, Record<string, string>>;
 export class NotSettledError extends Error {}
 
 /**
- * `layout` names the new store, whose place is empty; nobody else uses the directory. Answers how many apps and versions moved.
- * Rejects with `NotSettledError` where a gateway was cut off; a failure before the rename leaves the directory unchanged.
+ * `layout` names the new store, whose place is empty; no other process uses the directory. Returns how many apps and versions
+ * moved. Rejects with `NotSettledError` where a gateway was interrupted; a failure before the rename leaves the directory
+ * unchanged.
  */
 export async function convertToGit(
   layout: Layout,

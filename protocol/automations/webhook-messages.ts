@@ -17,7 +17,7 @@ export type WebhookResponse = { status: number; headers: Record<string, string>;
 
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}$/;
 const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
-/** What the gateway says of the connection, and of its own origin. */
+/** Headers that only the gateway sets: for the connection and for its own origin. */
 const OWN_HEADER =
   /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|date|set-cookie2?|access-control-.*|strict-transport-security|clear-site-data|service-worker-allowed|alt-svc)$/;
 const WITHOUT_BODY = [204, 205, 304];

@@ -32,7 +32,7 @@ const MAX_PORT = 65_535;
 /** A pattern in parts: a name, `*.name` or `*`; or addresses. */
 type Pattern = { text: string; name: string | null; addresses: BlockList | null; port: number | null };
 
-/** Where a connection is about to go. `address` is null before the host is looked up, where only names can be judged. */
+/** Where a connection is about to go. `address` is null before the host is looked up, where only names can be checked. */
 export type Target = { host: string; address: string | null; port: number };
 
 /** What a pattern must look like, for messages. */
@@ -69,7 +69,7 @@ function parseAddresses(host: string): BlockList | null {
   return isNetwork(host) ? addressesOf([host]) : null;
 }
 
-/** The rules of one app, ready to judge. */
+/** The compiled rules of one app. */
 export class Egress {
   readonly #allow: Pattern[];
   readonly #deny: Pattern[];

@@ -222,7 +222,7 @@ type Frames = {
    * `{ summary?, output? }`. `handlerMs` is the time from the arrival of the dispatch.
    */
   result: [callId: number, status: number, body: Uint8Array, handlerMs: number];
-  /** Actor → supervisor: the call failed; `wrote` says that something it wrote is stored all the same. */
+  /** Actor → supervisor: the call failed; `wrote` says that one of its writes is stored. */
   error: [callId: number, error: ErrorBody, handlerMs: number, wrote?: boolean];
   /** Supervisor → actor: the caller no longer waits for this call. */
   cancel: [callId: number, reason: CancelReason];
@@ -269,8 +269,8 @@ type Frames = {
   /** Host → supervisor. `stopped` is answered to `stop` only; `detail` is for people and holds no path. */
   exited: [actorId: number, reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start', detail: string];
   /**
-   * Writer → supervisor, from a thread of its own: the writer has been busy with one statement of this app for `ms`, and begins
-   * nothing more. `begun` says for each session how far it has come; null when there were too many of them.
+   * Writer → supervisor, from its watch thread: the writer has been busy with one statement of this app for `ms`, and begins no
+   * more operations. `begun` gives the progress of each session; null when there were too many.
    */
   stuck: [app: string, ms: number, begun: SessionBegun[] | null];
   /** MCP process → supervisor: the state of a server, the reason, and for our log the end of its standard error. */
@@ -319,8 +319,8 @@ type Frames = {
   /** Supervisor → actor. `body` is JSON text: a `BlobRecord`, or whether a file was deleted; an `ErrorBody` when `ok` is false. */
   blobDone: [askId: number, ok: boolean, body: Uint8Array];
   /**
-   * Actor → supervisor, before the result of a `tracked` query: the tables that it read, null for any; whether its result is the same
-   * as long as they are; and whether it asked who calls.
+   * Actor → supervisor, before the result of a `tracked` query: the tables that it read, null for any; whether its result
+   * depends on these only; and whether it read the caller.
    */
   reads: [callId: number, tables: string[] | null, keep: boolean, caller: boolean];
   /** Supervisor → actor: what the thread knows of the tables of statements may be outdated. */

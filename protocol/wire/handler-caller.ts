@@ -1,4 +1,4 @@
-/** Names who calls a handler: `ctx.caller` (decisions, section 11), and how it travels in a dispatch. */
+/** Defines the caller of a handler, `ctx.caller` (decisions, section 11), and its form in a dispatch. */
 
 /**
  * The administrator's token; a browser that is signed in or that an embedding host allows; a token for a program; a visitor

@@ -9,7 +9,7 @@ const CONFINED: string[][] = [
   ['--allow-worker'],
   // better-sqlite3 is native code.
   ['--allow-addons'],
-  // From 25 on the network has a permission of its own, which the sockets between our processes need too.
+  // From 25 on the network has a separate permission, which the sockets between our processes need too.
   ['--allow-net'],
 ];
 

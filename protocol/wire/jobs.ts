@@ -10,7 +10,7 @@ export type VersionSource =
   | { archive: string }
   /** Files of a session, merged onto main from `base`; `anew` publishes them even when nothing changed. */
   | { session: string; base: string | null; anew: boolean }
-  /** The tag of a version that is brought back as it was published, or that was `imported` with the tag. */
+  /** The tag of a version that is restored as published, or that was `imported` with the tag. */
   | { tag: string; imported?: true };
 
 /** For the git store: where to commit, the author, and the message (null: the version's name). */
@@ -52,7 +52,7 @@ export type CheckJob = { code: string; app: string };
 /** sha256 of the `app.json` that was found valid. */
 export type CheckResult = { manifestSha256: string };
 
-/** Judges the output of a fire, as JSON text (null for none), by the version's `validators.js`. */
+/** Checks the output of a fire, as JSON text (null for none), by the version's `validators.js`. */
 export type OutputJob = { app: string; validators: string; automation: string; output: string | null };
 
 /** `takenAt` is ISO 8601, the time at which the backup was begun; `dataFormat` that of the data directory. */
@@ -131,7 +131,10 @@ export type SnapshotJob = {
   session: string;
   /** The app's folder in the session's worktree. Other programs may write to it meanwhile. */
   folder: string;
-  /** The draft's own folder, which gets `versions/` and `prepared/`; what is there besides this one and `previous` goes. */
+  /**
+   * The draft's own folder, which gets `versions/` and `prepared/`; everything there except this snapshot and `previous` is
+   * removed.
+   */
   draft: string;
   /** Milliseconds since the epoch; becomes part of the snapshot's id. */
   at: number;
@@ -147,7 +150,7 @@ export type SeedJob = { from: string; to: string };
 /** SQLite's `user_version` of the copy; 0 when there was nothing to copy. */
 export type SeedResult = { userVersion: number };
 
-/** The conditions of a request: the values of `If-Match` and `If-None-Match`, as they were sent. */
+/** The conditions of a request: the sent values of `If-Match` and `If-None-Match`. */
 export type FileConditions = { ifMatch?: string; ifNoneMatch?: string };
 
 /** `folder` is the app's folder in the session's worktree. */

@@ -10,7 +10,7 @@ const READ_BYTES = 64 * 1024;
 
 export type LinkHandlers = {
   onFrame(frame: Frame, link: Link): void;
-  /** Called exactly once, whatever ended the connection; `error` when it did not end cleanly. */
+  /** Called exactly once when the connection ends; with `error` when it did not end cleanly. */
   onClose(error: Error | null, link: Link): void;
 };
 

@@ -26,7 +26,7 @@ import { sweepTemporary } from './trash.ts';
 import { linkedTo } from './version-links.ts';
 import { removeVersion } from './versions.ts';
 
-/** `damaged` for what somebody changed or put in the file's place: we write it atomically. */
+/** `damaged` for a file that was changed or replaced by hand: we write it atomically. */
 function readIfWhole(path: string): Promise<unknown> {
   return readJson(path, 'damaged').catch((error: unknown) => {
     if (isNoFile(error)) return 'damaged';

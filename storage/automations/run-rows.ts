@@ -12,7 +12,7 @@ import type { Row, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts'
 
 /**
  * A run's id is a UUIDv7, so that order by id is order of time. The indexes by state leave out runs that ended `ok`, which are
- * most: the other indexes find those. The few that have not ended have one of their own. An earlier version's indexes by state
+ * most: the other indexes find those. The few that have not ended have a separate index. An earlier version's indexes by state
  * held every run that had ended.
  */
 export const RUNTIME_SCHEMA = `

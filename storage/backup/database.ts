@@ -56,7 +56,7 @@ export function inspectDatabase(file: string): Omit<BackupDatabase, 'path'> {
   }
 }
 
-/** Virtual tables are left out: their rows are in tables of their own, or not in this file. */
+/** Virtual tables are left out: their rows are in other tables, or not in this file. */
 function countRows(db: Sqlite.Database): BackupDatabase['tables'] {
   const names = db
     .prepare("SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow') ORDER BY name")

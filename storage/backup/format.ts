@@ -13,8 +13,8 @@ export const BACKUP_MANIFEST = 'manifest.json';
 export type BackupFile = { path: string; bytes: number; sha256: string };
 
 /**
- * `integrity` is `ok`, or what SQLite said of a database that was damaged when the backup was taken; such a one is restored
- * as it was. `tables` are those of the main schema without virtual ones, sorted by name.
+ * `integrity` is `ok`, or SQLite's report on a database that was already damaged at the backup, which is restored unchanged.
+ * `tables` are those of the main schema without virtual ones, sorted by name.
  */
 export type BackupDatabase = {
   path: string;

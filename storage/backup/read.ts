@@ -269,7 +269,7 @@ function removeEmpty(deepest: string, first: string): void {
   try {
     for (let folder = deepest; folder.startsWith(first); folder = dirname(folder)) rmdirSync(folder);
   } catch {
-    // Somebody else's file keeps it.
+    // A folder with other files stays.
   }
 }
 

@@ -326,7 +326,7 @@ export class HistoryFold {
   }
 }
 
-/** A window in the index; `bytes` tells whether the transcript has changed since. */
+/** A window in the index; `bytes` shows whether the transcript has changed since. */
 export type WindowEntry = {
   mode: ChatMode;
   title: string;

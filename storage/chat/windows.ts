@@ -228,7 +228,7 @@ class OpenWindow implements OpenConversation {
   readonly #state: WindowState;
   readonly #on: Changes;
   #bytes: number;
-  /** The file ends with a whole line. After half a line, a crash's or a full disk's, the next one begins on a line of its own. */
+  /** The file ends with a whole line. After a partial line of a crash or a full disk, the next one begins on a new line. */
   #whole: boolean;
   /** A write failed: the file may hold more than the state says. */
   #isUnsure = false;

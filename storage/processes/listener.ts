@@ -1,7 +1,7 @@
 /** Finds the process that listens on a TCP port. All is read from `/proc`; where there is none, nothing is found. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** `command` are the words that it was started with, `cwd` and `env` what is readable of its own; `env` is empty for others' processes. */
+/** `command` is its command line, `cwd` and `env` as far as they are readable; `env` is empty for other users' processes. */
 export type Listener = { pid: number; command: string[]; cwd: string; env: Record<string, string> };
 
 const LISTENING = '0A';

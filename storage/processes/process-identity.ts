@@ -28,7 +28,7 @@ export function killGroup(leader: ProcessIdentity): void {
   }
 }
 
-/** Whether a process has this pid, of whatever user. False for numbers that cannot be the pid of one process, such as 0. */
+/** Whether a process of any user has this pid. False for numbers that cannot be the pid of one process, such as 0. */
 export function isRunning(pid: number): boolean {
   if (!Number.isSafeInteger(pid) || pid <= 0) return false;
   try {

@@ -24,7 +24,7 @@ export type Turn = {
 
 /** What the process provides to a runner. */
 export type RunnerHost = {
-  /** Starts a program in a process group of its own, tagged, with an environment made from `spec.env` and `options.env` alone. */
+  /** Starts a program in a separate process group, tagged, with an environment made only from `spec.env` and `options.env`. */
   spawn(options: ProgramOptions): Promise<AgentProgram>;
   log(level: 'info' | 'warn', message: string): void;
 };

@@ -48,7 +48,7 @@ export class Call {
   readonly trace: CallTrace | null;
   /** What it reads, if the supervisor asked for that. */
   readonly reads: Reads | null;
-  /** Whether its lines carry its number, for those who follow a run. */
+  /** Whether its lines carry its number, for followers of a run. */
   followed = false;
   /** Whether one of its writes is stored. */
   wrote = false;
@@ -117,7 +117,7 @@ export class Call {
     if (this.#over) throw this.#aborted;
   }
 
-  /** Tells the one `listener` when the call is over before its handler is done. */
+  /** Calls the one `listener` when the call ends before its handler. */
   onOver(listener: (reason: Error) => void): void {
     this.#onOver = listener;
   }

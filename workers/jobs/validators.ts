@@ -22,7 +22,7 @@ const DRAFT = 'https://json-schema.org/draft/2020-12/schema';
 /** What `validators.js` exports. */
 const LISTS = ['queries', 'actions', 'automations'] as const;
 
-/** Inputs that every validator must be able to judge at once. */
+/** Inputs that every validator must be able to check at once. */
 const PROBES: readonly unknown[] = [{}, [], '', 0, true, null];
 
 /** Checks schemas themselves; made once on first use, because compiling it is slow. */

@@ -1,5 +1,5 @@
 /**
- * Talks to MCP servers in a process of its own, so that their data cannot block or crash others. Entry of dist/mcp.js. When it
+ * Talks to MCP servers in a separate process, so that their data cannot block or crash others. Entry of dist/mcp.js. When it
  * loses its supervisor it ends its servers, then itself.
  */
 import { createInterface } from 'node:readline';

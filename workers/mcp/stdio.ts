@@ -85,7 +85,7 @@ export class StdioTransport implements Transport {
     });
   }
 
-  /** Closes the server's input, then tells it to end, then kills it with all its children. */
+  /** Closes the server's input, then sends SIGTERM, then kills it with all its children. */
   async close(): Promise<void> {
     const server = this.#process;
     if (this.ended !== null || !server) return;

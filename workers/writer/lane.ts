@@ -41,9 +41,9 @@ export type LaneTools = {
   clock: Clock;
   pulse: Pulse;
   open(file: string): Database;
-  /** Applies migrations in a thread of their own. */
+  /** Applies migrations in a separate thread. */
   migrate(file: string, files: MigrateFrame[4], backupTo: string | null): Promise<number[]>;
-  /** Checkpoints in a thread of its own; never rejects. */
+  /** Checkpoints in a separate thread; never rejects. */
   checkpoint(file: string): Promise<void>;
   /** The database of `name` changed; answers follow after this. */
   committed(name: string, change: Change): void;

@@ -255,7 +255,7 @@ function isRequest(frame: Frame): frame is FrameOf<'db'> {
   }
 }
 
-/** SQLite judges the values. */
+/** SQLite checks the values. */
 function isParams(value: unknown): boolean {
   return typeof value === 'object' && value !== null;
 }
@@ -274,7 +274,7 @@ try {
   // Before the first call waits for it.
   loadSqlite();
 } catch (error) {
-  // The supervisor tells what follows these words as the reason.
+  // The supervisor reports the text after these words as the reason.
   process.stderr.write(`FATAL ERROR: ${(error as Error).message}\n`);
   process.exit(1);
 }

@@ -228,7 +228,7 @@ export function invalidHandler(issues: InputIssue[]): SvcError {
   );
 }
 
-/** `exports` is null where they cannot be told without other files, or at all. */
+/** `exports` is null where they are unknown without other files, or at all. */
 type Inspection = { findings: Finding[]; imports: LocalImport[]; exports: Set<string> | null; lines: Lines };
 
 /** All findings in the text of one module, and its imports; `file` is its path in the app. `step` may throw. */

@@ -20,7 +20,7 @@ const PLACEHOLDER = ' _ ';
 const inQueries = ({ query, action, automation }: Reach): boolean => query && !action && !automation;
 
 /**
- * Every finding, unsorted, at the start of the SQL text. `isQuery`: the file is a query's handler, whatever else imports it.
+ * Every finding, unsorted, at the start of the SQL text. `isQuery`: the file is a query's handler, even if others import it.
  */
 export function checkReadOnly(program: Program, names: Names, isQuery: boolean): Finding[] {
   const calls: CallExpression[] = [];

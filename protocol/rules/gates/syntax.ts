@@ -204,7 +204,7 @@ export class Names {
     return byDefault ? { value: byDefault as AnyNode, keys: [] } : null;
   }
 
-  /** From outside in, the members of a pattern that lead to a name in it; null where they cannot be told. */
+  /** From outside in, the members of a pattern that lead to a name in it; null where they are unknown. */
   #keysTo(name: AnyNode, pattern: Pattern): string[] | null {
     this.#step();
     if (pattern === name) return [];

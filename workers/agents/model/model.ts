@@ -195,7 +195,7 @@ class Answer {
     }
   }
 
-  /** Some servers begin to number their calls anew in each answer. */
+  /** Some servers restart the numbering of calls in each answer. */
   #call({ toolCallId, toolName }: { toolCallId: string; toolName: string }): { toolCallId: string; toolName: string } {
     return { toolCallId: this.#step <= 1 ? toolCallId : `${toolCallId}.${this.#step}`, toolName };
   }

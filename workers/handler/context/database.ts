@@ -165,8 +165,8 @@ export class CallDatabase {
         return value;
       } catch (error) {
         tx.#blocked = ENDED;
-        // Not awaited: a writer that was lost has rolled back already. It comes before whatever this connection asks next, and
-        // may fail where the transaction has ended by itself.
+        // Not awaited: a writer that was lost has rolled back already. It comes before later operations of this connection, and
+        // may fail if the transaction has ended by itself.
         client.rollback(number).catch(() => {});
         throw error;
       }

@@ -14,7 +14,7 @@ type Column = { name: string; text: boolean; number: boolean; null: boolean };
 
 type Wrapped = {
   statement: RowStatement;
-  /** The same without a limit of its own, for runs whose parameter `limit` is low enough. */
+  /** The same without an added limit, for runs whose parameter `limit` is low enough. */
   limited: RowStatement;
   /** Returns the value of the final `LIMIT`; undefined unless it is a parameter. */
   limitOf: (params: SqlParams) => unknown;

@@ -19,9 +19,9 @@ type Column = { name: string; type: string; notNull: boolean; primaryKey: boolea
 type Table = { name: string; type: string; sql: string; columns: Column[] };
 
 /**
- * Runs `{ sql, params?, mode? }`; `status` is that of the result frame. With `mode` "read" only what reads is run, with "write"
- * only what changes rows, both as SQLite itself judges it; "describe" takes no statement. A refusal of SQLite is `BAD_REQUEST`,
- * with SQLite's message.
+ * Runs `{ sql, params?, mode? }`; `status` is that of the result frame. With `mode` "read" it runs only statements that read,
+ * with "write" only those that change rows, as decided by SQLite itself; "describe" takes no statement. A refusal of SQLite is
+ * `BAD_REQUEST`, with SQLite's message.
  */
 export async function runSql(
   request: Record<string, unknown>,

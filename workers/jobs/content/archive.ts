@@ -35,7 +35,7 @@ export async function extractArchive(archive: string, target: string): Promise<E
   return unpacking.files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Takes the inflated archive. Every entry is judged before its content is written. */
+/** Takes the inflated archive. Every entry is checked before its content is written. */
 class Unpacking extends Writable {
   readonly files: ExtractedFile[] = [];
   readonly #target: string;
