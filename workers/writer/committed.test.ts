@@ -27,7 +27,8 @@ beforeEach(async () => {
   course = [];
   file = join(folder, `${++files}.sqlite`);
   lanes = new Lanes({
-    clock: { now: () => performance.now(), after: () => () => {} },
+    // It stands still: no group is cut because the machine is busy.
+    clock: { now: () => 0, after: () => () => {} },
     pulse: new Pulse(),
     open: (path) => Database.open(path, 'normal'),
     migrate,
