@@ -1,5 +1,6 @@
 /** An app's page inside a view, and the small choices beside it. */
 import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
 import { useGateway } from '../gateway-state.tsx';
 import { enterAddress } from '../session.ts';
 
@@ -7,11 +8,50 @@ import { enterAddress } from '../session.ts';
 export function PageFrame({ page }: { page: string }) {
   const { hasSessions } = useGateway();
   const address = hasSessions ? enterAddress(page) : page;
+  const frame = useRef<HTMLIFrameElement>(null);
+  useFocusKept(frame);
   return (
     <div class="chat-page card">
-      <iframe key={address} src={address} title="The app's page" />
+      <iframe key={address} ref={frame} src={address} title="The app's page" />
     </div>
   );
+}
+
+/** Between the Tab key and the focus that it moves. */
+const TAB_MS = 500;
+
+/**
+ * Many pages focus a field of theirs when they have loaded. Somebody who types beside one would go on typing into it, so the focus
+ * goes back unless the person moved it: with the pointer over the page, or by the Tab key.
+ */
+function useFocusKept(frame: { current: HTMLIFrameElement | null }): void {
+  useEffect(() => {
+    let last: Element | null = document.activeElement;
+    let tabbedAt = Number.NEGATIVE_INFINITY;
+    const focused = ({ target }: FocusEvent): void => {
+      if (target !== frame.current) last = target as Element;
+    };
+    const pressed = ({ key }: KeyboardEvent): void => {
+      if (key === 'Tab') tabbedAt = performance.now();
+    };
+    const look = (): void => {
+      const page = frame.current;
+      if (page === null || document.activeElement !== page || !matchMedia('(hover: hover)').matches) return;
+      if (page.matches(':hover') || performance.now() - tabbedAt < TAB_MS) return;
+      if (last instanceof HTMLElement && last.isConnected && last !== document.body) last.focus();
+      else page.blur();
+    };
+    // Which element has it now is known after the event only.
+    const left = (): void => void setTimeout(look);
+    document.addEventListener('focusin', focused);
+    document.addEventListener('keydown', pressed, true);
+    window.addEventListener('blur', left);
+    return () => {
+      document.removeEventListener('focusin', focused);
+      document.removeEventListener('keydown', pressed, true);
+      window.removeEventListener('blur', left);
+    };
+  }, []);
 }
 
 export function Choice({

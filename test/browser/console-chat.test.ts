@@ -31,6 +31,8 @@ const ATTACKS = [
 /** As many rows as a window's page has, in two turns. */
 const CALLS = Array.from({ length: 100 }, () => 'call stats');
 
+type Field = { focus(): void; addEventListener(type: 'blur', callback: () => void, options: { once: true }): void };
+
 describe('conversations in a browser', { skip: withoutChromium() }, () => {
   const cleanups: (() => unknown)[] = [];
   const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
@@ -437,6 +439,24 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await message.inputValue(), 'half a sentence');
   });
 
+  test('a page that focuses a field of its own takes no key from the message; a click in it does', async () => {
+    const page = await open(tarball);
+    const message = page.getByRole('textbox', { name: 'Message' });
+    const field = frameOf(page).getByLabel('New todo');
+    await message.fill('half');
+    // Resolves when the field has lost the focus that it took.
+    await field.evaluate((it: Field) => {
+      const lost = new Promise<void>((resolve) => it.addEventListener('blur', () => resolve(), { once: true }));
+      it.focus();
+      return lost;
+    });
+    await page.keyboard.type(' more');
+    assert.equal(await message.inputValue(), 'half more');
+    await field.click();
+    await page.keyboard.type('Milk');
+    assert.deepEqual([await field.inputValue(), await message.inputValue()], ['Milk', 'half more']);
+  });
+
   test('at an address that apps share, an app says itself what it is, and is talked with', async (t) => {
     const shared = await startGateway(t, {
       store: 'git',
@@ -448,6 +468,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await page.locator('#content').waitFor();
     await openView(page, '/apps/todos/chat');
     await page.getByRole('heading', { name: 'Todos', level: 1 }).first().waitFor();
+    await frameOf(page).getByText('Nothing to do yet.').waitFor();
     await say(page, 'call add {"title": "Shared milk"}', 'say Done.');
     await frameOf(page).getByText('Shared milk').waitFor();
     assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
