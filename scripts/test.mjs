@@ -38,7 +38,7 @@ files.sort((a, b) => weight(b) - weight(a) || statSync(b).size - statSync(a).siz
 // Tests wait for a third of their time, so two more than there are cores.
 const concurrency = availableParallelism() + 2;
 // A file that hangs fails by itself, long before whoever waits for it gives up.
-const timeout = 8 * 60 * 1000;
+const timeout = 15 * 60 * 1000;
 
 const notes = mkdtempSync(join(tmpdir(), 'svc-test-run-'));
 process.env.SVC_TEST_TIMES = join(notes, 'times');
