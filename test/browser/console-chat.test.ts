@@ -7,6 +7,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import type { BrowserContext, FrameLocator, Page } from 'playwright-core';
 import { automation } from '../../testing/apps.ts';
 import { assertAccessible, openView } from '../../testing/console.ts';
+import { eventually } from '../../testing/edges.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { linkTo } from '../../testing/pages.ts';
 import { STUB_RUNNERS, script } from '../../testing/stub-runner.ts';
@@ -129,7 +130,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     const asked = page.getByRole('dialog', { name: 'Delete this conversation?' });
     await asked.getByRole('button', { name: 'Delete' }).click();
     await log(page).locator('.text', { hasText: 'Number two.' }).waitFor();
-    await page.waitForFunction('document.activeElement.getAttribute("aria-label") === "Conversation"');
+    await eventually(async () => (await focused(page)) === 'Conversation');
     assert.deepEqual(complaints, []);
   });
 

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import type { Page, Route } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
 import { assertAccessible, openConsole } from '../../testing/console.ts';
+import { eventually } from '../../testing/edges.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
 
@@ -151,13 +152,13 @@ describe("the console's palette", { skip: withoutChromium() }, () => {
     await search(page, 'theme dark');
     await page.keyboard.press('Enter');
     const scheme = () => page.evaluate('getComputedStyle(document.documentElement).colorScheme');
-    await page.waitForFunction('document.documentElement.style.colorScheme === "dark"');
+    await eventually(() => page.evaluate('document.documentElement.style.colorScheme === "dark"'));
     await page.reload();
     await page.getByRole('heading', { level: 1 }).waitFor();
     assert.equal(await scheme(), 'dark');
     await search(page, 'theme system');
     await page.keyboard.press('Enter');
-    await page.waitForFunction('document.documentElement.style.colorScheme === ""');
+    await eventually(() => page.evaluate('document.documentElement.style.colorScheme === ""'));
     assert.equal(await scheme(), 'light dark');
 
     await search(page, 'back up now');

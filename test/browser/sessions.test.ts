@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
 import { isAppId } from '../../protocol/ids.ts';
+import { eventually } from '../../testing/edges.ts';
 import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { baseOf, consoleOf, enter, linkTo, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
@@ -112,7 +113,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
 
     await page.bringToFront();
     await bar(page).waitFor({ state: 'detached' });
-    await page.waitForFunction('told.includes("reset")');
+    await eventually(() => page.evaluate('told.includes("reset")'));
     assert.equal(await field.inputValue(), 'half a sentence');
     assert.equal((await gateway.write('todos', 'add', { title: 'From elsewhere' })).status, 201);
     await page.getByRole('button', { name: 'From elsewhere', exact: true }).waitFor();
