@@ -221,6 +221,14 @@ describe('of a small gateway', () => {
   const gateway = gatewayOfSuite({});
   before(() => installLarge(gateway, 300));
 
+  test('a backup announces its length, so that a client knows when it has all of it', async () => {
+    const headers = { authorization: `Bearer ${gateway.token}` };
+    const answer = await fetch(`${gateway.url}/svc/_backup`, { method: 'POST', headers });
+    assert.equal(answer.status, 200);
+    const bytes = (await answer.arrayBuffer()).byteLength;
+    assert.equal(answer.headers.get('content-length'), String(bytes));
+  });
+
   test('where there is no room for the file, the command says so and leaves nothing; so does a restore', async (t) => {
     const folder = newFolder(t);
     // Files of the command may have 512 KiB; beyond that writing fails as on a full disk.
