@@ -289,7 +289,7 @@ test('a failing test shows the stack of the handler in the files of the app, and
     assert.ok(stdout.includes(`✔ ${name}`), name);
   assert.match(stdout, /✖ fails/);
   assert.match(stdout, /AppError \[HANDLER_ERROR\]: It broke: 1\n/);
-  const places = [...stdout.matchAll(/at .*?\(?(?:file:\/\/)?(\/[^():]+:\d+:\d+)/g)].map((match) => match[1]);
+  const places = [...stdout.matchAll(/^ *at .*?\(?(?:file:\/\/)?(\/[^():]+:\d+:\d+)/gm)].map((match) => match[1]);
   assert.deepEqual(places.slice(0, 3), [
     join(folder, 'lib/fail.ts:4:9'),
     join(folder, 'actions/broken.ts:3:35'),
