@@ -2,8 +2,8 @@
  * Moves the apps of a data directory from the tarball backend to a git store, with their versions. The store is made beside its
  * place; the rename into its place decides, then `finishConversion` names versions by their tags, also after a crash.
  */
-import { readdir, readFile, rm } from 'node:fs/promises';
-import { join, relative, sep } from 'node:path';
+import { readFile, rm } from 'node:fs/promises';
+import { relative, sep } from 'node:path';
 import { versionTag } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import type { GitAuthor } from '../protocol/wire/git-jobs.ts';
@@ -11,6 +11,7 @@ import { writeStoreMark } from './apps/code-store.ts';
 import { readEntries } from './apps/registry.ts';
 import { listVersions, readCurrent, writeCurrent } from './apps/versions.ts';
 import { exists, isRecord, readJson, removeDurable, renameDurable, writeFileAtomic } from './files/atomic-file.ts';
+import { listTree, pathOf } from './files/list-tree.ts';
 import { openRepository, Repository, writeTree } from './git/repository.ts';
 import { commitTree, settle } from './git/versions.ts';
 import { type AppPaths, CodeStorePaths, type Layout } from './layout.ts';
@@ -108,9 +109,9 @@ function infoOf({ sha256, version, uploadedAt, files, bytes }: VersionSummary) {
 /** The id of the folder's tree. */
 async function putFiles(repository: Repository, folder: string): Promise<string> {
   const files = new Map<string, string>();
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+  for (const entry of await listTree(folder)) {
     if (!entry.isFile()) continue;
-    const path = join(entry.parentPath, entry.name);
+    const path = pathOf(entry);
     const id = await repository.objects.put('blob', await readFile(path));
     files.set(relative(folder, path).split(sep).join('/'), id);
   }

@@ -45,6 +45,13 @@ for (const [folder, allowed] of Object.entries(MAY_IMPORT)) {
   });
 }
 
+test('no product file lists folders with an option of Node that enters links: `storage/files/list-tree.ts` enters none', () => {
+  for (const file of ['protocol', 'storage', 'workers', 'supervisor', 'cli'].flatMap(sources)) {
+    const text = readFileSync(join(root, file), 'utf8');
+    assert.doesNotMatch(text, /readdir(?:Sync)?\([^;]*?recursive: true/, file);
+  }
+});
+
 test('no files import each other in a circle, types included', () => {
   const files = Object.keys(MAY_IMPORT).flatMap(sources);
   const imports = new Map(files.map((file) => [file, relativeImports(file)]));

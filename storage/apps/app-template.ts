@@ -1,7 +1,8 @@
 /** Makes the files of a new app: a blank one with its words filled in, or the copy of a template under a new id. */
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
+import { listTreeSync, pathOf } from '../files/list-tree.ts';
 
 /** Folder for editors in an app's folder; its name keeps it out of uploads. */
 const SCHEMAS_FOLDER = '.schemas';
@@ -24,9 +25,9 @@ function nameOwnSchemas(text: string): string {
 
 /** Writes the app into `folder`, which must be empty or missing, and gives the paths written. */
 export function writeBlankApp(template: string, folder: string, id: string, name: string): string[] {
-  const files = readdirSync(template, { recursive: true, withFileTypes: true })
+  const files = listTreeSync(template)
     .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(template.length + 1))
+    .map((entry) => pathOf(entry).slice(template.length + 1))
     .sort();
   for (const file of files) {
     const target = join(folder, file);
@@ -60,7 +61,7 @@ export function renameApp(folder: string, id: string, name: string | null): stri
   if (typeof manifest.name === 'string' && manifest.name !== shown)
     retitle(join(folder, 'index.html'), manifest.name, shown);
   if (typeof before !== 'string') return shown;
-  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+  for (const file of listTreeSync(folder).map((entry) => relative(folder, pathOf(entry)))) {
     if (!/^automations[\\/][^\\/]+[\\/]automation\.json$/.test(file)) continue;
     const automation = readObject(join(folder, file));
     if (Array.isArray(automation.apps))

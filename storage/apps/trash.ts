@@ -15,6 +15,7 @@ import {
   renameDurable,
   writeFileAtomic,
 } from '../files/atomic-file.ts';
+import { listTree, pathOf } from '../files/list-tree.ts';
 import type { AppPaths, Layout } from '../layout.ts';
 import { takeLinkedCode } from './version-links.ts';
 
@@ -90,11 +91,11 @@ export async function removeTrashed(layout: Layout, id: string): Promise<boolean
 
 /** Bytes of all files of a removed app. Files that go meanwhile count nothing. */
 export async function trashedBytes(layout: Layout, id: string): Promise<number> {
-  const entries = await readdir(layout.trashed(id).dir, { recursive: true, withFileTypes: true }).catch(() => []);
+  const entries = await listTree(layout.trashed(id).dir).catch(() => []);
   let bytes = 0;
   const files = entries.filter((entry) => entry.isFile());
-  await inParallel(files, SIZES_AT_ONCE, async ({ parentPath, name }) => {
-    const found = await lstat(join(parentPath, name)).catch(() => null);
+  await inParallel(files, SIZES_AT_ONCE, async (file) => {
+    const found = await lstat(pathOf(file)).catch(() => null);
     bytes += found?.size ?? 0;
   });
   return bytes;

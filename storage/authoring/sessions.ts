@@ -21,6 +21,7 @@ import {
   syncDir,
   writeFileAtomic,
 } from '../files/atomic-file.ts';
+import { listTree, pathOf } from '../files/list-tree.ts';
 import { isObjectId } from '../git/object.ts';
 import { type CodeStorePaths, SessionPaths } from '../layout.ts';
 
@@ -145,8 +146,8 @@ export async function sweepSessions(store: CodeStorePaths): Promise<void> {
 /** When a file of the session was last written, in milliseconds since the epoch. */
 export async function touchedAt(session: SessionPaths): Promise<number> {
   let newest = 0;
-  const below = await readdir(session.appsDir, { recursive: true, withFileTypes: true }).catch(() => []);
-  for (const path of [session.record, ...below.map((entry) => join(entry.parentPath, entry.name))]) {
+  const below = await listTree(session.appsDir).catch(() => []);
+  for (const path of [session.record, ...below.map(pathOf)]) {
     const found = await stat(path).catch(() => null);
     if (found !== null && found.mtimeMs > newest) newest = found.mtimeMs;
   }
@@ -164,9 +165,9 @@ async function sweepSession(store: CodeStorePaths, id: string, { apps }: Session
     await replaceFolder(store, [id, app], join(store.sessionsDir, from));
   }
   const { dir } = store.session(id);
-  for (const entry of await readdir(dir, { recursive: true, withFileTypes: true })) {
+  for (const entry of await listTree(dir)) {
     if (!entry.isFile() || !TEMPORARY.test(entry.name)) continue;
-    await rm(join(entry.parentPath, entry.name), { force: true });
+    await rm(pathOf(entry), { force: true });
   }
 }
 

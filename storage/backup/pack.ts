@@ -7,7 +7,6 @@ import {
   existsSync,
   fstatSync,
   openSync,
-  readdirSync,
   readFileSync,
   readSync,
   rmSync,
@@ -20,6 +19,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { BackupHead, BackupSource } from '../../protocol/wire/jobs.ts';
 import { isMissing, namesInSync } from '../files/atomic-file.ts';
+import { listTreeSync, pathOf } from '../files/list-tree.ts';
 import { copyDatabase, inspectDatabase } from './database.ts';
 import { BACKUP_MANIFEST, type BackupDatabase, type BackupFile, backupPathKind, isVersionFolder } from './format.ts';
 import { END_OF_ARCHIVE, fileHeader, padding } from './tar-format.ts';
@@ -163,9 +163,9 @@ function* packFolder(files: BackupFile[], path: string, from: string, check: () 
 /** Sorted; none where there is no such folder. */
 function filesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
-  const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
+  const entries = listTreeSync(folder);
   const found = entries.filter((entry) => entry.isFile() && !/\.(?:tmp|lock)$/.test(entry.name));
-  return found.map((entry) => join(entry.parentPath, entry.name)).sort();
+  return found.map(pathOf).sort();
 }
 
 function textContent(text: string): Content {

@@ -8,6 +8,7 @@ import { readdirSync } from 'node:fs';
 import { access, cp, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { flush } from './flush.ts';
+import { listTreeSync, pathOf } from './list-tree.ts';
 
 /** Replaces the file, durably. The folder must exist. Rejects with Node's error (`ENOSPC`, …) and leaves the old file. */
 export async function writeFileAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
@@ -199,11 +200,11 @@ export const SYNCS_AT_ONCE = 32;
 
 /** Flushes everything in the folder: contents and names. */
 export async function syncTree(dir: string): Promise<void> {
-  const entries = readdirSync(dir, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  const entries = listTreeSync(dir);
+  const files = entries.filter((entry) => entry.isFile()).map(pathOf);
   if (files.length >= FLUSH_ALL_FILES && syncFileSystem(dir)) return;
   await inParallel(files, SYNCS_AT_ONCE, (path) => syncFile(path, 'r+'));
-  const folders = entries.filter((entry) => entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name));
+  const folders = entries.filter((entry) => entry.isDirectory()).map(pathOf);
   await inParallel([...folders, dir], SYNCS_AT_ONCE, (path) => syncFile(path, 'r'));
 }
 

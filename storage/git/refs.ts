@@ -2,7 +2,7 @@
  * Reads, sets and removes branches and tags: a file each, or a line of `packed-refs`. isomorphic-git would move a ref without a
  * lock, an expected old value and a flush, and read all of `packed-refs` for one name.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { dirname, join, relative } from 'node:path';
@@ -11,6 +11,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing, mkdirDurable, syncDir } from '../files/atomic-file.ts';
 import { flush } from '../files/flush.ts';
+import { listTreeSync, pathOf } from '../files/list-tree.ts';
 import { isRunning } from '../processes/process-identity.ts';
 import { damaged, isObjectId } from './object.ts';
 
@@ -154,9 +155,9 @@ function readBytes(path: string): Buffer | null {
 /** Paths of the files below the folder, with `/`. */
 function listFiles(folder: string): string[] {
   try {
-    return readdirSync(folder, { recursive: true, withFileTypes: true })
+    return listTreeSync(folder)
       .filter((entry) => entry.isFile())
-      .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+      .map((entry) => relative(folder, pathOf(entry)));
   } catch (error) {
     if (isMissing(error)) return [];
     throw error;

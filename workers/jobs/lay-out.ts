@@ -1,9 +1,10 @@
 /** Writes the files of a new app into a folder: a blank app, or a template with a new id and name. */
-import { copyFileSync, readdirSync } from 'node:fs';
+import { copyFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LayOutJob, LayOutResult } from '../../protocol/wire/jobs.ts';
 import { renameApp, writeBlankApp } from '../../storage/apps/app-template.ts';
 import { syncTree } from '../../storage/files/atomic-file.ts';
+import { listTreeSync, pathOf } from '../../storage/files/list-tree.ts';
 import { closeToOthers, openToOthers } from '../../storage/files/private-tree.ts';
 import { extractArchive } from './content/archive.ts';
 import { makeFolder } from './content/files.ts';
@@ -13,7 +14,7 @@ export async function layOut(job: LayOutJob): Promise<LayOutResult> {
   // Resets the modes of a template's files, which come from the installation.
   for (const path of openToOthers(job.to)) closeToOthers(path);
   await syncTree(job.to);
-  const files = readdirSync(job.to, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()).length;
+  const files = listTreeSync(job.to).filter((entry) => entry.isFile()).length;
   return { name, files };
 }
 
@@ -30,9 +31,9 @@ async function write({ source, to, id, name }: LayOutJob): Promise<string> {
 
 /** `cpSync` checks every folder above the two, which this process may not read. */
 function copyFiles(from: string, to: string): void {
-  for (const entry of readdirSync(from, { recursive: true, withFileTypes: true })) {
+  for (const entry of listTreeSync(from)) {
     if (!entry.isFile()) continue;
-    const path = join(entry.parentPath, entry.name);
+    const path = pathOf(entry);
     const copy = join(to, path.slice(from.length));
     makeFolder(dirname(copy));
     copyFileSync(path, copy);

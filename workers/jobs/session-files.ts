@@ -3,7 +3,7 @@
  * programs may edit the folder at the same time. No link is followed.
  */
 import { createHash } from 'node:crypto';
-import { lstatSync, readdirSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
+import { lstatSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import { ArchiveRules, entryTypeError, pathError } from '../../protocol/rules/archive-rules.ts';
@@ -20,6 +20,7 @@ import {
   writeFileAtomic,
 } from '../../storage/files/atomic-file.ts';
 import { isMomentary } from '../../storage/files/folder-changes.ts';
+import { listTreeSync, pathOf } from '../../storage/files/list-tree.ts';
 import { extractArchive } from './content/archive.ts';
 
 const SUBJECT = 'The app';
@@ -156,9 +157,9 @@ export function bytesOf(folder: string, path: string): Buffer | null {
 
 /** Sorted; without links, other special files, and files that are being written. */
 export function plainFiles(folder: string): string[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
+  return listTreeSync(folder)
     .filter((entry) => entry.isFile() && !isMomentary(entry))
-    .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1))
+    .map((entry) => pathOf(entry).slice(folder.length + 1))
     .sort();
 }
 

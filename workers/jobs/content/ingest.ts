@@ -1,6 +1,6 @@
 /** Gathers, checks, commits and prepares the files of a version (decisions, sections 2 and 7). */
-import { readdirSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { readFileSync, rmSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { type InputIssue, SvcError } from '../../../protocol/errors.ts';
 import { versionId, versionTag } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -10,6 +10,7 @@ import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
 import type { SentFiles } from '../../../protocol/wire/git-jobs.ts';
 import type { CheckJob, CheckResult, CommitOrder, IngestJob, IngestResult } from '../../../protocol/wire/jobs.ts';
 import { namesInSync, syncTree } from '../../../storage/files/atomic-file.ts';
+import { listTreeSync, pathOf } from '../../../storage/files/list-tree.ts';
 import { VersionPaths } from '../../../storage/layout.ts';
 import { isReusable, prepareAutomations } from '../automations.ts';
 import { type ErasedModules, inspectHandlers, writeErased } from '../handlers.ts';
@@ -84,7 +85,7 @@ async function findKnown(
 
 /** Checks the `app.json` of a stored version as an upload of it would be checked now. */
 export async function check(job: CheckJob): Promise<CheckResult> {
-  const paths = readdirSync(job.code, { recursive: true, encoding: 'utf8' });
+  const paths = listTreeSync(job.code).map((entry) => relative(job.code, pathOf(entry)));
   const text = readManifest(job.code, paths);
   const manifest = checkManifest(text, job.app);
   checkHandlerFiles(manifest, paths);
