@@ -195,9 +195,12 @@ test('the scripts are those of the whole tree, and the tag stands before them', 
 
 test('a page of nothing but markup characters takes linear time', () => {
   for (const piece of ['<', '<!', '</', '<a ', '<!--', '<script ', '"', '<a b="', '<div>', '<b>', '<p>', '</p>']) {
-    const [small, large] = [2000, 20_000].map((count) => cpuTime(piece.repeat(count))) as [number, number];
-    // Linear is 10 and square is 100; what is over in no time proves nothing and is left out.
-    assert.ok(large < 10_000 || large / small < 40, `${piece}: ${small} µs, then ${large} µs`);
+    // Linear is 10 and square is 100; what is over in no time proves nothing. Once is enough: other programs only add to it.
+    const isLinear = (): boolean => {
+      const [small, large] = [cpuTime(piece.repeat(2000)), cpuTime(piece.repeat(20_000))];
+      return large < 10_000 || large / small < 40;
+    };
+    assert.ok([1, 2, 3, 4, 5].some(isLinear), piece);
   }
 });
 

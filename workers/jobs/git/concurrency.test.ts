@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { copyFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import fs, { copyFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
@@ -10,7 +11,7 @@ import { GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { git } from './operations.ts';
 
 /** More than a reader that looks twice takes, and fewer than one that gives up. */
-const STEPS = 100;
+const REPLACEMENTS = 10;
 
 let store: GitFixture;
 beforeEach(async () => {
@@ -66,29 +67,32 @@ describe('side by side', () => {
     }
   });
 
-  test('an object is read however often its pack is replaced meanwhile', NEEDS_GIT, async () => {
+  test('an object is read however often its pack is replaced meanwhile', NEEDS_GIT, async (t) => {
     const folder = store.folder({ 'a.md': 'kept' });
     const { commit } = await git.commitApp({ ...store.by, app: 'one', folder, message: 'x' });
     await git.settle({ ...store.by, app: 'one', commit, tag: null });
     store.git('repack', '-a', '-d', '-q');
     const sha = store.git('rev-parse', 'main:apps/one/a.md').trim();
     const packs = join(store.repository, 'objects', 'pack');
-    const pack = readdirSync(packs).find((name) => name.endsWith('.pack')) ?? '';
-    let done = false;
-    // Between any two steps of the reader, so that what it has found is gone when it opens it.
-    const replace = async (): Promise<void> => {
-      const names = [basename(pack, '.pack'), 'pack-other'];
-      for (let steps = 0; !done && (steps < STEPS || steps % 2 === 1); steps++) {
-        const [from, to] = steps % 2 === 0 ? names : [...names].reverse();
-        for (const end of ['pack', 'idx']) renameSync(join(packs, `${from}.${end}`), join(packs, `${to}.${end}`));
-        await null;
+    let replaced = 0;
+    // Whenever the reader opens the pack that it has found, that has another name already, as git names packs by their content.
+    const { readFileSync } = fs;
+    const { mock } = t.mock.method(fs, 'readFileSync', (...args: Parameters<typeof readFileSync>) => {
+      const found = basename(String(args[0]), '.pack');
+      if (String(args[0]).endsWith('.pack') && replaced < REPLACEMENTS) {
+        replaced += 1;
+        for (const end of ['pack', 'idx'])
+          renameSync(join(packs, `${found}.${end}`), join(packs, `pack-${replaced}.${end}`));
       }
-    };
-    const replacing = replace();
+      return readFileSync(...args);
+    });
+    syncBuiltinESMExports();
+    t.after(() => {
+      mock.restore();
+      syncBuiltinESMExports();
+    });
     const content = await store.blob(sha);
-    done = true;
-    await replacing;
-    assert.equal(content.toString(), 'kept');
+    assert.deepEqual([replaced, content.toString()], [REPLACEMENTS, 'kept']);
   });
 
   test('an index without its pack, as git leaves it for a moment, is passed over', NEEDS_GIT, async () => {
