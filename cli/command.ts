@@ -1,4 +1,4 @@
-/** What a command is: what it declares, how its words are read, and what it is given when it runs. */
+/** A command: its declaration, the parsing of its arguments, and the context that it runs in. */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -10,7 +10,7 @@ import type { Surroundings } from './gateway/connection.ts';
 import { nearest } from './terminal/nearest.ts';
 import type { Terminal } from './terminal/terminal.ts';
 
-/** An option; `value` names what it takes, and without it the option is a switch. */
+/** An option; `value` names its value. Without `value` the option is a switch. */
 export type OptionTable = Record<string, { summary: string; value?: string; short?: string }>;
 
 /** Positionals are read from their usage text: `<app> <query> [input]`. */
@@ -23,19 +23,19 @@ export type Command = ArgumentSpec & {
   /** Paragraphs for `svc help <command>`. */
   details?: string[];
   examples?: string[];
-  /** Commands are loaded when they run, so that none pays for the others. */
+  /** Loads a command when it runs, so that it does not pay for the others. */
   load(): Promise<RunCommand>;
 };
 
-/** Does the work; the number is the exit code, nothing is 0. */
+/** Does the work. The number is the exit code; without one it is 0. */
 export type RunCommand = (context: CommandContext) => Promise<number> | Promise<void>;
 
 export type CommandContext = Surroundings & {
   args: Arguments;
   terminal: Terminal;
   /**
-   * The client for the gateway that the options and surroundings name. With `again` they are read once more, since a gateway
-   * may come back at another address. Throws `UnreachableError` when none is known.
+   * The client for the gateway that the options and surroundings name. With `again` it reads them again, because a
+   * gateway may come back at another address. Throws `UnreachableError` when no gateway is known.
    */
   connect(again?: boolean): Client;
   /** The data directory that the options and surroundings name, whether or not it exists. */
@@ -55,10 +55,10 @@ export type Subject = {
   worksIn?: string;
 };
 
-/** Asks, unless `--yes` was given. Throws where the user says no, and `UsageError` where there is no terminal to ask on. */
+/** Asks, unless `--yes` was given. Throws if the user says no, and `UsageError` without a terminal to ask on. */
 export async function askFirst({ args, terminal }: CommandContext, question: string): Promise<void> {
   if (args.has('yes') || (await terminal.confirm(question))) return;
-  throw new CommandError('Nothing was changed.', 'Answer y to go on, or add --yes.');
+  throw new CommandError('Nothing was changed.', 'Answer y to continue, or add --yes.');
 }
 
 export class Arguments {
@@ -148,7 +148,7 @@ function checkPositionals(given: string[], usage: string): void {
   if (extra !== undefined) throw new UsageError(`"${extra}" is one argument too many.`);
 }
 
-/** Runs the verb that the first word names; `''` is for none. */
+/** Runs the verb that the first word names; `''` is the verb for none. */
 export function runVerb(context: CommandContext, verbs: Record<string, RunCommand>): ReturnType<RunCommand> {
   const name = context.args.optionalAt(0) ?? '';
   const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined;
@@ -169,7 +169,7 @@ export function subjectOf(positionals: string, args: Arguments): Subject {
   };
 }
 
-/** `<app>`, or the app of `[app/automation]`; a folder is none. */
+/** `<app>`, or the app of `[app/automation]`; a folder does not name an app. */
 function appOf(positionals: string, args: Arguments): string | undefined {
   const named = args.optionalAt(indexOfApp(positionals));
   if (named === undefined || !positionals.includes('app/automation')) return named;
@@ -180,7 +180,7 @@ function indexOfApp(positionals: string): number {
   return positionals.split(' ').findIndex((word) => /^[<[]app\b/.test(word));
 }
 
-/** JSON on the command line: written out, from a file (`@file`) or from standard input (`-`); `absent` when it is left out. */
+/** JSON on the command line: literal, from a file (`@file`) or from standard input (`-`); `absent` if it is missing. */
 export async function jsonArgument(
   { args, terminal, cwd }: CommandContext,
   index: number,

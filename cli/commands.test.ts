@@ -33,7 +33,7 @@ const version = (versionId: string, active = false) => ({
 });
 
 const RUN = '019a0000-0000-7000-8000-000000000001';
-/** A run that the history let go of as it ended. */
+/** A run that the history dropped when it ended. */
 const GONE = '01a20077-dd00-7000-8000-000000000000';
 const runRecord = (state: string, more: object = {}) => ({
   runId: RUN,
@@ -341,13 +341,13 @@ const CASES: Case[] = [
   {
     line: ['token', 'create', '--tools', 'read'],
     code: EXIT.usage,
-    err: ['--name says who', 'svc token create --name'],
+    err: ['--name is required', 'svc token create --name'],
   },
-  { line: ['token', 'create', '--name', 'x'], code: EXIT.usage, err: ['--tools says what'] },
+  { line: ['token', 'create', '--name', 'x'], code: EXIT.usage, err: ['--tools is required'] },
   {
     line: ['token', 'create', '--name', 'x', '--tools', 'sql'],
     code: EXIT.usage,
-    err: ['read, write, all; not "sql"'],
+    err: ['--tools takes read, write or all, not "sql".'],
   },
   { line: ['token', 'create', 'x'], code: EXIT.usage, err: ['"x" is one argument too many.'] },
   {
@@ -616,7 +616,7 @@ test('help as JSON has every command with its options', async (t) => {
   assert.ok(push.options.some(({ name, value }: Record<string, string>) => name === 'id' && value !== undefined));
 });
 
-test('a new app can be pushed as it is, without files that do not belong to it', async (t) => {
+test('a new app can be pushed unchanged, and files that do not belong to it are skipped', async (t) => {
   const folder = temporaryFolder(t);
   let archive: Buffer = Buffer.alloc(0);
   const gateway = await start(t, {
@@ -689,7 +689,7 @@ test('a new app can be pushed as it is, without files that do not belong to it',
     assertHas(pushed.stdout, text);
 });
 
-test('a push that is refused ends before the upload', async (t) => {
+test('a refused push ends before the upload', async (t) => {
   const folder = temporaryFolder(t);
   await svc(['new', 'notes'], { cwd: folder });
   const gateway = await start(t);
@@ -701,7 +701,7 @@ test('a push that is refused ends before the upload', async (t) => {
   );
 });
 
-test('a folder that is no app is refused before anything is sent', async (t) => {
+test('a folder that is not an app is refused before anything is sent', async (t) => {
   const gateway = await start(t);
   const { code, stderr } = await svc(['push', temporaryFolder(t)], { env: gateway.env });
   assert.equal(code, EXIT.failed);
@@ -726,7 +726,7 @@ test('changes continue after a lost connection, from the last event, until the a
   assert.equal(code, EXIT.failed);
   assert.match(stdout, /notes {2}by add \(agent\) {2}#1\n.*#2\nreset/);
   assertHas(stderr, 'UNKNOWN_APP');
-  assert.equal(stderr.match(/connection was lost/g)?.length, 2, 'once for each loss, not for each try');
+  assert.equal(stderr.match(/connection was lost/g)?.length, 2, 'once for each loss, not for each attempt');
   const streams = gateway.seen.filter(({ path }) => path.includes('_changes'));
   assert.deepEqual(
     streams.map(({ headers }) => headers['last-event-id']),
@@ -796,11 +796,11 @@ for (const [how, stdin] of [
   ['the end of the input', ''],
   ['another word', 'perhaps\n'],
 ] as const)
-  test(`${how} at a question is no`, async (t) => {
+  test(`${how} at a question means no`, async (t) => {
     const { env, seen } = await startGateway(t, { 'GET /svc/_apps/notes': { json: {} } });
     const { code, stderr } = await svc(['rm', 'notes'], { env, tty: true, stdin });
     assert.equal(code, EXIT.failed);
-    assert.match(stderr, /Nothing was changed\.\n.*Answer y to go on, or add --yes\./);
+    assert.match(stderr, /Nothing was changed\.\n.*Answer y to continue, or add --yes\./);
     assert.deepEqual(
       seen.map(({ method }) => method),
       ['GET'],

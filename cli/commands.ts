@@ -27,7 +27,7 @@ type Entry = Pick<Command, 'summary' | 'details' | 'examples' | 'load'> & {
   local?: true;
 };
 
-const JSON_INPUT = 'The input is JSON, "@file" to read it from a file, or "-" for standard input.';
+const JSON_INPUT = 'The input is JSON; "@file" reads it from a file, "-" from standard input.';
 
 /** By group, and by usage: the name with the positionals. */
 const GROUPS: Record<string, Record<string, Entry>> = {
@@ -40,7 +40,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--host <host>': `Address to listen on (default ${DEFAULTS.host})`,
         '--port <port>': `Port to listen on, 0 for any free one (default ${DEFAULTS.port})`,
         '--config <file>': 'Configuration file (JSON); command-line options override it',
-        '--store <tarball|git>': 'How to store app code (default: as the directory has it; git in a new one)',
+        '--store <tarball|git>': 'How to store app code (default: the store of the directory; git in a new one)',
         '--edge <auto|uws|node>': 'HTTP server to use (default auto: uWebSockets.js if it loads)',
         '--with <dir>': 'Install the app in this folder unless it is installed; repeatable',
         '--open': 'Open the console in the browser, or the first app of --with',
@@ -53,7 +53,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       local: true,
       summary: 'Move the apps of a stopped gateway to the git store',
       details: [
-        'Versions become tags, data stays as it is. A conversion that is cut off leaves the old store, or is finished by the next start. Make a backup first if you may want to go back.',
+        'Versions become tags; data does not change. An interrupted conversion leaves the old store, or the next start finishes it. Make a backup first if you may want to go back.',
       ],
       options: {
         '--store <git>': 'The store to move to',
@@ -84,7 +84,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Check this machine and its gateway, and say how to fix problems',
       options: {
         '--port <port>': `Port that should be free (default ${DEFAULTS.port})`,
-        '--mend': 'Make files in the data directory private that other users can open',
+        '--mend': 'Close the files in the data directory that other users can open',
         ...DATA_DIRECTORY,
       },
       load: async () => (await import('./commands/operations/doctor.ts')).doctor,
@@ -93,7 +93,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Print or replace the access token; make, list or revoke tokens for programs',
       details: [
         'Without a verb, prints the token of the data directory, which gives full access. "rotate" replaces it and waits until the running gateway uses the new one. The old one and all browser sessions end; tokens for programs stay.',
-        '"create" makes a token with limited rights for a program and prints it once. "ls" lists the tokens with expiry and last use. "revoke" ends one, by its id or name.',
+        '"create" makes a token with limited rights for a program and prints it once. "ls" lists the tokens with expiry and last use. "revoke" ends a token; name it by its id or name.',
       ],
       options: {
         '--name <name>': 'With create: who uses the token',
@@ -117,12 +117,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'The file is verified before it gets its name, and only its owner can read it. It contains all data of all apps, but not the access token.',
         'Without a file, or with a folder, the name comes from the time. A stopped gateway is backed up from its data directory.',
         '"verify" reads a backup as a restore would: every checksum, every database and the row count of every table.',
-        '"now" has the gateway make one in its own folder, as its schedule does; "ls" lists what is there. "verify" takes a name of that list, too.',
-        'With --schedule the gateway makes backups from then on, in the folder named (default: backups in its data directory), and removes the oldest after each good one. svc status shows how the last one went.',
+        '"now" lets the gateway make one in its own folder, as on schedule; "ls" lists the backups there. "verify" also takes a name from that list.',
+        'With --schedule the gateway makes backups from then on, in the named folder (default: backups in its data directory), and deletes the oldest after each good one. "svc status" shows the result of the last one.',
       ],
       options: {
         '--schedule <cron>':
-          'When to make one, such as "0 3 * * *", in the time zone of the gateway; "off" for no more',
+          'When to make one, such as "0 3 * * *", in the time zone of the gateway; "off" ends the schedule',
         '--keep <count>': `With --schedule: files to keep (default ${DEFAULTS.backups.keep})`,
       },
       examples: [
@@ -146,10 +146,10 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     },
     'completion <bash|zsh|fish>': {
       local: true,
-      summary: 'Print the script with which a shell completes command lines of svc',
+      summary: 'Print a script that lets a shell complete svc command lines',
       details: [
-        'Completes commands, options and files, and the names of apps, tools, versions, sessions, automations and tokens that the gateway has.',
-        'Load it in the start file of the shell (~/.bashrc, ~/.zshrc, ~/.config/fish/config.fish).',
+        'Completes commands, options and files, and the names of apps, tools, versions, sessions, automations and tokens of the gateway.',
+        'Load it in the start file of your shell (~/.bashrc, ~/.zshrc, ~/.config/fish/config.fish).',
       ],
       examples: ['eval "$(svc completion bash)"', 'eval "$(svc completion zsh)"', 'svc completion fish | source'],
       load: async () => (await import('./commands/completion.ts')).completion,
@@ -174,10 +174,10 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       load: async () => (await import('./commands/apps/new.ts')).newApp,
     },
     'types <app>': {
-      summary: "Print TypeScript declarations of an app's tools, of what handlers and tests get, and of window.svc",
+      summary: "Print TypeScript types of an app's tools, of handler and test arguments, and of window.svc",
       details: [
         'The app is a folder with an app.json, or the id of an app on the gateway.',
-        'A file whose name ends with .ts and not with .d.ts gets a client instead, for programs that call the tools.',
+        'With --out, a name that ends in .ts but not in .d.ts gets a client instead, for programs that call the tools.',
       ],
       options: { '-o, --out <file>': 'Write them to this file' },
       examples: ['svc types ./notes --out notes/svc.d.ts', 'svc types todos', 'svc types todos --out todos-client.ts'],
@@ -187,8 +187,8 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       local: true,
       summary: 'Run the tests of an app folder',
       details: [
-        'Runs *.test.js and *.test.ts with the test runner of Node. Each test has the app with data, a clock and a network of its own; no gateway is needed.',
-        'Exits with 1 when a test fails, when there are none, or when the app cannot be made live.',
+        "Runs *.test.js and *.test.ts with Node's test runner. Each test has the app with separate data, clock and network; no gateway is needed.",
+        'Exits with 1 if a test fails, if there are no tests, or if the app cannot be made live.',
       ],
       options: { '-w, --watch': 'Run them again after each change' },
       examples: ['svc test ./notes', 'svc test ./notes --watch'],
@@ -199,7 +199,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       details: [
         'Skips hidden files, node_modules, links, databases and file types that apps may not contain.',
         'Bundles the packages that handlers import from node_modules.',
-        'A file is an archive (.tar.gz or .tgz) with app.json at its top. It is sent as it is.',
+        'Instead of a folder, it takes an archive (.tar.gz or .tgz) with app.json at its top, which it sends unchanged.',
       ],
       options: {
         '--id <id>': 'Id to register it under (default: the id in app.json)',
@@ -220,14 +220,14 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'versions <files|show|diff|rm|app> [app] [version] [path]': {
       summary: 'List the stored versions of an app; list, print or compare their files; delete one',
       details: [
-        '"files" lists the files of the live version, or of the one that you name. "show" prints one of them. "diff" tells what changes if a version becomes live: by default the one that "svc rollback" makes live. "rm" deletes a version that is not live.',
+        '"files" lists the files of the live version, or of the one that you name. "show" prints one of them. "diff" shows what changes if a version becomes live, by default the one that "svc rollback" makes live. "rm" deletes a version that is not live.',
         'Name a version as for "svc activate".',
       ],
       options: {
         '-n, --lines <count>': 'Versions to show, at most 500 (default 50)',
         '--before <version>': 'Only versions older than this one',
-        '--stat': 'With diff: only the names and counts of lines',
-        '--out <file>': 'With show: write the file there',
+        '--stat': 'With diff: only file names and line counts',
+        '--out <file>': 'With show: write the file to this path',
         '-y, --yes': 'With rm: do not ask',
       },
       examples: [
@@ -248,24 +248,24 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'rollback <app> [version]': {
       summary: 'Make the previous version live again',
       details: [
-        'Only the code changes; data stays as it is. Name the version as for "svc activate".',
-        'Prints the migrations that the data has and the older version does not know.',
+        'Only the code changes, not the data. Name the version as for "svc activate".',
+        'Prints the migrations that were applied to the data but that the older version does not have.',
       ],
       examples: ['svc rollback notes', 'svc rollback notes 3'],
       load: async () => (await import('./commands/apps/versions.ts')).rollback,
     },
     'activity <app>': {
-      summary: 'Show how an app is, and what it did in the last hour',
+      summary: 'Show the state of an app and its last hour',
       details: ['Calls, errors, durations, size of the data and live subscribers, minute by minute.'],
       examples: ['svc activity notes', 'svc activity notes --json'],
       load: async () => (await import('./commands/apps/activity.ts')).activity,
     },
     'settings <app> [key] [value]': {
-      summary: "Show the settings of an app's page, or choose one",
-      details: ['They are the "knobs" of its app.json. What is not chosen is as by default.'],
+      summary: "Show the settings of an app's page, or set one",
+      details: ['They are the "knobs" of its app.json. A setting that you do not set has its default.'],
       options: {
-        '--default': 'With a key: go back to the default',
-        '--session <session>': 'Those of the draft in this session',
+        '--default': 'With a key: reset it to its default',
+        '--session <session>': 'Use the settings of the draft in this session',
       },
       examples: [
         'svc settings journal',
@@ -290,10 +290,10 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       load: async () => (await import('./commands/apps/apps.ts')).rm,
     },
     'trash [restore|empty] [app]': {
-      summary: 'List the removed apps that are still kept; restore one, or delete them for good',
+      summary: 'List the removed apps that are still kept; restore one, or delete them permanently',
       details: [
-        'Restores code with its versions, data, files, settings, secrets and chat windows. Its tokens for programs, run history and conversations are deleted when an app is removed.',
-        'Name an app for the one that was removed last, or an id of the list. "empty" without a name deletes all.',
+        '"restore" brings back code with its versions, data, files, settings, secrets and chat windows. Removing an app deletes its tokens for programs, run history and conversations.',
+        'Name an app, for its last removal, or an id from the list. "empty" without a name deletes all.',
       ],
       options: { '-y, --yes': 'Do not ask' },
       examples: ['svc trash', 'svc trash restore notes', 'svc trash empty notes'],
@@ -335,7 +335,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       load: async () => (await import('./commands/authoring/sessions.ts')).sessions,
     },
     'diff [app]': {
-      summary: 'Show what a session changes compared to what is published',
+      summary: 'Show the changes of a session against the published files',
       options: {
         '--session <session>': 'Session (default: the only open one)',
         '--stat': 'Only the names of the files',
@@ -344,9 +344,9 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       load: async () => (await import('./commands/authoring/sessions.ts')).diff,
     },
     'check [app]': {
-      summary: 'Tell what publishing a session would be refused for',
+      summary: 'Check whether a session can be published',
       details: [
-        'Checks manifest, handlers, automations, schemas and migrations as publishing does, and publishes nothing. Exits with 1 when something is found.',
+        'Checks manifest, handlers, automations, schemas and migrations as publishing does, but publishes nothing. Exits with 1 if it finds something.',
       ],
       options: { '--session <session>': 'Session (default: the only open one)' },
       examples: ['svc check', 'svc check notes --session dev-notes'],
@@ -356,10 +356,10 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Publish the changes of a session to an app as its next live version',
       details: [
         'Merges the changes with newer published ones, checks them, and runs migrations on the live data. If a step fails, the live version and the session stay as they were.',
-        'A folder (a path with a slash, or ".") is brought into the session first, as svc dev --once does.',
+        'With a folder (a path with a slash, or "."), it first updates the session from it, like "svc dev --once".',
       ],
       options: {
-        '--session <session>': 'Session (default: the only open one; of a folder dev-<app>)',
+        '--session <session>': 'Session (default: the only open one; for a folder dev-<app>)',
         '-m, --message <text>': 'Commit message',
       },
       examples: ['svc publish', 'svc publish notes -m "Search by word"', 'svc publish ./notes'],
@@ -368,7 +368,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'export <file|dir>': {
       summary: 'Save the code of all apps: as a git bundle with its history, or as plain folders',
       details: [
-        'A name that ends in .bundle gets a file that git can clone; any other name gets a new folder with one folder per app. It contains no data: see svc backup.',
+        'A name that ends in .bundle gets a file that git can clone; any other name gets a new folder with one folder per app. An export contains no data: see svc backup.',
       ],
       examples: ['svc export apps.bundle', 'svc export ./apps'],
       load: async () => (await import('./commands/apps/transfer.ts')).exportCode,
@@ -384,13 +384,13 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'chat <app> [message]': {
       summary: 'Talk with an agent about an app',
       details: [
-        'On a terminal each line is a message. With a message, as an argument or on standard input, it does one turn: the answer goes to standard output, everything else to standard error. Ctrl-C stops the turn, and once more leaves.',
+        'On a terminal each line is a message. With a message, as an argument or on standard input, it does one turn: the answer goes to standard output, everything else to standard error. Ctrl-C stops the turn; a second one ends the command.',
         'Mode data gives the agent the tools of the app and its tables. Mode full adds the files of a draft, with a copy of the data, and needs the git store: nothing is live before "svc publish".',
-        'An agent asks before it does anything else. Without a terminal to ask on, the answer is no.',
+        'An agent asks before it does anything else. Without a terminal it cannot ask you, and the answer is no.',
       ],
       options: {
-        '--window <window>': 'Conversation to go on with, or the name of a new one (default: a new one)',
-        '--attach <file>': 'Image or text to send with the message, in mode full; can be repeated',
+        '--window <window>': 'Conversation to continue, or the name of a new one (default: a new one)',
+        '--attach <file>': 'Image or text to send with the message, in mode full; repeatable',
         '--mode <data|full>': 'What the agent may work on (default data; a conversation keeps its mode)',
         '--runner <name>': 'Agent to use (default: see svc agents)',
         '--model <model>': 'Model to use',
@@ -405,7 +405,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     },
     'chats <show|rm|app> [app] [window]': {
       summary: 'List the conversations about an app; print or delete one',
-      details: ['"show" prints what was said last in one. "rm" deletes one, with the draft that it works on.'],
+      details: ['"show" prints the last messages of one. "rm" deletes one, with its draft.'],
       options: { '-y, --yes': 'With rm: do not ask' },
       examples: ['svc chats notes', 'svc chats show notes 3f2a9c1d', 'svc chats rm notes 3f2a9c1d'],
       load: async () => (await import('./commands/agents/chats.ts')).chats,
@@ -413,8 +413,8 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     agents: {
       summary: 'Show the agents that were found, their models, and how to get or sign in to one',
       details: [
-        'They are those of "runners" in the configuration; without any, codex and claude where they are on the PATH of the gateway. ✓ is ready, ! needs what the next line says, – is not there.',
-        'From nothing to a first answer: see docs/agents.md.',
+        'They are the "runners" of the configuration; without any, codex and claude if they are on the PATH of the gateway. ✓ means ready, ! that it needs something (the next line says what), – that it is not installed.',
+        'How to set one up: see docs/agents.md.',
       ],
       options: { '--refresh': 'Ask the agents again, after an installation or a sign-in' },
       examples: ['svc agents', 'svc agents --refresh'],
@@ -423,7 +423,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'mcp [app]': {
       summary: 'Serve the tools of an app, or of the gateway, to an MCP client that starts programs',
       details: [
-        'Speaks the Model Context Protocol over standard input and output. With an app, each query and action is a tool; without one, svc_describe, svc_read and svc_write are, and svc_sql_* where the token may manage an app.',
+        'Speaks the Model Context Protocol over standard input and output. With an app, each query and action is a tool; without one, the tools are svc_describe, svc_read and svc_write, and svc_sql_* if the token may manage an app.',
         'Clients that speak MCP over HTTP need no program: see docs/mcp.md.',
       ],
       examples: ['svc mcp notes', 'claude mcp add notes -- svc mcp notes'],
@@ -441,7 +441,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Run an action',
       details: [JSON_INPUT],
       options: {
-        '--key <key>': 'Idempotency key: the same key and input runs once in 24 hours',
+        '--key <key>': 'Idempotency key: with the same key and input, the action runs once in 24 hours',
       },
       examples: [`svc write notes add '{"text": "Milk"}'`, 'svc write notes add - < note.json'],
       load: async () => (await import('./commands/apps/data.ts')).write,
@@ -451,7 +451,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       details: [
         'Params are a JSON array for ? or an object for :name.',
         `Reads stop after ${LIMITS.sqlRows} rows or ${LIMITS.sqlMs / 1000} s. Open pages show writes at once.`,
-        'DROP, and DELETE and UPDATE without WHERE, ask first, and copy the data aside.',
+        'Before DROP, and before DELETE and UPDATE without WHERE, it asks you and copies the data.',
       ],
       options: { '-y, --yes': 'Do not ask' },
       examples: ["svc sql notes 'select * from notes'", `svc sql notes 'delete from notes where id = ?' '[3]'`],
@@ -471,12 +471,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'files <ls|get|put|rm> <app> [sha256|file]': {
       summary: 'List, download, upload or delete the files that an app keeps',
       details: [
-        'A file is known by the SHA-256 of its content; its beginning is enough where no other begins so. "ls" shows what came last first. "put" prints that of what it stored, and takes the type from the ending of the name.',
-        'Deleting a file leaves the rows of tables that name it.',
+        'Name a file by the SHA-256 of its content, or by a beginning of it that no other file has. "ls" shows the latest first. "put" prints the SHA-256, and takes the type from the extension of the name.',
+        'Deleting a file does not delete the table rows that refer to it.',
       ],
       options: {
         '-n, --lines <count>': 'With ls: files to show (default 50)',
-        '--sort <newest|largest>': 'With ls: which come first (default newest)',
+        '--sort <newest|largest>': 'With ls: order (default newest)',
         '--out <file>': 'With get: where to write it (default: a name made of its SHA-256 and type)',
         '--type <type>': 'With put: its media type, such as image/png',
         '-y, --yes': 'With rm: do not ask',
@@ -495,7 +495,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Handlers read them with ctx.secrets.get(name). "set" asks for the value without showing it, or takes standard input without its last line end; a value is never an argument. "ls" shows names, never values.',
       ],
       options: {
-        '--session <session>': "The draft's own secrets in this session; it gets no value of the live app",
+        '--session <session>': 'Use the secrets of the draft in this session; a draft gets no values of the live app',
       },
       examples: [
         'svc secret set shop STRIPE_KEY',
@@ -519,12 +519,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'automations [enable|disable|provision|show|upcoming] [app/automation]': {
       summary: 'List automations and when they fire, switch them on or off, or create their webhooks',
       details: [
-        'Without a verb, lists automations and when they fire. "show" prints one with its file, "upcoming" what fires in the next days.',
-        '"provision" creates webhooks still pending in live versions, of one automation, one app or all; a push does so by itself. Secrets are shown once: if you lose one, --renew replaces the address and the secret, and the old ones stop working at once.',
+        'Without a verb, lists automations and when they fire. "show" prints one with its file, "upcoming" the scheduled fires of the next days.',
+        '"provision" creates the webhooks that are still pending in live versions, for one automation, one app or all; a push does this by itself. Secrets are shown once: if you lose one, --renew replaces the address and the secret, and the old ones stop working at once.',
       ],
       options: {
         '--app <app>': 'Only those of this app',
-        '--days <n>': 'With upcoming: so many days ahead (default 7)',
+        '--days <n>': 'With upcoming: number of days ahead (default 7)',
         '--renew': 'With provision: replace the address and the secret of a webhook',
       },
       examples: [
@@ -558,9 +558,9 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       load: async () => (await import('./commands/automations/runs.ts')).runs,
     },
     insights: {
-      summary: 'Show what the runs of the last days did and cost, by automation, model and day',
-      details: ['Runs that left the history and apps that were removed count too. A day is one of UTC.'],
-      options: { '--days <n>': 'So many days, at most 366 (default 30)' },
+      summary: 'Show the results and cost of the latest runs, by automation, model and day',
+      details: ['Runs that left the history and runs of removed apps count too. Days are in UTC.'],
+      options: { '--days <n>': 'Number of days, at most 366 (default 30)' },
       examples: ['svc insights', 'svc insights --days 7'],
       load: async () => (await import('./commands/automations/insights.ts')).insights,
     },

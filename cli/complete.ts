@@ -21,13 +21,13 @@ import { Client } from './gateway/client.ts';
 import { resolveConnection, type Surroundings } from './gateway/connection.ts';
 import { allConversations } from './gateway/conversations.ts';
 
-/** A word that fits, with its meaning, or the names of files or folders: those the shell knows. */
+/** A candidate word with its meaning, or a request for names of files or folders, which the shell completes. */
 type Candidate = { word: string; about: string } | ':file' | ':dir';
 
-/** Longer than a person waits for a list. */
+/** Milliseconds; a person does not wait longer for a list. */
 const ASKED_MS = 1000;
 
-/** The words before the one that is completed, as far as they are understood. */
+/** The parsed words before the one to complete. */
 type Typed = { command: Command; positionals: string[]; options: Record<string, string> };
 
 type Source = (client: Client, typed: Typed, before: string[]) => Promise<Candidate[]>;
@@ -91,7 +91,7 @@ const SOURCES: Record<string, Source> = {
   dir: async () => [':dir'],
 };
 
-/** Lines for the script of a shell. Never throws: without a gateway there are no names of it. */
+/** Lines for the script of a shell. Never throws: without a gateway its names are missing. */
 export async function complete(words: string[], surroundings: Surroundings): Promise<string[]> {
   const current = words.at(-1) ?? '';
   const candidates = await Promise.race([
@@ -101,7 +101,7 @@ export async function complete(words: string[], surroundings: Surroundings): Pro
   return candidates.flatMap((candidate) => {
     if (typeof candidate === 'string') return candidate;
     const { word, about } = candidate;
-    // What has to be quoted would reach the shell as several words.
+    // A word that needs quotes would reach the shell as several words.
     return word.startsWith(current) && /^[\w./@:+-]+$/.test(word) ? `${word}\t${about.replace(/\s+/g, ' ')}` : [];
   });
 }
@@ -122,7 +122,7 @@ async function candidatesFor(before: string[], current: string, surroundings: Su
   return candidatesOf(places[typed.positionals.length] ?? '', typed, surroundings);
 }
 
-/** `waiting` is what the last option takes, when its value comes next. */
+/** `waiting` is the kind of value of the last option, if its value comes next. */
 function read(command: Command, words: string[]): { typed: Typed; waiting: string | undefined } {
   const typed: Typed = { command, positionals: [], options: {} };
   let open: { name: string; value: string } | undefined;
@@ -139,12 +139,12 @@ function read(command: Command, words: string[]): { typed: Typed; waiting: strin
   return { typed, waiting: open?.value };
 }
 
-/** What a place of the usage may hold: names of one kind, words as they are written there, or several of these. */
+/** The candidates for a position in the usage: names of one kind, literal words, or several of these. */
 async function candidatesOf(place: string, typed: Typed, surroundings: Surroundings): Promise<Candidate[]> {
   const { url, token, 'data-dir': dataDir } = typed.options;
   const connect = () => new Client(resolveConnection({ url, token, dataDir }, surroundings));
   const apps = typed.positionals.slice(typed.command.positionals.split(' ').findIndex((word) => /^[[<]app/.test(word)));
-  // Of `svc files`: what is uploaded is here, the rest is there.
+  // For `svc files`: `put` takes a local file, the other verbs a file on the gateway.
   const alternatives =
     place === 'sha256|file' ? [typed.positionals[0] === 'put' ? 'file' : 'sha256'] : place.split('|');
   const found = await Promise.all(

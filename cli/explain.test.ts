@@ -1,4 +1,4 @@
-// Whatever fails, the command line says what to do next, in words that can be pasted.
+// After any failure, the command line says what to do next, in commands that can be pasted.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ERROR_CODES, type ErrorCode, SvcError } from '../protocol/errors.ts';
@@ -21,7 +21,7 @@ test('each code has sentences that say what to do, and every command in them exi
 });
 
 for (const code of CODES)
-  test(`${code} is told with what to do, whether the gateway or this side found it`, async () => {
+  test(`${code} comes with what to do, from the gateway and from this side`, async () => {
     const body = { code, message: 'It did not work.' };
     for (const error of [new GatewayError(ERROR_CODES[code].status, body), new SvcError(code, body.message)]) {
       const { title, lines } = await explain(error, undefined, SUBJECT);
@@ -33,7 +33,7 @@ for (const code of CODES)
     }
   });
 
-test('names that are not known stay as places', async () => {
+test('unknown names stay as placeholders', async () => {
   const { lines } = await explain(new GatewayError(503, { code: 'QUARANTINED', message: '' }), undefined, {});
   assert.deepEqual(lines, [
     'See why: svc logs <app>',
@@ -41,7 +41,7 @@ test('names that are not known stay as places', async () => {
   ]);
 });
 
-test('the place of what is wrong is named, and no member of the answer', async () => {
+test('the advice names the place of the error, not a member of the answer', async () => {
   const told = async (code: ErrorCode, path?: string) => {
     const body = { code, message: 'It is wrong.', ...(path !== undefined && { path }) };
     return (await explain(new GatewayError(400, body), undefined, SUBJECT)).lines;
@@ -51,27 +51,24 @@ test('the place of what is wrong is named, and no member of the answer', async (
   assert.ok((await told('INVALID_HANDLER')).includes('Correct each place named above.'));
 });
 
-test('a wrong request is told with the help of its command', async () => {
+test('after a bad request, the advice names the help of the command', async () => {
   const error = new GatewayError(400, { code: 'BAD_REQUEST', message: 'near "selec": syntax error' });
   const { lines } = await explain(error, undefined, { app: 'notes', command: 'sql' });
-  assert.deepEqual(lines, [
-    "What its tables are: svc sql notes 'SELECT sql FROM sqlite_schema'",
-    'What it takes: svc help sql',
-  ]);
+  assert.deepEqual(lines, ["Its tables: svc sql notes 'SELECT sql FROM sqlite_schema'", 'What it takes: svc help sql']);
 });
 
 for (const [what, error, step] of [
   ['a fault of a file', Object.assign(new Error('x'), { code: 'ENOENT', path: '/a' }), /^Check the path/],
-  ['a file of somebody else', Object.assign(new Error('x'), { code: 'EACCES', path: '/a' }), /the user who owns/],
+  ['a file of another user', Object.assign(new Error('x'), { code: 'EACCES', path: '/a' }), /the user who owns/],
   ['a full disk', Object.assign(new Error('x'), { code: 'ENOSPC' }), /^Free some space/],
-  ['an error that nobody foresaw', new TypeError('x is undefined'), /svc doctor/],
+  ['an unexpected error', new TypeError('x is undefined'), /svc doctor/],
 ] as const)
-  test(`${what} is told with what to do`, async () => {
+  test(`${what} comes with what to do`, async () => {
     const { lines } = await explain(error, undefined, {});
     assert.match(lines.join('\n'), step);
   });
 
-test('an app that is not live is said to be in a session or in the trash', async (t) => {
+test('for an app that is not live, the advice says that it is in a session or in the trash', async (t) => {
   const SESSIONS = 'GET /svc/_sessions?limit=500';
   const TRASH = 'GET /svc/_trash?limit=500';
   const { env } = await startGateway(t, {
@@ -84,7 +81,7 @@ test('an app that is not live is said to be in a session or in the trash', async
   });
   const told = async (app: string) => (await svc(['read', app, 'list'], { env })).stderr.split('\n').slice(1, -1);
   assert.deepEqual(await told('notes'), [
-    '  It is in the session dev-notes, and was not published yet.',
+    '  It is in the session dev-notes, and is not published yet.',
     '  Make it live: svc publish notes --session dev-notes',
     '  Look at its draft: svc open notes --session dev-notes',
   ]);

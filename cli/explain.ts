@@ -1,4 +1,4 @@
-/** Says of an error what happened and what to do next, with the nearest name where something is unknown. */
+/** Explains an error: what happened and what to do next, with the nearest name if a name is unknown. */
 import { ERROR_CODES, type ErrorBody, type ErrorCode, type InputIssue, SvcError } from '../protocol/errors.ts';
 import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import type { Subject } from './command.ts';
@@ -24,7 +24,7 @@ const DIFF = 'svc diff <app> --session <session>';
 const UPDATE = 'svc sessions update <session> --app <app>';
 const PUBLISH = 'svc publish <app> --session <session>';
 
-/** `client` answers which names exist; those that the command line named are compared with them. */
+/** `client` gets the names that exist; those of the command line are compared with them. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
   if (error instanceof GatewayError) return explainBody(error.body, client, subject);
   if (error instanceof SvcError) return explainBody(error.toBody(), client, subject);
@@ -49,7 +49,7 @@ function placeOf({ path, line, column }: InputIssue): string {
   return line === undefined ? path || '(input)' : `${path}:${line}:${column ?? 1}`;
 }
 
-/** What is known of this error in particular, else what the documents say about its code. */
+/** Advice for this particular error, else what the documents say about its code. */
 async function nextSteps(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<string[]> {
   const own = await ownSteps(body, client, subject);
   return own.length > 0 || !isCode(body.code) ? own : stepsOf(body.code, body.path, subject);
@@ -59,7 +59,7 @@ function isCode(code: string): code is ErrorCode {
   return Object.hasOwn(ERROR_CODES, code);
 }
 
-/** The documents' sentences, with what the command line named in their commands, which can be pasted. */
+/** The documents' sentences, with the names of the command line in their commands, so that these can be pasted. */
 function stepsOf(code: ErrorCode, path: string | undefined, { app, tool, session, worksIn }: Subject): string[] {
   const named = Object.entries({ app, tool, session: worksIn ?? session });
   return NEXT_STEPS[code]
@@ -76,7 +76,7 @@ function stepsOf(code: ErrorCode, path: string | undefined, { app, tool, session
 
 async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<string[]> {
   const { app = '', tool = '', session = '', template = '', automation = '', worksIn } = subject;
-  // Asking must not hide the error that is being explained.
+  // A failed request must not hide the error that is being explained.
   const ask = async <T>(question: (client: Client) => Promise<T[]>): Promise<T[] | null> =>
     client === undefined ? null : question(client).catch(() => null);
   const appsOf = async (id: string): Promise<string[] | null> =>
@@ -129,7 +129,7 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
   }
 }
 
-/** An app that was removed, or that nobody has published yet: where it is, and how it goes live. Null for others. */
+/** For an app that was removed or is not published yet: where it is, and how to make it live. Null for others. */
 async function notLive(
   app: string,
   ask: <T>(question: (client: Client) => Promise<T[]>) => Promise<T[] | null>,
@@ -140,16 +140,16 @@ async function notLive(
   const session = (await ask(allSessions))?.find(({ apps }) => apps.includes(app))?.sessionId;
   if (session === undefined) return null;
   return [
-    `It is in the session ${session}, and was not published yet.`,
+    `It is in the session ${session}, and is not published yet.`,
     `Make it live: svc publish ${app} --session ${session}`,
     `Look at its draft: svc open ${app} --session ${session}`,
   ];
 }
 
-/** What is wrong is in the message: what would be right is in the help of the command. */
+/** The message says what is wrong; the help of the command says what is right. */
 function requestAdvice({ command, app }: Subject): string[] {
   if (command === undefined) return [];
-  const tables = command === 'sql' ? [`What its tables are: svc sql ${app} 'SELECT sql FROM sqlite_schema'`] : [];
+  const tables = command === 'sql' ? [`Its tables: svc sql ${app} 'SELECT sql FROM sqlite_schema'`] : [];
   return [...tables, `What it takes: svc help ${command}`];
 }
 
@@ -182,7 +182,7 @@ function tokenHint(client: Client | undefined): string {
   return `The token from ${tokenFrom} is not the gateway's. "svc token" prints the right one on the gateway's machine.`;
 }
 
-/** `more` may be meant too, and are not listed. */
+/** `more` are suggested too, but not listed. */
 function suggest(
   typed: string,
   names: string[] | null,

@@ -32,7 +32,7 @@ for (const [what, error, code] of CODES) test(`${what} ends with ${code}`, () =>
 const fault = (code: string, syscall: string, paths: object) =>
   Object.assign(new Error(`${code}: raw`), { code, syscall, ...paths });
 
-test('a fault of a file is a sentence with its path', () => {
+test('a file error becomes a sentence with the path', () => {
   const denied = fault('EACCES', 'mkdir', { path: '/root/app' });
   assert.equal(fileFault(denied), '/root/app cannot be made: permission is denied.');
   assert.equal(messageOf(denied), '/root/app cannot be made: permission is denied.');
@@ -43,7 +43,7 @@ test('a fault of a file is a sentence with its path', () => {
   assert.equal(messageOf(fault('EBADF', 'close', { path: '/a' })), 'EBADF: raw');
 });
 
-test('a file given in place of a folder is named', async (t) => {
+test('a file given instead of a folder is named', async (t) => {
   const folder = temporaryFolder(t);
   mkdirSync(join(folder, 'notes'));
   for (const file of ['notes/app.js', 'apps.json', 'broken.bundle']) writeFileSync(join(folder, file), '');
@@ -57,7 +57,7 @@ test('a file given in place of a folder is named', async (t) => {
     ['import apps.json', 'apps.json is neither a folder nor a .bundle.'],
     [
       'new apps.json/notes',
-      `${join(folder, 'apps.json/notes/actions')} cannot be made: what should be a folder is a file.`,
+      `${join(folder, 'apps.json/notes/actions')} cannot be made: a folder in its path is a file.`,
     ],
   ] as const) {
     const { code, stderr } = await svc(line.split(' '), { env, cwd: folder });

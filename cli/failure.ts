@@ -6,7 +6,7 @@ export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 64 } 
 /** What to do next: a line or several. */
 type Hint = string | readonly string[];
 
-/** Something on this side failed, in a way that the user can do something about: `hint` says what. */
+/** A failure on this side that the user can fix; `hint` says how. */
 export class CommandError extends Error {
   readonly code: string = 'FAILED';
   readonly exitCode: number = EXIT.failed;
@@ -18,7 +18,7 @@ export class CommandError extends Error {
   }
 }
 
-/** The command line itself is wrong. Whoever prints it says which command's help to read. */
+/** The command line is wrong. The printed error also names the command whose help to read. */
 export class UsageError extends CommandError {
   override readonly code = 'USAGE';
   override readonly exitCode = EXIT.usage;
@@ -63,7 +63,7 @@ export function errorBodyOf(error: unknown): ErrorBody {
   return { code: error instanceof CommandError ? error.code : 'FAILED', message: messageOf(error) };
 }
 
-/** A fault of a file is said in a sentence: the system names only its own calls. */
+/** A file error becomes a sentence, because the system's text only names its calls. */
 export function messageOf(error: unknown): string {
   return fileFault(error) ?? (error instanceof Error ? error.message : String(error));
 }
@@ -77,10 +77,10 @@ const REASONS: Record<string, string> = {
   EFBIG: 'it would be too large',
   EIO: 'the disk reports a fault',
   ENOENT: 'there is no such file or folder',
-  ENOTDIR: 'what should be a folder is a file',
+  ENOTDIR: 'a folder in its path is a file',
   EISDIR: 'it is a folder',
   ENAMETOOLONG: 'the name is too long',
-  ELOOP: 'its links lead round in a circle',
+  ELOOP: 'its links form a loop',
 };
 
 const PERMISSIONS = 'Name another place, or run the command as the user who owns this one.';
@@ -94,7 +94,7 @@ const STEPS: Record<string, string> = {
   EDQUOT: SPACE,
   EFBIG: SPACE,
   DATA_LOCKED: 'See what runs there: svc status',
-  EIO: 'See the log of the system, and copy what can still be read.',
+  EIO: "See the system's log, and copy the data that can still be read.",
 };
 
 const DONE: Record<string, string> = {
@@ -118,7 +118,7 @@ export function fileFault(error: unknown): string | null {
   return `${dest ?? path} cannot be ${DONE[syscall] ?? 'used'}: ${reason}.`;
 }
 
-/** What to do about an error of the system, or one that nobody foresaw. */
+/** What to do about a system error, or an unexpected one. */
 export function systemStep(error: unknown): string {
   const { code = '' } = error as NodeJS.ErrnoException;
   return STEPS[code] ?? (fileFault(error) === null ? 'See what is wrong here: svc doctor' : PLACE);

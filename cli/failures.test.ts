@@ -1,4 +1,5 @@
-// Every failure that the command line finds itself is provoked here, and says what to do next; its sources say which there are.
+// Provokes every failure that the command line detects itself, and checks that it says what to do next. The list comes
+// from the sources.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
@@ -82,14 +83,14 @@ const FAILED = `read notes list @none; describe notes lst; new a.txt; new notes;
   files put notes large/big.txt; settings notes them x; settings notes theme x;
   chats show notes none; run again chat; push a.tgz; push empty.tgz; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x`;
 
-/** What keeps each from being provoked here. The compiler wants a hint of every one, as of all the others. */
+/** Why these are not provoked here. The compiler requires a hint for them, as for all the others. */
 const NOT_HERE: Record<string, string> = {
   'Interrupted; nothing was left behind.': 'a signal to this process',
   'Stopped before it began.': 'a signal to this process',
   'Stopped.': 'a signal to this process',
-  'The stream ended.': 'is never shown: the stream is opened again',
-  'The session x was closed; the folder is unchanged.': 'svc dev, which goes on until then',
-  'The folder is gone.': 'svc dev, which goes on',
+  'The stream ended.': 'is never shown: the stream is reopened',
+  'The session x was closed; the folder is unchanged.': 'svc dev, which runs until then',
+  'The folder is gone.': 'svc dev, which continues',
   'The new token is written, but the running gateway does not use it.': 'a wait of ten seconds',
   'Listening on port 80 is not permitted.': 'a user other than root',
 };
@@ -141,7 +142,7 @@ const PLACES: Record<string, (t: TestContext, cwd: string) => Place | Promise<Pl
     const { url } = await startGateway(t, ROUTES);
     return { line: `push notes --url ${url} --token ${TOKEN}`, user: true, code: EXIT.failed };
   },
-  'a profile that is no JSON': (_t, cwd) => {
+  'a profile that is not JSON': (_t, cwd) => {
     writeFileSync(join(cwd, 'home/.config/svc/profile.json'), '{');
     return { line: 'apps', code: EXIT.failed };
   },
@@ -159,7 +160,7 @@ const PLACES: Record<string, (t: TestContext, cwd: string) => Place | Promise<Pl
     const { port } = server.address() as AddressInfo;
     return { line: `export half.bundle --url http://127.0.0.1:${port}`, code: EXIT.failed };
   },
-  'a port that is taken': async (t) => {
+  'a port in use': async (t) => {
     const { url } = await startGateway(t, {});
     return { line: `serve --data-dir x --port ${new URL(url).port}`, code: EXIT.failed };
   },
@@ -168,7 +169,7 @@ const PLACES: Record<string, (t: TestContext, cwd: string) => Place | Promise<Pl
 const ROOT = join(fileURLToPath(import.meta.url), '../..');
 const MADE = /new (?:Command|Usage|Unreachable)Error\(\s*(`[^`]*|'[^']*'|"[^"]*")/g;
 
-/** Of each failure that the sources make: the file, and its message as a regular expression. */
+/** For each failure in the sources: the file, and its message as a regular expression. */
 function messages(): [file: string, message: string][] {
   const names = readdirSync(join(ROOT, 'cli'), { recursive: true, encoding: 'utf8' });
   const sources = names.filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'));
@@ -221,9 +222,9 @@ describe('each failure of the command line', () => {
       { [CONVERSATIONS]: failure(409, 'NO_GIT_STORE', 'x') },
     ],
     ['a turn that breaks off', 'chat notes hi', EXIT.unreachable, {}, {}],
-    ['a client of no MCP', 'mcp notes', EXIT.usage, { tty: true }, {}],
+    ['a terminal instead of an MCP client', 'mcp notes', EXIT.usage, { tty: true }, {}],
     [
-      'a file that is no text',
+      'a file that is not text',
       'versions show todos x a.png',
       EXIT.failed,
       { tty: true },
@@ -246,7 +247,7 @@ describe('each failure of the command line', () => {
       tellsWhatToDo(await (user ? asUser(cwd, run) : run()), code, line);
     });
 
-  test('there are no others', () => {
+  test('the sources have no other failures', () => {
     const missing = messages().filter(([, message]) => {
       const isMeant = new RegExp(`^${message}`);
       return ![...seen, ...Object.keys(NOT_HERE)].some((title) => isMeant.test(title));

@@ -1,4 +1,4 @@
-// Text of gateways, apps, archives and logs is shown and never acted on, whichever command prints it.
+// Text of gateways, apps, archives and logs is shown but cannot control the terminal, in every command.
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -16,7 +16,7 @@ const EVIL = 'x\u001b[2J\u001b]0;title\u0007\u009b8m\u202e\u0085\u2028\u007f\rR\
 const EVIL_LINE = EVIL.replace('\n', '');
 const RAN_AT = 1_750_000_000_000;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that must not occur.
 const DRIVING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
 /** What a progress bar writes to start its line again. */
 const CLEAR_LINE = '\r\u001b[2K';

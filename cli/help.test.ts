@@ -6,7 +6,7 @@ import { createStyle, withoutColours } from './terminal/style.ts';
 
 const plain = createStyle(false);
 
-test('colours do not break a list of values where it fits', () => {
+test('colours do not break a list of values that fits', () => {
   const runs = COMMANDS.find(({ name }) => name === 'runs');
   assert.ok(runs);
   const coloured = commandHelp(runs, 40, createStyle(true)).map((line) => withoutColours(line).trim());
@@ -17,7 +17,7 @@ test('colours do not break a list of values where it fits', () => {
 });
 
 for (const WIDTH of [80, 40])
-  test(`help fits ${WIDTH} columns, but for usages and examples`, () => {
+  test(`help fits ${WIDTH} columns, except usages and examples`, () => {
     const lines = COMMANDS.flatMap((command) => {
       const [usage, examples = []] = [`Usage  svc ${command.name} `, command.examples];
       return commandHelp(command, WIDTH, plain).filter(

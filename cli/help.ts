@@ -67,7 +67,7 @@ export function commandHelp(command: Command, columns: number, style: Style): st
   ];
 }
 
-/** What `svc help <command> --json` prints; `value` names what an option takes, and a switch has none. */
+/** The output of `svc help <command> --json`; `value` names the value of an option, a switch has none. */
 export function helpDocument(command: Command): Record<string, unknown> {
   const { name, group, summary, details = [], examples = [] } = command;
   const options = Object.entries(command.options).map(([option, spec]) => ({ name: option, ...spec }));

@@ -16,17 +16,17 @@ process.stderr.on('error', () => {});
 const { env, platform, stdin, stdout, stderr } = process;
 const machine = { env, cwd: process.cwd(), platform, stdin, stdout, stderr };
 const exitCode = await runCommandLine(process.argv.slice(2), machine);
-// It ends once all is written, whatever handle is still open: a gateway that was stopped must not stay.
+// Exits when everything is written, even with open handles: a stopped gateway must not keep running.
 process.stdout.write('', (error) => {
   if (error && !outlivesOutput) endWithout(process.stdout.errored ?? error);
   else end();
 });
-// Nobody may ever read what still waits.
+// The rest of the output may never be read.
 if (outlivesOutput) setTimeout(end, LIMITS.logDrainMs);
 
-/** When stdout can no longer be written. */
+/** Ends the command when stdout can no longer be written. */
 function endWithout(error: NodeJS.ErrnoException): void {
-  // A reader that has seen enough (`svc logs -f | head`) is no failure.
+  // A reader that stops reading (`svc logs -f | head`) is not a failure.
   if (error.code === 'EPIPE') process.exit(EXIT.ok);
   process.stderr.write(`✗ Standard output cannot be written: ${reasonOf(error)}.\n  ${systemStep(error)}\n`);
   process.exit(EXIT.failed);

@@ -16,7 +16,7 @@ import { commandHelp, helpDocument, overview } from './help.ts';
 import { nearest } from './terminal/nearest.ts';
 import { Terminal, type TerminalStreams } from './terminal/terminal.ts';
 
-/** Never throws: an error is told on stderr, or as JSON on stdout with `--json`, and in the exit code. */
+/** Never throws: it prints an error to stderr, or as JSON to stdout with `--json`, and sets the exit code. */
 export async function runCommandLine(argv: string[], machine: Surroundings & TerminalStreams): Promise<number> {
   const [first, ...rest] = argv;
   if (machine.env.SVC_COMPLETE) return completeWords(argv, machine);

@@ -1,18 +1,18 @@
 /** `token` is an access token, or one for programs; without it only public tools answer. */
 export type ClientOptions = { url: string; token?: string; fetch?: typeof globalThis.fetch };
 
-/** With an `idempotencyKey`, an action that is called again with the same input is done once (within 24 hours). */
+/** With an `idempotencyKey`, an action that is called again with the same input runs only once (within 24 hours). */
 export type CallOptions = { signal?: AbortSignal; idempotencyKey?: string };
 
-/** What a call rejects with: the gateway's error, or an answer of an action with a status of 400 and above. */
+/** Calls reject with this: the gateway's error, or an answer of an action with a status of 400 or above. */
 export class CallError extends Error {
   readonly code: string;
   readonly status: number;
   /** The value that is wrong, as a JSON Pointer. */
   readonly path: string | undefined;
   readonly issues: { path: string; message: string; keyword: string }[] | undefined;
-  /** What an action answered with in its own words. */
-  // biome-ignore lint/suspicious/noExplicitAny: the handler says what it is
+  /** The body that an action answered with. */
+  // biome-ignore lint/suspicious/noExplicitAny: its type depends on the handler
   readonly body: any;
 
   constructor(status: number, { code = 'ACTION_FAILED', message, path, issues, body }: Partial<CallError>) {
@@ -39,13 +39,13 @@ export interface Client {
   ): Promise<Actions[Name]['output']>;
 }
 
-/** The input may be left out where `{}` is one. */
+/** The input may be left out if `{}` is a valid one. */
 type Arguments<Tool extends { input: object }> =
   Record<never, never> extends Tool['input']
     ? [input?: Tool['input'], options?: CallOptions]
     : [input: Tool['input'], options?: CallOptions];
 
-/** Calls the tools of the app over HTTP. What `fetch` rejects with, such as a lost connection, reaches the caller. */
+/** Calls the tools of the app over HTTP. Errors of `fetch`, such as a lost connection, reach the caller. */
 export function createClient({ url, token, fetch = globalThis.fetch }: ClientOptions): Client {
   const call = async (
     tool: string,
@@ -65,7 +65,7 @@ export function createClient({ url, token, fetch = globalThis.fetch }: ClientOpt
     });
     const answer = (await response.json().catch(() => ({}))) as {
       isError?: boolean;
-      // biome-ignore lint/suspicious/noExplicitAny: the types of the tools say what it is
+      // biome-ignore lint/suspicious/noExplicitAny: the types of the tools give its type
       data?: any;
       error?: Partial<CallError>;
     };

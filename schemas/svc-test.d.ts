@@ -1,16 +1,16 @@
-/** What a test rejects with: the gateway's error, or an answer of the app with a status of 400 and above. */
+/** Calls in a test reject with this: the gateway's error, or an answer of the app with a status of 400 or above. */
 export declare class AppError extends Error {
   readonly code: string;
   readonly status: number;
-  /** What an action or a webhook answered with in its own words. */
-  // biome-ignore lint/suspicious/noExplicitAny: the handler says what it is
+  /** The body that an action or a webhook answered with. */
+  // biome-ignore lint/suspicious/noExplicitAny: its type depends on the handler
   readonly body?: any;
   /** The value that is wrong, as a JSON Pointer. */
   readonly path?: string;
   readonly issues?: { path: string; message: string; keyword: string }[];
 }
 
-/** The app in a test, with data, a clock and a network of its own. */
+/** The app in a test, with separate data, clock and network. */
 export interface TestApp {
   readonly id: string;
   query<Name extends keyof Queries & string>(
@@ -23,9 +23,9 @@ export interface TestApp {
     ...input: InputOf<Actions[Name]>
   ): Promise<Actions[Name]['output']>;
   /** Rows as objects, or `{ changes, lastInsertRowid }`. */
-  // biome-ignore lint/suspicious/noExplicitAny: only the SQL text says what it answers
+  // biome-ignore lint/suspicious/noExplicitAny: its type depends on the SQL text
   sql<T = any>(sql: string, params?: unknown[] | object): Promise<T>;
-  /** Fires an automation; resolves to its run once it and what it led to have ended. */
+  /** Fires an automation; resolves to its run when it and the runs that it led to have ended. */
   run(automation: string, input?: unknown): Promise<Row>;
   /** The latest runs, newest first. */
   runs(automation?: string): Promise<Row[]>;
@@ -34,12 +34,12 @@ export interface TestApp {
     automation: string,
     body?: unknown,
     options?: { headers?: Record<string, string> },
-    // biome-ignore lint/suspicious/noExplicitAny: the handler says what it is
+    // biome-ignore lint/suspicious/noExplicitAny: its type depends on the handler
   ): Promise<{ status: number; headers: Headers; body: any }>;
   clock: {
     /** Milliseconds since the epoch; it stands still. */
     readonly now: number;
-    /** Lets time pass, such as `'1h 30m'` or milliseconds; resolves once all that was due has run. */
+    /** Lets time pass, such as `'1h 30m'` or milliseconds; resolves when everything that was due has run. */
     advance(duration: number | string): Promise<void>;
     advanceTo(time: number | string | Date): Promise<void>;
   };
@@ -47,12 +47,12 @@ export interface TestApp {
     set(name: string, value: string): Promise<void>;
     delete(name: string): Promise<void>;
   };
-  /** Answers what handlers fetch; what it throws is a host that cannot be reached. */
+  /** `stub` answers the requests of handlers; if it throws, the host counts as unreachable. */
   onFetch(stub: (request: Request) => Response | undefined | Promise<Response | undefined>): void;
   readonly logs: Row[];
-  /** Starts its code anew: what modules kept is gone, its data is there. */
+  /** Restarts its code: module state is lost, data stays. */
   restart(): Promise<void>;
-  /** Any request to the gateway, with its access token; a header that is empty is left out. */
+  /** Any request to the gateway, with its access token; an empty header is left out. */
   request(
     method: string,
     path: string,
@@ -60,12 +60,14 @@ export interface TestApp {
   ): Promise<Response>;
 }
 
-/** Starts the app for a test of `node:test`, or with `{ after }` for all tests of a file. `now`: the time at first. */
+/**
+ * Starts the app for a test of `node:test`, or with `{ after }` for all tests of a file. `now`: the time at the start.
+ */
 export declare function harness(
   t: { after(cleanup: () => Promise<void>): void },
   options?: { now?: number | string | Date },
 ): Promise<TestApp>;
 
-/** It may be left out where `{}` is one. */
+/** The input may be left out if `{}` is a valid one. */
 type InputOf<Tool extends { input: object }> =
   Record<never, never> extends Tool['input'] ? [input?: Tool['input']] : [input: Tool['input']];

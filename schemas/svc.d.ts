@@ -1,15 +1,15 @@
-/** What SQLite takes and gives. An integer beyond 2^53 is a `bigint`, bytes are a `Uint8Array`. */
+/** Values that SQLite takes and returns. An integer beyond 2^53 is a `bigint`, bytes are a `Uint8Array`. */
 export type Value = string | number | bigint | boolean | null | undefined | Date | Uint8Array;
 
 /** Values for `?`, one array of them, or one object for `:name`, `@name` and `$name`. */
 export type Parameters = Value[] | [readonly Value[]] | [object];
 
-// biome-ignore lint/suspicious/noExplicitAny: only the SQL text says what a row has
+// biome-ignore lint/suspicious/noExplicitAny: its members depend on the SQL text
 export type Row = Record<string, any>;
 
 export type Changes = { changes: number; lastInsertRowid: number | bigint };
 
-/** Rows as JSON. A handler returns it as it is, or as a part of its result. */
+/** Rows as JSON. A handler returns it unchanged, or as a part of its result. */
 export interface RowsJson {
   /** The JSON text. */
   toString(): string;
@@ -52,7 +52,7 @@ export interface Log {
   error(...parts: unknown[]): void;
 }
 
-/** Who calls. `name`: of the token, the agent's runner, or the automation's ref. */
+/** Who calls. `name` is that of the token, the agent's runner, or the automation's ref. */
 export interface Caller {
   readonly kind: 'admin' | 'session' | 'token' | 'public' | 'agent' | 'automation';
   readonly name?: string;
@@ -62,10 +62,10 @@ interface AnyContext {
   caller: Caller;
   /** For http and https, to the hosts that `network` in app.json allows; aborted at the end of the call. */
   fetch: typeof globalThis.fetch;
-  /** The caller has gone, or the time is up. */
+  /** Aborts when the caller disconnects, or the time is up. */
   signal: AbortSignal;
   secrets: { get(name: string): Promise<string> };
-  /** The files that the app keeps, each of up to 16 MiB here. Null and false are for what is not there. */
+  /** The files that the app keeps, each of up to 16 MiB here. A missing file is null or false. */
   blobs: {
     /** Not in queries. A text is `text/plain` by default, bytes are `application/octet-stream`. */
     put(content: string | Uint8Array | ArrayBuffer, options?: { type?: string }): Promise<StoredFile>;
@@ -89,25 +89,25 @@ interface ToolArgs {
   ctx: Context;
 }
 
-/** What the handler of a query gets. */
+/** The argument of a query's handler. */
 export interface QueryArgs<Name extends keyof Queries> extends ToolArgs {
   input: Queries[Name]['input'];
   query: Queries[Name]['input'];
 }
 
-/** What the handler of an action gets. */
+/** The argument of an action's handler. */
 export interface ActionArgs<Name extends keyof Actions> extends ToolArgs {
   input: Actions[Name]['input'];
   body: Actions[Name]['input'];
 }
 
 export interface AutomationContext extends AnyContext {
-  // biome-ignore lint/suspicious/noExplicitAny: the tool says what it answers
+  // biome-ignore lint/suspicious/noExplicitAny: its type depends on the tool
   tool<T = any>(name: string, args?: object): Promise<T>;
-  // biome-ignore lint/suspicious/noExplicitAny: the agent does
+  // biome-ignore lint/suspicious/noExplicitAny: its type depends on the agent
   agent<T = any>(request: { prompt: string; json?: boolean }): Promise<T>;
   state: {
-    // biome-ignore lint/suspicious/noExplicitAny: it is what was stored
+    // biome-ignore lint/suspicious/noExplicitAny: its type is that of the stored value
     get<T = any>(key: string): Promise<T | undefined>;
     set(key: string, value: unknown): Promise<void>;
     delete(key: string): Promise<void>;
@@ -116,7 +116,7 @@ export interface AutomationContext extends AnyContext {
     list(filter?: RunFilter): Promise<Row[]>;
     last(filter?: RunFilter): Promise<Row | null>;
   };
-  // biome-ignore lint/suspicious/noExplicitAny: whoever fires it says what it is
+  // biome-ignore lint/suspicious/noExplicitAny: its type depends on the fire
   input: any;
   /** The time of the fire, in milliseconds since the epoch. */
   now: number;
@@ -124,13 +124,13 @@ export interface AutomationContext extends AnyContext {
 
 export type RunFilter = { ref?: string; state?: string; limit?: number };
 
-/** What the handler of an automation gets. */
+/** The argument of an automation's handler. */
 export interface AutomationArgs {
   ctx: AutomationContext;
   log: Log;
-  // biome-ignore lint/suspicious/noExplicitAny: whoever fires it says what it is
+  // biome-ignore lint/suspicious/noExplicitAny: its type depends on the fire
   input: any;
-  /** Of a webhook. */
+  /** The request of a webhook; undefined for other fires. */
   request?: { headers: Record<string, string>; contentType: string | null; rawBody: string };
   automation: Readonly<{ ref: string; id: string; name: string; version: string }>;
 }
@@ -147,26 +147,26 @@ export type Status = 'online' | 'offline' | 'signed-out';
 /** `window.svc` in the app's page. */
 export interface Svc {
   appId: string;
-  /** Nobody is signed in, and the page is public. */
+  /** True for a visitor of a public page, without a sign-in. */
   readonly visitor: boolean;
   read<Name extends keyof Queries & string>(request: Call<'query', Name, Queries>): Promise<Queries[Name]['output']>;
   /**
-   * Rejects for a status of 400 and above. With `once`, a call that got no answer (`UNREACHABLE`) and is made again with the same
-   * input is done once.
+   * Rejects for a status of 400 and above. With `once`, a call that got no answer (`UNREACHABLE`) and is repeated with
+   * the same input runs only once.
    */
   write<Name extends keyof Actions & string>(
     request: Call<'action', Name, Actions> & { once?: boolean },
   ): Promise<Actions[Name]['output']>;
-  /** Stores a file of up to 100 MiB; the page finds it at `_blobs/<sha256>`. `onProgress` is told a number from 0 to 1. */
+  /** Stores a file of up to 100 MiB; the page finds it at `_blobs/<sha256>`. `onProgress` gets a number from 0 to 1. */
   upload(
     file: globalThis.Blob,
     options?: { onProgress?: (progress: number) => void; signal?: AbortSignal },
   ): Promise<StoredFile>;
-  /** Whether calls can be taken now. The event `svc:status` of the document tells of each change. */
+  /** Whether the gateway can be called now. The document gets the event `svc:status` for each change. */
   readonly status: Status;
   /**
-   * Calls back with the query's result at once and whenever it differs; returns a function that ends it. `onError` gets why there is
-   * no result for now.
+   * Calls back with the query's result at once and whenever it differs; returns a function that ends it. `onError` gets
+   * the reason if there is no result for now.
    */
   live<Name extends keyof Queries & string>(
     query: Name,
@@ -181,7 +181,7 @@ export interface Svc {
   describe(filter?: { query: string } | { action: string }): Promise<Row>;
 }
 
-/** `input` may be left out where `{}` is one. */
+/** `input` may be left out if `{}` is a valid one. */
 type Call<Kind extends string, Name extends keyof Tools, Tools extends Record<Name, { input: object }>> = {
   [kind in Kind]: Name;
 } & (Record<never, never> extends Tools[Name]['input']

@@ -72,7 +72,7 @@ const skip =
   existsSync(SCRIPT) || process.env.CI === 'true' ? false : `There is no ${SCRIPT} here, which gives a terminal.`;
 
 function testMessages(gateway: TestGateway, store: 'tarball' | 'git'): void {
-  test('a message, one more in the same window, and the events', async () => {
+  test('a message, another one in the same window, and the events', async () => {
     const first = await svc(gateway, [
       'chat',
       'todos',
@@ -83,7 +83,7 @@ function testMessages(gateway: TestGateway, store: 'tarball' | 'git'): void {
     assert.equal(first.code, 0, first.stderr);
     assert.equal(first.stdout, 'Done.\n');
     assert.match(first.stderr, /^⚙ add \{"title":"Milk"\} ✓$/m);
-    assert.match(first.stderr, /^Go on: svc chat todos --window w1$/m);
+    assert.match(first.stderr, /^Continue: svc chat todos --window w1$/m);
     assert.match((await gateway.read('todos', 'list')).text, /Milk/);
     const second = await svc(gateway, ['chat', 'todos', '--window', 'w1', '--json'], {
       input: script('prompts', 'say Prompt {result}.'),
@@ -121,7 +121,7 @@ describe('svc chat on the tarball store', () => {
 
   testMessages(gateway, 'tarball');
 
-  test('Ctrl-C stops the turn, which says so', async () => {
+  test('Ctrl-C stops the turn, and the command says so', async () => {
     const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'stopped']);
     await running.said('I begin.');
     running.child.kill('SIGINT');
@@ -138,7 +138,7 @@ describe('svc chat on the tarball store', () => {
     assert.deepEqual(await states(gateway, 'stopped'), ['aborted', 'aborted', 'ok']);
   });
 
-  test('a gateway that is killed: the command says so, and the next message goes on', async () => {
+  test('after a gateway is killed, the command says so, and the next message works', async () => {
     const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'killed']);
     await running.said('I begin.');
     await gateway.kill();
@@ -150,7 +150,7 @@ describe('svc chat on the tarball store', () => {
     assert.deepEqual(await states(gateway, 'killed'), ['interrupted', 'ok']);
   });
 
-  test('on a terminal: lines are messages, questions have numbers, Ctrl-C stops, Ctrl-D leaves', { skip }, async () => {
+  test('on a terminal: lines are messages, questions have numbers, Ctrl-C stops, Ctrl-D ends the command', { skip }, async () => {
     const talk = start(gateway, ['chat', 'todos', '--window', 'terminal'], { terminal: true });
     await talk.said('Ctrl-D leaves');
     talk.child.stdin.write('ask wipe the cache\r');
@@ -169,7 +169,7 @@ describe('svc chat on the tarball store', () => {
     talk.child.stdin.write('\u0004');
     const { code, stdout } = await talk.ended;
     assert.equal(code, 0, stdout);
-    assert.match(stdout, /Go on: svc chat todos --window terminal/);
+    assert.match(stdout, /Continue: svc chat todos --window terminal/);
     assert.deepEqual(await states(gateway, 'terminal'), ['ok', 'ok', 'aborted']);
   });
 });
@@ -179,7 +179,7 @@ describe('svc chat on the git store', () => {
 
   testMessages(gateway, 'git');
 
-  test('mode full: what changed, and the commands that it prints work', async () => {
+  test('mode full: prints the changed files, and its printed commands work', async () => {
     const { code, stderr } = await svc(gateway, [
       'chat',
       'todos',
@@ -200,7 +200,7 @@ describe('svc chat on the git store', () => {
     assert.match((await svc(gateway, publish)).stdout, /todos\/v2 is live/);
   });
 
-  test('files go with a message about code, which goes on with a conversation of the console', async () => {
+  test('a message about code can have files, and can continue a conversation of the console', async () => {
     const file = join(gateway.dataDir, 'wish.toml');
     writeFileSync(file, 'colour = "green"');
     await gateway.call('POST', '/_svc-conversations/apps/todos/sessions', {
@@ -212,6 +212,6 @@ describe('svc chat on the git store', () => {
     assert.match(stdout, /colour = "green"/);
     const { json } = await gateway.call('GET', '/_svc-conversations/apps/todos/sessions/plan');
     assert.equal(json.messages[0].attachments[0].name, 'wish.toml');
-    assert.match(stderr, /^Go on: svc chat todos --window plan$/m);
+    assert.match(stderr, /^Continue: svc chat todos --window plan$/m);
   });
 });

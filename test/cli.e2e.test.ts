@@ -24,7 +24,7 @@ import { inTime, LONG_MS, pause } from '../testing/waiting.ts';
 
 const SVC = fileURLToPath(new URL('../bin/svc.js', import.meta.url));
 const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
-// The daemons' sockets are in it too, and go with it.
+// The daemons' sockets are in it too, and are removed with it.
 const env = { PATH: process.env.PATH, HOME: home, TMPDIR: home };
 
 type Outcome = { code: number; stdout: string; stderr: string };
@@ -89,7 +89,7 @@ after(() => {
   rmSync(home, { recursive: true, force: true });
 });
 
-test('the first line of serve --json says where it is, once it accepts requests', async () => {
+test('the first line of serve --json has the address, after the gateway accepts requests', async () => {
   assert.deepEqual(Object.keys(ready), ['event', 'url', 'token', 'pid', 'dataDir']);
   assert.equal(ready.event, 'ready');
   assert.equal(ready.pid, daemon.pid);
@@ -98,7 +98,7 @@ test('the first line of serve --json says where it is, once it accepts requests'
   assert.equal(((await answer.json()) as { ok: boolean }).ok, true);
 });
 
-test('serve --json says the secrets of webhooks that --with minted, which nothing says again', async (t) => {
+test('serve --json prints the secrets of webhooks that --with created, only once', async (t) => {
   const example = join(root, 'templates/todos');
   const serve = ['serve', '--data-dir', 'hooked', '--port', '0', '--store', 'tarball', '--with', example, '--json'];
   const other = start(...serve);
@@ -143,7 +143,7 @@ test('changes and logs are followed as they happen', async () => {
   const logs = start('logs', 'notes', '-f', '--json');
   const change = firstLine(changes);
   await firstLine(logs);
-  // The stream may not stand yet when the first write comes: write until it has been seen.
+  // The stream may not be open yet at the first write: write until one has been seen.
   let seen = false;
   const event = change.then((line) => {
     seen = true;
@@ -179,13 +179,13 @@ test('status shows the process tree, doctor finds nothing broken', async () => {
   assert.equal((await svc('doctor')).code, 0);
 });
 
-test('errors name what was meant', async () => {
+test('errors suggest the name that was meant', async () => {
   assert.match((await svc('read', 'note', 'list')).stderr, /UNKNOWN_APP.*\n.*"notes"/);
   assert.match((await svc('read', 'notes', 'lst')).stderr, /UNKNOWN_QUERY.*\n.*"list"/);
   assert.equal((await svc('apps', '--token', 'wrong')).code, 64);
 });
 
-test('output that cannot be written is a failure; a reader that has seen enough is none', async (t) => {
+test('output that cannot be written is a failure; a reader that stops reading is not', async (t) => {
   if (!existsSync('/dev/full')) return t.skip('needs a device that is always full');
   const full = openSync('/dev/full', 'w');
   t.after(() => closeSync(full));
@@ -211,7 +211,7 @@ test('output that cannot be written is a failure; a reader that has seen enough 
   assert.deepEqual(await inTime(exit, 'the end of svc logs -f'), [0, null]);
 });
 
-test('a second gateway on the directory, or on the port, is told why it cannot start', async () => {
+test('a second gateway on the directory, or on the port, says why it cannot start', async () => {
   const locked = await svc('serve', '--data-dir', '.svc', '--port', '0');
   assert.equal(locked.code, 1);
   assert.match(locked.stderr, new RegExp(`in use by another gateway \\(pid ${daemon.pid}\\)`));
@@ -232,7 +232,7 @@ test('a second gateway on the directory, or on the port, is told why it cannot s
   assert.match(refused.stderr, new RegExp(`✗ ${who} is listening on port ${port}\\.\\n.*--port 0`));
 });
 
-test('names that do not exist are said to be unknown, and hints name the tool', async () => {
+test('names that do not exist are reported as unknown, and hints name the tool', async () => {
   for (const [words, said] of [
     [['runs', 'nope/x'], /UNKNOWN_APP/],
     [['runs', 'notes/nope'], /UNKNOWN_AUTOMATION/],
@@ -247,7 +247,7 @@ test('names that do not exist are said to be unknown, and hints name the tool', 
   }
 });
 
-test('a gateway for other machines says its address, and that what is sent can be read', async (t) => {
+test('a gateway for other machines prints its address, and warns about plain HTTP', async (t) => {
   const other = start('serve', '--store', 'tarball', '--data-dir', 'wide', '--port', '0', '--host', '0.0.0.0');
   t.after(() => other.kill('SIGKILL'));
   let said = '';
@@ -285,18 +285,21 @@ test('a gateway for other machines says its address, and that what is sent can b
   assert.doesNotMatch(printed, /Plain HTTP|Other machines/);
 });
 
-test('push and describe say what an app opens to visitors', async () => {
+test('push and describe show what an app opens to visitors', async () => {
   const pushed = await svc('push', join(root, 'templates/contact'));
   assert.match(pushed.stdout, /public +page, action send, without a token/, pushed.stderr);
   assert.match((await svc('describe', 'contact')).stdout, /visitors may use page, action send, without a token/);
   assert.doesNotMatch((await svc('describe', 'notes')).stdout, /visitors/);
 });
 
-test('a rotated token is taken by the running gateway, and the old one is refused', async () => {
+test('the running gateway takes a rotated token, and refuses the old one', async () => {
   const { token, taken } = await json('token', 'rotate');
   assert.equal(taken, true);
   assert.notEqual(token, ready.token);
-  assert.match((await svc('token', 'rotate')).stderr, /old token is void, and browsers have to sign in again/);
+  assert.match(
+    (await svc('token', 'rotate')).stderr,
+    /old token is no longer valid, and browsers have to sign in again/,
+  );
   assert.equal((await svc('apps', '--token', ready.token, '--url', ready.url)).code, 64);
   assert.equal((await svc('apps')).code, 0);
 });

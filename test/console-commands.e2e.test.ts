@@ -1,4 +1,7 @@
-/** What the console does has a documented route and a command: the addresses in its sources, and the commands that nothing else tests. */
+/**
+ * Everything that the console does has a documented route and a command: the addresses in its sources, and the commands
+ * that no other test covers.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,7 +14,7 @@ import { onEachStore } from '../testing/edges.ts';
 import { root } from '../testing/gateway.ts';
 import { STUB_RUNNERS } from '../testing/stub-runner.ts';
 
-/** Addresses that no command asks for in these words, and what does the same. */
+/** Addresses that no command requests literally, and the command that does the same. */
 const OTHERWISE: Record<string, string> = {
   '/svc/_enter': 'svc open: the link that it prints leads there',
   '/svc/:/': 'svc open',
@@ -24,7 +27,7 @@ const OTHERWISE: Record<string, string> = {
   '/_svc-conversations/apps/:/blobs/:': 'svc chat --attach: a picture that was sent',
 };
 
-/** The addresses in the sources of a folder, with `:` for what differs. */
+/** The addresses in the sources of a folder, with `:` for their variable parts. */
 function addressesIn(folder: string): Set<string> {
   const names = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' });
   const texts = names
@@ -103,17 +106,17 @@ onEachStore({ config: STUB_RUNNERS }, (gateway, store) => {
     });
   before(async () => assert.equal((await gateway.upload('shop', shop('First'))).status, 201));
 
-  test(`${store}: settings of a page are shown, chosen and given back`, async () => {
+  test(`${store}: settings of a page are shown, set and reset`, async () => {
     assert.match(await works('settings', 'shop'), /^SETTING +VALUE +TAKES +LABEL\ntheme +light +light, dark +Theme\n$/);
     assert.match(await works('settings', 'shop', 'theme', 'dark'), /✓ theme of shop is dark/);
     assert.deepEqual((await document('settings', 'shop')).settings, { theme: 'dark' });
-    await isRefused(['settings', 'shop', 'theme', 'red'], /"red" is no value[\s\S]*It takes: light, dark/);
+    await isRefused(['settings', 'shop', 'theme', 'red'], /"red" is not a value[\s\S]*Values: light, dark/);
     await isRefused(['settings', 'shop', 'them', 'dark'], /no setting "them"[\s\S]*Did you mean "theme"/);
     assert.match(await works('settings', 'shop', 'theme', '--default'), /is light again/);
     assert.deepEqual((await document('settings', 'shop')).settings, {});
   });
 
-  test(`${store}: an archive is uploaded as it is, and versions are deleted`, async () => {
+  test(`${store}: an archive is uploaded unchanged, and versions are deleted`, async () => {
     const files = Object.entries(shop('Second')).map(([path, text]) => ({ path, bytes: Buffer.from(text) }));
     const archive = await packBytes(files);
     writeFileSync(join(folder, 'shop.tar.gz'), archive);

@@ -70,7 +70,7 @@ describe('svc files', () => {
     assert.deepEqual([asked.status, asked.stderr.split('\n')[0]], [2, '✗ This needs a confirmation.']);
     assert.match((await works('files', 'rm', 'album', sha256.slice(0, 12), '--yes')).stdout, /of album is deleted/);
     const gone = await svc('files', 'get', 'album', sha256);
-    assert.match(gone.stderr, /No file of "album" begins with .*\n +What there is: svc files ls album/);
+    assert.match(gone.stderr, /No file of "album" begins with .*\n +List them: svc files ls album/);
     assert.equal((await svc('files', 'ls', 'nothing')).status, 1);
   });
 });

@@ -25,7 +25,7 @@ onEachStore({}, (gateway, store) => {
     json.error?.code,
   ];
 
-  test(`${store}: one is made now without a schedule, listed, read again, and restored`, async () => {
+  test(`${store}: one is made at once without a schedule, listed, verified, and restored`, async () => {
     assert.equal((await gateway.upload('notes', appOf('notes'))).status, 201);
     assert.deepEqual(await files(), []);
     assert.match((await svc('backup', 'ls')).stderr, /keeps no backups\. Make one: svc backup now/);
@@ -49,7 +49,7 @@ onEachStore({}, (gateway, store) => {
     const { file } = JSON.parse(made.stdout);
     const listed = await svc('backup', 'ls');
     assert.match(listed.stdout, /^FILE +MADE +SIZE +STATE\nsvc-\d{8}T\d{6}Z.*\.svc-backup\.tar\.gz .* verified/);
-    assert.match((await svc('backup', 'verify', newest.name)).stdout, /✓ svc-.* is whole/);
+    assert.match((await svc('backup', 'verify', newest.name)).stdout, /✓ svc-.* is intact/);
     const target = join(gateway.dataDir, '..', `restored-${store}`);
     const restored = await new Promise<string>((resolve) =>
       execFile(
@@ -61,16 +61,16 @@ onEachStore({}, (gateway, store) => {
     assert.match(restored, /restored into .*, verified/);
   });
 
-  test(`${store}: a folder that is away is told from one without backups`, async () => {
+  test(`${store}: a missing folder is distinguished from one without backups`, async () => {
     const folder = join(gateway.dataDir, 'backups');
     renameSync(folder, `${folder}-away`);
     const listed = await svc('backup', 'ls');
     renameSync(`${folder}-away`, folder);
     assert.deepEqual([listed.status, listed.stdout], [0, '']);
-    assert.ok(listed.stderr.includes(`in ${folder} none is there. Is its disk mounted?`), listed.stderr);
+    assert.ok(listed.stderr.includes(`in ${folder} are missing. Is its disk mounted?`), listed.stderr);
   });
 
-  test(`${store}: a changed one is told from a good one, and other names reach nothing`, async () => {
+  test(`${store}: a changed backup is distinguished from a good one, and other names reach no file`, async () => {
     const [newest] = await files();
     writeFileSync(join(gateway.dataDir, 'backups', 'stranger.svc-backup.tar.gz'), 'x');
     for (const name of ['stranger.svc-backup.tar.gz', '..%2Fregistry.json', 'x'])

@@ -205,7 +205,7 @@ onEachStore({}, (gateway, store) => {
       'a name that is not there',
       "import { nobody } from 'plain';\n",
       '1:10',
-      /"nobody" from "plain", which exports nothing of this name/,
+      /"nobody" from "plain", which does not export this name/,
     ],
     [
       'a path that is not there',
@@ -214,7 +214,7 @@ onEachStore({}, (gateway, store) => {
       /"plain\/none", which the package plain does not have/,
     ],
     [
-      'all of a package that tells no names',
+      'all of a package whose names are unknown',
       "import * as all from 'common';\n",
       '1:22',
       /all of "common", which is CommonJS/,

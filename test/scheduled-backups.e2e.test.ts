@@ -79,7 +79,7 @@ for (const store of ['git', 'tarball'] as const) {
     assert.equal(statSync(file).mode & 0o777, 0o600);
     const verified = await svc('backup', 'verify', file);
     assert.equal(verified.code, 0, verified.stderr);
-    assert.match(verified.stdout, /is whole\n.*\n +holds +1 app, .*\n +data .* checked by SQLite/);
+    assert.match(verified.stdout, /is intact\n.*\n +holds +1 app, .*\n +data .* checked by SQLite/);
     const target = join(newFolder(t), 'restored');
     const restored = await svc('restore', file, '--data-dir', target);
     assert.equal(restored.code, 0, restored.stderr);

@@ -1,4 +1,4 @@
-/** What a call of an app under test rejects with: the gateway's error, and the stack of the handler that threw. */
+/** A call of an app under test rejects with this: the gateway's error, and the stack of the handler that threw. */
 import { join } from 'node:path';
 import type { ErrorBody, InputIssue } from '../../protocol/errors.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
@@ -9,7 +9,7 @@ const FRAME = /^(\s+at .*?)((?:[\w.@+~-]+\/)*[\w.-]+\.(?:m?js|ts)):(\d+:\d+\)?)$
 export class AppError extends Error {
   readonly code: string;
   readonly status: number;
-  /** What an action or a webhook answered with in its own words. */
+  /** The body that an action or a webhook answered with. */
   declare readonly body?: unknown;
   declare readonly path?: string;
   declare readonly issues?: InputIssue[];

@@ -23,7 +23,7 @@ test('times are milliseconds, dates or texts', () => {
   assert.throws(() => timeOf('tomorrow'), TypeError);
 });
 
-test('timers wake when their time has come, once, and not when they were taken back', () => {
+test('timers fire once, at their time, and not after they were cleared', () => {
   const clock = new TestClock(1000);
   const woken: string[] = [];
   clock.onChange(() => woken.push(`shows ${clock.now()}`));

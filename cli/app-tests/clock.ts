@@ -1,4 +1,4 @@
-/** The clock of a test: it stands still until the test moves it, and then wakes what is due. */
+/** The clock of a test: it stands still until the test moves it, and then fires the timers that are due. */
 import type { SimulatedClock } from '../../supervisor/simulation.ts';
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };

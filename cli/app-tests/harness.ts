@@ -1,4 +1,4 @@
-/** What tests of an app import as `svc/test` (`dist/test.js`). */
+/** The module that tests of an app import as `svc/test` (`dist/test.js`). */
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after } from 'node:test';
@@ -15,24 +15,24 @@ export type { TestApp };
 export type Test = { after(cleanup: () => Promise<void>): void; diagnostic?(message: string): void };
 
 export type HarnessOptions = {
-  /** What time it is at first (default: now). */
+  /** The time at the start (default: now). */
   now?: number | string | Date;
 };
 
-/** The app with data of its own, until the test ends. */
+/** The app with separate data, until the test ends. */
 export async function harness(t: Test, { now }: HarnessOptions = {}): Promise<TestApp> {
   const place = await (now === undefined ? takeSpare() : openPlace(timeOf(now)));
   place.unanswered = ({ method, url }) =>
-    t.diagnostic?.(`Nothing answered ctx.fetch of ${method} ${url}: give the test an answer with app.onFetch.`);
-  // The next test need not wait for the end of this one.
+    t.diagnostic?.(`The test has no answer for ctx.fetch of ${method} ${url}: give it one with app.onFetch.`);
+  // The next test does not wait until this one is cleaned up.
   t.after(async () => void closing.push(place.close()));
   return place.app;
 }
 
-/** Where one test runs. */
+/** The app and gateway of one test. */
 type Place = { app: TestApp; unanswered(request: Request): void; close(): Promise<void> };
 
-/** Starts while the test before it runs. */
+/** The place of the next test, which starts while the current test runs. */
 let spare: Promise<Place> | null = null;
 const closing: Promise<void>[] = [];
 
@@ -45,7 +45,7 @@ function takeSpare(): Promise<Place> {
   const taken = spare ?? openPlace(Date.now());
   const next = (): Promise<Place> => openPlace(Date.now());
   spare = taken.then(next, next);
-  // Whoever takes it is told.
+  // The test that takes it gets the error.
   spare.catch(() => {});
   return taken;
 }
@@ -70,6 +70,6 @@ async function openPlace(now: number): Promise<Place> {
 
 function preparedApp(): Prepared {
   const told = process.env.SVC_TEST;
-  if (told === undefined) throw new Error('Tests of an app are run by: svc test <dir>');
+  if (told === undefined) throw new Error('Run the tests of an app with: svc test <dir>');
   return JSON.parse(told) as Prepared;
 }

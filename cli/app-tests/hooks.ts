@@ -1,6 +1,7 @@
 /**
- * How a test file of an app is loaded (a module of Node's loader thread, `dist/test-hooks.js`): `svc/test` is the harness, and the
- * files of the app are modules whatever lies beside them, TypeScript without its types, JSON as its value.
+ * Loads the test files of an app (a module of Node's loader thread, `dist/test-hooks.js`): `svc/test` is the harness,
+ * and the files of the app are ES modules with any `package.json` beside them, TypeScript without its types, JSON as
+ * its value.
  */
 import { readFileSync, realpathSync } from 'node:fs';
 import type { InitializeHook, LoadHook, ResolveHook } from 'node:module';

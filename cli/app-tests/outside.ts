@@ -1,10 +1,12 @@
-/** The network of an app under test: what its handlers fetch comes to the test, which answers in the place of the hosts. */
+/**
+ * The network of an app under test: the requests of its handlers go to the test, which answers instead of the hosts.
+ */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Relay } from '../../protocol/rules/egress.ts';
 
-/** Answers a request of `ctx.fetch`; undefined for one that it does not know. What it throws is a host that cannot be reached. */
+/** Answers a request of `ctx.fetch`; undefined if it has no answer. If it throws, the host counts as unreachable. */
 export type FetchStub = (request: Request) => Response | undefined | Promise<Response | undefined>;
 
 export class Outside {
@@ -13,7 +15,7 @@ export class Outside {
   readonly #unanswered: (request: Request) => void;
   #stub: FetchStub = () => undefined;
 
-  /** `unanswered` is told of each request that the test knows no answer to. */
+  /** `unanswered` is called for each request without an answer. */
   constructor(folder: string, unanswered: (request: Request) => void) {
     this.relay = { http: join(folder, 'http'), https: join(folder, 'https') };
     this.#unanswered = unanswered;

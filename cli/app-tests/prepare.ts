@@ -7,7 +7,7 @@ import { disassemble } from '../../supervisor/wiring.ts';
 import { packApp, readAppId } from '../dev/app-folder.ts';
 import { type Prepared, startParts } from './parts.ts';
 
-/** Rejects with the error of an upload when the app cannot be made live. `root` is to be removed after the tests. */
+/** Rejects with the error of an upload when the app cannot be made live. The caller removes `root` after the tests. */
 export async function prepareApp(folder: string): Promise<{ prepared: Prepared; root: string }> {
   const app = readAppId(folder);
   const archive = await packApp(folder);

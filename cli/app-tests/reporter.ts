@@ -2,7 +2,7 @@
 import type { TestEvent } from 'node:test/reporters';
 import { inspect } from 'node:util';
 
-/** `file` is absolute; `error` is what the test failed with, as it is shown. */
+/** `file` is absolute; `error` is the error of the test, as text. */
 export type TestResult = {
   name: string;
   file: string | null;
@@ -12,12 +12,12 @@ export type TestResult = {
   error?: string;
 };
 
-// biome-ignore lint/style/noDefaultExport: Node asks for it
+// biome-ignore lint/style/noDefaultExport: Node requires it
 export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   for await (const event of events) {
     if (event.type !== 'test:pass' && event.type !== 'test:fail') continue;
     const { name, file = null, line = null, details, skip } = event.data;
-    // What a suite or a file failed with is told of its tests.
+    // The error of a suite or a file is reported for its tests.
     if (details.type === 'suite') continue;
     const error = 'error' in details ? details.error : undefined;
     const state = error !== undefined ? 'failed' : skip ? 'skipped' : 'passed';

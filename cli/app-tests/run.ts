@@ -1,4 +1,4 @@
-/** Runs the test files of an app with Node's own test runner, each in a process of its own. */
+/** Runs the test files of an app with Node's own test runner, each in a separate process. */
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ export async function runTests(folder: string, files: string[], options: RunOpti
     const lines = readFileSync(events, 'utf8').split('\n').filter(Boolean);
     return { code, results: lines.map((line) => JSON.parse(line) as TestResult) };
   } finally {
-    // Processes of a run that was ended may still write.
+    // Processes of an aborted run may still write.
     rmSync(root, { recursive: true, force: true, maxRetries: 5 });
   }
 }
@@ -61,16 +61,17 @@ function runNode(
     ...(shown ? ['--test-reporter=spec', '--test-reporter-destination=stdout'] : []),
     ...[`--test-reporter=${built('test-reporter.js')}`, `--test-reporter-destination=${results}`],
   ];
-  // A test that runs this one would take its report for its own; and handlers, which have no variables, know no other time zone.
+  // A Node test that calls this must not take over the report. Handlers have no variables, so tests must use their time
+  // zone too.
   const { NODE_TEST_CONTEXT, TZ, ...rest } = env;
   const stdio = ['ignore', shown ? 'inherit' : 'ignore', 'inherit'] as const;
   const child = spawn(process.execPath, [...flags, ...files], { env: rest, stdio: [...stdio], detached: true });
-  // Its group: the test files are processes too.
+  // Ends the process group, because each test file is a process too.
   const stop = (): void => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGTERM');
     } catch {
-      // It has just ended.
+      // It has already ended.
     }
   };
   signal?.addEventListener('abort', stop, { once: true });

@@ -17,7 +17,7 @@ const schemes: Exclude<WebhookVerify, 'bearer'>[] = [
   { header: 'X-Signature', algorithm: 'sha1', encoding: 'hex' },
 ];
 for (const verify of schemes) {
-  test(`what is signed for ${JSON.stringify(verify)} is what the gateway takes`, () => {
+  test(`the gateway accepts a signature for ${JSON.stringify(verify)}`, () => {
     const headers = signatureHeaders(verify, SECRET, BODY, NOW);
     const proof = readProof(verify, (name) => headers[name], NOW);
     assert.ok('isMadeWith' in proof, JSON.stringify(proof));

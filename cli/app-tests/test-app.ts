@@ -18,9 +18,9 @@ import { signatureHeaders } from './sign.ts';
 export type RequestOptions = { headers?: Record<string, string>; body?: unknown };
 export type WebhookAnswer = { status: number; headers: Headers; body: unknown };
 
-/** What a program of this machine sends; nothing listens there. */
+/** The Host header of a program on this machine; nothing listens there. */
 const HOST = '127.0.0.1:8787';
-/** Runs that `runs` answers. */
+/** Number of runs that `runs` returns. */
 const LISTED_RUNS = 100;
 
 export class TestApp {
@@ -31,7 +31,7 @@ export class TestApp {
   readonly clock: {
     /** Milliseconds since the epoch. */
     readonly now: number;
-    /** Lets time pass, such as `'1h 30m'`; resolves once all that was due has run, each at its time. */
+    /** Lets time pass, such as `'1h 30m'`; resolves when everything that was due has run, each at its time. */
     advance(duration: number | string): Promise<void>;
     /** The same up to a time. Rejects with `RangeError` for one in the past. */
     advanceTo(time: number | string | Date): Promise<void>;
@@ -97,7 +97,10 @@ export class TestApp {
     return rows?.map((row) => Object.fromEntries(row.map((value, at) => [columns?.[at] ?? '', value]))) ?? answer;
   }
 
-  /** Fires an automation; resolves with its run once it and what it led to have ended. Rejects with `AppError` when it fails. */
+  /**
+   * Fires an automation; resolves with its run when it and the runs that it led to have ended. Rejects with `AppError`
+   * when it fails.
+   */
   async run(automation: string, input?: unknown): Promise<RunRecord> {
     const caller = stackHere();
     const path = `/svc/_automations/${this.id}/${automation}/run?wait=1`;
@@ -114,8 +117,8 @@ export class TestApp {
   }
 
   /**
-   * Posts to the webhook of an automation, signed as its sender would; `headers` win over what is made. Resolves with the answer
-   * once the run has ended. Rejects with `AppError` for a status of 400 and above.
+   * Posts to the webhook of an automation, signed as its sender would; `headers` override the generated ones. Resolves
+   * with the answer when the run has ended. Rejects with `AppError` for a status of 400 and above.
    */
   async webhook(automation: string, body?: unknown, options: RequestOptions = {}): Promise<WebhookAnswer> {
     const caller = stackHere();
@@ -144,12 +147,12 @@ export class TestApp {
     this.#outside.stub = stub;
   }
 
-  /** Starts the app's code anew, as after a crash: what its modules kept is gone, its data is there. */
+  /** Restarts the app's code, as after a crash: module state is lost, data stays. */
   async restart(): Promise<void> {
     await this.#expect('POST', 'restart', {});
   }
 
-  /** Any request to the gateway, with its access token; a header that is empty is left out, such as `authorization`. */
+  /** Any request to the gateway, with its access token; an empty header is left out, such as `authorization`. */
   async request(method: string, path: string, { headers = {}, body }: RequestOptions = {}): Promise<Response> {
     const bytes = bytesOf(body);
     const all: Record<string, string> = {
@@ -194,7 +197,7 @@ export class TestApp {
     return data;
   }
 
-  /** A request that a test does not make to see it fail; a path without `/` is one of the app's own. */
+  /** A request that must succeed; a path without `/` is relative to the app. */
   async #expect(method: string, path: string, body?: object): Promise<unknown> {
     const caller = stackHere();
     const whole = path.startsWith('/') ? path : `/svc/_apps/${this.id}/${path}`;
@@ -214,7 +217,7 @@ export class TestApp {
     return { status, headers, value: isJson(headers) ? (JSON.parse(text) as unknown) : text };
   }
 
-  /** The call's trace, or the run that the answer names, finds what the handler threw in the log. */
+  /** Finds the handler's error in the log, by the trace of the call or the run that the answer names. */
   #failure(status: number, answer: unknown, caller: string, traceId?: string): AppError {
     const { error, runId } = (answer ?? {}) as { error?: ErrorBody; runId?: string };
     if (error === undefined) {
@@ -247,14 +250,14 @@ export class TestApp {
     await this.#settled();
   }
 
-  /** Resolves once no automation runs, and those that are due have begun. */
+  /** Resolves when no automation runs, and those that are due have begun. */
   async #settled(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     await this.#parts.services.automations.fires.idle();
   }
 }
 
-/** The stack of whoever called the method of the app: where the test is. */
+/** The stack of the test that called the method of the app. */
 function stackHere(): string {
   const stack = new Error().stack ?? '';
   return stack.split('\n').slice(3).join('\n');

@@ -19,7 +19,7 @@ export async function open({ args, terminal, connect }: CommandContext): Promise
   const app = args.optionalAt(0);
   const session = args.text('session');
   if (session !== undefined && app === undefined) throw new UsageError('Name the app whose draft to open.');
-  // The command says which apps exist; the browser would show an error page only.
+  // An error here lists the apps that exist; the browser would only show an error page.
   if (app !== undefined) await client.get(session === undefined ? route`/svc/_apps/${app}` : filesPath(session, app));
   const link = await makeLink(client, app === undefined ? undefined : { app, ...(session && { session }) });
   terminal.answer(link, () => {
@@ -70,8 +70,8 @@ async function rotate(context: CommandContext): Promise<void> {
     terminal.line(text);
     terminal.note(
       taken
-        ? 'The running gateway uses it; the old token is void, and browsers have to sign in again.'
-        : 'No gateway is running; the next one uses it.',
+        ? 'The running gateway uses it. The old token is no longer valid, and browsers have to sign in again.'
+        : 'No gateway is running; the next start uses it.',
     );
     terminal.note('Tokens for programs stay valid: svc token ls');
   });
@@ -107,10 +107,11 @@ const EXAMPLE = 'svc token create --name zapier --app todos --tools read --expir
 async function create({ args, terminal, connect }: CommandContext): Promise<void> {
   const name = args.text('name');
   const tools = args.text('tools');
-  if (name === undefined) throw new UsageError('--name says who uses the token, and is needed.', `Such as: ${EXAMPLE}`);
-  if (tools === undefined) throw new UsageError('--tools says what it may do, and is needed.', `Such as: ${EXAMPLE}`);
-  if (!Object.hasOwn(TOOLS, tools))
-    throw new UsageError(`--tools is ${Object.keys(TOOLS).join(', ')}; not "${tools}".`);
+  if (name === undefined)
+    throw new UsageError('--name is required: it says who uses the token.', `Such as: ${EXAMPLE}`);
+  if (tools === undefined)
+    throw new UsageError('--tools is required: it says what the token may do.', `Such as: ${EXAMPLE}`);
+  if (!Object.hasOwn(TOOLS, tools)) throw new UsageError(`--tools takes read, write or all, not "${tools}".`);
   const apps = args.list('app');
   const request = { name, tools, ...(apps.length > 0 && { apps }), expiresInDays: daysOf(args.text('expires')) };
   const client = connect();
@@ -172,7 +173,7 @@ function appsOf({ apps }: Pick<ProgramTokenRow, 'apps'>): string {
   return apps === null ? 'every app' : apps.join(', ');
 }
 
-/** Takes the id of a token, or its name where no other token has it. */
+/** Takes the id of a token, or its name if no other token has it. */
 async function revoke({ args, terminal, connect }: CommandContext): Promise<void> {
   const named = args.wordOf('svc token', '<id or name>', 'Tokens: svc token ls');
   const client = connect();
@@ -184,7 +185,7 @@ async function revoke({ args, terminal, connect }: CommandContext): Promise<void
       `Several tokens have the name "${named}"; use the id.`,
       byName.map(({ id }) => id),
     );
-  // The gateway refuses what is neither id nor name.
+  // The gateway refuses a text that is neither an id nor a name.
   const id = isId ? named : (byName[0]?.id ?? named);
   const answer = await client.delete(route`/svc/_tokens/${id}`);
   terminal.answer(answer, () => terminal.done(`${named} is revoked, and refused from now on`));

@@ -1,9 +1,9 @@
-/** `svc completion`: prints the script with which a shell completes command lines of `svc`. */
+/** `svc completion`: prints a script that lets a shell complete `svc` command lines. */
 import { type CommandContext, runVerb } from '../command.ts';
 
 /**
- * Each script asks `svc` itself, with `SVC_COMPLETE` set, for what may follow the words that were typed (`complete.ts`):
- * lines of a word, a tab and its meaning, or `:file` or `:dir` for names on the disk.
+ * Each script calls `svc` with `SVC_COMPLETE` set to get the possible next words (`complete.ts`): each line has a word, a
+ * tab and its meaning, or is `:file` or `:dir` for names on the disk.
  */
 const SCRIPTS: Record<string, string> = {
   bash: `_svc_complete() {

@@ -1,4 +1,4 @@
-// On a narrow terminal the column that names a thing is whole, because it is what the next command takes.
+// On a narrow terminal the column with the name is never cut, because the next command needs it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { failure, type Routes, startGateway, svc } from '../../testing/command-line.ts';
@@ -81,7 +81,7 @@ for (const [line, routes, names, columns] of CASES)
     for (const drawn of stdout.split('\n')) assert.ok(drawn.length <= columns, drawn);
   });
 
-test('what went wrong is broken between words; a line that can be pasted is whole', async (t) => {
+test('an error message wraps between words; a line with a command to paste is not cut', async (t) => {
   const message = '"todos" has no query "lst"; it has: list, stats, digests, and some that are not for visitors.';
   const { env } = await startGateway(t, {
     'POST /svc/_tool/svc_read': failure(503, 'QUARANTINED', message),

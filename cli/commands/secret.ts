@@ -28,7 +28,7 @@ async function set(context: CommandContext): Promise<void> {
   terminal.answer(answer, () => terminal.done(`${answer.name} of ${ownerOf(context)} is set`));
   if (value.length < LIMITS.secretHiddenChars)
     terminal.warn(`Values under ${LIMITS.secretHiddenChars} characters are not taken out of logs and results.`);
-  if (args.text('session') !== undefined) terminal.hint('It stays in the draft; publishing does not take it along.');
+  if (args.text('session') !== undefined) terminal.hint('It stays in the draft; publishing does not copy it.');
 }
 
 async function list(context: CommandContext): Promise<void> {
@@ -77,7 +77,7 @@ function ownerOf({ args, terminal }: CommandContext): string {
   return session === undefined ? app : `the draft of ${app} in ${session}`;
 }
 
-/** What a person types unseen, or standard input without the line end that most programs put at its end. */
+/** The value that a person types unseen, or standard input without a final line end. */
 async function readValue({ args, terminal }: CommandContext): Promise<string> {
   if (!terminal.stdin.isTTY) {
     const bytes = await bufferOf(terminal.stdin);

@@ -7,7 +7,7 @@ import { FolderEdits } from '../dev/folder-edits.ts';
 import { explain } from '../explain.ts';
 import { CommandError, EXIT } from '../failure.ts';
 
-/** The exit code is 1 when a test fails, and when there is none. */
+/** The exit code is 1 if a test fails, or if there is none. */
 export async function test(context: CommandContext): Promise<number> {
   const { args, terminal, cwd } = context;
   const folder = resolve(cwd, args.at(0));

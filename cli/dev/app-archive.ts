@@ -1,4 +1,4 @@
-/** An archive of an app that was made before: reads the id of the app in it. */
+/** Reads the id of the app in an existing archive. */
 import { statSync } from 'node:fs';
 import { basename } from 'node:path';
 import { list } from 'tar';
@@ -14,7 +14,7 @@ export function isArchive(path: string): boolean {
   return NAMED.test(path) && statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** The id in the `app.json` at its top. Throws `CommandError` for what the gateway could not take. */
+/** The id in the `app.json` at its top. Throws `CommandError` for an archive that the gateway would refuse. */
 export async function readArchivedId(path: string): Promise<string> {
   const name = basename(path);
   const { size } = statSync(path);

@@ -20,7 +20,7 @@ test('links and pipes are left out, with the reason', (t) => {
   ]);
 });
 
-test('a folder below that cannot be read is named, with what that means', async (t) => {
+test('a subfolder that cannot be read is named, with the consequence', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'app.json'), '{}');
   for (const [mode, name] of [
@@ -33,7 +33,7 @@ test('a folder below that cannot be read is named, with what that means', async 
     await asUser(folder, async () =>
       assert.throws(() => scanAppFolder(folder), {
         message: `${name} cannot be read: permission is denied.`,
-        hint: 'Make it readable, or move it out. Nothing is sent before, because its files would count as deleted.',
+        hint: 'Make it readable, or move it out. Until then nothing is sent, because its files would count as deleted.',
       }),
     );
     chmodSync(join(folder, name), 0o755);
@@ -41,7 +41,7 @@ test('a folder below that cannot be read is named, with what that means', async 
   }
 });
 
-test('files that were read already make an archive, whatever becomes of them', async (t) => {
+test('an archive of bytes has the files with their content and paths', async (t) => {
   const folder = temporaryFolder(t);
   const long = `${'deep/'.repeat(30)}a.txt`;
   const archive = await packBytes([
@@ -54,7 +54,7 @@ test('files that were read already make an archive, whatever becomes of them', a
   assert.equal(readFileSync(join(folder, long), 'utf8').length, 100_000);
 });
 
-test('a folder that is no app is named with those that may be meant', (t) => {
+test('for a folder that is not an app, the error names apps that may be meant', (t) => {
   const folder = temporaryFolder(t);
   const told = (path: string): unknown[] => {
     try {

@@ -24,7 +24,7 @@ const LISTED = 6;
 /** Mode of a file in an archive that was made of bytes. */
 const NEW_FILE = 0o644;
 const NEW_ONE = 'Make an app to start from: svc new <dir>';
-/** Apps of a folder that are named. */
+/** Apps of a folder that an error names. */
 const NAMED = 8;
 
 type LeftOut = {
@@ -112,7 +112,7 @@ function scan(root: string, path: string, found: AppFolder): void {
     } else if (entry.isDirectory()) scan(root, name, found);
     else {
       const stat = readable(path, () => statSync(join(root, name), { throwIfNoEntry: false }));
-      // Editors write beside a file and rename: it is gone since the folder was listed.
+      // Editors write a temporary file and rename it: it vanished after the folder was listed.
       if (stat == null) continue;
       found.files.push(name);
       found.bytes += stat.size;
@@ -127,7 +127,7 @@ function stateOfPackages(folder: string): string {
   return `${paths.map((path) => statSync(path, { throwIfNoEntry: false })?.ctimeMs).join(' ')}\n`;
 }
 
-/** Null for a folder below the app's that is gone since it was listed. `folder` is relative; the app's own is ''. */
+/** Null for a subfolder that vanished after it was listed. `folder` is relative; the app's own is ''. */
 function readable<T>(folder: string, read: () => T): T | null {
   try {
     return read();
@@ -136,7 +136,7 @@ function readable<T>(folder: string, read: () => T): T | null {
     if (isMissing(error)) throw error;
     throw new CommandError(
       `${folder === '' ? 'The folder' : folder} cannot be read: ${reasonOf(error as NodeJS.ErrnoException)}.`,
-      'Make it readable, or move it out. Nothing is sent before, because its files would count as deleted.',
+      'Make it readable, or move it out. Until then nothing is sent, because its files would count as deleted.',
     );
   }
 }
@@ -170,7 +170,7 @@ export async function uploadApp(client: Client, folder: string, options: UploadO
   return sendArchive(client, id, await packApp(folder, files), options);
 }
 
-/** Uploads an archive as it is. */
+/** Uploads an archive unchanged. */
 export function sendArchive(
   client: Client,
   id: string,
@@ -197,7 +197,7 @@ export function packFiles(folder: string, files: string[]): Promise<Buffer> {
   return buffer(create({ cwd: folder, gzip: true, portable: true, noMtime: true, noDirRecurse: true }, files));
 }
 
-/** Files that were read already, as an archive like that of `packFiles`. */
+/** Files already in memory, as an archive like that of `packFiles`. */
 export function packBytes(files: readonly { path: string; bytes: Buffer }[]): Promise<Buffer> {
   const pack = new Pack({ gzip: { level: constants.Z_BEST_SPEED }, portable: true, noMtime: true });
   for (const { path, bytes } of files) {

@@ -24,7 +24,7 @@ export async function appReader(
   };
 }
 
-/** Null when it cannot be read: it was a moment ago, and the next look at the folder tells what is wrong now. */
+/** Null if it can no longer be read; the next scan of the folder reports why. */
 export function textOf(folder: string, file: string): string | null {
   try {
     return readFileSync(join(folder, file), 'utf8');

@@ -29,7 +29,7 @@ export type DraftEvent =
   | { event: 'log'; entry: LogEntry };
 
 export type DraftOptions = {
-  /** The client for the gateway; with `again`, the gateway is looked for once more. */
+  /** The client for the gateway; with `again`, it looks for the gateway again. */
   connect(again?: boolean): Client;
   session: string;
   app: string;
@@ -49,7 +49,7 @@ export class DraftFollower {
   #lost = false;
   /** A stream ended: the gateway may have gone, or the session was closed. */
   #unsure = false;
-  /** The fault that was told last. */
+  /** The last reported fault. */
   #fault: { event: 'broken' | 'unfit'; text: string } | null = null;
 
   constructor(options: DraftOptions) {
@@ -72,7 +72,7 @@ export class DraftFollower {
     openBrowser(url, platform);
   }
 
-  /** Whether there is nothing to try again: what is wrong, if anything, needs an edit. */
+  /** Whether a retry would not help: a fault, if any, needs an edit. */
   get settled(): boolean {
     return !this.#lost && this.#fault?.event !== 'broken';
   }
@@ -92,9 +92,9 @@ export class DraftFollower {
   }
 
   /**
-   * Sends edits and checks the draft; false when a fault was found, which is told. When there `isMore` to send, the rest of the
-   * check is left to the next update. Rejects with what another update cannot repair: the session was closed, the token is
-   * refused.
+   * Sends edits and checks the draft; reports a fault and resolves with false. If `isMore` says that there is more to
+   * send, the rest of the check is left to the next update. Rejects with errors that another update cannot fix: the
+   * session was closed, the token is refused.
    */
   async update(isMore: () => boolean = () => false): Promise<boolean> {
     try {
@@ -127,7 +127,7 @@ export class DraftFollower {
     return more;
   }
 
-  /** What publishing would refuse of a draft that works; rejects when it does not work. */
+  /** Why publishing would refuse a draft that works; rejects if the draft does not work. */
   async #look({ files, bundles }: Pick<Synced, 'files' | 'bundles'>, isMore: () => boolean): Promise<ErrorBody | null> {
     const { folder, app, session } = this.#options;
     const unparsed = await checkSyntax(folder, files);
@@ -153,7 +153,7 @@ export class DraftFollower {
     return this.#client.connection.token !== token;
   }
 
-  /** Tells what the draft logs, and calls `edited` when somebody else edits it. Resolves when `signal` aborts. */
+  /** Reports the draft's log, and calls `edited` when somebody else edits it. Resolves when `signal` aborts. */
   async follow(signal: AbortSignal, edited: () => void): Promise<void> {
     const { app, session, tell } = this.#options;
     const logs = withQuery(route`/svc/_draft/${session}/_logs`, { app, follow: 1 });
@@ -169,7 +169,7 @@ export class DraftFollower {
     ]);
   }
 
-  /** Follows a stream, and opens it again when it ends. Each opening and end makes an update look at what happened. */
+  /** Follows a stream, and opens it again when it ends. Each opening and end triggers an update. */
   async #hear(
     path: string,
     signal: AbortSignal,
@@ -238,7 +238,7 @@ export class DraftFollower {
       if (!scanAppFolder(folder).files.includes(path)) return [];
       return excerpt(readFileSync(join(folder, path), 'utf8'), { line, column });
     } catch {
-      // The file vanished: the next update tells.
+      // The file vanished: the next update reports that.
       return [];
     }
   }
@@ -253,7 +253,7 @@ export class DraftFollower {
   }
 }
 
-/** An update tells these faults itself, with advice. */
+/** An update reports these faults itself, with advice. */
 function isFaultOfFiles({ tool, level, msg, page }: LogEntry): boolean {
   return tool === null && page === undefined && level === 'error' && /^[A-Z_]+: /.test(String(msg));
 }

@@ -38,7 +38,7 @@ test('edits of files that are not sent are ignored', (t) => {
   t.mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   const edits = new FolderEdits(folder);
   t.after(() => edits.close());
-  // However long a look takes here, it is looked again by then.
+  // By then it scans again, however long a scan takes here.
   const look = () => t.mock.timers.tick(100 * LOOK_MS);
   for (const name of ['.app.json.swp', 'app.json~', '4913', '#app.json#']) writeFileSync(join(folder, name), 'x');
   look();

@@ -1,6 +1,6 @@
 /**
- * Waits for edits of a folder. The system's watchers are quick, but miss what happens in a folder before it is watched: so the
- * files are looked at regularly as well.
+ * Waits for edits of a folder. The system's watchers are quick, but miss changes in a folder before it is watched, so
+ * the files are also scanned regularly.
  */
 import { isMissing } from '../../storage/files/atomic-file.ts';
 import { FolderWatch, WatchBudget } from '../../storage/files/folder-watch.ts';
@@ -8,7 +8,7 @@ import { scanAppFolder } from './app-folder.ts';
 
 /** Editors write a file in several steps, and many files at once. */
 const QUIET_MS = 40;
-/** How often it looks by itself, in milliseconds. */
+/** Time between scans, in milliseconds. */
 export const LOOK_MS = 500;
 const LOOK_SHARE = 20;
 const GONE = 'gone';
@@ -20,7 +20,7 @@ export class FolderEdits {
   readonly #watch: FolderWatch;
   #following: Promise<unknown> = Promise.resolve();
   #settling: NodeJS.Timeout | undefined;
-  /** How long the last look took, in milliseconds. */
+  /** Duration of the last scan, in milliseconds. */
   #lookedMs = 0;
   #state: string;
   #came = false;
@@ -66,12 +66,12 @@ export class FolderEdits {
     this.#watch.close();
   }
 
-  /** Watches new folders too. The next look notices one that vanishes before. */
+  /** Watches new folders too. The next scan notices one that vanishes before. */
   #follow(): void {
     this.#following = this.#following.then(() => this.#watch.follow(this.#folder)).catch(() => {});
   }
 
-  /** A folder of thousands of files is looked at less often: looking takes a twentieth of the time at most. */
+  /** A folder of thousands of files is scanned less often: scans take at most a twentieth of the time. */
   #lookLater(): NodeJS.Timeout {
     return setTimeout(
       () => {
@@ -89,7 +89,7 @@ export class FolderEdits {
     const state = stateOf(this.#folder);
     this.#lookedMs = performance.now() - since;
     if (state === this.#state) return;
-    // A folder that came back is another one.
+    // A folder that reappears is a different one.
     if (state === GONE || this.#state === GONE) this.#watch.stop();
     this.#state = state;
     this.#follow();
@@ -102,7 +102,7 @@ function stateOf(folder: string): string {
   try {
     return scanAppFolder(folder).state;
   } catch (error) {
-    // Too large, or a folder that cannot be read: the sync that follows tells.
+    // Too large, or a folder that cannot be read: the following sync reports it.
     return isMissing(error) ? GONE : String(error);
   }
 }

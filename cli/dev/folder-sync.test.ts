@@ -73,8 +73,8 @@ async function session(t: TestContext, { together = 1, archives = true } = {}): 
       if (text === undefined) return error(404, 'NOT_FOUND');
       if (request.method === 'DELETE') files.delete(path);
       if (request.method !== 'PUT') return answer(200, request.method === 'GET' ? text : row(path, text));
-      assert.ok(held.push(() => answer(200, row(path, text))) <= together, 'no more than may be at the same time');
-      // The last come first.
+      assert.ok(held.push(() => answer(200, row(path, text))) <= together, 'no more than the limit at the same time');
+      // The last requests are answered first.
       if (held.length === together) for (const release of held.splice(0).reverse()) release();
       return undefined;
     });
@@ -112,7 +112,7 @@ function write(folder: string, files: Record<string, string>): void {
 
 const NOTHING = { written: [], deleted: [], taken: [], overwritten: [], gone: [] };
 
-/** What a sync did where no file had a fault. */
+/** The result of a sync in which no file had a fault. */
 async function synced(sync: FolderSync, client: Client): Promise<Synced['result']> {
   const { result, faults } = await sync.sync(client);
   assert.deepEqual(faults, []);
@@ -135,7 +135,7 @@ test('the session becomes equal to the folder; equal files are not sent again', 
   assert.deepEqual(renamed, { ...NOTHING, written: ['lib/list.js'], deleted: ['queries/list.js'] });
 });
 
-test('changes of others in the session are taken over, unless the same file was edited locally', async (t) => {
+test("others' changes in the session are copied to the folder, unless the same file was edited locally", async (t) => {
   const { client, files } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, { 'app.json': '{}', 'style.css': 'a', 'app.js': 'a' });
@@ -191,7 +191,7 @@ test('a file that others delete in the session stays deleted there until it is e
   const first = await sync.sync(client);
   assert.deepEqual(first.result, { ...NOTHING, gone: ['old.md', 'older.md'] });
   assert.deepEqual(first.files, ['app.json'], 'those that both have');
-  assert.deepEqual(await synced(sync, client), NOTHING, 'it is said once');
+  assert.deepEqual(await synced(sync, client), NOTHING, 'it is reported once');
   assert.deepEqual([...files.keys()], ['app.json']);
   assert.equal(readFileSync(join(folder, 'old.md'), 'utf8'), 'old');
 
@@ -199,7 +199,7 @@ test('a file that others delete in the session stays deleted there until it is e
   rmSync(join(folder, 'older.md'));
   assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['old.md'] });
   write(folder, { 'older.md': 'older' });
-  assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['older.md'] }, 'it was made anew');
+  assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['older.md'] }, 'it was created again');
 });
 
 test('a file that is too large or unreadable is named, and does not stop the others', async (t) => {
@@ -240,13 +240,13 @@ test('a file of the session that cannot be written is named, and does not stop t
     'lib/dates.js cannot be written: a file is where its folder should be.',
   ];
   assert.deepEqual(await told(), [{ ...NOTHING, written: ['a.txt'], taken: ['more.txt'] }, messages]);
-  assert.deepEqual(await told(), [NOTHING, messages], 'the same is said of the same');
+  assert.deepEqual(await told(), [NOTHING, messages], 'the same faults are reported again');
   assert.equal(readFileSync(join(folder, 'more.txt'), 'utf8'), 'theirs');
 });
 
 const NAMES = Array.from({ length: 40 }, (_, n) => `${String(n).padStart(2, '0')}.txt`);
 
-test('many files are sent in one request, and progress is told', async (t) => {
+test('many files are sent in one request, and progress is reported', async (t) => {
   const { client, files, requests } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
@@ -267,7 +267,7 @@ test('many files are sent in one request, and progress is told', async (t) => {
   assert.deepEqual(await synced(sync, client), NOTHING);
 });
 
-test('of many files, those that no archive may hold are sent alone', async (t) => {
+test('of many files, those that an archive may not hold are sent one by one', async (t) => {
   const { client, files, refused, requests } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, Object.fromEntries([...NAMES, 'a.TXT', 'A.txt'].map((name) => [name, name])));
@@ -281,7 +281,7 @@ test('of many files, those that no archive may hold are sent alone', async (t) =
   assert.deepEqual(requests, ['GET', 'POST', 'PUT']);
 });
 
-test('an archive that is refused is sent file by file, as to a gateway that takes none', async (t) => {
+test('a refused archive is sent file by file, as to a gateway that takes no archives', async (t) => {
   for (const archives of [true, false]) {
     const { client, files, refused, requests } = await session(t, { archives });
     const folder = temporaryFolder(t);
@@ -296,7 +296,7 @@ test('an archive that is refused is sent file by file, as to a gateway that take
   }
 });
 
-test('a gateway that goes while it gets many files has all of them after the next sync', async (t) => {
+test('a gateway that stops while it gets many files has all of them after the next sync', async (t) => {
   const { client, files, requests, failing } = await session(t);
   const folder = temporaryFolder(t);
   write(folder, Object.fromEntries(NAMES.map((name) => [name, name])));
@@ -327,7 +327,7 @@ test('an error that is not about a single file ends the sync', async (t) => {
   await assert.rejects(new FolderSync('s1', 'notes', folder).sync(client), UnreachableError);
 });
 
-test('a folder that is gone removes nothing from the session', async (t) => {
+test('a missing folder deletes nothing from the session', async (t) => {
   const { client, files } = await session(t);
   const folder = join(temporaryFolder(t), 'notes');
   write(folder, { 'a.js': 'a' });

@@ -20,7 +20,7 @@ import { Packages, refusal } from './packages.ts';
 const NEW_FILE = 0o644;
 /** Requests for single files at the same time. */
 const AT_ONCE = 4;
-/** From so many files on, they are sent in one request. */
+/** From this number of files on, they are sent in one request. */
 const TOGETHER_FROM = 8;
 
 /**
@@ -29,13 +29,13 @@ const TOGETHER_FROM = 8;
  */
 export type SyncResult = Record<'written' | 'deleted' | 'taken' | 'overwritten' | 'gone', string[]>;
 
-/** Why one file could not be made equal. */
+/** Why one file could not be synced. */
 export type FileFault = { path: string; error: unknown };
 
 /** `files` are those that both sides have now, `bundles` among them; those with a fault may differ. */
 export type Synced = { result: SyncResult; faults: FileFault[]; files: string[]; bundles: BundleFiles };
 
-/** What was done about one file; null for nothing. */
+/** What the sync did with one file; null for nothing. */
 type Outcome = keyof SyncResult | null;
 
 /** A file to be sent. */
@@ -46,11 +46,11 @@ export class FolderSync {
   readonly #app: string;
   readonly #folder: string;
   readonly #packages: Packages;
-  /** In place of files of the folder. */
+  /** Contents that replace files of the folder. */
   #bundles: BundleFiles = new Map();
-  /** What both sides last had in common: path → git's id of the content. */
+  /** The files that both sides last had in common: path → git's id of the content. */
   readonly #common = new Map<string, string>();
-  /** Those that the session no longer has. */
+  /** Local files that the session no longer has. */
   readonly #gone = new Set<string>();
   #agreed = false;
 
@@ -128,7 +128,7 @@ export class FolderSync {
     await inParallel(onlyThere, AT_ONCE, ([path, sha]) => note(path, this.#follow(client, path, sha)));
     for (const path of this.#common.keys()) if (!here.has(path) && !there.has(path)) this.#drop(path);
     this.#agreed = true;
-    // The order must not depend on which was answered first.
+    // The order must not depend on the order of the answers.
     for (const paths of Object.values(result)) paths.sort();
     faults.sort((a, b) => (a.path < b.path ? -1 : 1));
     return { result, faults, files: files.filter((path) => !this.#gone.has(path)), bundles: bundles.files };
@@ -150,8 +150,9 @@ export class FolderSync {
   }
 
   /**
-   * Sends many files in one request, and tells of each what the session has of it now. Answers those that are to be sent alone: few
-   * ones, those that no archive may hold, and all when the gateway refuses the archive, because it then says of which file.
+   * Sends many files in one request, and reports for each what the session has of it now. Returns those to send one by
+   * one: a small number of files, those that an archive may not hold, and all if the gateway refuses the archive,
+   * because single requests show which file is at fault.
    */
   async #sendTogether(
     client: Client,
@@ -199,7 +200,7 @@ export class FolderSync {
       mkdirSync(dirname(file), { recursive: true });
       await writeFileAtomic(file, bytes, statSync(file, { throwIfNoEntry: false })?.mode ?? NEW_FILE);
     } catch (error) {
-      // The folder itself is vanishing.
+      // The folder itself vanishes.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw error;
       throw refusedBySystem(path, 'written', error);
     }
@@ -229,7 +230,7 @@ export class FolderSync {
     this.#gone.delete(path);
   }
 
-  /** Null for a file that vanished since it was listed. */
+  /** Null for a file that vanished after it was listed. */
   #read(path: string): Buffer | null {
     const bundle = this.#bundles.get(path);
     if (bundle !== undefined) return bundle;
@@ -290,10 +291,10 @@ function faultOf(path: string, error: unknown): FileFault | null {
     : null;
 }
 
-/** The system refused a local file, which is named as its author does. */
+/** The system refused a local file; the error names its path in the folder. */
 function refusedBySystem(path: string, done: 'read' | 'written', error: unknown): CommandError {
   const cause = error as NodeJS.ErrnoException;
-  // The file itself is replaced: it is a folder above it that exists as a file.
+  // A file would be replaced, so a folder above it exists as a file.
   const reason = cause.code === 'EEXIST' ? 'a file is where its folder should be' : reasonOf(cause);
   return new CommandError(`${path} cannot be ${done}: ${reason}.`, systemStep(cause));
 }

@@ -1,4 +1,4 @@
-/** Runs the tests of a folder that `svc dev` follows, after each change; a change during a run begins it anew. */
+/** Runs the tests of a folder that `svc dev` follows, after each change; a change during a run starts it again. */
 import { relative } from 'node:path';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import type { TestResult } from '../app-tests/reporter.ts';
@@ -6,14 +6,14 @@ import { findTests, runTests } from '../app-tests/run.ts';
 import { errorBodyOf } from '../failure.ts';
 import { scanAppFolder } from './app-folder.ts';
 
-/** `failures` have their files relative to the folder; `error` is why no test was run. */
+/** `failures` have their files relative to the folder; `error` says why no test ran. */
 export type TestsEvent = { event: 'tests'; tests: number; ms: number; failures: TestResult[]; error?: ErrorBody };
 
 export class FollowedTests {
   readonly #folder: string;
   readonly #env: NodeJS.ProcessEnv;
   readonly #tell: (event: TestsEvent) => void;
-  /** Of the folder when they were run last. */
+  /** The state of the folder at the last run. */
   #state = '';
   #running = new AbortController();
   #ended: Promise<boolean> = Promise.resolve(true);
@@ -24,7 +24,7 @@ export class FollowedTests {
     this.#tell = tell;
   }
 
-  /** Resolves with whether they passed, also when there are none. Does nothing for a folder that is as it was. */
+  /** Resolves with whether they passed, also when there are none. Does nothing if the folder is unchanged. */
   again(): Promise<boolean> {
     const state = this.#look();
     if (state === this.#state) return this.#ended;
@@ -41,7 +41,7 @@ export class FollowedTests {
     await this.#ended;
   }
 
-  /** A folder that cannot be read counts as one that is as it was: the draft tells. */
+  /** A folder that cannot be read counts as unchanged: the draft reports it. */
   #look(): string {
     try {
       return scanAppFolder(this.#folder).state;

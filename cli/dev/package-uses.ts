@@ -1,4 +1,4 @@
-/** Finds which packages the handlers of an app folder import, and what of them. */
+/** Finds which packages the handlers of an app folder import, and which of their exports. */
 import type { ReadHandler } from '../../protocol/rules/gates/check-handlers.ts';
 import type { LocalImport } from '../../protocol/rules/gates/module-names.ts';
 import { isOfPackage } from '../../protocol/rules/handler-imports.ts';
@@ -8,20 +8,20 @@ import { appReader, textOf } from './app-reader.ts';
 /** In the app; line and column count from 1. */
 export type SourcePlace = { path: string; line: number; column: number };
 
-/** One package, or one path of it, as handlers import it: what is used of it with the first place of each. */
+/** One package, or one path of it, as handlers import it: the used exports, with the first place of each. */
 export type PackageUse = {
   specifier: string;
-  /** Where the app has its bundle. */
+  /** The path of its bundle in the app. */
   file: string;
   at: SourcePlace;
   names: Map<string, SourcePlace>;
-  /** Where all of it is imported, with names that are not written there. */
+  /** The place that imports all of it, so that the used names are unknown. */
   whole: SourcePlace | null;
 };
 
 const MODULE = /\.(?:m?js|ts)$/;
 const HANDLER = /^(?:(?:queries|actions)\/[^/]+|automations\/[^/]+\/handler)\.(?:js|ts)$/;
-/** What every import of a package looks like, and other texts may. */
+/** Matches every import of a package, and some other texts. */
 const MAYBE = /\b(?:from|import)\s*\(?\s*["'`][a-z0-9@~]/i;
 
 /** By file and line of the first import, in the order of `files`, the paths of the app's files. Modules that do not parse count as empty. */

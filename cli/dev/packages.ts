@@ -20,14 +20,14 @@ export type Bundles = { files: BundleFiles; issues: InputIssue[] };
 type Built = BuildResult<{ write: false; metafile: true }>;
 
 const NONE: Bundles = { files: new Map(), issues: [] };
-/** Of the modules that are made here, one for each import of a package. */
+/** The esbuild namespace of the generated modules, one for each import of a package. */
 const NAMESPACE = 'imports';
-/** Modules of this ending see CommonJS as Node shows it. */
+/** Modules with this extension see CommonJS as in Node. */
 const ENDING = '.mjs';
 
 /**
- * Handlers have what workers of the web have, and no modules of Node: packages are chosen for those. Lines are kept, so that
- * patches can be read.
+ * Handlers have the globals of web workers and no Node modules, so packages' builds for workers are chosen. Line breaks
+ * are kept, so that diffs are readable.
  */
 const OPTIONS = {
   bundle: true,
@@ -50,7 +50,7 @@ const OPTIONS = {
 
 export class Packages {
   readonly #folder: string;
-  /** The last bundles without issues: of which imports, and of which files in which state. */
+  /** The last bundles without issues, with the imports and the state of the files that they come from. */
   #last: { key: string; inputs: Map<string, string>; bundles: Bundles } | null = null;
 
   constructor(folder: string) {
@@ -82,7 +82,7 @@ export async function bundlePackages(folder: string, files: string[]): Promise<B
   return bundles.files;
 }
 
-/** The error that the gateway would answer. */
+/** The error that the gateway would answer with. */
 export async function refusal({ issues }: Bundles): Promise<GatewayError> {
   const { invalidHandler } = await import('../../protocol/rules/gates/check-handlers.ts');
   const error = invalidHandler(issues);
@@ -91,7 +91,7 @@ export async function refusal({ issues }: Bundles): Promise<GatewayError> {
 
 type Bundled = { files: Map<string, Buffer>; inputs: string[]; issues: InputIssue[] };
 
-/** All that can be bundled; when something cannot, each import is tried alone, to name the one that is at fault. */
+/** All that can be bundled; when something cannot, each import is tried alone, to find the one at fault. */
 async function bundle(folder: string, uses: PackageUse[]): Promise<Bundled> {
   if (uses.length === 0) return { files: new Map(), inputs: [], issues: [] };
   const built = await build(folder, uses);
@@ -126,7 +126,7 @@ async function build(folder: string, uses: PackageUse[]): Promise<Built | { fail
   }
 }
 
-/** A module that exports what is used of a package, or the package itself where that may be all of it. */
+/** A module that exports the used names of a package, or the package itself if all of it may be used. */
 function importing(folder: string, uses: PackageUse[]): Plugin {
   const used = new Map(uses.map((use) => [use.specifier, use]));
   return {
@@ -148,7 +148,7 @@ function importing(folder: string, uses: PackageUse[]): Plugin {
   };
 }
 
-/** JavaScript and its source maps; a map that no app may hold is left out. */
+/** JavaScript and its source maps; a map that an app may not hold is left out. */
 function outputOf(folder: string, { outputFiles, metafile }: Built): { files: Map<string, Buffer>; inputs: string[] } {
   const files = new Map<string, Buffer>();
   for (const { path, contents } of outputFiles) {
@@ -158,14 +158,14 @@ function outputOf(folder: string, { outputFiles, metafile }: Built): { files: Ma
   return { files, inputs: Object.keys(metafile.inputs).filter((path) => !path.startsWith(`${NAMESPACE}:`)) };
 }
 
-/** What is wrong with a bundle that was made. */
+/** What is wrong with a finished bundle. */
 function faultOf(
   { specifier, file, at, whole }: PackageUse,
   { metafile: { inputs, outputs } }: Built,
 ): InputIssue | null {
   const entry = outputs[file]?.entryPoint ?? '';
   if (whole !== null && inputs[entry]?.format === 'cjs') {
-    const message = `It imports all of "${specifier}", which is CommonJS and tells no names before it runs; import its default, or names.`;
+    const message = `It imports all of "${specifier}", which is CommonJS, so its names are unknown before it runs; import its default, or names.`;
     return issueAt(whole, message);
   }
   const parts = new Set([file]);
@@ -192,7 +192,7 @@ function issueOf(folder: string, use: PackageUse, error: Message | undefined): I
   if (isOwn && unexported !== undefined)
     return issueAt(
       names.get(unexported) ?? at,
-      `It imports "${unexported}" from "${specifier}", which exports nothing of this name.`,
+      `It imports "${unexported}" from "${specifier}", which does not export this name.`,
     );
   if (isOwn && unresolved !== undefined)
     return issueAt(
@@ -247,7 +247,7 @@ function isInstalled(folder: string, specifier: string): boolean {
   return folderOf(folder, packageName(specifier)) !== null;
 }
 
-/** Whether it is compiled when it is installed, or brings what was. */
+/** Whether it is compiled at installation, or contains a compiled binary. */
 function isNative(folder: string, name: string): boolean {
   const found = folderOf(folder, name);
   return found !== null && ['binding.gyp', 'prebuilds'].some((part) => existsSync(join(found, part)));
@@ -261,7 +261,10 @@ function isCurrent(inputs: Map<string, string>): boolean {
   return [...inputs].every(([path, state]) => stateOf(path) === state);
 }
 
-/** Package managers give files the time of their publication: only the time of the change tells them apart. */
+/**
+ * Package managers set the modification time to that of the publication, so only the change time shows a new
+ * installation.
+ */
 function stateOf(path: string): string {
   const { ctimeMs, size, ino } = statSync(path, { throwIfNoEntry: false }) ?? {};
   return `${ctimeMs} ${size} ${ino}`;

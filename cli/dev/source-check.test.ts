@@ -64,7 +64,7 @@ test('the first handler that does not parse is named with line and column', asyn
   assert.equal(await checkSyntax(folder, ['actions/add.js', 'actions/old.js', 'page.js', 'queries/gone.js']), null);
 });
 
-test('TypeScript is checked as what is left of it, and named with line and column', async (t) => {
+test('TypeScript is checked without its types, and a fault has line and column', async (t) => {
   const { folder, write } = folderOf(t, {
     'queries/list.ts': `import type { A } from '../a.d.ts';\n${HANDLER}`,
     'lib/types.d.ts': 'declare const a: number;',
@@ -123,7 +123,7 @@ function folderOf(
   return { folder, write };
 }
 
-test('what publishing would refuse is found in the files that are sent, with its place', async (t) => {
+test('finds what publishing would refuse in the files that are sent, with its place', async (t) => {
   const files = {
     'actions/add.js': `import './nosuch.js';\nimport '../lib/.hidden.js';\n${HANDLER}`,
     'automations/digest/automation.json': '{}',
@@ -142,7 +142,7 @@ test('what publishing would refuse is found in the files that are sent, with its
   const ofQuery = 'queries/list.js:1:35 query-handlers-read-only';
   assert.deepEqual(await places(), ['actions/add.js:1:8 import', 'actions/add.js:2:8 import', ofAutomation, ofQuery]);
   write('actions/add.js', HANDLER);
-  assert.deepEqual(await places(), [ofAutomation, ofQuery], 'only the file that was edited is other than before');
+  assert.deepEqual(await places(), [ofAutomation, ofQuery], 'only the edited file differs from before');
   write('queries/list.js', HANDLER);
   write('automations/digest/handler.js', 'const a = 1;');
   assert.deepEqual(await places(), ['automations/digest/handler.js:1:1 default-export']);

@@ -1,6 +1,6 @@
 /**
- * Finds in an app's sources what publishing would refuse, before the gateway is asked: a manifest that is no JSON, handlers
- * that do not parse, and handlers that break the rules. Shows the lines around a fault.
+ * Finds in an app's sources what publishing would refuse, before the gateway is asked: a manifest that is not JSON,
+ * handlers that do not parse, and handlers that break the rules. Shows the lines around a fault.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ const BUDGET_MS = 1000;
 /** Characters of a line that are shown. */
 const WIDTH = 100;
 
-/** Why a text is not JSON, and where as far as Node says it; null when it is. */
+/** Why a text is not JSON, and where, if Node says so; null if it is JSON. */
 export function jsonFault(text: string): { reason: string; place: Place | null } | null {
   try {
     JSON.parse(text);
@@ -44,7 +44,7 @@ export function jsonFault(text: string): { reason: string; place: Place | null }
 export function excerpt(text: string, { line, column }: Place): string[] {
   const lines = text.split(/\r\n?|\n/);
   if (lines[line - 1] === undefined) return [];
-  // Further to the right, the shown part of all lines moves along.
+  // If the column is further right, the shown part of all lines moves right too.
   const from = column <= WIDTH ? 0 : column - 1 - WIDTH / 2;
   const show = (part: string): string => printable(part.replaceAll('\t', ' '));
   const shown = (at: number): string => show((lines[at - 1] ?? '').slice(from, from + WIDTH));
@@ -55,7 +55,10 @@ export function excerpt(text: string, { line, column }: Place): string[] {
   return [...(line > 1 ? [row(line - 1, shown(line - 1))] : []), row(line, shown(line)), row('', `${mark}^`)];
 }
 
-/** What publishing would say of the first file that does not parse, with its place; null when all do that it has time for. */
+/**
+ * The error of publishing for the first file that does not parse, with its place; null if all parse that it has time
+ * for.
+ */
 export async function checkSyntax(folder: string, files: string[], ms: number = BUDGET_MS): Promise<ErrorBody | null> {
   const inManifest = files.includes('app.json') ? jsonFault(readFileSync(join(folder, 'app.json'), 'utf8')) : null;
   if (inManifest?.place)
@@ -85,8 +88,8 @@ function faultAt(code: ErrorBody['code'], path: string, { line, column }: Place,
 }
 
 /**
- * The error that publishing `files` of the app, and `bundles` of packages, would end with; null when its handlers pass, or as soon as
- * `isStale`. Lets other work go on meanwhile. `known` keeps what was learnt of unchanged files.
+ * The error that publishing `files` of the app, and `bundles` of packages, would end with; null when its handlers pass,
+ * or as soon as `isStale`. Lets other work run meanwhile. `known` keeps the results for unchanged files.
  */
 export async function checkRules(
   folder: string,

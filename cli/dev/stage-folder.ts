@@ -1,4 +1,4 @@
-/** Brings an app folder into a session, as `svc dev --once` does, to be published from there. */
+/** Copies an app folder into a session, like `svc dev --once`, to publish it from there. */
 import type { ErrorBody } from '../../protocol/errors.ts';
 import type { CommandContext } from '../command.ts';
 import { GatewayError } from '../failure.ts';
@@ -13,7 +13,7 @@ export function sessionOf(app: string, named: string | undefined): string {
   return named ?? `dev-${app}`.slice(0, 64);
 }
 
-/** Answers the app, and the session that has its files now. Throws what publishing it would be refused for. */
+/** Returns the app, and the session that has its files now. Throws the error that publishing would end with. */
 export async function stageFolder(
   { connect, terminal, args }: CommandContext,
   folder: string,

@@ -84,7 +84,7 @@ export async function allRows<T>(read: (last: T | undefined) => Promise<T[]>): P
 export type FileList = BlobPage & { usage: { files: number; bytes: number; quota: number } };
 
 export type SessionFile = { path: string; size: number; sha: string };
-/** What creating an app answers; with `publish`, also the version. */
+/** The answer to creating an app; with `publish`, also the version. */
 export type StagedAnswer = {
   app: string;
   sessionId: string | null;

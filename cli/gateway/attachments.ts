@@ -12,7 +12,7 @@ import type { Client } from './client.ts';
 export type Attachment = { sha256: string; name: string };
 type LocalFile = { name: string; type: string; bytes: Buffer };
 
-/** Uploads them in this order. Throws before the first upload for what agents do not take. */
+/** Uploads them in this order. Throws before the first upload for a file that agents do not take. */
 export async function attach(client: Client, app: string, paths: string[], cwd: string): Promise<Attachment[]> {
   const most = LIMITS.chatAttachments;
   if (paths.length > most) throw new UsageError(`A message takes at most ${most} files.`);
@@ -45,7 +45,7 @@ function readLocal(path: string, cwd: string): LocalFile {
   if (type === null)
     throw new CommandError(
       `${path}: agents take images (PNG, JPEG, GIF, WebP) and texts in UTF-8.`,
-      'Convert it to one of these, or say in the message what is in it.',
+      'Convert it to one of these, or describe its content in the message.',
     );
   return { name: basename(file), type, bytes };
 }

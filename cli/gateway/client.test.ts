@@ -38,7 +38,7 @@ test('an upload counts the bytes that are sent, up to all of them', async (t) =>
   );
 });
 
-test('an upload that is refused before it was read ends with the reason, not with a broken pipe', async (t) => {
+test('an upload that is refused before it was read fails with the reason, not with a broken pipe', async (t) => {
   const client = await clientOf(t, (_request, response) => {
     const body = JSON.stringify({ isError: true, error: { code: 'PAYLOAD_TOO_LARGE', message: 'Too large.' } });
     response.writeHead(413, { connection: 'close' }).end(body);
@@ -97,14 +97,14 @@ const EVENTS = [
   { event: 'reset', data: '' },
 ];
 
-test('events are the same, however the bytes are cut', () => {
+test('events are the same, however the bytes are split', () => {
   for (let size = 1; size <= STREAM.length; size++) {
     const parser = new EventStreamParser();
     const events = [];
     for (let at = 0; at < STREAM.length; at += size) events.push(...parser.push(STREAM.slice(at, at + size)));
-    // The last line end may be half of one, until more comes.
+    // The last line end may be incomplete until more bytes come.
     events.push(...parser.push(':\n'));
-    assert.deepEqual(events, EVENTS, `cut every ${size}`);
+    assert.deepEqual(events, EVENTS, `split every ${size}`);
     assert.equal(parser.lastEventId, '8');
     assert.equal(parser.retryMs, 1500);
   }
@@ -122,7 +122,7 @@ test('an id without an event counts too: the gateway opens its streams with one'
   assert.equal(parser.lastEventId, '9');
 });
 
-test('a download that breaks off has made its file by then, so that it can be cleared away', async (t) => {
+test('a download that breaks off has created its file by then, so that it can be removed', async (t) => {
   const client = await clientOf(t, (_request, response) => {
     response.writeHead(200, { 'content-length': '9' }).flushHeaders();
     response.destroy();
@@ -131,7 +131,10 @@ test('a download that breaks off has made its file by then, so that it can be cl
   const { signal } = new AbortController();
   for (let n = 0; n < 20; n++) {
     const file = join(folder, String(n));
-    await assert.rejects(client.download('/', file, signal, 'GET'), /ended before all was sent|ended the connection/);
+    await assert.rejects(
+      client.download('/', file, signal, 'GET'),
+      /ended before it had sent everything|ended the connection/,
+    );
     rmSync(file, { force: true });
   }
   assert.deepEqual(readdirSync(folder), []);

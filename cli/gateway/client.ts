@@ -1,5 +1,5 @@
 /**
- * The HTTP client of the command line, on node:http: loading the global `fetch` costs every command some 100 ms.
+ * The HTTP client of the command line, on node:http: loading the global `fetch` costs every command about 100 ms.
  * Throws `GatewayError` for an answer that is an error, `UnreachableError` when nothing answers.
  */
 import { open } from 'node:fs/promises';
@@ -33,9 +33,9 @@ export type ServerSentEvent = { event: string; data: string };
 export type FollowOptions = {
   /** Called when a stream is open, before its events are read; `again` after a reconnect. */
   onOpen?: (again: boolean) => void | Promise<void>;
-  /** Called once when a stream broke; reconnects follow. */
+  /** Called once when a stream breaks; reconnects follow. */
   onLost?: () => void;
-  /** Ends it: then it throws the signal's reason. */
+  /** Ends the stream, which then throws the signal's reason. */
   signal?: AbortSignal;
 };
 
@@ -43,7 +43,7 @@ const UPLOAD_CHUNK_BYTES = 64 * 1024;
 /** A stream that missed three heartbeats is dead. */
 const SILENCE_MS = 3 * LIMITS.changeHeartbeatMs;
 
-/** What the system's errors mean here. */
+/** The meaning of the system's errors here. */
 const CAUSES: Record<string, string> = {
   ECONNREFUSED: 'nothing listens there',
   ECONNRESET: 'it ended the connection',
@@ -76,7 +76,7 @@ export class Client {
     return this.call('POST', path, { headers: { 'content-type': 'application/json', ...headers }, body });
   }
 
-  /** Sends bytes as they are. */
+  /** Sends bytes unchanged. */
   async put<T>(path: string, body: Buffer): Promise<T> {
     const headers = { 'content-type': 'application/octet-stream' };
     return (await this.call('PUT', path, { headers, body })).body as T;
@@ -115,11 +115,14 @@ export class Client {
     return this.#readBytes(await this.#open('GET', path, { signal }), signal);
   }
 
-  /** Writes an answer to a new file that only its owner may read. What is asked for with POST is made first, and then sent. */
+  /**
+   * Writes an answer to a new file that only its owner may read. With POST, the gateway makes the content first, then
+   * sends it.
+   */
   async download(path: string, file: string, signal: AbortSignal, method: 'GET' | 'POST' = 'POST'): Promise<void> {
     const answer = await this.#open(method, path, { timeoutMs: LIMITS.backupWaitMs, signal });
     try {
-      // It is there before anything can fail: a stream that still opens it would make it after it was cleared away.
+      // Created before anything can fail: a stream that opens it later could create it again after the cleanup.
       const target = await open(file, 'wx', 0o600);
       await pipeline(answer, target.createWriteStream(), { signal });
     } catch (error) {
@@ -127,7 +130,7 @@ export class Client {
       signal.throwIfAborted();
       const { code } = error as NodeJS.ErrnoException;
       if (code !== 'ECONNRESET' && code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
-      throw new CommandError('The gateway ended before all was sent.', 'Check its log and try again.');
+      throw new CommandError('The gateway ended before it had sent everything.', 'Check its log and try again.');
     }
   }
 
@@ -183,7 +186,7 @@ export class Client {
     throw new GatewayError(status, errorOf(parseBody(await this.#readBytes(response, options.signal)), status));
   }
 
-  /** Resolves with the response once its head is there. */
+  /** Resolves with the response when its head has arrived. */
   async #send(method: Method, path: string, options: RequestOptions): Promise<IncomingMessage> {
     const url = new URL(this.url + path);
     const { token } = this.connection;
@@ -241,7 +244,7 @@ function* parts(body: Buffer, onSent: (bytes: number) => void): Generator<Buffer
   }
 }
 
-/** Parsed JSON, or undefined when it is none. */
+/** Parsed JSON, or undefined if it is not JSON. */
 function parseBody(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString());
@@ -260,7 +263,7 @@ function errorOf(body: unknown, status: number): ErrorBody {
 export class EventStreamParser {
   /** Id of the last complete event. */
   lastEventId: string;
-  /** Milliseconds that the server wants between two connections, once it has said so. */
+  /** Milliseconds that the server wants between two connections, if it has said so. */
   retryMs: number | undefined;
   #rest = '';
   #event = '';

@@ -112,21 +112,21 @@ for (const [title, flags, setup, url, token] of [
     'token-of-.svc',
   ],
   [
-    'a token is not sent to another address than its own',
+    'a token is sent only to its own address',
     { url: 'http://stranger:1' },
     { profile: PROFILE, daemons: DAEMONS },
     'http://stranger:1',
     undefined,
   ],
   [
-    'an address that the profile knows has its token',
+    'the address in the profile gets the token of the profile',
     { url: 'http://profile:1/' },
     { profile: PROFILE },
     'http://profile:1',
     'token-of-profile',
   ],
   [
-    'an address that the gateway here has, has its token',
+    'the address of the gateway here gets its token',
     { url: 'http://local:1' },
     { profile: PROFILE, daemons: DAEMONS },
     'http://local:1',
@@ -148,7 +148,7 @@ test('.svc is found from the folders below it', (t) => {
   assert.equal(defaultDataDirectory({ ...here, cwd: below }), join(below, '.svc'));
 });
 
-test('a gateway inside another program is named, and so is a directory that says nothing', (t) => {
+test('a gateway inside another program is named, and so is a directory that cannot be read', (t) => {
   const here = machine(t, {});
   const lock = acquireDataLock(join(here.cwd, 'held/lock'));
   t.after(() => lock.release());
@@ -164,7 +164,7 @@ test('a gateway inside another program is named, and so is a directory that says
     () => resolveConnection({ dataDir: 'file' }, here),
     (error) =>
       error instanceof UnreachableError &&
-      error.message === 'Whether a gateway runs on file cannot be told: what should be a folder is a file.',
+      error.message === 'It is unknown whether a gateway runs on file: a folder in its path is a file.',
   );
 });
 

@@ -7,7 +7,7 @@ import { lockHolder } from '../../storage/processes/data-lock.ts';
 import { CommandError, reasonOf, UnreachableError, UsageError } from '../failure.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
 
-/** What the rules below depend on, so that a test can stand in for the machine. */
+/** The inputs of the rules below, so that a test can replace the machine. */
 export type Surroundings = { env: NodeJS.ProcessEnv; cwd: string; platform: NodeJS.Platform };
 
 export type ConnectionFlags = { url?: string | undefined; token?: string | undefined; dataDir?: string | undefined };
@@ -59,13 +59,13 @@ function notFound(dataDirectory: string, isNamed: boolean, surroundings: Surroun
     for (const folder of [dataDirectory, runDir]) if (existsSync(folder)) readdirSync(folder);
     holder = lockHolder(lock);
   } catch (error) {
-    return new UnreachableError(`Whether a gateway runs on ${shown} cannot be told: ${reasonOf(error as Error)}.`, [
+    return new UnreachableError(`It is unknown whether a gateway runs on ${shown}: ${reasonOf(error as Error)}.`, [
       'Run the command as the user of the gateway, or name another directory: --data-dir',
       elsewhere,
     ]);
   }
   if (holder !== null)
-    return new UnreachableError(`The gateway on ${shown} is part of another program (pid ${holder}), or just starts.`, [
+    return new UnreachableError(`The gateway on ${shown} is part of another program (pid ${holder}), or is starting.`, [
       'Name the address of that program with --url; the token is the one it uses.',
     ]);
   return new UnreachableError(`No gateway is running on ${shown}.`, [
@@ -74,7 +74,7 @@ function notFound(dataDirectory: string, isNamed: boolean, surroundings: Surroun
   ]);
 }
 
-/** An address that came alone: if it is the one of the profile or of the daemon here, their token fits. */
+/** An address without a token: if the profile or the daemon here has this address, their token is used. */
 function withOwnToken(text: string, urlFrom: string, surroundings: Surroundings): Connection {
   const url = checkUrl(text, urlFrom);
   const profile = profileOf(surroundings);
@@ -83,7 +83,7 @@ function withOwnToken(text: string, urlFrom: string, surroundings: Surroundings)
   return { url, urlFrom, token: undefined, tokenFrom: 'nowhere' };
 }
 
-/** Null where there is no profile, or one that names no gateway. */
+/** Null without a profile, or if it names no gateway. */
 function profileOf(surroundings: Surroundings): Connection | null {
   const file = profileFile(surroundings);
   const urlFrom = shortPath(file, surroundings);
@@ -107,7 +107,7 @@ function profileOf(surroundings: Surroundings): Connection | null {
   return { url: checkUrl(url, urlFrom), urlFrom, token: token ?? stored, tokenFrom: tokenFile ?? urlFrom };
 }
 
-/** The gateway that runs on a data directory, with its token. Null when none says so in a file that can be read. */
+/** The gateway that runs on a data directory, with its token. Null if no readable file names one. */
 export function daemonOf(dataDirectory: string, surroundings: Surroundings): (Connection & { pid: number }) | null {
   const { runDir, token } = new Layout(dataDirectory);
   const file = join(runDir, 'daemon.json');
@@ -147,7 +147,7 @@ export function defaultDataDirectory({ env, cwd, platform }: Surroundings): stri
   return join(env.XDG_DATA_HOME || join(home, '.local', 'share'), 'svc');
 }
 
-/** Above the current folder another user may have put one, to be sent what is meant for ours. */
+/** Another user may have put a `.svc` above the current folder, to get requests that are meant for ours. */
 function isOurs(path: string): boolean {
   return statSync(path).uid === process.getuid?.();
 }

@@ -1,14 +1,17 @@
-/** The conversations about an app: its windows and, on the git store, those that change its code. Lists them, reads one, and has its addresses. */
+/**
+ * The conversations about an app: its windows and, on the git store, those that change its code. Lists them, reads one,
+ * and builds its addresses.
+ */
 import { LIMITS } from '../../protocol/limits.ts';
 import { GatewayError } from '../failure.ts';
 import { allRows, type ChatWindow, route, withQuery } from './api.ts';
 import type { Client } from './client.ts';
 
 type Kind = 'window' | 'conversation';
-/** What the command line needs of a row. */
+/** The members of a row that the command line needs. */
 type CodeConversation = { conversationId: string; title: string; counts: { turns: number }; updatedAt: number };
 
-/** Ids of the two kinds are given out apart; `--window` takes both. */
+/** The two kinds have separate ids; `--window` takes both. */
 export type ConversationName = { kind: Kind; app: string; id: string };
 export type ConversationRow = ConversationName & {
   mode: string;
@@ -17,7 +20,7 @@ export type ConversationRow = ConversationName & {
   updatedAt: number;
 };
 
-/** All of them, the one that was used last first. `hasCode` is false where there is no git store. */
+/** All of them, the most recently used first. `hasCode` is false without the git store. */
 export async function allConversations(
   client: Client,
   app: string,
@@ -58,7 +61,7 @@ export function turnPath(name: ConversationName, turnId: string): string {
   return conversationPath(name) + route`/turns/${turnId}`;
 }
 
-/** A row of what was said: a message, a part of an answer, or a tool. The first of a conversation has `seq` 1. */
+/** A row of the history: a message, a part of an answer, or a tool. The first of a conversation has `seq` 1. */
 export type HistoryRow = {
   seq: number;
   kind: 'user' | 'assistant' | 'tool';
@@ -68,7 +71,7 @@ export type HistoryRow = {
   errorText?: string;
 };
 
-/** What was said last, oldest first. */
+/** The last rows, oldest first. */
 export async function readHistory(client: Client, name: ConversationName): Promise<HistoryRow[]> {
   const [path, limit] = [conversationPath(name), LIMITS.listRowsMax];
   if (name.kind === 'window') return client.get(withQuery(`${path}/history`, { limit }));

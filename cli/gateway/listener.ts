@@ -1,4 +1,4 @@
-/** Says of a taken port who listens there: another gateway with its data directory, or another program. */
+/** Finds out who listens on a port in use: another gateway with its data directory, or another program. */
 import { basename, resolve } from 'node:path';
 import { DEFAULTS, LIMITS } from '../../protocol/limits.ts';
 import { Layout } from '../../storage/layout.ts';
@@ -13,7 +13,7 @@ export type PortListener = { what: string; steps: string[] };
 
 const FREE_PORT = 'svc serve --port 0';
 
-/** Never rejects. `port` is known to be taken. */
+/** Never rejects. `port` is known to be in use. */
 export async function whoListens(host: string, port: number, surroundings: Surroundings): Promise<PortListener> {
   const listener = listenerOn(port);
   const pid = listener === null ? '' : ` (pid ${listener.pid})`;
@@ -34,7 +34,7 @@ export async function whoListens(host: string, port: number, surroundings: Surro
   };
 }
 
-/** A gateway says its version to everybody; null for what is none, or does not answer. */
+/** A gateway tells its version without a token; null if it is not a gateway, or does not answer. */
 async function gatewayVersion(host: string, port: number): Promise<string | null> {
   const here = host === '0.0.0.0' || host === '::' ? DEFAULTS.host : host;
   const url = `http://${here.includes(':') ? `[${here}]` : here}:${port}`;
@@ -47,14 +47,16 @@ async function gatewayVersion(host: string, port: number): Promise<string | null
   }
 }
 
-/** The program and its script, never more of the words: they may hold secrets. */
+/** The program and its script, but no further arguments, which may contain secrets. */
 function programOf(listener: Listener | null): string {
   const [program, script = ''] = listener?.command ?? [];
   if (program === undefined) return 'Another program';
   return script === '' || script.startsWith('-') ? basename(program) : `${basename(program)} ${basename(script)}`;
 }
 
-/** The directory whose lock the process holds, of those that its words, its environment and its folder name. */
+/**
+ * The data directory whose lock the process holds; its arguments, environment and current folder give the candidates.
+ */
 function dataDirectoryOf({ pid, command, cwd, env }: Listener, platform: NodeJS.Platform): string | null {
   const at = command.findIndex((word) => /^--data-dir(?:=|$)/.test(word));
   const word = command[at] ?? '';

@@ -1,6 +1,6 @@
 /**
- * Keeps what an MCP client of 2025 subscribed to, in a session with the gateway, and passes on what it hears: also after a lost
- * connection, and in another session once the gateway was started again.
+ * Keeps the subscriptions of an MCP client of 2025 in a session with the gateway and forwards their notifications, also
+ * after a lost connection, and in a new session after a restart of the gateway.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
@@ -44,7 +44,10 @@ export class McpSubscriptions {
     this.#session = headers.get(SESSION);
   }
 
-  /** The answer to `resources/subscribe` or `resources/unsubscribe`. Rejects with what keeps the gateway from answering. */
+  /**
+   * The answer to `resources/subscribe` or `resources/unsubscribe`. Rejects if the gateway cannot answer, with the
+   * reason.
+   */
   async answer(message: McpMessage): Promise<McpMessage> {
     const uri = message.params?.uri ?? '';
     let answer = await this.#ask(message);
@@ -59,7 +62,7 @@ export class McpSubscriptions {
     return answer;
   }
 
-  /** Ends the session: nobody listens any more. */
+  /** Ends the session, because the client is gone. */
   async close(): Promise<void> {
     this.#leaving.abort();
     if (this.#following === null) return;
@@ -67,7 +70,7 @@ export class McpSubscriptions {
     await this.#fetch('DELETE', null, { headers: this.#headers() }).catch(() => {});
   }
 
-  /** Null when the session has ended, of which a gateway that was started again knows nothing. */
+  /** Null if the session has ended, as after a restart of the gateway. */
   async #ask(message: McpMessage): Promise<McpMessage | null> {
     const response = await this.#fetch('POST', message, { headers: this.#headers(), signal: this.#leaving.signal });
     if (response.status === 404) {
@@ -88,7 +91,7 @@ export class McpSubscriptions {
       const params = { uri };
       const answer = await this.#ask({ jsonrpc: '2.0', id: uri, method: 'resources/subscribe', params });
       if (answer?.error !== undefined) this.#uris.delete(uri);
-      // It may have changed meanwhile; what cannot be followed any more is told by reading it.
+      // It may have changed meanwhile. If it can no longer be followed, the client learns that by reading it.
       this.#tell({ jsonrpc: '2.0', method: 'notifications/resources/updated', params });
     }
   }
@@ -108,7 +111,7 @@ export class McpSubscriptions {
           continue;
         }
       } catch {
-        // It may come back, and then it is asked again.
+        // The gateway may come back; the next round asks again.
       }
       await sleep(LIMITS.changeRetryMs, undefined, { signal }).catch(() => {});
     }
@@ -140,7 +143,7 @@ export async function* messagesOf(response: Response, parser = new EventStreamPa
   yield answer;
 }
 
-/** Null for what is no JSON, such as the page of another server. */
+/** Null for a text that is not JSON, such as the page of another server. */
 function parsed(text: string): object | null {
   try {
     return JSON.parse(text) as object | null;

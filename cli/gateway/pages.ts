@@ -1,4 +1,4 @@
-/** Where apps' pages are, and links that sign a browser in to them. */
+/** The addresses of apps' pages, and links that sign a browser in to them. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,11 +12,11 @@ export type AddressOf = (page: PageOwner) => string;
 /** Milliseconds that a browser may take to start. */
 const FILE_MS = 60_000;
 
-/** Each app has an origin of its own, or all share one (protocol/origins.ts). Never rejects. */
+/** Each app has a separate origin, or all share one (protocol/origins.ts). Never rejects. */
 export async function findPages(client: Client): Promise<AddressOf> {
   type Session = { place: string; console: string | null };
   const session = await client.get<Session>('/svc/_session').catch(() => null);
-  // A host that embeds the gateway has no such route, and all pages at its address.
+  // A host that embeds the gateway has no such route, and serves all pages at its address.
   const base = session === null || session.place === 'shared' ? null : session.console;
   if (base === null) return (page) => `${client.url}${pagePath(page)}/`;
   const { protocol, host } = new URL(base);
@@ -29,9 +29,9 @@ export function makeLink(client: Client, page?: PageOwner): Promise<{ url: strin
 }
 
 /**
- * Opens such a link in the browser of this machine. Every user of the machine can read a browser's arguments while it runs:
- * so it is started with a file that only its owner may read, and that leads on. The file is removed after a minute, or with
- * this process.
+ * Opens such a link in the browser of this machine. Every user of the machine can read a browser's arguments while it
+ * runs: so it is started with a file that only its owner may read, which redirects to the link. The file is removed
+ * after a minute, or when this process ends.
  */
 export function openBrowser(url: string, platform: NodeJS.Platform): void {
   const folder = mkdtempSync(join(tmpdir(), 'svc-open-'));
@@ -48,7 +48,7 @@ export function openBrowser(url: string, platform: NodeJS.Platform): void {
     .unref();
 }
 
-/** Leads on by script, which leaves no entry in the history, or by a link where scripts are off. */
+/** Redirects by script, which leaves no entry in the history, or offers a link if scripts are off. */
 export function forwardingPage(url: string): string {
   // A script's text ends at "</script", even inside a string.
   const script = JSON.stringify(url).replaceAll('<', '\\u003c');

@@ -1,4 +1,4 @@
-/** Draws what changes in files: a line for each, its patch, and the sum. */
+/** Draws changes of files: a line for each file, its patch, and the totals. */
 import type { GitFileDiff } from '../../protocol/wire/git-jobs.ts';
 import type { Style } from './style.ts';
 import type { Terminal } from './terminal.ts';
@@ -6,13 +6,13 @@ import { plural } from './units.ts';
 
 const MARKS = { added: ['green', 'A'], modified: ['yellow', 'M'], deleted: ['red', 'D'] } as const;
 
-/** `name` is what the file is called here. */
+/** `name` is the shown name of the file. */
 export type NamedChange = GitFileDiff & { name: string };
 
 export function drawChanges(terminal: Terminal, files: readonly NamedChange[], onlyNames: boolean): void {
   const { style } = terminal;
   if (files.length === 0) {
-    terminal.line('Nothing is changed.');
+    terminal.line('Nothing has changed.');
     return;
   }
   for (const { status, name, additions, deletions, patch, binary, truncated } of files) {

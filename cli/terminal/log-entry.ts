@@ -6,7 +6,7 @@ import type { Format, Style } from './style.ts';
 import { formatMoment } from './units.ts';
 
 const LEVELS: Record<string, Format> = { debug: 'dim', info: 'blue', warn: 'yellow', error: 'red', fatal: 'red' };
-/** The numbers that pino writes for levels. */
+/** Names of the numbers that pino writes for levels. */
 const PINO_LEVELS: Record<number, string> = {
   10: 'trace',
   20: 'debug',
@@ -17,7 +17,10 @@ const PINO_LEVELS: Record<number, string> = {
 };
 const DRAWN = new Set(['ts', 'level', 'app', 'msg', 'tool', 'versionId', 'traceId', 'page']);
 
-/** A bar stands before the lines of a stack: a text that an app put there begins no line. `withApp` where entries of several apps appear together. Other members follow as `name=value`, a stack as lines. */
+/**
+ * The entry on one line, other members as `name=value`, then its stack. A bar precedes the lines of the stack, so that an
+ * app's text never begins a line. `withApp` shows the app, for entries of several apps.
+ */
 export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): string[] {
   // Apps write these lines: a member may have any type.
   const level = String(entry.level ?? 'info');
@@ -37,7 +40,7 @@ export function drawLogEntry(entry: LogEntry, style: Style, withApp: boolean): s
   return [line, ...stack.map((place) => style('dim', `    │ ${place}`))];
 }
 
-/** The lines of the entry's stack, its own or that of its error; an error that has one is told by it. */
+/** The lines of the stack of the entry or of its error. A stack of an error replaces the error. */
 function withStack(entry: LogEntry): Record<string, unknown> & { stack: string[] } {
   const { err, stack, ...members } = entry as unknown as Record<string, unknown>;
   const text = isRecord(err) && typeof err.stack === 'string' ? err.stack : stack;
@@ -47,7 +50,7 @@ function withStack(entry: LogEntry): Record<string, unknown> & { stack: string[]
   return { ...members, ...code, stack: lines.filter((line) => line !== '') };
 }
 
-/** Of an error that an open page of a draft reported: its file, line and column, as far as the browser told. */
+/** File, line and column of an error that an open page of a draft reported, as far as the browser told. */
 function placeInPage({ file, line, column }: Readonly<Record<string, unknown>>): string[] {
   const place = [file, line, column].filter((part) => part !== undefined).join(':');
   return place === '' ? [] : [place];

@@ -37,7 +37,7 @@ test('paths are shown as a person would write them', () => {
   ] as const) {
     assert.equal(shortPath(path, surroundings), shown);
   }
-  // Where services run.
+  // The current folder of services.
   for (const [path, shown] of [
     ['/var/lib/svc', '/var/lib/svc'],
     ['/home/ann/x', '~/x'],

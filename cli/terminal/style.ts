@@ -35,7 +35,7 @@ export function visible(text: string): string {
   return text.split(MARK).map(printable).join('\u001b[');
 }
 
-/** The same without the colours: what its width is measured by. */
+/** The same without the colours, to measure its width. */
 export function withoutColours(text: string): string {
   const [first = '', ...coloured] = text.split(MARK);
   return [first, ...coloured.map((part) => part.slice(part.indexOf('m') + 1))].map(printable).join('');

@@ -1,6 +1,6 @@
 /**
- * Where a command writes: answers to stdout, everything else to stderr. Every text for a terminal passes `visible`, and no other code
- * writes to the streams: text of an app, an archive or a log cannot drive the terminal.
+ * Where a command writes: answers to stdout, everything else to stderr. Every text for a terminal passes `visible`, and
+ * no other code writes to the streams: text of an app, an archive or a log cannot control the terminal.
  */
 import { createInterface } from 'node:readline/promises';
 import { type Readable, Writable } from 'node:stream';
@@ -21,7 +21,7 @@ export type TerminalStreams = {
 
 export type Progress = { update(done: number, total: number): void; end(): void };
 
-/** Of a terminal that does not say. */
+/** Width of a terminal that does not report it. */
 const COLUMNS = 80;
 const HOME = '\u001b[H';
 const CLEAR_BELOW = '\u001b[J';
@@ -83,7 +83,7 @@ export class Terminal {
     this.#stdout.write(text === '\n' ? text : visible(text));
   }
 
-  /** A file as it is, for a program. A terminal, which it could drive, never gets it. */
+  /** The raw bytes of a file, for a program. A terminal never gets them, because they could control it. */
   bytes(content: Buffer): void {
     if (this.#stdout.isTTY) throw new Error('A terminal gets text by line().');
     this.#stdout.write(content);
@@ -100,7 +100,7 @@ export class Terminal {
       if (value) this.line(`  ${this.style('dim', name.padEnd(9))} ${value}`);
   }
 
-  /** One line to stderr: what a program that reads stdout must not see. */
+  /** One line to stderr, which a program that reads stdout must not see. */
   note(text = ''): void {
     this.clearPassing();
     this.#stderr.write(`${visible(text)}\n`);
@@ -148,7 +148,7 @@ export class Terminal {
     this.lines(drawTable(columns, rows, this.columns, this.style));
   }
 
-  /** The answer of a command: one JSON document with `--json`, else what `draw` prints. */
+  /** The answer of a command: one JSON document with `--json`, else the output of `draw`. */
   answer(value: unknown, draw: () => void): void {
     if (this.json) this.document(value);
     else draw();

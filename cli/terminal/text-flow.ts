@@ -13,7 +13,7 @@ export class TextFlow {
   #word = '';
   #spaces = '';
 
-  /** `write` gets text without line ends, and `\n` alone. Where `columns` is infinite, the text passes as it is. */
+  /** `write` gets text without line ends, and `\n` alone. Where `columns` is infinite, the text passes unchanged. */
   constructor(write: (text: string) => void, columns: number, indent: string) {
     this.#write = write;
     this.#indent = Number.isFinite(columns) ? indent : '';
@@ -29,7 +29,7 @@ export class TextFlow {
         this.#spaces += part.replaceAll('\t', '  ');
       } else this.#word += part;
     }
-    // Nobody waits for words in a pipe, nor for the end of one that is longer than a line.
+    // A pipe needs no whole words, and a word longer than a line is not collected to its end.
     if (this.#width === Number.POSITIVE_INFINITY || displayWidth(this.#word) > this.#width) this.#place();
   }
 

@@ -4,7 +4,7 @@ import type { Terminal } from './terminal.ts';
 import { TextFlow } from './text-flow.ts';
 import { formatCount, formatDuration } from './units.ts';
 
-/** What a turn says of a file: `file` events. */
+/** The `file` event of a turn. */
 type ChangedFile = { path: string; status: string };
 type ToolStart = Extract<TurnEvent, { type: 'tool.start' }>;
 type Question = Extract<TurnEvent, { type: 'permission' }>;
@@ -48,7 +48,7 @@ export class TurnDrawing {
         this.#say('text', event.delta);
         return;
       case 'reasoning.delta':
-        // Only for eyes: what reads a pipe wants the answer.
+        // Only for people: a program that reads a pipe wants the answer.
         if (terminal.interactive) this.#say('reasoning', event.delta);
         return;
       case 'tool.start':
@@ -103,7 +103,7 @@ export class TurnDrawing {
     }
   }
 
-  /** Ends the line that was begun, so that something else can be said. */
+  /** Ends the current line, so that something else can be printed. */
   pause(): void {
     this.#flow?.flow.finish();
     this.#flow = null;

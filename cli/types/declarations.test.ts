@@ -15,7 +15,7 @@ async function typedApp(t: TestContext): Promise<string> {
   return join(cwd, 'notes');
 }
 
-/** What the compiler says of the app, `file(line,column): error …`. */
+/** The compiler's errors in the app, `file(line,column): error …`. */
 function compile(folder: string): string {
   const compiler = join(packageRoot, 'node_modules/typescript/bin/tsc');
   return spawnSync(process.execPath, [compiler, '-p', folder], { encoding: 'utf8', cwd: folder }).stdout;
@@ -116,7 +116,7 @@ test('declarations of an app on the gateway', async (t) => {
   assert.equal((await svc(['types', 'notes'], { env: unknown.env })).code, 1);
 });
 
-test('a name that no folder and no file has is told', async (t) => {
+test('a missing folder, and a file that cannot be written, are reported', async (t) => {
   const cwd = temporaryFolder(t);
   const missing = await svc(['types', './nowhere'], { cwd });
   assert.deepEqual([missing.code, /does not exist/.test(missing.stderr)], [1, true]);

@@ -1,11 +1,14 @@
-/** Writes the declarations of an app (what its handlers and tests get, its tools by name, `window.svc`), or a client of its tools. */
+/**
+ * Writes the declarations of an app (arguments of handlers and tests, its tools by name, `window.svc`), or a client of
+ * its tools.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ActionDefinition, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
 import { packageRoot } from '../../supervisor/tree/entry-points.ts';
 import { comment, memberName, typeOfSchema } from './schema-type.ts';
 
-const HEAD = '// Made by `svc types` from app.json; make it again when the manifest changes.\n\n';
+const HEAD = '// Made by `svc types` from app.json; run it again when the manifest changes.\n\n';
 
 /** The text of `svc.d.ts`. */
 export function declarationsOf({ queries, actions }: Pick<Manifest, 'queries' | 'actions'>): string {
@@ -33,7 +36,7 @@ function common(file: string): string {
 function tools(name: string, list: (QueryDefinition | ActionDefinition)[]): string {
   const members = list.map((tool) => {
     const { input = { type: 'object' }, output } = tool;
-    // Nothing is promised of a result without a schema.
+    // Without a schema, the result may have any type.
     const result = output === undefined ? 'any' : typeOfSchema(output, '    ');
     const types = `    input: ${objectType(typeOfSchema(input, '    '))};\n    output: ${result};\n`;
     return `${comment(tool.description, '  ')}  ${memberName(tool.name)}: {\n${types}  };\n`;

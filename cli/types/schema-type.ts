@@ -3,7 +3,7 @@ import type { JsonSchema } from '../../protocol/manifest.ts';
 
 type Keywords = { [keyword: string]: unknown };
 
-/** How deep types nest; what is deeper, as in a schema that contains itself, is `unknown`. */
+/** How deep types nest; deeper ones, as in a schema that contains itself, are `unknown`. */
 const DEPTH = 12;
 const NAME = /^[A-Za-z_$][\w$]*$/;
 
@@ -38,7 +38,7 @@ class Writer {
       : types.map((type, _, all) => (all.length > 1 ? grouped(type) : type)).join(' & ');
   }
 
-  /** What must all hold. */
+  /** Types that must all hold. */
   #conjuncts(schema: Keywords, indent: string, depth: number): string[] {
     const nested = (inner: unknown): string => this.type(inner, indent, depth);
     const union = (inner: unknown): string[] =>

@@ -1,4 +1,4 @@
-/** Makes the blank app one in TypeScript: the same handlers with the types of what they get, and what an editor needs. */
+/** Converts the blank app to TypeScript: the same handlers with typed arguments, and a `tsconfig.json` for editors. */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkManifest } from '../../protocol/rules/manifest-check.ts';
@@ -22,7 +22,7 @@ const TSCONFIG = {
     allowImportingTsExtensions: true,
     erasableSyntaxOnly: true,
     verbatimModuleSyntax: true,
-    // What `svc test` gives to tests.
+    // The module that `svc test` provides.
     paths: { 'svc/test': ['./svc.d.ts'] },
   },
   include: ['svc.d.ts', 'queries', 'actions', 'automations', 'lib', 'tests'],

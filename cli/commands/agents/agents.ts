@@ -8,7 +8,7 @@ import type { Terminal } from '../../terminal/terminal.ts';
 type AgentStatus = Record<string, unknown>;
 
 const SHOWN_MODELS = 12;
-/** What is to be done on the gateway's machine, by the kind of an agent. */
+/** How to sign in on the gateway's machine, by the kind of an agent. */
 const SIGN_IN: Record<string, string> = {
   codex: 'codex login',
   'claude-code': 'claude, then /login',
@@ -55,7 +55,7 @@ function draw(terminal: Terminal, name: string, status: AgentStatus): void {
     terminal.line(style('dim', '  Its models are not known yet: svc agents --refresh'));
 }
 
-/** Null where nothing is known to be; `of` is what the gateway says of an agent. */
+/** Null without a known problem; `of` reads a member of what the gateway says about the agent. */
 function whatIsWrong(of: (member: string) => unknown): string | null {
   const isOut = of('Available') === true && of('SignedIn') === false;
   const detail = of('Detail');

@@ -34,8 +34,8 @@ const TOOL: TurnEvent[] = [
   { type: 'tool.start', toolCallId: 'c1', toolName: 'add', args: { text: 'milk' } },
   { type: 'tool.result', toolCallId: 'c1', toolName: 'add', ok: true, result: { id: 1 } },
 ];
-/** Moves the cursor and replaces what is there: only what a terminal shows counts here. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken away.
+/** Sequences that move the cursor and overwrite text: only the text that a terminal shows counts here. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to remove.
 const plain = (text: string): string => text.replace(/\u001b\[[0-9;]*[A-Za-z]/g, '').replace(/[^\n]*\r/g, '');
 
 const turn = (...events: TurnEvent[]): Reply => ({
@@ -54,7 +54,7 @@ const KNOWN: Routes = {
   [CONVERSATIONS]: { json: [{ conversationId: 'list', title: 'Group the list', counts: { turns: 2 }, updatedAt: 2 }] },
 };
 
-/** One with the git store, unless `routes` say otherwise. */
+/** A gateway with the git store, unless `routes` say otherwise. */
 async function gatewayWith(t: TestContext, routes: Routes) {
   return startGateway(t, { [WINDOWS]: { json: [] }, [CONVERSATIONS]: { json: [] }, ...routes });
 }
@@ -62,7 +62,7 @@ async function gatewayWith(t: TestContext, routes: Routes) {
 const bodiesOf = (seen: Seen[], path: string) =>
   seen.filter((call) => call.path === path && call.method === 'POST').map(({ body }) => JSON.parse(body.toString()));
 
-test('a message as argument: the answer goes to stdout, tools on one line and the way on to stderr', async (t) => {
+test('a message as argument: the answer goes to stdout; tools and how to continue go to stderr', async (t) => {
   const text: TurnEvent[] = ['I will ', 'add it.'].map((delta) => ({ type: 'assistant.delta', delta }));
   const events: TurnEvent[] = [
     { type: 'phase', phase: 'waiting', detail: 'one turn is before this one' },
@@ -80,7 +80,7 @@ test('a message as argument: the answer goes to stdout, tools on one line and th
   const notes = stderr.split('\n');
   assert.deepEqual(notes.slice(0, 2), ['· waiting: one turn is before this one', '⚙ add {"text":"milk"} ✓']);
   assert.match(notes[2] ?? '', /^codex · gpt-5 · 1,200 tokens in, 3 out · \$0\.25 · /);
-  assert.equal(notes[3], 'Go on: svc chat notes --window w1');
+  assert.equal(notes[3], 'Continue: svc chat notes --window w1');
   assert.deepEqual(bodiesOf(seen, '/svc/notes/_chat'), [
     { windowId: 'w1', message: 'add milk', runner: 'codex', model: 'gpt-5' },
   ]);
@@ -98,7 +98,7 @@ test('a message on standard input; without deltas the final text is the answer',
   assert.equal((await svc(['chat', 'notes'], { env, stdin: ' \n' })).code, EXIT.usage);
 });
 
-test('on a terminal each line is a message of one window, an error is told, and the end of the input leaves', async (t) => {
+test('on a terminal each line is a message of one window, an error is printed, and the end of the input ends the chat', async (t) => {
   let turns = 0;
   const { env, seen } = await gatewayWith(t, {
     'POST /svc/notes/_chat': () =>
@@ -121,7 +121,7 @@ test('on a terminal each line is a message of one window, an error is told, and 
   assert.equal(new Set(bodies.map(({ windowId }) => windowId)).size, 1);
 });
 
-test('a permission is asked with numbers, and asked again until one of them is typed', async (t) => {
+test('a permission is asked with numbered options, again until one of the numbers is typed', async (t) => {
   const { env, seen } = await gatewayWith(t, {
     'POST /svc/notes/_chat': turn(PERMISSION),
     [`POST ${TURN}/permissions/r1`]: { json: {} },
@@ -131,7 +131,7 @@ test('a permission is asked with numbers, and asked again until one of them is t
   assert.deepEqual(bodiesOf(seen, `${TURN}/permissions/r1`), [{ optionId: 'yes' }]);
 });
 
-test('an answer that was not given here is told: of a policy, of somebody else, of nobody', async (t) => {
+test('an answer from elsewhere is printed: by a policy, by another client, or none', async (t) => {
   const result = (members: object) => ({ type: 'permission.result', requestId: 'r1', ...members }) as TurnEvent;
   const replies = [
     turn({ ...PERMISSION, optionId: null }, result({ optionId: null, ok: false })),
@@ -169,12 +169,12 @@ test('without a terminal the answer is no, once', async (t) => {
   });
   const { code, stderr } = await svc(['chat', 'notes', 'clean up', '--window', 'w1'], { env });
   assert.equal(code, EXIT.ok);
-  assert.match(stderr, /shell rm -rf build: refused, since there is no terminal/);
+  assert.match(stderr, /shell rm -rf build: refused, because there is no terminal/);
   await svc(['chat', 'notes', 'clean up', '--window', 'w1', '--json'], { env });
   assert.deepEqual(bodiesOf(seen, `${TURN}/permissions/r1`), [{ optionId: 'no' }, { optionId: 'no' }]);
 });
 
-test('a turn that fails, is stopped or breaks off exits with 1 or 3, and says why', async (t) => {
+test('after a turn that fails, is stopped or breaks off, the command exits with 1 or 3 and says why', async (t) => {
   const replies: Reply[] = [
     turn({ type: 'error', code: 'AGENT_FAILED', message: 'It is not signed in.' }),
     turn({ type: 'aborted' }),
@@ -194,7 +194,7 @@ test('a turn that fails, is stopped or breaks off exits with 1 or 3, and says wh
   assert.match(broken.stderr, /✗ The gateway ended before the turn did\.\n {2}.*--window w1/);
 });
 
-test('mode full: the files that changed, and how to look at them and publish', async (t) => {
+test('mode full: prints the changed files, and how to look at them and publish', async (t) => {
   const events: TurnEvent[] = [
     { type: 'file', path: 'index.html', status: 'changed' },
     { type: 'file', path: 'app.css', status: 'added' },
@@ -210,7 +210,7 @@ test('mode full: the files that changed, and how to look at them and publish', a
   assert.match(stderr, /\n {2}changed {2}index\.html\n {2}added {4}app\.css\nWhat changed: /);
   for (const command of ['svc diff', 'svc open', 'svc publish'])
     assert.ok(stderr.includes(`${command} notes --session s1`), stderr);
-  assert.match(stderr, /^Go on: svc chat notes --window w1$/m);
+  assert.match(stderr, /^Continue: svc chat notes --window w1$/m);
   assert.deepEqual(bodiesOf(seen, '/svc/notes/_turn'), [
     { conversationId: 'w1', message: 'Group the list', attachments: [] },
   ]);
@@ -230,18 +230,18 @@ test('mode full on the tarball store is refused by the gateway', async (t) => {
   assert.equal(bodiesOf(seen, '/svc/notes/_chat')[0].mode, 'full');
 });
 
-test('a conversation about code goes on by its name, in its mode', async (t) => {
+test('a conversation about code continues by its name, in its mode', async (t) => {
   const { env, seen } = await gatewayWith(t, { ...KNOWN, 'POST /svc/notes/_turn': turn() });
   assert.equal((await svc(['chat', 'notes', 'And now?', '--window', 'list'], { env })).code, EXIT.ok);
   assert.equal(bodiesOf(seen, '/svc/notes/_turn')[0].conversationId, 'list');
   const refused = await svc(['chat', 'notes', 'And now?', '--window', 'list', '--mode', 'data'], { env });
   assert.equal(refused.code, EXIT.failed);
-  assert.match(refused.stderr, /"list" is about code: its mode is full\.\n {2}Leave --window out/);
+  assert.match(refused.stderr, /"list" is about code: its mode is full\.\n {2}Omit --window/);
   const { stdout } = await svc(['chat', 'notes', 'And now?', '--window', 'list', '--json'], { env });
   assert.deepEqual(JSON.parse(stdout.split('\n')[0] ?? ''), { type: 'conversation', conversationId: 'list' });
 });
 
-test('a name that no conversation has begins one, beside a list of those that there are', async (t) => {
+test('a new name begins a conversation and lists the existing ones', async (t) => {
   const { env, seen } = await gatewayWith(t, { ...KNOWN, 'POST /svc/notes/_chat': turn() });
   const piped = await svc(['chat', 'notes', 'hi', '--window', 'foot'], { env });
   assert.equal(piped.stderr.split('\n')[0], '"foot" is a new conversation. Did you mean "food"?');
@@ -268,7 +268,7 @@ describe('--attach', () => {
     ['wish list.toml', 'text/plain', 'colour = "grün"'],
   ];
 
-  test('images and texts are uploaded with their types, and go with the first message that is taken', async (t) => {
+  test('images and texts are uploaded with their types, and go with the first accepted message', async (t) => {
     const cwd = temporaryFolder(t);
     for (const [name, , bytes] of FILES) writeFileSync(join(cwd, name), bytes);
     let turns = 0;
@@ -294,7 +294,7 @@ describe('--attach', () => {
     );
   });
 
-  test('what cannot be attached is told before anything is sent', async (t) => {
+  test('a file that cannot be attached is reported before anything is sent', async (t) => {
     const cwd = temporaryFolder(t);
     writeFileSync(join(cwd, 'a.txt'), 'text');
     writeFileSync(join(cwd, 'a.zip'), Buffer.from([80, 75, 0, 255]));
@@ -305,11 +305,11 @@ describe('--attach', () => {
     const full = ['--mode', 'full'];
     const many = Array.from({ length: LIMITS.chatAttachments + 1 }, () => ['--attach', 'a.txt']).flat();
     const cases: [words: string[], code: number, text: RegExp, env?: NodeJS.ProcessEnv][] = [
-      [['--attach', 'a.txt'], EXIT.usage, /Files go with messages about code\.\n {2}Add --mode full/],
+      [['--attach', 'a.txt'], EXIT.usage, /Only messages about code can have files\.\n {2}Add --mode full/],
       [
         ['--attach', 'a.txt', '--window', 'food', ...full],
         EXIT.failed,
-        /The messages of "food" take no files\.\n {2}Begin/,
+        /Messages of "food" cannot have files\.\n {2}Begin/,
       ],
       [['--attach', 'a.txt', ...full], EXIT.failed, /needs the git store\.\n {2}.*--store git/, tarball.env],
       [['--attach', 'a.txt', '--attach', 'a.zip', ...full], EXIT.failed, /a\.zip: agents take images \(PNG/],
@@ -338,7 +338,7 @@ test('with --json: the window, then one event a line', async (t) => {
   assert.equal(stderr, '');
 });
 
-test('an unknown app is told before anything is said', async (t) => {
+test('an unknown app is reported before a message is sent', async (t) => {
   const { env } = await startGateway(t, {
     'GET /svc/nots/_chat/windows?limit=500': failure(404, 'UNKNOWN_APP', 'No app is registered as "nots".'),
     'GET /svc/_apps': { json: [{ id: 'notes' }] },
@@ -348,7 +348,7 @@ test('an unknown app is told before anything is said', async (t) => {
   assert.match(stderr, /UNKNOWN_APP.*\n {2}Did you mean "notes"\?/);
 });
 
-test('what an agent says cannot drive the terminal, or look like a line of ours', async (t) => {
+test("an agent's text cannot control the terminal, or look like a line of the command", async (t) => {
   const evil = 'x\u001b[2J\u0007\u009b8m\u202e\rR\n✓ FORGED\n';
   const events: TurnEvent[] = [
     { type: 'assistant.delta', delta: evil },
@@ -368,7 +368,7 @@ test('what an agent says cannot drive the terminal, or look like a line of ours'
       tty,
       stdin: '3\n',
     });
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that must not occur.
     const driving = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
     assert.doesNotMatch(stdout, driving);
     assert.doesNotMatch(plain(stderr), driving);
@@ -400,7 +400,7 @@ for (const columns of [40, 80]) {
   });
 }
 
-test('svc agents: what was found, its models, how to sign in and what else there is', async (t) => {
+test('svc agents: the agents with their models, how to sign in, and which are missing', async (t) => {
   const status = {
     codexAvailable: true,
     codexVersion: '0.169.0',

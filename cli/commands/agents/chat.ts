@@ -28,7 +28,7 @@ type Permission = Extract<TurnEvent, { type: 'permission' }>;
 const PROMPT = '› ';
 /** Answers after which another message would fail in the same way. */
 const FINAL = new Set([401, 403, 404]);
-/** Conversations listed beside a name that none has. */
+/** Conversations listed when no conversation has the given name. */
 const LISTED = 8;
 
 export async function chat(context: CommandContext): Promise<number> {
@@ -42,12 +42,12 @@ export async function chat(context: CommandContext): Promise<number> {
   const conversation = new Conversation(context, name, await attach(connect(), app, args.list('attach'), cwd));
   let code: number = EXIT.ok;
   if (isTalk) {
-    terminal.hint('A line is a message. Ctrl-C stops a turn; Ctrl-D leaves.');
+    terminal.hint('Each line is a message. Ctrl-C stops a turn; Ctrl-D ends the command.');
     await talk(conversation, context);
   } else code = await conversation.turn(message);
   if (!terminal.json) {
     if (conversation.session !== null) drawDraft(terminal, app, conversation.session);
-    terminal.hint(`Go on: svc chat ${app} --window ${name.id}`);
+    terminal.hint(`Continue: svc chat ${app} --window ${name.id}`);
   }
   return code;
 }
@@ -61,7 +61,7 @@ async function choose({ args, terminal, connect }: CommandContext): Promise<Conv
   const known = rows.find(({ id }) => id === named);
   const name = known ?? newConversation(app, named, mode === 'full' && hasCode);
   if (known?.kind === 'conversation' && mode === 'data')
-    throw new CommandError(`"${name.id}" is about code: its mode is full.`, 'Leave --window out for a new one.');
+    throw new CommandError(`"${name.id}" is about code: its mode is full.`, 'Omit --window to begin a new one.');
   if (args.has('attach') && name.kind === 'window') throw withoutFiles(known, hasCode);
   if (terminal.json) terminal.event({ type: name.kind, ...sendingTo(name).body });
   else if (known && terminal.notesAreSeen)
@@ -70,7 +70,7 @@ async function choose({ args, terminal, connect }: CommandContext): Promise<Conv
   return name;
 }
 
-/** What is about code is a conversation of the git store, as in the console: only those take files. */
+/** A chat about code is a conversation of the git store, as in the console: only those take files. */
 function newConversation(app: string, named: string | undefined, isAboutCode: boolean): ConversationName {
   return { kind: isAboutCode ? 'conversation' : 'window', app, id: named ?? randomBytes(4).toString('hex') };
 }
@@ -78,18 +78,18 @@ function newConversation(app: string, named: string | undefined, isAboutCode: bo
 function withoutFiles(known: ConversationRow | undefined, hasCode: boolean): CommandError {
   if (!hasCode)
     return new CommandError(
-      'The messages of this gateway take no files: that needs the git store.',
+      'Messages on this gateway cannot have files: that needs the git store.',
       'Put the text into the message, or stop the gateway and move its apps: svc convert --store git',
     );
   if (known)
     return new CommandError(
-      `The messages of "${known.id}" take no files.`,
-      'Begin one that does: --mode full, without --window.',
+      `Messages of "${known.id}" cannot have files.`,
+      'Begin a conversation that can: --mode full, without --window.',
     );
-  return new UsageError('Files go with messages about code.', 'Add --mode full.');
+  return new UsageError('Only messages about code can have files.', 'Add --mode full.');
 }
 
-/** A name that no conversation has begins one: that may be a mistake. */
+/** A name that no conversation has begins a new one. It may be a typo, so this lists the others. */
 function drawOthers(terminal: Terminal, named: string, rows: ConversationRow[]): void {
   const meant = nearest(
     named,
@@ -138,7 +138,7 @@ class Conversation {
   session: string | null = null;
   readonly #context: CommandContext;
   readonly #name: ConversationName;
-  /** Files that wait for a message that is taken. */
+  /** Files that are sent with the next accepted message. */
   #files: Attachment[];
 
   constructor(context: CommandContext, name: ConversationName, files: Attachment[]) {
@@ -148,8 +148,8 @@ class Conversation {
   }
 
   /**
-   * One turn, to its end. Resolves with the exit code. Ctrl-C stops the turn, once more ends the process, and so does the
-   * gateway with the turn of a client that is gone.
+   * Runs one turn to its end, and resolves with the exit code. Ctrl-C stops the turn; a second one ends the process, and
+   * the gateway then stops the turn, because its client is gone.
    */
   async turn(message: string): Promise<number> {
     const { args, terminal, connect } = this.#context;
@@ -161,7 +161,8 @@ class Conversation {
     const questions = new Questions(terminal, client);
     let path: string | null = null;
     const stop = (): void => {
-      if (path === null) leaving.abort(new CommandError('Stopped before it began.', 'Nothing was sent: say it again.'));
+      if (path === null)
+        leaving.abort(new CommandError('Stopped before it began.', 'Nothing was sent. Send it again.'));
       else
         client
           .delete(path)
@@ -198,7 +199,7 @@ class Conversation {
     if (!isOver)
       throw new UnreachableError(
         'The gateway ended before the turn did.',
-        `What was said is kept: svc chat ${this.#name.app} --window ${this.#name.id}`,
+        `The conversation is kept: svc chat ${this.#name.app} --window ${this.#name.id}`,
       );
     if (!terminal.json) drawFiles(terminal, drawing);
     return drawing.failed ? EXIT.failed : EXIT.ok;
@@ -219,14 +220,14 @@ class Conversation {
     }
   }
 
-  /** The error that ended a turn is told as one that refused it would be. */
+  /** Prints the error that ended a turn like one that refused it. */
   async #explain({ code, message }: { code: string; message: string }): Promise<void> {
     const { terminal, connect, subject } = this.#context;
     await explainTo(terminal, new GatewayError(500, { code, message }), connect(), subject);
   }
 }
 
-/** The questions of a turn, which are asked one after the other while it goes on. */
+/** The questions of a turn, which are asked one at a time while the turn runs. */
 class Questions {
   readonly #terminal: Terminal;
   readonly #client: Client;
@@ -253,7 +254,7 @@ class Questions {
     });
   }
 
-  /** Resolves with whether it was answered here, once its prompt is gone. */
+  /** Resolves after its prompt is gone, with whether it was answered here. */
   async close(requestId: string): Promise<boolean> {
     this.#open.get(requestId)?.abort();
     await setImmediate();
@@ -266,7 +267,7 @@ class Questions {
   }
 }
 
-/** The option that the user chooses, or that says no where there is nobody to ask; null when the turn is over. */
+/** The option that the user chooses, or without a terminal the one that rejects; null when the turn is over. */
 async function answerTo(
   terminal: Terminal,
   { toolName, detail: asked, options }: Permission,
@@ -277,7 +278,7 @@ async function answerTo(
   const refusal =
     options.find(({ kind }) => kind === 'reject_once') ?? options.find(({ kind }) => /^reject/.test(kind));
   if (terminal.json || !terminal.stdin.isTTY) {
-    if (!terminal.json) terminal.warn(`${toolName}${detail}: refused, since there is no terminal to ask on.`);
+    if (!terminal.json) terminal.warn(`${toolName}${detail}: refused, because there is no terminal to ask on.`);
     return refusal?.optionId ?? null;
   }
   const style = terminal.noteStyle;

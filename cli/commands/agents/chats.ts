@@ -1,4 +1,4 @@
-/** `svc chats`: lists the conversations about an app, prints what was said in one, and deletes one. */
+/** `svc chats`: lists the conversations about an app, prints one, and deletes one. */
 import { askFirst, type CommandContext } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { allConversations, type ConversationRow, conversationPath, readHistory } from '../../gateway/conversations.ts';
@@ -7,7 +7,7 @@ import { formatAge, plural } from '../../terminal/units.ts';
 
 const VERBS = { show, rm: remove };
 
-/** A verb is one only before an app: an app may be called like it. */
+/** A word is a verb only if an app follows it, because an app may have the same name. */
 export async function chats(context: CommandContext): Promise<void> {
   const { args, subject } = context;
   const [first, second] = [args.at(0), args.optionalAt(1)];
@@ -56,7 +56,7 @@ async function show(context: CommandContext): Promise<void> {
         terminal.line(`  ${style(ok === false ? 'red' : 'dim', `⚙ ${toolName} ${errorText}`.trimEnd())}`);
       else terminal.lines(text.split('\n').map((line) => `  ${line}`.trimEnd()));
     }
-    terminal.hint(`Go on: svc chat ${row.app} --window ${row.id}`);
+    terminal.hint(`Continue: svc chat ${row.app} --window ${row.id}`);
   });
 }
 
@@ -64,7 +64,7 @@ async function remove(context: CommandContext): Promise<void> {
   const { terminal, connect } = context;
   const client = connect();
   const row = await named(context);
-  const draft = row.kind === 'conversation' ? ' Its draft is closed, with what is not published.' : '';
+  const draft = row.kind === 'conversation' ? ' Its draft is closed, and unpublished changes are lost.' : '';
   const question = `Delete "${row.title || row.id}" (${plural(row.turns, 'turn')})?${draft}`;
   await askFirst(context, question);
   const answer = await client.delete(conversationPath(row));
@@ -73,7 +73,7 @@ async function remove(context: CommandContext): Promise<void> {
 
 async function named({ args, connect }: CommandContext): Promise<ConversationRow> {
   const [app, id] = [args.at(1), args.optionalAt(2)];
-  const hint = `What there is: svc chats ${app}`;
+  const hint = `List them: svc chats ${app}`;
   if (id === undefined) throw new UsageError(`<window> is missing: svc chats ${args.at(0)} ${app} <window>.`, hint);
   const { rows } = await allConversations(connect(), app);
   const row = rows.find((candidate) => candidate.id === id);

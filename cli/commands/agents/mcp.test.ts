@@ -1,4 +1,4 @@
-// What a client that starts `svc mcp` reads when the gateway cannot be asked, or refuses: words and a next step.
+// The answer of `svc mcp` to its client if the gateway is unreachable or refuses: a message and a next step.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -16,7 +16,7 @@ async function told(argv: string[], env: NodeJS.ProcessEnv, cwd?: string): Promi
   return error.message;
 }
 
-/** A server that is no gateway. */
+/** A server that is not a gateway. */
 async function startOther(t: TestContext): Promise<string> {
   const server = createServer((_request, response) => response.end('<!doctype html><title>Printer</title>'));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -45,7 +45,7 @@ test('something else listens at the address', async (t) => {
   assert.match(await told(['--url', url], { SVC_TOKEN: TOKEN }), /is not a gateway: its answer is not JSON\.\n/);
 });
 
-test('the app is not there, or the token is wrong', async (t) => {
+test('the app does not exist, or the token is wrong', async (t) => {
   const { env, url } = await startGateway(t, {
     'POST /svc/nots/_mcp': NO_APP,
     'GET /svc/_apps': { json: [{ id: 'notes' }] },

@@ -16,7 +16,7 @@ const PARSE_ERROR = -32_700;
 const INVALID_REQUEST = -32_600;
 const NOT_ANSWERED = -32_000;
 const LISTEN = 'subscriptions/listen';
-/** Of clients of 2025; newer ones listen. */
+/** Methods of clients of 2025; newer clients use `LISTEN`. */
 const OF_SESSION: unknown[] = ['resources/subscribe', 'resources/unsubscribe'];
 
 export async function mcp({ args, terminal, connect, subject }: CommandContext): Promise<void> {
@@ -25,10 +25,10 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
   const app = args.optionalAt(0);
   const path = app === undefined ? '/svc/_mcp' : route`/svc/${app}/_mcp`;
   const running = new Map<string | number, AbortController>();
-  /** Those that last until somebody ends them. */
+  /** Requests that last until one side ends them. */
   const listening = new Set<AbortController>();
   const underWay = new Set<Promise<void>>();
-  /** Agreed on with a client of 2025; later ones name it in each message. */
+  /** The protocol version agreed on with a client of 2025; later clients name it in each message. */
   let agreed: string | undefined;
 
   const tell = (message: Message): void => {
@@ -37,7 +37,7 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
   };
 
   const send: McpFetch = async (method, message, { headers, signal, text } = {}) => {
-    // A gateway that was started again may be at another address.
+    // After a restart, the gateway may be at another address.
     const { connection } = connect(true);
     const { url, token } = connection;
     const sent = fetch(url + path, {
@@ -115,7 +115,7 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
     }
     const passing: Promise<void> = pass(message, line).finally(() => underWay.delete(passing));
     underWay.add(passing);
-    // Until both sides agree on a version, nothing else makes sense.
+    // Other messages are not valid before both sides agree on a version.
     if (message.method === 'initialize') await passing;
   }
   for (const leaving of listening) leaving.abort();
@@ -123,7 +123,7 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
   await subscriptions.close();
 }
 
-/** What the body says, once more as headers, as MCP over HTTP wants it. */
+/** Members of the body repeated as headers, as MCP over HTTP requires. */
 function headersOf({ method, params }: Message, agreed: string | undefined): Record<string, string> {
   const named = params?._meta?.[VERSION];
   const version = typeof named === 'string' ? named : agreed;

@@ -1,4 +1,4 @@
-/** `svc activity`: how an app is, and its last hour as small charts. */
+/** `svc activity`: the state of an app, and its last hour as small charts. */
 import type { ActivityAnswer, ActivityPoint } from '../../../protocol/answers.ts';
 import type { CommandContext } from '../../command.ts';
 import { route } from '../../gateway/api.ts';
@@ -7,7 +7,7 @@ import { formatBytes, formatCount, plural } from '../../terminal/units.ts';
 
 const BARS = '▁▂▃▄▅▆▇█';
 const LABEL = 8;
-/** Room for what stands behind a chart. */
+/** Columns for the text after a chart. */
 const SAID = 18;
 
 export async function activity({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -52,12 +52,12 @@ function errorsOf(failed: number, refused: number): string {
   return failed + refused === 0 ? 'none' : `${formatCount(failed + refused)}, ${formatCount(failed)} failed`;
 }
 
-/** Where nothing was called, nothing was measured. */
+/** Without calls there is no measurement. */
 const upTo = (value: number): string => (value === 0 ? 'no calls' : `up to ${ms(value)}`);
 
 const ms = (value: number): string => `${value < 10 ? Math.round(value * 10) / 10 : Math.round(value)} ms`;
 
-/** One bar for a point, or for as many as share its place where there is less room; nothing where nothing is known. */
+/** One bar for each point, or for several points if there is less room; a blank without a value. */
 function barsOf(values: (number | null)[], room: number): string {
   const share = Math.ceil(values.length / room);
   const groups: number[] = [];

@@ -51,7 +51,7 @@ export async function rm(context: CommandContext): Promise<void> {
   const client = connect();
   const path = route`/svc/_apps/${app}`;
   await client.get(path);
-  const what = purge ? `${app} and all its data, for good` : `${app} (it goes to the trash)`;
+  const what = purge ? `${app} and all its data permanently` : `${app} (it goes to the trash)`;
   await askFirst(context, `Remove ${what}?`);
   const answer = await client.delete<unknown>(withQuery(path, { purge: purge ? 1 : undefined }));
   terminal.answer(answer, () => {

@@ -57,7 +57,7 @@ function isRow(value: unknown): boolean {
   return members.length > 0 && members.every((member) => member === null || typeof member !== 'object');
 }
 
-/** An action that answers with a status of 400 and above has failed, though it says so in its own words. */
+/** An action that answers with a status of 400 or above has failed; its answer says why. */
 export async function write(context: CommandContext): Promise<number> {
   const { args, terminal, connect } = context;
   const [app, action] = [args.at(0), args.at(1)];
@@ -85,11 +85,12 @@ export async function sql(context: CommandContext): Promise<void> {
   const statement = { sql: args.at(1), params: await jsonArgument(context, 2) };
   const sweeps = sweepingKeyword(statement.sql);
   if (sweeps !== null) {
-    const what = sweeps === 'DROP' ? 'DROP deletes' : `${sweeps} without WHERE is for every row`;
+    const what = sweeps === 'DROP' ? 'DROP deletes' : `${sweeps} without WHERE affects every row`;
     const question = `${what}. Run it on the data of "${app}"?`;
     await askFirst(context, question);
     const { copy } = await connect().post<{ copy: string | null }>(route`/svc/_apps/${app}/copies`);
-    if (copy !== null) terminal.hint(`The data as it was: apps/${app}/backups/${copy} in the data directory.`);
+    if (copy !== null)
+      terminal.hint(`Copy of the data before this: apps/${app}/backups/${copy} in the data directory.`);
   }
   const answer = await connect().post<SqlAnswer>(route`/svc/_apps/${app}/sql`, statement);
   terminal.answer(answer, () => {
@@ -157,7 +158,7 @@ export async function logs({ args, terminal, connect }: CommandContext): Promise
     });
     return;
   }
-  // The stream is open before the past is read, so that no entry is missed; one that comes both ways is printed once.
+  // The stream opens before old entries are read, so that none is missed; an entry that comes twice is printed once.
   const printed = new Set<string>();
   const onOpen = async (again: boolean): Promise<void> => {
     if (again) return;

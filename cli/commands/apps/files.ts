@@ -102,7 +102,7 @@ async function remove(context: CommandContext): Promise<void> {
   const client = connect();
   const { sha256, size, type } = await findFile(client, app, shaOf(context));
   const name = sha256.slice(0, SHOWN_CHARS);
-  const question = `Delete ${name} (${type}, ${formatBytes(size)}) of ${app}? Rows that name it stay.`;
+  const question = `Delete ${name} (${type}, ${formatBytes(size)}) of ${app}? Rows that refer to it stay.`;
   await askFirst(context, question);
   const answer = await client.delete(route`/svc/${app}/_blobs/${sha256}`);
   terminal.answer(answer, () => terminal.done(`${terminal.style('bold', name)} of ${app} is deleted`));
@@ -111,36 +111,33 @@ async function remove(context: CommandContext): Promise<void> {
 /** Asks before the upload: a gateway that refuses one may close the connection before its answer can be read. */
 async function checkRoom(client: Client, app: string, size: number): Promise<void> {
   const list = client.get<FileList>(withQuery(route`/svc/${app}/_blobs`, { limit: 1 }));
-  // A token that may not list may upload.
+  // A token that may not list files may still upload.
   const usage = await list.then(
     (page) => page.usage,
     () => null,
   );
   if (usage === null || usage.bytes + size <= usage.quota) return;
   const [has, most] = [formatBytes(usage.bytes), formatBytes(usage.quota)];
-  throw new SvcError(
-    'QUOTA_EXCEEDED',
-    `${formatBytes(size)} do not fit: the files of "${app}" have ${has} of ${most}.`,
-  );
+  throw new SvcError('QUOTA_EXCEEDED', `${formatBytes(size)} do not fit: the files of "${app}" use ${has} of ${most}.`);
 }
 
-/** What the command line names: a SHA-256 or its beginning. */
+/** The SHA-256, or the beginning of one, that the command line names. */
 function shaOf({ args }: CommandContext): string {
   const named = args.optionalAt(2)?.toLowerCase();
   const [verb, app] = [args.at(0), args.at(1)];
-  const hint = `What there is: svc files ls ${app}`;
+  const hint = `List them: svc files ls ${app}`;
   if (named === undefined) throw new UsageError(`<sha256> is missing: svc files ${verb} ${app} <sha256>.`, hint);
   if (/^[0-9a-f]{1,64}$/.test(named)) return named;
-  throw new UsageError(`"${args.at(2)}" is no SHA-256, nor the beginning of one.`, hint);
+  throw new UsageError(`"${args.at(2)}" is not a SHA-256 or the beginning of one.`, hint);
 }
 
 async function findFile(client: Client, app: string, named: string): Promise<BlobRow> {
   const query = withQuery(route`/svc/${app}/_blobs`, { prefix: named, limit: 2 });
   const [first, second] = (await client.get<FileList>(query)).files;
-  const hint = `What there is: svc files ls ${app}`;
+  const hint = `List them: svc files ls ${app}`;
   if (first === undefined) throw new CommandError(`No file of "${app}" begins with ${named}.`, hint);
   if (second === undefined) return first;
-  throw new CommandError(`Several files of "${app}" begin with ${named}.`, `Give more of it. ${hint}`);
+  throw new CommandError(`Several files of "${app}" begin with ${named}.`, `Give more of its characters. ${hint}`);
 }
 
 function readLocal(named: string, context: CommandContext): Buffer {
@@ -156,7 +153,7 @@ function readLocal(named: string, context: CommandContext): Buffer {
   if (found.size > LIMITS.blobBytes)
     throw new CommandError(
       `${shown} has ${formatBytes(found.size)}; a file may have ${formatBytes(LIMITS.blobBytes)}.`,
-      'Store it in parts, or smaller.',
+      'Split it, or make it smaller.',
     );
   return readFileSync(file);
 }

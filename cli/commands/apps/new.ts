@@ -55,13 +55,13 @@ async function inFolder(context: CommandContext, folder: string): Promise<void> 
   });
 }
 
-/** Of the templates that come with this package; only a gateway fetches those of a remote catalog. */
+/** Copies a template of this package; only a gateway fetches templates of a remote catalog. */
 function copyTemplate(template: string, folder: string, id: string, name: string | undefined): string[] {
   const bundled = readdirSync(templateFolder()).filter(isAppId).sort();
   if (!bundled.includes(template)) {
     const meant = nearest(template, bundled);
     throw new UsageError(`There is no template "${template}".`, [
-      meant === undefined ? `There are: ${bundled.join(', ')}` : `Did you mean "${meant}"?`,
+      meant === undefined ? `Available: ${bundled.join(', ')}` : `Did you mean "${meant}"?`,
       `For one of the gateway's catalog, leave out the folder: svc new --clone ${template}`,
     ]);
   }

@@ -8,7 +8,7 @@ const WARNING =
   '! automations/daily.json is not read and never fires: move it to automations/daily/automation.json, with a handler.js beside it.\n';
 const STORED = { id: 'notes', versionId: 'v', activeVersion: 'v', files: 1, bytes: 1, deduplicated: false };
 
-test('svc push warns of a file that looks like an automation and is none', async (t) => {
+test('svc push warns of a file that looks like an automation but is not one', async (t) => {
   const folder = temporaryFolder(t);
   mkdirSync(join(folder, 'automations', 'weekly'), { recursive: true });
   writeFileSync(join(folder, 'app.json'), JSON.stringify({ id: 'notes' }));
@@ -31,7 +31,7 @@ test('svc push warns of a file that looks like an automation and is none', async
   }
 });
 
-test('svc publish warns of one in the session', async (t) => {
+test('svc publish warns of such a file in the session', async (t) => {
   const published = {
     id: 'notes',
     version: 1,

@@ -53,7 +53,7 @@ function draw(terminal: Terminal, answer: UploadAnswer, page: string): void {
   const { style } = terminal;
   const { id, versionId, deduplicated } = answer;
   const isLive = answer.activeVersion === versionId;
-  const what = deduplicated ? 'was there already' : 'is stored';
+  const what = deduplicated ? 'exists already' : 'is stored';
   terminal.done(`${style('bold', id)} ${versionId} ${isLive ? 'is live' : what}`);
   terminal.facts({
     files: `${plural(answer.files, 'file')}, ${formatBytes(answer.bytes)}`,

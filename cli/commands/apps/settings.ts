@@ -1,11 +1,11 @@
-/** `svc settings`: shows the settings of an app's page, stores a choice, and goes back to a default. */
+/** `svc settings`: shows the settings of an app's page, sets one, and resets one to its default. */
 import type { Knob } from '../../../protocol/manifest.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { route } from '../../gateway/api.ts';
 import { nearest } from '../../terminal/nearest.ts';
 
-/** `prefs` are the user's of all apps; where nothing is chosen they come before the default. */
+/** `prefs` are the user's preferences for all apps; they replace the default of a setting that is not set. */
 type Settings = { knobs: Knob[]; prefs: Record<string, unknown>; settings: Record<string, unknown> };
 
 export async function settings(context: CommandContext): Promise<void> {
@@ -13,12 +13,9 @@ export async function settings(context: CommandContext): Promise<void> {
   const [app, key, value] = [args.at(0), args.optionalAt(1), args.optionalAt(2)];
   const isReset = args.has('default');
   if (key === undefined && isReset)
-    throw new UsageError(
-      `<key> is missing: svc settings ${app} <key> --default.`,
-      `What there is: svc settings ${app}`,
-    );
+    throw new UsageError(`<key> is missing: svc settings ${app} <key> --default.`, `List them: svc settings ${app}`);
   if (value !== undefined && isReset)
-    throw new UsageError('A value and --default exclude each other.', 'Leave out one of them.');
+    throw new UsageError('A value and --default cannot be combined.', 'Omit one of them.');
   const session = args.text('session');
   const path =
     session === undefined ? route`/svc/_apps/${app}/settings` : route`/svc/_draft/${session}/_apps/${app}/settings`;
@@ -29,16 +26,16 @@ export async function settings(context: CommandContext): Promise<void> {
   if (value === undefined && !isReset)
     throw new UsageError(`<value> is missing: svc settings ${app} ${key} <value>.`, takes(knob));
   if (value !== undefined && !knob.options.some((option) => option.value === value))
-    throw new CommandError(`"${value}" is no value of "${key}".`, takes(knob));
+    throw new CommandError(`"${value}" is not a value of "${key}".`, takes(knob));
   const { [key]: _before, ...others } = now.settings;
   const next = value === undefined ? others : { ...others, [key]: value };
   const stored = await client.put<Settings>(path, Buffer.from(JSON.stringify(next)));
   terminal.answer(stored, () => {
     const of = `${terminal.style('bold', key)} of ${app}`;
     terminal.done(
-      value === undefined ? `${of} is ${shownValue(knob, stored)} again, as by default` : `${of} is ${value}`,
+      value === undefined ? `${of} is ${shownValue(knob, stored)} again, its default` : `${of} is ${value}`,
     );
-    terminal.hint('Open pages show it when they are loaded again.');
+    terminal.hint('Reload open pages to see it.');
   });
 }
 
@@ -61,7 +58,7 @@ function list({ args, terminal }: CommandContext, now: Settings): void {
   });
 }
 
-/** What the page shows. */
+/** The value that the page shows. */
 function shownValue({ key, default: otherwise }: Knob, { prefs, settings: chosen }: Settings): string {
   return String(chosen[key] ?? prefs[key] ?? otherwise);
 }
@@ -73,10 +70,10 @@ function knobOf({ knobs }: Settings, app: string, key: string): Knob {
     key,
     knobs.map((candidate) => candidate.key),
   );
-  const hint = meant === undefined ? `What there is: svc settings ${app}` : `Did you mean "${meant}"?`;
+  const hint = meant === undefined ? `List them: svc settings ${app}` : `Did you mean "${meant}"?`;
   throw new CommandError(`The page of ${app} has no setting "${key}".`, hint);
 }
 
 function takes({ options }: Knob): string {
-  return `It takes: ${options.map(({ value }) => value).join(', ')}`;
+  return `Values: ${options.map(({ value }) => value).join(', ')}`;
 }

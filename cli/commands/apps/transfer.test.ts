@@ -8,7 +8,7 @@ import { EXIT } from '../../failure.ts';
 
 const FILES = '/svc/_sessions/s1/apps';
 
-/** Two apps that are live, and one of which no version is. */
+/** Two live apps, and one without a live version. */
 function routes(second: Reply | (() => Reply) = { json: 'second' }): Routes {
   return {
     'GET /svc/_apps': {
@@ -73,9 +73,9 @@ test('an export that fails half way leaves nothing behind, and blames no app', a
 
 test('Ctrl-C leaves nothing behind', async (t) => {
   const cwd = temporaryFolder(t);
-  // The answer stays open: what waits for it is interrupted.
+  // The answer stays open, so the command is interrupted while it waits.
   const interrupted = (): Reply => {
-    assert.ok(process.emit('SIGINT'), 'somebody hears it');
+    assert.ok(process.emit('SIGINT'), 'a listener gets the signal');
     return { stream: ['half'] };
   };
   const gateway = await startGateway(t, routes(interrupted));

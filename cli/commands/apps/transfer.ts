@@ -23,7 +23,7 @@ import { shellPath, shortPath } from '../../terminal/paths.ts';
 import { formatBytes, plural } from '../../terminal/units.ts';
 import { drawMinted, drawWarnings } from './versions.ts';
 
-const EXPORTED = 'Name what "svc export" wrote, or a folder with one folder for each app.';
+const EXPORTED = 'Name a file or folder that "svc export" wrote, or a folder with one folder for each app.';
 
 export async function exportCode(context: CommandContext): Promise<void> {
   const { args, terminal, cwd, connect } = context;
@@ -87,14 +87,14 @@ async function readApps(client: Client, apps: string[], folder: string, signal: 
   }
 }
 
-/** `target` is missing or empty, and stays so unless `fill` fills the folder that it gets; then the content moves to `target`. */
+/** `target` is missing or empty. `fill` gets another folder; after it succeeds, the content moves to `target`. */
 async function fillFolder(target: string, fill: (folder: string) => Promise<void>): Promise<void> {
   const isThere = existsSync(target);
-  // An existing folder is kept, not replaced: it may be a mount, a link, or where a shell is.
+  // An existing folder is kept, not replaced: it may be a mount, a link, or the current folder of a shell.
   const place = isThere ? target : nearestFolder(dirname(target));
   const unfinished = mkdtempSync(join(place, `.${basename(target)}.tmp-`));
   try {
-    // With the rights that new folders have here; only its owner may open the one above.
+    // It has the mode of new folders here; only the owner may open the folder above it.
     const filled = join(unfinished, 'filled');
     mkdirSync(filled);
     await fill(filled);

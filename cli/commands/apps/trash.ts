@@ -1,4 +1,4 @@
-/** `svc trash`: removed apps that are still kept; restores them, or removes them for good. */
+/** `svc trash`: removed apps that are still kept; restores them, or deletes them permanently. */
 import type { TrashRow } from '../../../protocol/answers.ts';
 import type { RestoreResult } from '../../../supervisor/deployments/removal.ts';
 import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
@@ -41,7 +41,7 @@ async function list({ terminal, connect }: CommandContext): Promise<void> {
 
 async function restore(context: CommandContext): Promise<void> {
   const { args, terminal, connect, subject } = context;
-  const named = args.wordOf('svc trash', '<app or id>', 'What there is: svc trash');
+  const named = args.wordOf('svc trash', '<app or id>', 'List them: svc trash');
   const client = connect();
   const rows = await allTrash(client);
   const row = findRow(rows, named);
@@ -70,11 +70,11 @@ async function empty(context: CommandContext): Promise<void> {
   const bytes = going.reduce((sum, row) => sum + row.bytes, 0);
   const [only] = going;
   const what = going.length === 1 && only !== undefined ? describe(only) : `${plural(going.length, 'removed app')}`;
-  if (going.length > 0) await askFirst(context, `Delete ${what} for good?`);
+  if (going.length > 0) await askFirst(context, `Delete ${what} permanently?`);
   for (const { id } of going) await client.delete(route`/svc/_trash/${id}`);
   terminal.answer({ deleted: going.map(({ id }) => id), bytes }, () => {
     if (going.length === 0) terminal.note(EMPTY);
-    else terminal.done(`${plural(going.length, 'removed app')} deleted for good, ${formatBytes(bytes)} freed`);
+    else terminal.done(`${plural(going.length, 'removed app')} deleted permanently, ${formatBytes(bytes)} freed`);
   });
 }
 
@@ -86,7 +86,7 @@ function findRow(rows: TrashRow[], named: string): TrashRow {
     named,
     rows.flatMap(({ app, id }) => [app, id]),
   );
-  const hint = rows.length === 0 ? EMPTY : 'What there is: svc trash';
+  const hint = rows.length === 0 ? EMPTY : 'List them: svc trash';
   throw new CommandError(`The trash has no "${named}".`, meant === undefined ? hint : `Did you mean "${meant}"?`);
 }
 

@@ -13,7 +13,7 @@ export async function types(context: CommandContext): Promise<void> {
   const { args, terminal, cwd } = context;
   const manifest = await manifestOf(context, args.at(0));
   const out = args.text('out');
-  // Declarations have no code: a module is to have some.
+  // A `.d.ts` file has declarations only; any other TypeScript file gets the client.
   const isModule = out !== undefined && /(?<!\.d)\.[mc]?ts$/.test(out);
   const text = isModule ? clientOf(manifest) : declarationsOf(manifest);
   if (out === undefined) {
@@ -32,7 +32,7 @@ export async function types(context: CommandContext): Promise<void> {
   terminal.answer({ path, bytes: Buffer.byteLength(text) }, () => terminal.done(`Wrote ${shortPath(path, context)}`));
 }
 
-/** Of a folder with an `app.json`, else of the app with this id. */
+/** The manifest of a folder with an `app.json`, else of the app with this id. */
 async function manifestOf({ cwd, connect }: CommandContext, app: string) {
   const folder = resolve(cwd, app);
   if (app.includes('/') || app === '.' || existsSync(join(folder, 'app.json'))) {

@@ -1,4 +1,7 @@
-/** `svc versions files`, `show`, `diff` and `rm`: what is in a version of an app, what changes when it becomes live, and its end. */
+/**
+ * `svc versions files`, `show`, `diff` and `rm`: the files of a version of an app, what changes when it becomes live,
+ * and its deletion.
+ */
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { VersionRecord } from '../../../protocol/answers.ts';
@@ -17,7 +20,7 @@ import { findVersion, listVersions } from './versions.ts';
 
 const VERBS = { files: listFiles, show: showFile, diff: diffVersion, rm: removeVersion };
 
-/** A verb is one only before an app: an app may be called like it. */
+/** A word is a verb only if an app follows it, because an app may have the same name. */
 export function versions(context: CommandContext): Promise<void> {
   const { args, subject } = context;
   const [first, second] = [args.at(0), args.optionalAt(1)];
@@ -33,15 +36,12 @@ export function versions(context: CommandContext): Promise<void> {
   throw new UsageError(`"${extra}" is one argument too many.`, hint);
 }
 
-/** Deletes a version that is not live, for good. */
+/** Permanently deletes a version that is not live. */
 async function removeVersion(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const [app, version] = [args.at(1), args.optionalAt(2)];
   if (version === undefined)
-    throw new UsageError(
-      '<version> is missing: svc versions rm <app> <version>.',
-      `What there is: svc versions ${app}`,
-    );
+    throw new UsageError('<version> is missing: svc versions rm <app> <version>.', `List them: svc versions ${app}`);
   const client = connect();
   const versionId = await findVersion(client, app, version);
   await askFirst(context, `Delete ${versionId} of ${app}? It cannot be made live again.`);
@@ -62,13 +62,13 @@ async function listFiles({ args, terminal, connect }: CommandContext): Promise<v
   terminal.note(`${plural(files.length, 'file')}, ${formatBytes(bytes)}, of ${versionId}`);
 }
 
-/** Prints a file, byte for byte where a program reads it, or writes it to another one. */
+/** Prints a file, byte for byte if a program reads it, or writes it to another file. */
 async function showFile(context: CommandContext): Promise<void> {
   const { args, terminal, connect, cwd } = context;
   const [app, version, path] = [args.at(1), args.optionalAt(2), args.optionalAt(3)];
   if (version === undefined || path === undefined) {
     const lacking = version === undefined ? '<version>' : '<path>';
-    const hint = `What there is: svc versions${version === undefined ? '' : ' files'} ${app}${version ? ` ${version}` : ''}`;
+    const hint = `List them: svc versions${version === undefined ? '' : ' files'} ${app}${version ? ` ${version}` : ''}`;
     throw new UsageError(`${lacking} is missing: svc versions show <app> <version> <path>.`, hint);
   }
   const client = connect();
@@ -121,8 +121,7 @@ async function readFile(client: Client, app: string, versionId: string, path: st
     if (!(error instanceof GatewayError) || error.body.code !== 'NOT_FOUND') throw error;
     const paths = (await filesOf(client, app, versionId)).map((file) => file.path);
     const meant = nearest(path, paths);
-    const hint =
-      meant === undefined ? `What there is: svc versions files ${app} ${versionId}` : `Did you mean "${meant}"?`;
+    const hint = meant === undefined ? `List them: svc versions files ${app} ${versionId}` : `Did you mean "${meant}"?`;
     throw new CommandError(`${versionId} has no file ${path}.`, hint);
   }
 }
@@ -141,7 +140,7 @@ async function versionBefore(client: Client, app: string): Promise<string> {
   throw new CommandError(`No version of "${app}" is older than the live one.`, `Name one of: svc versions ${app}`);
 }
 
-/** Null for bytes that are no UTF-8 text. */
+/** Null for bytes that are not UTF-8 text. */
 function textOf(bytes: Buffer): string | null {
   if (bytes.includes(0)) return null;
   try {

@@ -77,14 +77,14 @@ export async function findVersion(client: Client, app: string, typed: string): P
   return matches[0] ?? typed;
 }
 
-/** Tells which version is live now, and which migrations the data has had that it does not know. */
+/** Prints which version is live now, and the applied migrations that it does not have. */
 function showActivated(terminal: Terminal, answer: ActivationResult): void {
   const { id, activeVersion, previousVersion, migrationsAhead = [], webhooks = [] } = answer;
   const { style } = terminal;
   terminal.answer(answer, () => {
     const live = `${activeVersion} of ${style('bold', id)}`;
     if (previousVersion === activeVersion) {
-      terminal.done(`${live} was live already`);
+      terminal.done(`${live} is live already`);
       return;
     }
     terminal.done(`${live} is live`);
@@ -97,7 +97,7 @@ function showActivated(terminal: Terminal, answer: ActivationResult): void {
   });
 }
 
-/** What publishing would refuse the handlers for: the place, the advice and the rule. */
+/** Prints why publishing would refuse the handlers: the place, the advice and the rule. */
 export function drawWarnings(terminal: Terminal, warnings: InputIssue[] = []): void {
   const { style } = terminal;
   for (const { path, line, column, message, keyword } of warnings)
@@ -107,7 +107,7 @@ export function drawWarnings(terminal: Terminal, warnings: InputIssue[] = []): v
   terminal.line(`  Publishing on a git store refuses such handlers; see docs/handler-rules.md.${more}`);
 }
 
-/** Webhooks that were just created: secrets that were minted are shown only now, the others are to be set. */
+/** New webhooks: generated secrets are shown only now, the others have to be set. */
 export function drawMinted(terminal: Terminal, webhooks: NewWebhook[]): void {
   const { style, noteStyle } = terminal;
   for (const webhook of webhooks) {

@@ -16,7 +16,7 @@ import type { Progress, Terminal } from '../../terminal/terminal.ts';
 import { formatClock, formatCount, formatDuration, plural } from '../../terminal/units.ts';
 
 const RETRY_MS = 1000;
-/** As many names are listed; of more, only the first two. */
+/** Up to this many names are all listed; of more, only the first two. */
 const LISTED = 8;
 const LISTED_OF_MANY = 2;
 /** Lines of a stack that are Node's own. */
@@ -74,7 +74,7 @@ export async function dev(context: CommandContext): Promise<number> {
   return EXIT.ok;
 }
 
-/** The tests of a draft that does not work would say the same. */
+/** Updates the draft. Runs the tests only if it works: otherwise they would report the same fault. */
 async function update(
   draft: DraftFollower,
   tests: FollowedTests | null,
@@ -143,9 +143,9 @@ function draw({ style }: Terminal, event: Exclude<DevEvent, { event: 'log' }>): 
         ...event.lines.map((line) => `  ${line}`),
       ];
     case 'mended':
-      return [style('green', '✓ the draft is whole again')];
+      return [style('green', '✓ the draft works again')];
     case 'lost':
-      return [style('yellow', '! the gateway does not answer; edits are sent once it is back')];
+      return [style('yellow', '! the gateway does not answer; edits are sent when it is back')];
     case 'back':
       return [`${style('green', '✓ the gateway is back')}  ${style('cyan', event.preview)}`];
     case 'tests':

@@ -64,7 +64,7 @@ for (const [line, routes, said] of CASES) {
   });
 }
 
-test('an update is not advised while marks of the last one are left', async (t) => {
+test('an update is not advised while marks of the last update are left', async (t) => {
   const routes = publishing('ben', 'MERGE_CONFLICT', { files: ['style.css'], path: 'style.css' });
   const { env } = await startGateway(t, routes);
   const { stderr } = await svc(['publish', 'notes', '--session', 'ben'], { env });

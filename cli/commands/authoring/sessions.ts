@@ -47,7 +47,7 @@ async function remove(context: CommandContext): Promise<void> {
   const client = connect();
   // The gateway refuses an unknown session: no need to ask about it.
   const isOpen = (await findRow(client, id)) !== undefined;
-  const question = `Close ${id}? What it has not published is lost.`;
+  const question = `Close ${id}? Its unpublished changes are lost.`;
   if (isOpen) await askFirst(context, question);
   const answer = await client.delete(route`/svc/_sessions/${id}`);
   terminal.answer(answer, () => terminal.done(`session ${id} is closed`));
@@ -66,7 +66,7 @@ async function update(context: CommandContext): Promise<void> {
   );
   terminal.answer(answer, () => {
     const { style } = terminal;
-    terminal.done(`${app} in ${session} has all that is published`);
+    terminal.done(`${app} in ${session} is up to date`);
     for (const path of answer.merged) terminal.line(`  ${style('dim', 'taken')}    ${path}`);
     for (const path of answer.conflicts) terminal.line(`  ${style('yellow', 'resolve')}  ${path}`);
   });
@@ -75,7 +75,7 @@ async function update(context: CommandContext): Promise<void> {
 async function onlyApp(client: Client, session: string, how = '--app <app>'): Promise<string> {
   const [app, ...others] = (await findRow(client, session))?.apps ?? [];
   if (app !== undefined && others.length === 0) return app;
-  throw new UsageError(`Name the app: ${how}.`, `Those of the session: svc sessions`);
+  throw new UsageError(`Name the app: ${how}.`, `Apps of the session: svc sessions`);
 }
 
 /**
@@ -136,7 +136,7 @@ export async function diff(context: CommandContext): Promise<void> {
       );
     for (const { app: one, before, after } of open)
       terminal.note(
-        `Visitors could use of ${one}: ${drawPublic(after)} ("public" in app.json; until now ${drawPublic(before)}).`,
+        `Visitors of ${one} could use: ${drawPublic(after)} ("public" in app.json; until now ${drawPublic(before)}).`,
       );
     drawPending(terminal, webhooks);
     for (const one of behind)
@@ -146,7 +146,7 @@ export async function diff(context: CommandContext): Promise<void> {
   });
 }
 
-/** What publishing would be refused for; the exit code is 1 when there is something. */
+/** Prints why publishing would be refused; the exit code is 1 if there is a finding. */
 export async function check(context: CommandContext): Promise<number> {
   const { args, terminal, connect, subject } = context;
   const client = connect();
@@ -169,7 +169,7 @@ export async function check(context: CommandContext): Promise<number> {
   return findings.length === 0 ? EXIT.ok : EXIT.failed;
 }
 
-/** Makes what a session changes of an app its next live version; of a folder, after it was brought into a session. */
+/** Publishes a session's changes to an app as its next live version; a folder is copied into a session first. */
 export async function publish(context: CommandContext): Promise<void> {
   const { args, terminal, connect, cwd, subject } = context;
   const client = connect();
@@ -198,18 +198,18 @@ export async function publish(context: CommandContext): Promise<void> {
   for (const { message } of flat) terminal.warn(message);
 }
 
-/** No id of an app looks like this. */
+/** An app id never looks like this. */
 function isPath(text: string): boolean {
   return text.includes('/') || /^\.+$/.test(text);
 }
 
-/** Files of the published app that look like automations and are none. The app is live, even if this question fails. */
+/** Files of the published app that look like automations but are not. The app is live, even if this request fails. */
 async function flatFaults(client: Client, app: string): Promise<AutomationList['errors']> {
   const list = await client.get<AutomationList>(withQuery('/svc/_automations', { app })).catch(() => null);
   return list?.errors.filter(({ code }) => code === 'flat_file') ?? [];
 }
 
-/** Whether an older version is stored: those of an app that was removed in between are not. */
+/** Whether an older version is stored; after a removal of the app there is none. */
 async function hasOlder(client: Client, { id, version, tag }: PublishResult): Promise<boolean> {
   if (version === 1) return false;
   const path = withQuery(route`/svc/_apps/${id}/versions`, { limit: 1, before: tag });

@@ -75,7 +75,7 @@ async function upcoming({ args, terminal, connect }: CommandContext): Promise<vo
   terminal.answer(answer, () => {
     const fires = answer.rows.flatMap(byDay).sort((a, b) => a.at - b.at);
     if (fires.length === 0) {
-      terminal.line('No schedule fires in these days.');
+      terminal.line('No schedule fires in this time.');
       return;
     }
     const now = Date.now();
@@ -89,7 +89,7 @@ async function upcoming({ args, terminal, connect }: CommandContext): Promise<vo
       ]),
     );
     for (const { ref, fires, more } of answer.rows)
-      if (more) terminal.note(`${ref} fires more often than that: only its first ${fires.length} times are counted.`);
+      if (more) terminal.note(`${ref} fires more often than that: only its first ${fires.length} fires are counted.`);
     if (answer.more) terminal.note('There are more: name an app with --app.');
   });
 }
@@ -131,7 +131,7 @@ async function toggle(context: CommandContext, enabled: boolean): Promise<void> 
   terminal.answer(row, () => terminal.done(`${terminal.style('bold', row.ref)} is ${enabled ? `on${next}` : 'off'}`));
 }
 
-/** Of an app, of an automation, whose ref has a slash, or of all. */
+/** Creates the webhooks of an app, of an automation (its ref has a slash), or of all. */
 async function provision(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const target = args.optionalAt(1) ?? args.text('app');

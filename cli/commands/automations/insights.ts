@@ -1,4 +1,4 @@
-/** `svc insights`: what the runs of the last days did and cost, by automation, model and day. */
+/** `svc insights`: the results and cost of the latest runs, by automation, model and day. */
 import type { Insights, RunSums } from '../../../protocol/automations/runs.ts';
 import type { CommandContext } from '../../command.ts';
 import { withQuery } from '../../gateway/api.ts';
@@ -55,7 +55,7 @@ function cellsOf({ name, runs, failed, inputTokens, outputTokens, costUsd }: Run
   ];
 }
 
-/** Of small sums the parts of a cent. */
+/** Sums below a cent have four decimals. */
 function money(usd: number): string {
   return `$${usd > 0 && usd < 0.01 ? usd.toFixed(4) : usd.toFixed(2)}`;
 }

@@ -40,7 +40,7 @@ export async function run(context: CommandContext): Promise<number> {
   const { args, terminal, connect } = context;
   const client = connect();
   const what = args.at(0);
-  const runId = () => args.wordOf('svc run', '<run>', 'The latest: svc runs');
+  const runId = () => args.wordOf('svc run', '<run>', 'Latest runs: svc runs');
   if (what === 'show') {
     const path = route`/svc/_runs/${runId()}`;
     const record = await client.get<RunRecord>(path);
@@ -72,7 +72,7 @@ export async function run(context: CommandContext): Promise<number> {
   terminal.answer({ runId: id, state: 'ok' }, () => {
     const { text, format } = drawRunState('ok');
     terminal.line(`${terminal.style(format, text)}  ${terminal.style('bold', ref)}  ${id}`);
-    terminal.hint('What it returned is not known: its history keeps only runs that failed.');
+    terminal.hint('Its result is not known: its history keeps only runs that failed.');
   });
   return EXIT.ok;
 }
@@ -125,7 +125,7 @@ export async function runs({ args, terminal, connect }: CommandContext): Promise
   }
   const limit = args.number('lines', 1, MAX_RUNS) ?? DEFAULT_RUNS;
   const rows = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state: args.text('state'), limit }));
-  // Runs of what was removed are kept; where there are none, it may never have been there.
+  // Runs can outlive their automation. Without any run, the named app or automation may not exist.
   if (rows.length === 0) await checkNamed(client, filter);
   const now = Date.now();
   const none = 'No run is recorded. Fire one: svc run <app>/<automation>';

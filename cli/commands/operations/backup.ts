@@ -79,7 +79,7 @@ async function verify(context: CommandContext): Promise<void> {
     const { size } = statSync(file);
     const facts = factsOf(manifest);
     terminal.answer({ file, archiveBytes: size, ...facts }, () => {
-      printFacts(terminal, `${terminal.style('bold', shortPath(file, context))} is whole`, facts, size);
+      printFacts(terminal, `${terminal.style('bold', shortPath(file, context))} is intact`, facts, size);
     });
   } catch (error) {
     throw explainFull(error, `There is not enough space in ${tmpdir()} for its largest database; set TMPDIR.`);
@@ -94,17 +94,17 @@ async function schedule(context: CommandContext): Promise<void> {
   const client = context.connect();
   const cron = args.text('schedule') as string;
   if (args.optionalAt(1) !== undefined)
-    throw new UsageError('With --schedule there is one folder at most.', 'svc backup [folder] --schedule "0 3 * * *"');
+    throw new UsageError('With --schedule, name at most one folder.', 'svc backup [folder] --schedule "0 3 * * *"');
   if (cron === 'off') {
     const status = await client.delete<BackupStatus>('/svc/_backups');
-    terminal.answer(status, () => terminal.done('No backups are made on schedule; those that were made stay.'));
+    terminal.answer(status, () => terminal.done('The schedule is off; existing backups stay.'));
     return;
   }
   const keep = args.number('keep', 1, LIMITS.backupsKept);
   const folder = args.optionalAt(0);
   const isHere = resolvesToHere({ url: args.text('url'), dataDir: args.text('data-dir') }, context);
   if (folder !== undefined && !isHere && !isAbsolute(folder))
-    throw new UsageError(`"${folder}" is a folder on the machine of the gateway: name it from the root.`, KEEP_HINT);
+    throw new UsageError(`"${folder}" is a folder on the machine of the gateway: give its absolute path.`, KEEP_HINT);
   const dir = folder === undefined ? {} : { dir: resolve(cwd, folder) };
   const body = { cron, ...(keep !== undefined && { keep }), ...dir };
   const status = await client.put<BackupStatus>('/svc/_backups', Buffer.from(JSON.stringify(body)));
@@ -119,7 +119,7 @@ async function schedule(context: CommandContext): Promise<void> {
   });
 }
 
-/** The running gateway makes the backup. One of this machine that is stopped is backed up from its data directory. */
+/** A running gateway makes the backup. A stopped gateway of this machine is backed up from its data directory. */
 async function write(context: CommandContext, file: string, signal: AbortSignal): Promise<void> {
   const { args, dataDirectory } = context;
   try {
@@ -132,8 +132,8 @@ async function write(context: CommandContext, file: string, signal: AbortSignal)
 }
 
 /**
- * False when the directory holds no gateway's data, or its apps are elsewhere (`appsDir`). Throws `DataLockedError` when a
- * gateway runs on it after all, the signal's reason, and what packing throws; then there is no `file`.
+ * False if the directory has no data of a gateway, or the apps are elsewhere (`appsDir`). Throws `DataLockedError` if a
+ * gateway runs on it after all, the signal's reason, and the errors of packing; there is no `file` then.
  */
 async function backUpStopped(dataDirectory: string, file: string, signal: AbortSignal): Promise<boolean> {
   const mark = await readStoreMark(new Layout(dataDirectory));
@@ -143,7 +143,7 @@ async function backUpStopped(dataDirectory: string, file: string, signal: AbortS
   // Beside the file, so that a rename puts it there.
   const folder = mkdtempSync(join(dirname(file), `${basename(file)}-`));
   try {
-    // A writer whose gateway was killed may still be at work.
+    // The writer of a killed gateway may still be running.
     await reapChildren(layout.children, tagOf(layout.dataDir));
     const found = await checkFormat(layout);
     const apps = (await readEntries(layout.registry)) ?? new Map<string, number>();
@@ -227,7 +227,7 @@ function explainFull(error: unknown, message: string): unknown {
   return isDiskFull(error) ? new SvcError('STORAGE_FULL', message, { cause: error }) : error;
 }
 
-/** `damaged` are databases that were damaged already when the backup was taken; bytes are unpacked. */
+/** `damaged` lists databases that were already damaged when the backup was taken; `bytes` is the unpacked size. */
 function factsOf({ takenAt, svcVersion, files, databases }: BackupManifest) {
   const apps = new Set(
     files.map(({ path }) => /^apps\/([^/_][^/]*)\//.exec(path)?.[1]).filter((id) => id !== undefined),

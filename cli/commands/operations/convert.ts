@@ -19,10 +19,7 @@ import { readConfig } from './serve.ts';
 export async function convert(context: CommandContext): Promise<void> {
   const { args, cwd, terminal } = context;
   if (args.text('store') !== 'git')
-    throw new UsageError(
-      'Apps move to the git store only: svc convert --store git.',
-      'There is no way back but a backup.',
-    );
+    throw new UsageError('Apps move to the git store only: svc convert --store git.', 'The only way back is a backup.');
   const file = args.text('config');
   const config: Partial<Config> = file === undefined ? {} : readConfig(resolve(cwd, file));
   const isNamed = args.has('data-dir') || config.dataDir === undefined;
@@ -39,7 +36,7 @@ export async function convert(context: CommandContext): Promise<void> {
     await checkFormat(layout);
     await reapChildren(layout.children, tagOf(layout.dataDir));
     if (found !== null) {
-      // One that a crash cut off is finished.
+      // Finishes a conversion that a crash interrupted.
       await checkStore(new Layout(dataDir, config.appsDir ?? undefined, found));
       terminal.answer({ dataDir, store: 'git', apps: 0, versions: 0 }, () =>
         terminal.done(`${place} has the git store`),
@@ -51,7 +48,7 @@ export async function convert(context: CommandContext): Promise<void> {
       terminal.done(
         `${place} has the git store now: ${plural(moved.apps, 'app')}, ${plural(moved.versions, 'version')}`,
       );
-      terminal.facts({ data: 'as it was', next: serve });
+      terminal.facts({ data: 'unchanged', next: serve });
     });
   } catch (error) {
     if (error instanceof NotSettledError)

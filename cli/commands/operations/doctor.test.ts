@@ -39,7 +39,7 @@ test('Node versions', () => {
   }
 });
 
-test('the edge is judged by the native code, and where it is missing it is said how to get it', () => {
+test('the edge check loads the native code, and says how to get it if it is missing', () => {
   const missing = (): never => {
     throw new NoUws('uWebSockets.js has no binary for Node 24.0.0 on linux x64.');
   };
@@ -50,7 +50,7 @@ test('the edge is judged by the native code, and where it is missing it is said 
   assert.equal(checkEdge(() => ({}) as Uws).state, 'ok');
 });
 
-test('the SQLite binding for this Node loads; where none does, it is said what to do', () => {
+test('the SQLite binding for this Node loads; if none does, the check says what to do', () => {
   assert.equal(checkSqlite().state, 'ok');
   const { state, finding, fix } = checkSqlite(['sqlite-of-nobody']);
   assert.equal(state, 'problem');
@@ -61,10 +61,7 @@ test('the SQLite binding for this Node loads; where none does, it is said what t
 test('a data directory that others can open is a warning with the command that closes it', (t) => {
   const folder = temporaryFolder(t);
   const dataDirectory = join(folder, 'data');
-  assert.match(
-    checkDataDirectory(dataDirectory, surroundings(folder))[0]?.finding ?? '',
-    /is made by the first svc serve/,
-  );
+  assert.match(checkDataDirectory(dataDirectory, surroundings(folder))[0]?.finding ?? '', /the first svc serve makes /);
   mkdirSync(dataDirectory, { mode: 0o755 });
   writeFileSync(join(dataDirectory, 'token.bin'), '', { mode: 0o644 });
   assert.deepEqual(
@@ -82,7 +79,7 @@ test('a data directory that others can open is a warning with the command that c
   );
 });
 
-test('a disk without room is a problem, one with little a warning', (t) => {
+test('a full disk is a problem, an almost full one a warning', (t) => {
   const folder = temporaryFolder(t);
   const state = (bavail: number) => checkDisk(folder, surroundings(folder), { bavail, bsize: 1024 }).state;
   assert.deepEqual([0, 100 * 1024, 1024 * 1024].map(state), ['problem', 'warning', 'ok']);
@@ -96,7 +93,7 @@ test('a gateway inside another program is found by its lock', async (t) => {
   assert.match(found?.finding ?? '', new RegExp(`inside another program \\(pid ${process.pid}\\)`));
 });
 
-test('a gateway that crashed, and a port that is taken', async (t) => {
+test('a gateway that crashed, and a port in use', async (t) => {
   const folder = temporaryFolder(t);
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -197,7 +194,7 @@ test('files and folders that others can open are found, and closed with --mend',
   );
 });
 
-test('a folder that is no data directory keeps its modes', async (t) => {
+test('a folder that is not a data directory keeps its modes', async (t) => {
   const folder = temporaryFolder(t);
   const file = join(folder, 'work.txt');
   writeFileSync(file, '', { mode: 0o644 });
@@ -205,7 +202,7 @@ test('a folder that is no data directory keeps its modes', async (t) => {
   assert.equal(statSync(file).mode & 0o777, 0o644);
 });
 
-test('a data directory that cannot be one is said to be a file or a link, and not to be closed to others', async (t) => {
+test('a file or a dangling link as data directory is reported as such, without advice on modes', async (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'file'), '', { mode: 0o644 });
   symlinkSync('nowhere', join(folder, 'link'));
@@ -222,7 +219,7 @@ test('a data directory that cannot be one is said to be a file or a link, and no
   assert.equal(statSync(join(folder, 'file')).mode & 0o777, 0o644);
 });
 
-test('a data directory of another user is told in words, and its format is not judged', async (t) => {
+test('a data directory of another user is reported in a sentence, and its format is not checked', async (t) => {
   const folder = temporaryFolder(t);
   const dataDirectory = join(folder, 'data');
   mkdirSync(dataDirectory);
@@ -233,7 +230,7 @@ test('a data directory of another user is told in words, and its format is not j
     svc(['doctor', '--data-dir', dataDirectory], { env: { HOME: folder }, cwd: folder }),
   );
   chmodSync(dataDirectory, 0o700);
-  assert.match(stdout, /✗ gateway +whether one runs on data cannot be told: permission is denied\n/);
+  assert.match(stdout, /✗ gateway +it is unknown whether one runs on data: permission is denied\n/);
   assert.doesNotMatch(stdout, /EACCES|data format/);
 });
 
@@ -302,7 +299,7 @@ test('without a gateway sessions are read from the folder, and left there', asyn
   assert.deepEqual(readdirSync(sessions).sort(), ['forgotten', 'fresh']);
 });
 
-test('a gateway with the other store, or one that does not answer, has no finding about sessions', async (t) => {
+test('there is no finding about sessions for the tarball store, or if the gateway does not answer', async (t) => {
   const folder = temporaryFolder(t);
   const { url } = await startGateway(t, { 'GET /svc/_sessions?limit=500': failure(409, 'NO_GIT_STORE', 'No drafts.') });
   runsOn(folder, url);

@@ -36,9 +36,9 @@ const NODES = [
 ] as const;
 const RECOMMENDED_NODE = 24;
 const MAX_PORT = 65_535;
-/** Permission bits of everybody but the owner. */
+/** Permission bits of all users but the owner. */
 const OTHERS = 0o077;
-/** Columns of mark and name, and the terminals that have no room for both beside what was found. */
+/** Columns of mark and name. Narrower terminals than `NARROW` show the finding below them. */
 const NAMES_WIDTH = 17;
 const NARROW = 60;
 /** States of a process that should run and does not. */
@@ -54,9 +54,9 @@ export async function doctor(context: CommandContext): Promise<number> {
   const { args, terminal, dataDirectory } = context;
   const named = args.number('port', 1, MAX_PORT);
   const daemon = daemonOf(dataDirectory, context);
-  // Unless it is asked for, the port of the gateway that was found, not one that it does not use.
+  // Without `--port`, the port of the gateway that was found.
   const port = named ?? Number(daemon === null ? DEFAULTS.port : new URL(daemon.url).port || DEFAULTS.port);
-  // First: other checks must not report what it mends.
+  // First, so that the other checks do not report what `--mend` fixes.
   const privacy = checkPrivacy(dataDirectory, args.has('mend'), context);
   const checks: Check[] = [
     checkNode(process.versions.node),
@@ -81,7 +81,7 @@ export async function doctor(context: CommandContext): Promise<number> {
   return has('problem') ? EXIT.failed : EXIT.ok;
 }
 
-/** On a narrow terminal what was found is below its name. */
+/** On a narrow terminal the finding is below its name. */
 function drawCheck({ state, name, finding, fix }: Check, terminal: Terminal): void {
   const { columns, style } = terminal;
   const [colour, mark] = MARKS[state];
@@ -160,7 +160,7 @@ export function checkDataDirectory(dataDirectory: string, surroundings: Surround
       return [problem(name, `${shown} cannot be made: ${parent} is a file, not a folder`, another)];
     if (lstatSync(dataDirectory, { throwIfNoEntry: false }) !== undefined)
       return [problem(name, `${shown} is a link to a folder that does not exist`, `Make that folder. Or: ${another}`)];
-    if (whyNotWritable(parent) === null) return [ok(name, `${shown} is made by the first svc serve`)];
+    if (whyNotWritable(parent) === null) return [ok(name, `the first svc serve makes ${shown}`)];
     return [problem(name, `${shown} cannot be made: ${parent} is not writable`, another)];
   }
   if (!statSync(dataDirectory).isDirectory()) return [problem(name, `${shown} is a file, not a folder`, another)];
@@ -192,7 +192,7 @@ export async function checkDataFormat(dataDirectory: string): Promise<Check[]> {
     const older = found.format < DATA_FORMAT ? `; the next start moves it to ${DATA_FORMAT}` : '';
     return [ok(name, `format ${found.format}${older}`)];
   } catch (error) {
-    // What cannot be opened says nothing of its format, and is told of already.
+    // Another check reports a directory that cannot be opened.
     if (fileFault(error) !== null) return [];
     const fix = 'Run the release that wrote it, or restore a backup: docs/operations.md#upgrade-and-downgrade';
     return [problem(name, firstLine(error), fix)];
@@ -232,7 +232,7 @@ export function checkDisk(
   const free = disk.bavail * disk.bsize;
   const finding = `${formatBytes(free)} free`;
   if (free >= LIMITS.lowDiskBytes) return ok('disk', finding);
-  const fix = `Free some space: svc trash empty deletes what ${shortPath(dataDirectory, surroundings)}/trash keeps of removed apps.`;
+  const fix = `Free some space: "svc trash empty" deletes the removed apps in ${shortPath(dataDirectory, surroundings)}/trash.`;
   if (free < LIMITS.fullDiskBytes) return problem('disk', `full: ${finding}; writes are refused`, fix);
   return warning('disk', `only ${finding}`, fix);
 }
@@ -253,7 +253,7 @@ export function checkProfile(surroundings: Surroundings): Check {
   }
 }
 
-/** The gateway that is registered on this directory: does it answer, and to our token? With its MCP servers that failed. */
+/** Whether the gateway of this directory answers and accepts our token; also its MCP servers that failed. */
 export async function checkDaemon(dataDirectory: string, surroundings: Surroundings): Promise<Check[]> {
   const name = 'gateway';
   const shown = shortPath(dataDirectory, surroundings);
@@ -291,22 +291,22 @@ export async function checkDaemon(dataDirectory: string, surroundings: Surroundi
   ];
 }
 
-/** One inside another program holds the lock, and has no address of its own. */
+/** A gateway inside another program holds the lock, but has no address. */
 function withoutAddress(dataDirectory: string, shown: string): Check {
   const name = 'gateway';
   try {
     const pid = lockHolder(new Layout(dataDirectory).lock);
     if (pid === null) return ok(name, `none is running on ${shown}`);
-    return ok(name, `runs on ${shown} inside another program (pid ${pid}), or just starts`);
+    return ok(name, `runs on ${shown} inside another program (pid ${pid}), or is starting`);
   } catch (error) {
     const fix = 'Run as the user of the gateway, or name another directory: --data-dir';
-    return problem(name, `whether one runs on ${shown} cannot be told: ${reasonOf(error as Error)}`, fix);
+    return problem(name, `it is unknown whether one runs on ${shown}: ${reasonOf(error as Error)}`, fix);
   }
 }
 
 type FoundSession = { sessionId: string; touchedAt: number; damaged?: string };
 
-/** Sessions that are damaged, or that were not touched for long. None where there is no git store, or no answer. */
+/** Sessions that are damaged, or were not used for long; none without a git store or an answer. */
 export async function checkSessions(
   dataDirectory: string,
   surroundings: Surroundings,
@@ -395,7 +395,7 @@ function existingParent(path: string): string {
   return existsSync(path) || dirname(path) === path ? path : existingParent(dirname(path));
 }
 
-/** The code of the system's refusal; null where the path can be written. */
+/** The error code of the system; null if the path can be written. */
 function whyNotWritable(path: string): string | null {
   try {
     accessSync(path, constants.W_OK);

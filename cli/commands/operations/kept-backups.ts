@@ -13,7 +13,7 @@ import { formatAge, formatBytes } from '../../terminal/units.ts';
 
 const ASKED_AGAIN_MS = 500;
 
-/** Whether it may be one of the gateway's list: a name without a folder. */
+/** Whether it may be a name of the gateway's list: one without a folder. */
 export const isKeptName = (named: string): boolean => named === basename(named) && named.endsWith(BACKUP_EXTENSION);
 
 /** Those that the gateway keeps in its folder. */
@@ -36,15 +36,15 @@ export async function listKept(context: CommandContext): Promise<void> {
     terminal.hint(`In ${dirname(newest.file)} on the machine of the gateway.`);
 }
 
-/** Those that were made may be on a disk that is away. */
+/** The backups may be on a disk that is not mounted. */
 async function reasonForNone(client: Client): Promise<string> {
   const { lastSuccess } = await client.get<BackupStatus>('/svc/_backups');
   if (lastSuccess === null) return 'The gateway keeps no backups. Make one: svc backup now';
   const folder = dirname(lastSuccess.file);
-  return `Of the backups that were made in ${folder} none is there. Is its disk mounted? Else make one: svc backup now`;
+  return `The backups that were made in ${folder} are missing. Is its disk mounted? If it is, make one: svc backup now`;
 }
 
-/** Has the gateway make one in its folder, and waits for it. */
+/** Lets the gateway make one in its folder, and waits for it. */
 export async function makeKept(context: CommandContext): Promise<void> {
   const { terminal, connect } = context;
   noMore(context);
@@ -58,7 +58,7 @@ export async function makeKept(context: CommandContext): Promise<void> {
   }
   const { lastSuccess, lastFailure } = status;
   if (lastFailure !== null && lastFailure.at !== before.lastFailure?.at)
-    throw new CommandError(lastFailure.message, 'How they go: svc status');
+    throw new CommandError(lastFailure.message, 'See their state: svc status');
   if (lastSuccess === null || lastSuccess.at === before.lastSuccess?.at)
     throw new CommandError('The gateway stopped before the backup was made.', 'Start it, and try again.');
   terminal.answer(lastSuccess, () => {
@@ -72,12 +72,12 @@ function noMore({ args }: CommandContext): void {
   if (extra !== undefined) throw new UsageError(`"${extra}" is one argument too many.`, `svc backup ${args.at(0)}`);
 }
 
-/** The gateway reads it; what is wrong with it is its error. */
+/** The gateway reads the file; its error says what is wrong. */
 export async function verifyKept({ terminal, connect }: CommandContext, name: string): Promise<void> {
   if (terminal.interactive) terminal.hint('The gateway reads it …');
   const kept = await connect().post<BackupFile>(route`/svc/_backups/files/${name}/verify`);
   terminal.answer(kept, () => {
-    terminal.done(`${terminal.style('bold', kept.name)} is whole`);
+    terminal.done(`${terminal.style('bold', kept.name)} is intact`);
     terminal.facts({ file: kept.file, archive: formatBytes(kept.bytes) });
     if (kept.damaged) terminal.warn('A database in it was damaged when the backup was made.');
   });

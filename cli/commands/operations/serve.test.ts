@@ -13,7 +13,7 @@ const FACTS: Welcome = {
   more: 0,
 };
 
-test('the first line has the address but not the token: logs keep it', () => {
+test('the first line has the address but not the token, because logs keep that line', () => {
   assert.equal(
     readyLine({ version: '0.1.0', url: 'http://127.0.0.1:8787', pid: 12 }, plain),
     '● svc-gateway 0.1.0 is ready on http://127.0.0.1:8787 (pid 12)',

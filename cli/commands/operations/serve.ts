@@ -24,7 +24,7 @@ import type { Terminal } from '../../terminal/terminal.ts';
 import { drawMinted } from '../apps/versions.ts';
 
 const MAX_PORT = 65_535;
-const KEYS = 'All keys, with what each takes: docs/configuration.md';
+const KEYS = 'All keys and their values: docs/configuration.md';
 /** Apps whose links the welcome shows. */
 const LISTED = 6;
 const EDGES = { uws: 'uWebSockets.js', node: 'node:http' };
@@ -70,7 +70,7 @@ async function start(config: Partial<Config> & { dataDir: string }, context: Com
   }
 }
 
-/** A log for people, where that is wanted: by itself on a terminal. Undefined for one of JSON lines. */
+/** A log for people, by default on a terminal; undefined for a log of JSON lines. */
 async function terminalLog(
   { log = 'info', logFormat = 'auto', logFile = null, dataDir }: Partial<Config> & { dataDir: string },
   terminal: Terminal,
@@ -120,20 +120,23 @@ export function readConfig(file: string): Partial<Config> {
 
 function checkEdge(edge: string): Config['edge'] {
   if (edge === 'auto' || edge === 'uws' || edge === 'node') return edge;
-  throw new UsageError(`There is no edge "${edge}".`, 'There are: auto, uws, node');
+  throw new UsageError(`There is no edge "${edge}".`, 'Available: auto, uws, node');
 }
 
-/** Where the git store is, null for the tarball store: as the option or the configuration says, else as the directory has it. */
+/**
+ * The folder of the git store, or null for the tarball store: from the option or the configuration, else from the
+ * directory.
+ */
 async function chooseStore(
   store: string | undefined,
   { dataDir, appsDir, appsStoreRoot = null }: Partial<Config> & { dataDir: string },
 ): Promise<string | null> {
   if (store !== undefined && store !== 'git' && store !== 'tarball')
-    throw new UsageError(`There is no store "${store}".`, 'There are: git, tarball');
+    throw new UsageError(`There is no store "${store}".`, 'Available: git, tarball');
   if (store === 'tarball' && appsStoreRoot !== null)
     throw new UsageError(
       `The configuration keeps code in the git store ${appsStoreRoot} (appsStoreRoot).`,
-      'Leave out --store, or remove appsStoreRoot from the configuration file.',
+      'Omit --store, or remove appsStoreRoot from the configuration file.',
     );
   if (store === 'tarball' || appsStoreRoot !== null) return appsStoreRoot;
   const { GIT_STORE, storeIn } = await import('../../../supervisor/deployments/store/open-store.ts');
@@ -142,7 +145,7 @@ async function chooseStore(
   return found === undefined ? GIT_STORE : found;
 }
 
-/** What keeps a gateway from starting, and what to do about it. */
+/** Why a gateway cannot start, and what to do about it. */
 async function explainStart(
   error: NodeJS.ErrnoException,
   { host = DEFAULTS.host, port = DEFAULTS.port }: Partial<Config>,
@@ -150,7 +153,7 @@ async function explainStart(
 ): Promise<Error> {
   if (error instanceof ConfigError) return new CommandError(error.message, KEYS);
   if (error instanceof NoUws)
-    return new CommandError(error.message, ['Leave --edge out: node:http serves then.', error.nextStep]);
+    return new CommandError(error.message, ['Omit --edge: node:http serves then.', error.nextStep]);
   // An error with a path is about the data directory, not about the address.
   if (error.path !== undefined) return error;
   const address = `port ${port}${host === DEFAULTS.host ? '' : ` of ${host}`}`;
@@ -165,10 +168,7 @@ async function explainStart(
         'Ports below 1024 need privileges: svc serve --port 8787',
       );
     case 'EADDRNOTAVAIL':
-      return new CommandError(
-        `This machine has no address ${host}.`,
-        'Leave --host out to listen on this machine only.',
-      );
+      return new CommandError(`This machine has no address ${host}.`, 'Omit --host to listen on this machine only.');
     default:
       return error;
   }
@@ -184,7 +184,7 @@ async function greet(context: CommandContext, gateway: RunningGateway, client: C
   const { url, pid } = gateway;
   terminal.line(readyLine({ version: packageVersion(), url, pid }, terminal.style));
   const { config } = gateway.gateway;
-  // Behind a proxy that ends HTTPS, other machines do not come here.
+  // Behind a proxy that terminates HTTPS, other machines do not connect here.
   const isBehindProxy = config.appDomain !== null || config.trustedProxies.length > 0;
   if (!isLoopback(config.host) && !isBehindProxy) warnOfPlainHttp(terminal, config.host, new URL(url).port);
   if (!terminal.interactive) return;
@@ -204,13 +204,13 @@ function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
-/** Other machines reach it, and whoever is between can read all they send. */
+/** Warns if other machines can reach it: others on the network can read everything that they send. */
 function warnOfPlainHttp(terminal: Terminal, host: string, port: string): void {
   const found = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const lan = found.filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address);
   for (const address of isUnspecified(host) ? lan : []) terminal.note(`Other machines: http://${address}:${port}`);
-  terminal.warn('Plain HTTP: others on the network can read tokens and data on their way.');
-  terminal.hint('  Put a proxy with HTTPS in front (docs/operations.md), or leave --host out.');
+  terminal.warn('Plain HTTP: others on the network can read tokens and data.');
+  terminal.hint('  Put a proxy with HTTPS in front (docs/operations.md), or omit --host.');
 }
 
 /** One line with what a log needs to keep. */

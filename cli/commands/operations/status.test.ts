@@ -113,7 +113,7 @@ test('the process tree', () => {
   ]);
 });
 
-test('backups on schedule: how the last one went, and the next', () => {
+test('backups on schedule: the result of the last one, and the next', () => {
   const now = Date.now();
   const backups: SystemStatus['backups'] = {
     state: 'failed',
@@ -134,7 +134,7 @@ test('backups on schedule: how the last one went, and the next', () => {
   ]);
   const first = lines({ ...backups, state: 'waiting', lastSuccess: null, lastFailure: null, running: true });
   assert.ok(
-    first.includes('             no good one yet   one is made now   next in 2 h   in /mnt/backups'),
+    first.includes('             no good one yet   one is being made   next in 2 h   in /mnt/backups'),
     first.join('\n'),
   );
   for (const line of lines(backups, 40)) assert.ok(line.length <= 40, line);

@@ -15,7 +15,7 @@ const GOOD = new Set(['active', 'running', 'ready', 'up', 'live', 'connected']);
 const BAD = new Set(['quarantined', 'failed', 'failed_to_start', 'stopped', 'dead', 'crashed', 'unresponsive']);
 
 const number = (title: string, drop: number): Column => ({ title, align: 'right', drop });
-/** What a narrow terminal has no room for is left out, `PID` first. */
+/** On a narrow terminal columns are left out, `PID` first. */
 const COLUMNS: Column[] = [
   'PROCESS',
   number('PID', 9),
@@ -124,9 +124,9 @@ function notable(count: number): Cell {
   return count > 0 ? { text: formatCount(count), format: 'yellow' } : '0';
 }
 
-/** Those on schedule: how the last one went, and when the next one is due. */
+/** Backups on schedule: the result of the last one, and the time of the next. */
 function backupLines({ backups }: SystemStatus, width: number, style: Style): string[] {
-  // An older gateway says nothing of them.
+  // An older gateway does not report them.
   if (!backups?.schedule) return [];
   const { state, running, schedule, nextAt, lastSuccess, lastFailure } = backups;
   const now = Date.now();
@@ -136,7 +136,7 @@ function backupLines({ backups }: SystemStatus, width: number, style: Style): st
   const good = lastSuccess === null ? 'no good one yet' : `last good one ${formatAge(lastSuccess.at, now)}`;
   const facts = [
     ...(lastSuccess === null ? [] : [formatBytes(lastSuccess.bytes)]),
-    ...(running ? ['one is made now'] : []),
+    ...(running ? ['one is being made'] : []),
     ...(nextAt === null ? [] : [`next ${formatWait(nextAt, now)}`]),
     `in ${schedule.dir}`,
   ];
