@@ -347,7 +347,7 @@ const CASES: Case[] = [
   {
     line: ['token', 'create', '--name', 'x', '--tools', 'sql'],
     code: EXIT.usage,
-    err: ['--tools takes read, write or all, not "sql".'],
+    err: ['--tools takes one of read, write, all; not "sql".'],
   },
   { line: ['token', 'create', 'x'], code: EXIT.usage, err: ['"x" is one argument too many.'] },
   {

@@ -29,7 +29,7 @@ for (const code of CODES)
       assert.ok(lines.length > 0);
       const text = lines.join('\n');
       assert.doesNotMatch(text, /`|<app>|<tool>|<session>/, 'plain text, with the names that are known');
-      assert.doesNotMatch(text, /: svc .*\.$/m, 'what can be pasted ends where the command ends');
+      assert.doesNotMatch(text, /: svc .*\.$/m, 'a command to paste ends the line');
     }
   });
 

@@ -1,4 +1,5 @@
-// Scripted agents in the real process of agents: what they are given, how fast they may talk, and that nothing of them is left.
+// Scripted agents in the real process of agents: what they get, how fast they may write, and that none of their
+// processes is left.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -69,7 +70,7 @@ describe('a turn', () => {
     assert.equal(await finalOf(running.run(['prompts', 'say {result}'], own)), '2');
   });
 
-  test('the agent has the environment of its runner, its tag, and nothing of the gateway', async () => {
+  test("the agent has its runner's environment and its tag, and no variables of the gateway", async () => {
     const runner = { ...stubRunner(), env: { PATH: process.env.PATH ?? '', KEY: 'given' } };
     const said = await finalOf(running.run(['env', 'say {result}'], { ...fresh(), runner }));
     const env = JSON.parse(said) as Record<string, string>;
@@ -82,7 +83,7 @@ describe('a turn', () => {
     ['reject_once', 'rejected'],
     [null, 'cancelled'],
   ] as const) {
-    test(`who is asked chooses ${chosen}`, async () => {
+    test(`the caller that is asked chooses ${chosen}`, async () => {
       let decide: (optionId: string | null) => void = () => {};
       const answer = () => new Promise<string | null>((resolve) => (decide = resolve));
       const turn = running.run(['ask remove everything', 'say {result}'], fresh(), { answer });
@@ -92,7 +93,7 @@ describe('a turn', () => {
       const events = await inTime(eventsOf(turn), 'the end of the turn', LONG_MS);
       const last = events.at(-1);
       assert.ok(last?.type === 'final', JSON.stringify(last));
-      // An agent takes no answer for "no" as well.
+      // An agent takes a missing answer as "no", too.
       assert.ok(last.text === said || (chosen === null && last.text === 'rejected'), last.text);
     });
   }
@@ -105,7 +106,7 @@ describe('a turn', () => {
     assert.equal(await finalOf(running.run(['prompts', 'say {result}'], own)), '1');
   });
 
-  test('an agent that nobody listens to is held up, and memory stays bounded', onLinux, async () => {
+  test('an agent whose output is not read is slowed down, and memory stays bounded', onLinux, async () => {
     const turn = running.run(['flood 400 65536'], fresh());
     await until(turn, 'assistant.delta');
     const pid = running.tree.agents?.pid as number;
@@ -126,7 +127,7 @@ describe('a turn', () => {
     assert.equal(bytes, LIMITS.agentAnswerBytes);
   });
 
-  test('leaving it stops the agent, which stays', async () => {
+  test('a caller that leaves stops the turn, and the agent stays', async () => {
     const own = fresh();
     const turn = running.run(['say begin', 'hang'], own);
     await until(turn, 'assistant.delta');
@@ -134,7 +135,7 @@ describe('a turn', () => {
     assert.equal(await finalOf(running.run(['prompts', 'say {result}'], own)), '2');
   });
 
-  test('an agent that does not stop when it is told to is ended', async () => {
+  test('an agent that does not stop when asked is killed', async () => {
     const own = fresh();
     const abort = new AbortController();
     const turn = running.run([...SHELLS, 'deaf'], own, { signal: abort.signal });
@@ -169,7 +170,7 @@ describe('nothing is left', onLinux, () => {
     const before = new Set(recorded(running, 'agent').map(({ pid }) => pid));
     const turn = running.run(['say begin', 'hang'], own);
     await until(turn, 'assistant.delta');
-    // The one whose shells these are is the one that was recorded last.
+    // The agent of these shells is the one that was recorded last.
     process.kill([...before].at(-1) as number, 'SIGKILL');
     const last = (await inTime(eventsOf(turn), 'the end of the turn', LONG_MS)).at(-1);
     assert.ok(last?.type === 'error' && last.code === 'AGENT_FAILED', JSON.stringify(last));
@@ -193,7 +194,7 @@ describe('nothing is left', onLinux, () => {
     assert.equal(await finalOf(struck.run(['prompts', 'say {result}'])), '1');
   });
 
-  test('when the gateway stops, of the deaf ones either', async () => {
+  test('when the gateway stops, also of agents that ignore it', async () => {
     const stopped = await startAgents();
     const pids = numbers(await finalOf(stopped.run(SHELLS)));
     const turn = eventsOf(stopped.run(['say begin', 'deaf'], fresh()));
@@ -226,7 +227,7 @@ describe('nothing is left', onLinux, () => {
   });
 });
 
-/** A process with agents at work; all of its processes, and where it keeps what it knows of them. */
+/** A process with agents at work; all of its processes, and where it records them. */
 async function startSupervisor(t: TestContext) {
   const script = new URL('../testing/agents-supervisor.ts', import.meta.url).pathname;
   const supervisor = spawn(process.execPath, ['--import', 'tsx', script], { stdio: ['ignore', 'pipe', 'inherit'] });

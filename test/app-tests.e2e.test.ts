@@ -1,4 +1,5 @@
-// `svc test`: the tests of an app folder run against the app's own gateway parts, and what fails is told with its place.
+// `svc test`: the tests of an app folder run against the app's own gateway parts, and failures are reported with their
+// place.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -243,7 +244,7 @@ async function svc(...args: string[]): Promise<{ code: number | null; stdout: st
   return { code, stdout, stderr };
 }
 
-/** What is left of runs. */
+/** What runs leave behind. */
 const leftovers = () => readdirSync(scratch).filter((name) => name.startsWith('svc-'));
 
 async function results(t: TestContext, folder: string): Promise<{ passed: boolean; tests: TestResult[] }> {
@@ -301,7 +302,7 @@ test('a failing test shows the stack of the handler in the files of the app, and
   assert.match(tests.find(({ name }) => name === 'fails')?.error ?? '', /fail\.ts:4:9/);
 });
 
-test('an app that cannot be made live says so once, and no test runs', async () => {
+test('an app that cannot be made live is reported once, and no test runs', async () => {
   const folder = folderOf('damaged', {
     ...SHOP,
     'queries/list.js': 'export default () => {\n  const x = ;\n};\n',

@@ -1,4 +1,4 @@
-/** What people and programs do to the git store that nobody meant them to do, against the real daemon. */
+/** Unintended actions of people and programs on the git store, against the real daemon. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ const codes = (answers: Answer[]) =>
 const folderOf = (session: string, app: string) =>
   join(gateway.dataDir, 'code-store/worktrees/sessions', session, 'apps', app);
 
-test('a name that git keeps for itself never gets into the repository, by a file or by an archive', async () => {
+test('a name that git reserves never gets into the repository, by a file or by an archive', async () => {
   assert.equal((await gateway.upload('names', wordApp('names', 'x'))).status, 201);
   const session = await open();
   const taken = ['.git/a.txt', '.GIT/a.txt', '.git%20/a.txt', '.git./a.txt', '.g%E2%80%8Cit/a.txt', 'git~1/a.txt'];
@@ -55,7 +55,7 @@ test('a name that git keeps for itself never gets into the repository, by a file
   assert.equal(checked, '');
 });
 
-test('what an acknowledged edit changed is what the draft answers and serves next', async () => {
+test('after an acknowledged edit, the draft answers and serves the change', async () => {
   await gateway.upload('fresh', { ...wordApp('fresh', 'first'), 'page.json': '"first"' });
   const session = await open();
   assert.equal((await ask(session, 'fresh', 'word')).json.data, 'first');
@@ -67,7 +67,7 @@ test('what an acknowledged edit changed is what the draft answers and serves nex
   }
 });
 
-test('a session that is closed while it is used is gone, and its id can be had again', async () => {
+test('a session that is closed while in use is gone, and its id can be used again', async () => {
   await gateway.upload('closed', wordApp('closed', 'x'));
   const body = { sessionId: 'used-again' };
   for (let round = 0; round < 4; round++) {
@@ -96,7 +96,7 @@ test('a session deleted twice at once is deleted once', async () => {
   assert.deepEqual(codes(twice).sort(), ['200', '404 UNKNOWN_SESSION', '404 UNKNOWN_SESSION']);
 });
 
-test('those who follow the log of a draft are let go when its session is closed', async () => {
+test("streams of a draft's log end when its session is closed", async () => {
   await gateway.upload('followed', wordApp('followed', 'x'));
   const session = await open();
   const log = await gateway.stream(`/svc/_draft/${session}/_logs?app=followed&follow=1`);
@@ -105,7 +105,7 @@ test('those who follow the log of a draft are let go when its session is closed'
   await Promise.all([log.ended(), changes.ended()]);
 });
 
-test('a link in the place of an app in a session is not followed', async () => {
+test('a link in place of an app in a session is not followed', async () => {
   await gateway.upload('linked', wordApp('linked', 'x'));
   const session = await open();
   await put(session, 'linked', 'a.txt', 'x');
@@ -118,7 +118,7 @@ test('a link in the place of an app in a session is not followed', async () => {
   assert.ok(existsSync(join(folder, 'b.txt')), 'the session has the app as it is published, and the new file');
 });
 
-test('what an editor leaves beside a file keeps nobody from comparing and publishing', async () => {
+test("an editor's temporary files do not prevent a diff or a publication", async () => {
   await gateway.upload('edited', wordApp('edited', 'old'));
   const session = await open();
   await put(session, 'edited', 'queries/word.js', handler('new'));
@@ -140,7 +140,7 @@ test('what an editor leaves beside a file keeps nobody from comparing and publis
   assert.equal(await word('edited'), 'new');
 });
 
-test('live code that was lost comes back from the repository, as the version that was live', async () => {
+test('lost live code is restored from the repository, as the version that was live', async () => {
   for (const text of ['one', 'two']) await gateway.upload('lost', wordApp('lost', text));
   await gateway.stop();
   rmSync(join(gateway.dataDir, 'code-store/worktrees/main'), { recursive: true });
@@ -152,7 +152,7 @@ test('live code that was lost comes back from the repository, as the version tha
   assert.equal((await publish(session, 'lost')).json.tag, 'lost/v3');
 });
 
-test('a repository that is gone is not replaced by an empty one, whose versions would begin again', async (t) => {
+test('a missing repository is not replaced by an empty one, whose version numbers would begin again', async (t) => {
   const own = await startGateway(t, { store: 'git' });
   await own.upload('kept', wordApp('kept', 'one'));
   const repository = join(own.dataDir, 'code-store/apps.git');
@@ -167,7 +167,7 @@ test('a repository that is gone is not replaced by an empty one, whose versions 
   assert.match(readFileSync(join(own.dataDir, 'code-store/active-main'), 'utf8'), /^[0-9a-f]{40}\n$/);
 });
 
-test('a backup has the code, its history and the sessions, and what is restored goes on from there', async (t) => {
+test('a backup has the code, its history and the sessions, and a restored gateway continues from there', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-attack-'));
   const dataDir = join(folder, 'data');
   const restored = new TestGateway(dataDir, ['--config', join(dataDir, 'config.json')]);

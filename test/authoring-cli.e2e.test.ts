@@ -1,6 +1,7 @@
 /**
- * The commands of authoring as people use them: a real gateway with the git store, real folders. Commands that go on, and those of
- * the first tests, are the built executable; the others run in this process, which takes a tenth of its time.
+ * The commands of authoring as people use them: a real gateway with the git store, real folders. Commands that keep
+ * running, and those of the first tests, are the built executable; the others run in this process, which takes a tenth
+ * of the time.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -16,7 +17,7 @@ import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const SVC = join(root, 'bin/svc.js');
 const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
-// The daemons' sockets are in it too, and go with it.
+// The daemons' sockets are in it too, and are removed with it.
 const env = { PATH: process.env.PATH, HOME: home, TMPDIR: home };
 
 type Outcome = { code: number; stdout: string; stderr: string };
@@ -67,7 +68,7 @@ class Events {
     this.#lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   }
 
-  /** The next one of this name; those before it are passed over. */
+  /** The next one of this name; events before it are skipped. */
   async next(name: string) {
     for (let last = ''; ; ) {
       const { value, done } = await inTime(this.#lines.next(), `the event "${name}"`, LONG_MS);
@@ -147,7 +148,7 @@ test('from a folder to a draft, to live, and back', async () => {
   assert.deepEqual([whole, written, deleted], [true, ['migrations/0002_done.sql', 'queries/list.js'], []]);
 });
 
-test('a publication with a migration, and a rollback that says what the data is ahead by', async () => {
+test('a publication with a migration, and a rollback that lists the migrations that its version does not have', async () => {
   const { files } = await json('diff', 'notes');
   assert.deepEqual(
     files.map(({ path, status }: { path: string; status: string }) => [path, status]),
@@ -173,7 +174,7 @@ test('a publication with a migration, and a rollback that says what the data is 
   assert.equal((await refused('rollback', 'notes', '9')).code, 'UNKNOWN_VERSION');
 });
 
-test('what publishing would refuse, dev says before, in the same words', async () => {
+test('svc dev reports what publishing would refuse, in the same words', async () => {
   const sound = readFileSync(join(home, 'notes/queries/list.js'), 'utf8');
   const refusals: [source: string, said: RegExp][] = [
     [`import fs from 'node:fs';\n${sound}`, /1:16: .*cannot import Node built-ins.* \(import\)/],
@@ -200,7 +201,7 @@ test('what publishing would refuse, dev says before, in the same words', async (
   assert.equal((await json('dev', 'notes', '--once')).whole, true);
 });
 
-test('of many files dev names a few', async () => {
+test('svc dev names only a few of many files', async () => {
   mkdirSync(join(home, 'notes/many'));
   for (let n = 10; n < 30; n++) writeFileSync(join(home, `notes/many/${n}.txt`), `${n}`);
   assert.match((await svc('dev', 'notes', '--once')).stdout, / {2}many\/10\.txt, many\/11\.txt and 18 more\n/);
@@ -218,7 +219,7 @@ test("the blank app's own tests pass", async () => {
   assert.match(stdout, /pass 2$/m);
 });
 
-test('dev runs the tests of the folder, again after each change, and names what failed', async (t) => {
+test('dev runs the tests of the folder, again after each change, and names the failed ones', async (t) => {
   const { whole, tests } = JSON.parse((await built('dev', 'fresh', '--once', '--test', '--json')).stdout);
   assert.deepEqual([whole, tests.tests, tests.failures], [true, 2, []]);
   const child = start([SVC, 'dev', 'fresh', '--test', '--json']);
@@ -256,7 +257,7 @@ test('templates are cloned on the gateway and into folders', async () => {
   assert.equal((await json('sessions', 'rm', staged.sessionId, '--yes')).deleted, true);
 });
 
-test('what is typed wrong is answered with what was probably meant, and with the exit code of its kind', async () => {
+test('a typo is answered with the probable meaning, and with the exit code of its kind', async () => {
   const cases: [argv: string[], code: number, said: RegExp][] = [
     [['new'], 2, /Name a folder, a template/],
     [['new', '--clone', 'todoss'], 1, /UNKNOWN_TEMPLATE.*\n[\s\S]*Did you mean "todos"\?/],
@@ -289,7 +290,7 @@ test('what is typed wrong is answered with what was probably meant, and with the
   }
 });
 
-test('two drafts of one line: the second is told which file, and is whole', async () => {
+test('two drafts that change one line: the second gets the name of the file, and stays unchanged', async () => {
   for (const who of ['ann', 'ben']) {
     await json('sessions', 'open', who);
     await putFile(who, 'style.css', `/* ${who} */\n`);
@@ -316,7 +317,7 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   t.after(() => dev.kill('SIGKILL'));
   const exit = once(dev, 'exit');
   const events = new Events(dev);
-  // What ann published is older in the folder, which has its way when it starts.
+  // The folder has an older file than the one that ann published; at the start the folder wins.
   const ready = await events.next('ready');
   assert.deepEqual([ready.app, ready.session, ready.whole], ['notes', 'dev-notes', true]);
 
@@ -387,7 +388,7 @@ test('dev follows a folder through faults, other editors and a restart of the ga
 
   writeFileSync(join(home, 'notes/old.md'), '# Old\n');
   assert.deepEqual((await events.next('synced')).written, ['old.md']);
-  // A file that comes and goes before the draft is looked at changes nothing that would be told.
+  // A file that appears and vanishes before the draft is scanned is not reported.
   await preview();
   await deleteFile('dev-notes', 'old.md');
   const gone = await events.next('synced');
@@ -423,7 +424,7 @@ test('dev follows a folder through faults, other editors and a restart of the ga
   assert.ok((await json('sessions')).some(({ sessionId }: { sessionId: string }) => sessionId === 'dev-notes'));
 });
 
-test('dev ends when the session is closed, and leaves the folder as it is', async (t) => {
+test('svc dev ends when the session is closed, and leaves the folder unchanged', async (t) => {
   const dev = start([SVC, 'dev', 'notes']);
   t.after(() => dev.kill('SIGKILL'));
   const ended = outcome(dev);
@@ -452,7 +453,7 @@ test('an app without a live version: the next step that push prints, and an expo
   assert.equal((await svc('import', 'after')).code, 0);
 });
 
-test('a publication that nothing older is kept of cannot be undone, and does not say how', async () => {
+test('a publication without an older version cannot be undone, and does not offer it', async () => {
   await json('sessions', 'open', 'anew');
   await putFile('anew', 'style.css', '/* anew */\n');
   await json('rm', 'notes', '--yes');

@@ -110,7 +110,7 @@ test('from a blank app to a published one, a second version with a migration, an
   const back = await gateway.call('POST', '/svc/_apps/notes/rollback', { body: { version: 1 } });
   assert.equal(back.status, 200, back.text);
   assert.deepEqual([back.json.activeVersion, back.json.previousVersion], ['notes/v1', 'notes/v2']);
-  assert.deepEqual(back.json.migrationsAhead, [2], 'the data keeps what the second version did to it');
+  assert.deepEqual(back.json.migrationsAhead, [2], "the data keeps the second version's changes");
   assert.equal(git('ls-tree', '-r', 'main').trim(), tree.trim(), 'nothing of the second version is left in the tree');
   assert.equal((await gateway.read('notes', 'list', {})).json.data[0].text, 'Milk');
   assert.equal((await gateway.call('GET', '/svc/_apps/notes')).json.activeVersion, 'notes/v1');
@@ -148,11 +148,11 @@ test('two drafts that change different lines are both published; the same lines 
   await edit(third, 'merged', { 'same.txt': 'both\n' });
   assert.equal((await publish(third)).status, 201);
   const kept = git('show', 'main:apps/merged/queries/word.js');
-  assert.equal(kept, text({ 2: '// left', 15: '// right' }), 'what the others published is kept');
+  assert.equal(kept, text({ 2: '// left', 15: '// right' }), "the others' publications are kept");
   assert.equal(git('show', 'main:apps/merged/same.txt'), 'both\n');
 });
 
-test('a session says of which apps it has not what others published, and does not count that as its own change', async () => {
+test("a session lists the apps of which it lacks others' publications, and does not count those as its own changes", async () => {
   await published('shared', 'x', { files: { 'notes.txt': 'one\n' } });
   await published('own', 'x', { files: { 'notes.txt': 'one\n' } });
   const [mine, theirs] = [await open(), await open()];
@@ -177,7 +177,7 @@ test('a session says of which apps it has not what others published, and does no
   assert.deepEqual([(await diffOf(mine)).behind, (await diffOf(theirs)).behind], [[], []]);
 });
 
-test('what cannot be published changes nothing, and is published once it is mended', async () => {
+test('a refused publication changes nothing, and succeeds after a fix', async () => {
   await published('fixed', 'old', { migrations: ['CREATE TABLE t (a)'] });
   const session = await open();
   await edit(session, 'fixed', {});
@@ -227,7 +227,7 @@ test('what cannot be published changes nothing, and is published once it is mend
   assert.equal(await word(), 'new');
 });
 
-test('a migration that has run is not changed, and one that is gone back to is', async () => {
+test('a migration that has run may not change; after a rollback its version can be activated again', async () => {
   const table = 'CREATE TABLE t (a);';
   const done = 'ALTER TABLE t ADD COLUMN done;';
   await published('stepped', 'one', { migrations: [table] });
@@ -251,7 +251,7 @@ test('a migration that has run is not changed, and one that is gone back to is',
   );
 });
 
-test('a migration whose number another session published first is named with the other one, until it has its own', async () => {
+test('a migration whose number another session published first is refused with both names, until it gets its own number', async () => {
   await published('numbered', 'x', { files: { 'migrations/0001_t.sql': 'CREATE TABLE t (a);' } });
   const [first, second] = [await open(), await open()];
   const [own, other] = ['migrations/0002_a.sql', 'migrations/0002_z.sql'];
@@ -280,7 +280,7 @@ test('a migration whose number another session published first is named with the
   assert.deepEqual((await publish(second)).json.migrationsApplied, [3]);
 });
 
-test('publishes of one app at the same time: each is a version of its own, or says why not', async () => {
+test('concurrent publications of one app: each becomes a separate version, or says why not', async () => {
   await published('raced', 'start');
   const sessions = await Promise.all(Array.from({ length: 6 }, () => open()));
   await Promise.all(sessions.map((session, n) => edit(session, 'raced', { [`file${n}.txt`]: `${n}\n` })));
@@ -295,7 +295,7 @@ test('publishes of one app at the same time: each is a version of its own, or sa
   for (let n = 0; n < 6; n++) assert.ok(names.includes(`file${n}.txt`), `file${n}.txt is on main`);
 });
 
-test('publishes of different apps at the same time do not wait for each other, and main has all of them', async () => {
+test('concurrent publications of different apps do not wait for each other, and main has all of them', async () => {
   const ids = ['side-a', 'side-b', 'side-c', 'side-d'];
   const answers = await Promise.all(
     ids.map((id) => gateway.call('POST', '/svc/_apps', { body: { id, publish: true } })),
@@ -314,7 +314,7 @@ test('publishes of different apps at the same time do not wait for each other, a
   assert.equal(git('fsck', '--strict', '--no-dangling').trim(), '');
 });
 
-test('ids that are taken are refused, and nobody throws away what another one staged', async () => {
+test("ids that are taken are refused, and nothing discards another session's staged changes", async () => {
   await published('taken', 'x');
   failed(await gateway.call('POST', '/svc/_apps', { body: { id: 'taken' } }), 409, 'CONFLICT');
   failed(
@@ -451,7 +451,7 @@ test('names, descriptions and automations are changed without an editor', async 
   assert.equal((await gateway.call('POST', new URL(webhook.url).pathname, { body: {}, token: null })).status, 404);
 });
 
-test('many files come in one request, all or none, and a draft has them', async () => {
+test('many files are written by one request, all or none, and a draft has them', async () => {
   await published('crowd', 'one');
   const { sessionId } = (await gateway.call('POST', '/svc/_sessions')).json;
   const path = `/svc/_sessions/${sessionId}/apps/crowd/files`;
@@ -529,7 +529,7 @@ test('sessions and versions are listed a page at a time, the newest first', asyn
   failed(await gateway.call('GET', '/svc/_apps/paged/versions?limit=501'), 400, 'BAD_REQUEST');
 });
 
-test('a damaged repository is named, live keeps serving, and a restart does not make it worse', async (t) => {
+test('a damaged repository is reported, live versions keep serving, and a restart does not make it worse', async (t) => {
   const own = await startGateway(t, STORE);
   const on = { gateway: own };
   assert.equal(
@@ -564,7 +564,7 @@ test('a damaged repository is named, live keeps serving, and a restart does not 
   assert.equal((await own.read('hurt', 'word', {})).json.data, 'alive');
 });
 
-test('the backend a data directory began with is kept', async (t) => {
+test('a data directory keeps the backend that it began with', async (t) => {
   const own = await startGateway(t, STORE);
   assert.equal((await own.upload('stays', appOf('stays', { queries: { word: "() => 'x'" } }))).status, 201);
   assert.equal((await own.call('GET', '/svc/_apps/stays')).json.backend, 'git');
@@ -589,12 +589,12 @@ test('without the git store authoring says what is missing', async (t) => {
   assert.ok((await own.call('GET', '/svc/_templates')).json.length > 0, 'templates are told on both backends');
 });
 
-test('a crash leaves no half session behind', async () => {
+test('a crash leaves no partial session behind', async () => {
   const dir = join(gateway.dataDir, 'code-store', 'worktrees', 'sessions');
   writeFileSync(join(dir, '.left'), '');
   await gateway.kill();
   await gateway.start();
-  assert.ok(!existsSync(join(dir, '.left')), 'what was being made is gone');
+  assert.ok(!existsSync(join(dir, '.left')), 'the unfinished session is gone');
   assert.ok(
     readFileSync(join(gateway.dataDir, 'code-store', 'active-main'), 'utf8').trim() === git('rev-parse', 'main').trim(),
     'active-main is main',

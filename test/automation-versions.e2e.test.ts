@@ -1,4 +1,7 @@
-/** Runs while the app gets another version: what a run may do belongs to the code that it runs (decisions, section 6). */
+/**
+ * Runs while the app gets another version: the permissions of a run are those of the version whose code it runs
+ * (decisions, section 6).
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { appOf, automation } from '../testing/apps.ts';

@@ -29,7 +29,7 @@ import { inTime, LONG_MS } from '../testing/waiting.ts';
 const EVERY_SECOND = [{ kind: 'cron', expr: '* * * * * *', tz: 'UTC' }];
 const PENDING = [{ kind: 'webhook', pending: true }];
 
-/** All that the gateway has in files which it or an app writes as text. */
+/** The content of all files that the gateway or an app writes as text. */
 function textsBelow(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((name) => join(folder, name))
@@ -66,7 +66,7 @@ onEachEdge({}, (gateway) => {
   let minted: MintedWebhook[];
   let hook: MintedWebhook;
 
-  test('the push answers addresses and secrets once; another one keeps them and answers none', async () => {
+  test('the push answers with addresses and secrets once; another push keeps them and answers with none', async () => {
     minted = await push(gateway, 'journal', journal('1'));
     assert.deepEqual(
       minted.map(({ automationId, ownerApp }) => [automationId, ownerApp]),
@@ -145,7 +145,7 @@ onEachEdge({}, (gateway) => {
     changes.close();
   });
 
-  test('a run that fails fires its sibling, which knows whose failure it was', async () => {
+  test('a run that fails fires its sibling, which gets the name of the failed automation', async () => {
     const events = await gateway.stream('/svc/_runs/_events?ref=journal/alarm');
     const answer = await post(gateway, hook, { fail: 'no plumber' });
     assert.deepEqual([answer.status, answer.json.error.code], [500, 'HANDLER_ERROR'], answer.text);
@@ -159,7 +159,7 @@ onEachEdge({}, (gateway) => {
     events.close();
   });
 
-  test('the clock fires it every second, each time once, and the history keeps what it is to keep', async () => {
+  test('the clock fires it every second, each time once, and the history keeps the configured runs', async () => {
     const events = await gateway.stream('/svc/_runs/_events?ref=journal/tick');
     const origins: number[] = [];
     while (origins.length < 4) {
@@ -181,7 +181,7 @@ onEachEdge({}, (gateway) => {
     assert.equal(nextRunAt % 1000, 0);
   });
 
-  test('no secret, key or hash stands in an answer, the log, or a file that others read', async () => {
+  test('no answer, log or file that others can read contains a secret, key or hash', async () => {
     const addresses = [
       '/svc/_automations',
       '/svc/_automations/journal/inbox',

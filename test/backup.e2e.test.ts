@@ -1,4 +1,5 @@
-// Backup and restore with the real daemon and the real command: nothing acknowledged is missing, nothing half is there.
+// Backup and restore with the real daemon and the real command: nothing acknowledged is missing, nothing is there in
+// part.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -105,13 +106,13 @@ async function underWay(gateway: TestGateway): Promise<void> {
   }
 }
 
-/** Resolves when what a backup left in the data directory is gone. */
+/** Resolves when the temporary files of a backup in the data directory are gone. */
 async function cleanedUp(gateway: TestGateway): Promise<void> {
   await eventually(() => readdirSync(join(gateway.dataDir, 'tmp')).length === 0);
 }
 
 for (const edge of EDGES) {
-  test(`${edge}: a backup taken under load has every row acknowledged before it, and no half batch`, async (t) => {
+  test(`${edge}: a backup taken under load has every row acknowledged before it, and no partial batch`, async (t) => {
     const gateway = await startGateway(t, { edge, examples: ['todos'], config: { versionRetention: 7 } });
     const folder = newFolder(t);
     await install(gateway, 'pairs', PAIRS);
@@ -167,10 +168,10 @@ for (const edge of EDGES) {
 describe('of a gateway whose backup takes a while', () => {
   const gateway = gatewayOfSuite({});
   before(() => installLarge(gateway, 2500));
-  // `underWay` would take what is left of the last one for the next.
+  // `underWay` would take leftovers of the last backup for the next one.
   beforeEach(() => cleanedUp(gateway));
 
-  test('a second backup is told that one is being made; calls and uploads go on meanwhile', async (t) => {
+  test('a second backup is refused while one is being made; calls and uploads continue meanwhile', async (t) => {
     const folder = newFolder(t);
     await install(gateway, 'pairs', PAIRS);
     const first = svc(t, ['backup', join(folder, 'first'), '--data-dir', gateway.dataDir]);
@@ -186,7 +187,7 @@ describe('of a gateway whose backup takes a while', () => {
   });
 
   for (const signal of ['SIGINT', 'SIGKILL'] as const) {
-    test(`a backup whose command gets ${signal} is given up, and leaves nothing in the gateway`, async (t) => {
+    test(`a backup whose command gets ${signal} is abandoned, and leaves nothing in the gateway`, async (t) => {
       const folder = newFolder(t);
       const logged = gateway.log.length;
       const { child, ended } = startSvc(t, ['backup', join(folder, 'file'), '--data-dir', gateway.dataDir]);
@@ -205,7 +206,7 @@ describe('of a gateway whose backup takes a while', () => {
     });
   }
 
-  test('a gateway that stops gives the backup up, and leaves nothing', async (t) => {
+  test('a gateway that stops abandons the backup, and leaves nothing', async (t) => {
     const folder = newFolder(t);
     const backup = svc(t, ['backup', join(folder, 'file'), '--data-dir', gateway.dataDir]);
     await underWay(gateway);
@@ -229,7 +230,7 @@ describe('of a small gateway', () => {
     assert.equal(answer.headers.get('content-length'), String(bytes));
   });
 
-  test('where there is no room for the file, the command says so and leaves nothing; so does a restore', async (t) => {
+  test('without room for the file, the command says so and leaves nothing; so does a restore', async (t) => {
     const folder = newFolder(t);
     // Files of the command may have 512 KiB; beyond that writing fails as on a full disk.
     const limited = `trap '' XFSZ; ulimit -f 512;`;
@@ -246,7 +247,7 @@ describe('of a small gateway', () => {
     assert.deepEqual(readdirSync(folder), ['whole']);
   });
 
-  test('a damaged file and a full directory are refused with their codes, and nothing is touched', async (t) => {
+  test('a damaged file and a full directory are refused with their codes, and nothing changes', async (t) => {
     const folder = newFolder(t);
     const file = join(folder, 'file');
     assert.equal((await svc(t, ['backup', file, '--data-dir', gateway.dataDir])).code, 0);
@@ -282,7 +283,7 @@ test('a gateway that is stopped, or was killed, is backed up from its directory;
     await other.stop();
     await gateway.start();
   }
-  // Who cannot be asked, but lives, is not gone behind its back.
+  // A gateway that runs but cannot be asked keeps its lock.
   rmSync(join(gateway.dataDir, 'run', 'daemon.json'));
   const locked = await svc(t, ['backup', join(folder, 'locked'), '--data-dir', gateway.dataDir]);
   assert.equal(locked.code, 1);

@@ -84,7 +84,7 @@ describe('ctx.blobs', () => {
     );
   });
 
-  test('what is not awaited is stored before the answer, and many at once are stored one after the other', async () => {
+  test('a put that is not awaited is stored before the answer, and concurrent ones are stored one after the other', async () => {
     assert.equal((await gateway.write('album', 'forget', { text: 'not awaited' })).status, 202);
     assert.equal((await gateway.call('GET', `/svc/album/_blobs/${sha256('not awaited')}`)).text, 'not awaited');
     const many = await gateway.write('album', 'many', {});
@@ -92,7 +92,7 @@ describe('ctx.blobs', () => {
     assert.equal((await gateway.call('GET', `/svc/album/_blobs/${sha256('file 39')}`)).text, 'file 39');
   });
 
-  test('what a handler may not store is refused, with a code that its caller sees', async () => {
+  test('a put that is not allowed is refused, with a code that the caller sees', async () => {
     const query = await gateway.read('album', 'bad');
     assert.deepEqual(errorOf(query), [500, 'HANDLER_ERROR']);
     assert.match(query.json.error.message, /ctx\.blobs\.put is for actions and automations/);
@@ -106,7 +106,7 @@ describe('ctx.blobs', () => {
     const file = Buffer.alloc(1.5 * MiB, 'y');
     assert.equal((await gateway.call('PUT', '/svc/album/_blobs', { body: file })).status, 201);
     assert.deepEqual(errorOf(await put({ repeat: MiB })), [507, 'QUOTA_EXCEEDED']);
-    // The thread goes on.
+    // The thread keeps running.
     assert.equal((await put({ text: 'small' })).status, 201);
   });
 

@@ -33,7 +33,7 @@ const temporary = (gateway: TestGateway): string[] =>
   readdirSync(join(gateway.dataDir, 'tmp')).filter((name) => name.startsWith('blob-'));
 const folderOf = (gateway: TestGateway, app = 'album'): string => join(gateway.dataDir, 'apps', app, '_blobs');
 
-/** Sends `sent` of a body that is announced with `length` bytes, then waits until it is on disk and cuts the connection. */
+/** Announces a body of `length` bytes, sends only `sent`, waits until that is on disk, and cuts the connection. */
 async function cutOff(gateway: TestGateway, sent: Buffer, length: number): Promise<void> {
   const req = request(`${gateway.url}${BASE}`, {
     method: 'PUT',
@@ -46,7 +46,7 @@ async function cutOff(gateway: TestGateway, sent: Buffer, length: number): Promi
 }
 
 onEachEdge({}, (gateway) => {
-  test('what is stored comes back, with its type, and in parts', async () => {
+  test('a stored file comes back, with its type, and in ranges', async () => {
     assert.equal((await gateway.upload('album', ALBUM)).status, 201);
     const photo = randomBytes(3 * MiB + 17);
     const stored = await put(gateway, photo, 'image/jpeg');
@@ -106,7 +106,7 @@ onEachEdge({}, (gateway) => {
     assert.equal(hash.digest('hex'), name);
   });
 
-  test('the same content is stored once, and has the type that came last', async () => {
+  test('the same content is stored once, and has the latest type', async () => {
     const text = 'stored twice';
     assert.equal((await put(gateway, text, 'text/plain')).status, 201);
     assert.equal((await put(gateway, text, 'text/csv; charset=utf-8')).status, 201);
@@ -117,7 +117,7 @@ onEachEdge({}, (gateway) => {
     assert.equal(bytes.headers['content-disposition'], 'attachment');
   });
 
-  test('an empty file is one', async () => {
+  test('an empty file can be stored', async () => {
     const stored = await put(gateway, '', 'text/plain');
     assert.deepEqual(stored.json, { sha256: sha256(''), size: 0, type: 'text/plain' });
     const answer = await get(gateway, sha256(''));
@@ -125,7 +125,7 @@ onEachEdge({}, (gateway) => {
     assert.equal((await get(gateway, sha256(''), { range: 'bytes=0-' })).status, 416);
   });
 
-  test('nothing that was stored runs as a script of the app', async () => {
+  test('no stored file runs as a script of the app', async () => {
     const shown = [
       'image/png',
       'IMAGE/WEBP',
@@ -172,7 +172,7 @@ onEachEdge({}, (gateway) => {
     assert.deepEqual(temporary(gateway), []);
   });
 
-  test('an upload that is cut off leaves nothing', async () => {
+  test('an interrupted upload leaves nothing', async () => {
     const body = randomBytes(2 * MiB);
     await cutOff(gateway, body.subarray(0, MiB), body.length);
     await eventually(() => temporary(gateway).length === 0);
@@ -180,7 +180,7 @@ onEachEdge({}, (gateway) => {
     assert.equal((await put(gateway, body)).status, 201);
   });
 
-  test('what was deleted is gone', async () => {
+  test('a deleted file is gone', async () => {
     const body = 'to be deleted';
     await put(gateway, body, 'text/plain');
     assert.deepEqual((await gateway.call('DELETE', `${BASE}/${sha256(body)}`)).json, {
@@ -191,7 +191,7 @@ onEachEdge({}, (gateway) => {
     assert.ok(!readdirSync(folderOf(gateway)).some((name) => name.startsWith(sha256(body))));
   });
 
-  test('files are listed page by page, newest or largest first, to those who manage the app', async () => {
+  test('files are listed page by page, newest or largest first, to callers that may manage the app', async () => {
     const list = (query = '', token = gateway.token) =>
       gateway.call('GET', `/svc/shelf/_blobs${query}`, { headers: { authorization: `Bearer ${token}` } });
     assert.equal((await gateway.upload('shelf', appOf('shelf', { manifest: { blobQuotaMb: 2 } }))).status, 201);
@@ -266,7 +266,7 @@ onEachEdge({}, (gateway) => {
     }
   });
 
-  test('the quota of the manifest holds, counts what arrives at once, and gets room back', async () => {
+  test('the quota of the manifest holds, counts concurrent uploads, and frees room after a deletion', async () => {
     const files = appOf('small', { manifest: { blobQuotaMb: 1 } });
     const small = { base: '/svc/small/_blobs' };
     assert.equal((await gateway.upload('small', files)).status, 201);
@@ -289,7 +289,7 @@ onEachEdge({}, (gateway) => {
     assert.deepEqual(codeOf(large), [507, 'QUOTA_EXCEEDED']);
   });
 
-  test('an app that was removed takes its files along', async () => {
+  test('removing an app removes its files', async () => {
     await gateway.upload('gone', appOf('gone'));
     const gone = { base: '/svc/gone/_blobs' };
     await put(gateway, 'x', 'text/plain', gone);
@@ -302,7 +302,7 @@ onEachEdge({}, (gateway) => {
   });
 });
 
-test('after a crash what was acknowledged is there, the rest is gone, and both are counted right', async (t) => {
+test('after a crash acknowledged files are there, the rest is gone, and the usage is right', async (t) => {
   const gateway = await startGateway(t);
   assert.equal((await gateway.upload('album', appOf('album', { manifest: { blobQuotaMb: 2 } }))).status, 201);
   const body = randomBytes(MiB);

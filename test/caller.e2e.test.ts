@@ -1,4 +1,4 @@
-/** `ctx.caller`: who calls a handler, by each way in (decisions, section 11). */
+/** `ctx.caller`: who calls a handler, for each way to call (decisions, section 11). */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -31,7 +31,7 @@ const SOURCE = {
 };
 const stub = { kind: 'acp', command: [process.execPath, join(root, 'testing/stub-agent.mjs')] };
 
-/** What the query and the action of an app say of who calls them. */
+/** The caller that the query and the action of an app report. */
 async function callersOf(call: (tool: string, body: object) => ReturnType<TestGateway['call']>): Promise<unknown[]> {
   const read = await call('svc_read', { app: 'calls', query: 'who' });
   const write = await call('svc_write', { app: 'calls', action: 'who' });
@@ -81,7 +81,7 @@ onEachEdge({ config: { runners: { robot: stub } } }, (gateway, _edge, store) => 
     }
   });
 
-  test('an automation by its ref, in its own handler and in the tools that it calls, whoever fired it', async () => {
+  test('an automation by its ref, in its own handler and in the tools that it calls, regardless of what fired it', async () => {
     const automation = { kind: 'automation', name: 'calls/fired' };
     const { output } = await runToEnd(gateway, 'calls/fired');
     assert.deepEqual(output, [automation, true, automation, automation]);

@@ -74,7 +74,7 @@ async function take(stream: Stream, count: number): Promise<ServerEvent[]> {
   return events;
 }
 
-/** What was not sent cannot be awaited: this event comes after it would have. */
+/** A missing event cannot be awaited: this event comes after it would have. */
 async function expectNext(gateway: TestGateway, stream: Stream, action: string): Promise<ServerEvent> {
   assert.equal((await gateway.write('live', action)).status < 400, true);
   const event = await stream.next();
@@ -141,7 +141,7 @@ onEachEdge({}, (gateway) => {
     stream.close();
   });
 
-  test('an action that fails after it wrote: everybody is told to fetch again', async () => {
+  test('an action that fails after it wrote: all subscribers get a reset', async () => {
     const stream = await open('?tables=others');
     for (const action of ['throws', 'early', 'unsendable']) {
       assert.equal((await gateway.write('live', action)).json.error.code, 'HANDLER_ERROR');
@@ -150,7 +150,7 @@ onEachEdge({}, (gateway) => {
     stream.close();
   });
 
-  test('an action that timed out may have written: everybody is told to fetch again, whatever they asked for', async () => {
+  test('an action that timed out may have written: all subscribers get a reset, with any filter', async () => {
     assert.equal((await gateway.upload('slow', SLOW)).status, 201);
     const stream = await gateway.stream('/svc/slow/_changes?tables=others');
     assert.equal((await gateway.write('slow', 'add')).status, 500);
@@ -159,7 +159,7 @@ onEachEdge({}, (gateway) => {
     stream.close();
   });
 
-  test('the event is there before the answer is', async () => {
+  test('the event arrives before the answer', async () => {
     const stream = await open();
     const next = stream.next();
     await gateway.write('live', 'add', { title: 'x' });
@@ -194,7 +194,7 @@ onEachEdge({}, (gateway) => {
     all.close();
   });
 
-  test('Last-Event-ID replays what was missed, and only that', async () => {
+  test('Last-Event-ID replays the missed events, and only those', async () => {
     const stream = await open();
     const seen = await expectNext(gateway, stream, 'orders');
     stream.close();
@@ -218,7 +218,7 @@ onEachEdge({}, (gateway) => {
   });
 
   for (const id of ['0', '1', 'x', '-1', '1e3', '9007199254740991', '99999999999999999999', '%00']) {
-    test(`a Last-Event-ID that is none of ours gets one reset: ${id}`, async () => {
+    test(`a foreign Last-Event-ID gets one reset: ${id}`, async () => {
       const stream = await open('', { 'last-event-id': id });
       const { event, data } = await stream.next();
       assert.equal(event, 'reset');
@@ -228,7 +228,7 @@ onEachEdge({}, (gateway) => {
     });
   }
 
-  test('what has left the ring is a gap', async () => {
+  test('events that have left the ring get a reset', async () => {
     const stream = await open();
     const { id } = await expectNext(gateway, stream, 'orders');
     stream.close();
@@ -240,7 +240,7 @@ onEachEdge({}, (gateway) => {
     late.close();
   });
 
-  test('a reader that does not read is told once to fetch everything, and then goes on', async () => {
+  test('a reader that falls behind gets one reset, and then further events', async () => {
     const slow = await connectTo(gateway, '/svc/live/_changes');
     slow.pause();
     let sent = 0;
@@ -269,7 +269,7 @@ onEachEdge({}, (gateway) => {
     slow.destroy();
   });
 
-  test('streams that were left are forgotten', async () => {
+  test('abandoned streams are removed', async () => {
     const count = async () => (await gateway.system()).counters.subscribers as number;
     await eventually(async () => (await count()) === 0);
     const streams = await Promise.all(Array.from({ length: 10 }, () => open()));
@@ -287,7 +287,7 @@ onEachEdge({}, (gateway) => {
 
   for (const [what, path, status, code] of [
     ['an unknown app', '/svc/nobody/_changes', 404, 'UNKNOWN_APP'],
-    ['an id that cannot be', '/svc/N%20o/_changes', 404, 'NOT_FOUND'],
+    ['an impossible id', '/svc/N%20o/_changes', 404, 'NOT_FOUND'],
     ['a query string that cannot be decoded', '/svc/live/_changes?tables=%zz', 400, 'BAD_REQUEST'],
   ] as const) {
     test(`${what}: ${status}`, async () => {
@@ -300,7 +300,7 @@ onEachEdge({}, (gateway) => {
   test('without a token it is refused', async () =>
     assert.equal((await gateway.call('GET', '/svc/live/_changes', { token: null })).status, 401));
 
-  test('another app has events of its own', async () => {
+  test('another app has separate events', async () => {
     await gateway.upload('other', appOf('other', { actions: { go: { run: '() => null', writes: ['items'] } } }));
     const [mine, theirs] = await Promise.all([open(), gateway.stream('/svc/other/_changes')]);
     await gateway.write('other', 'go');
@@ -331,7 +331,7 @@ onEachEdge({}, (gateway) => {
     stream.close();
   });
 
-  test('a page that shows a version which is not live any more is told so when it comes back', async () => {
+  test('a page that shows a version that is no longer live gets a reload when it reconnects', async () => {
     const { versionId } = (await gateway.call('GET', '/svc/_apps/live/settings')).json;
     const current = await open(`?version=${versionId}`);
     await expectNext(gateway, current, 'orders');
@@ -343,7 +343,7 @@ onEachEdge({}, (gateway) => {
     late.close();
   });
 
-  test('the numbers grow over a restart, and who was away is told to fetch again', async () => {
+  test('the numbers grow over a restart, and subscribers from before it get a reset', async () => {
     const stream = await open();
     const { id } = await expectNext(gateway, stream, 'orders');
     assert.equal(await gateway.stop(), 0);

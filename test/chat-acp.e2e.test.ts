@@ -1,4 +1,4 @@
-/** Chat windows with an agent in a process of its own, a scripted one that speaks ACP (decisions, section 12). */
+/** Chat windows with an agent in a separate process, a scripted one that speaks ACP (decisions, section 12). */
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -99,7 +99,7 @@ onEachEdge({ config }, (gateway, _edge, store) => {
     );
   });
 
-  test('the token of a turn is good for the tools of its app, until the turn ends', async () => {
+  test('the token of a turn is valid for the tools of its app, until the turn ends', async () => {
     await gateway.write('notes', 'add', { text: 'eggs' });
     const stream = await send(gateway, 'notes', { windowId: 'token', message: 'servers\nsay {result}\nhang' });
     const seen = await until(stream, 'assistant.delta');
@@ -192,7 +192,7 @@ onEachEdge({ config }, (gateway, _edge, store) => {
     }
   });
 
-  test('a client that leaves, and a deletion, cancel what the agent does', async () => {
+  test("a client that leaves, and a deletion, cancel the agent's work", async () => {
     const left = await send(gateway, 'notes', { windowId: 'left', message: 'say here\nhang' });
     const seen = await until(left, 'assistant.delta');
     left.close();
@@ -229,7 +229,7 @@ onEachEdge({ config }, (gateway, _edge, store) => {
     }
   });
 
-  test('what fails in the agent is the error of the turn, and the next message goes on', async () => {
+  test('a failure of the agent is the error of the turn, and the next message works', async () => {
     for (const [message, code] of [
       ['fail no luck', 'AGENT_FAILED'],
       ['say a\ncrash 3', 'AGENT_FAILED'],
@@ -247,7 +247,7 @@ describe('a gateway with the git store', () => {
   beforeEach(() => install(gateway));
   afterEach(() => gateway.call('DELETE', '/svc/_apps/notes'));
 
-  test("a draft's windows are its own: they use the draft's data, and go with the session", async () => {
+  test("a draft's windows are separate: they use the draft's data, and are removed with the session", async () => {
     await gateway.write('notes', 'add', { text: 'live' });
     const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
     assert.equal(opened.status, 201, opened.text);
@@ -281,7 +281,7 @@ describe('a gateway with the git store', () => {
     assert.deepEqual(await windowsOf('notes'), ['say live']);
   });
 
-  test('a gateway that is killed in a turn loses nothing that was said, and goes on', async () => {
+  test('a gateway that is killed in a turn loses nothing of the conversation, and continues', async () => {
     await say(gateway, 'notes', 'w', 'say first');
     const body = {
       windowId: 'w',
@@ -310,7 +310,7 @@ describe('a gateway with the git store', () => {
         ['user', 'say waits', 'interrupted'],
       ],
     );
-    // Whoever reads on from what was seen gets the end; a retry is no second turn.
+    // A client that reads on from the last event gets the end; a retry is not a second turn.
     const rest = await replay(gateway, 'notes', 'w', turnIdOf(seen), seen.at(-1)?.id);
     assert.deepEqual(typesOf(rest), ['error', 'end']);
     assert.deepEqual(await turnOf(await send(gateway, 'notes', body)), [...seen, ...rest]);
@@ -324,7 +324,7 @@ describe('a gateway with the git store', () => {
     }
   });
 
-  test('a damaged transcript costs no more than what is damaged', async () => {
+  test('damage to a transcript loses only the damaged rows', async () => {
     const first = await say(gateway, 'notes', 'w', 'say one');
     await say(gateway, 'notes', 'w', 'say two');
     await gateway.stop();

@@ -60,7 +60,7 @@ type World = { gateway: TestGateway; stub: ModelStub; folder: string };
 for (const { name, entry, write, shell } of AGENTS) {
   const skip = existsSync(program(name)) ? false : `${name} is not installed: npm ci --prefix scripts/agents`;
 
-  /** What the suite that is being defined works on: a gateway on this edge, with the git store and the app `todos`. */
+  /** The gateway of the suite being defined, on this edge, with the git store and the app `todos`. */
   function worldOfSuite(edge: EdgeKind): () => World {
     let world: World;
     let end = async () => {};
@@ -108,7 +108,7 @@ for (const { name, entry, write, shell } of AGENTS) {
       for (let seen = ''; !seen.includes('todos'); ) seen = JSON.stringify(await page.next());
       page.close();
       const asked = stub.requests.find(({ text }) => text === message);
-      assert.match(asked?.system ?? '', /todos/i, 'it is told what the app is');
+      assert.match(asked?.system ?? '', /todos/i, 'it gets a description of the app');
       assert.match(JSON.stringify(asked?.headers), /the-key/);
       assert.ok(!JSON.stringify(stub.requests).includes(gateway.token), 'the token of the gateway is not told');
       const rows = await historyOf(gateway, 'todos', 'page');
@@ -132,7 +132,7 @@ for (const { name, entry, write, shell } of AGENTS) {
       assert.equal(textOf(await say(gateway, 'todos', 'one', 'say: still here')), 'still here');
     });
 
-    test('windows work at the same time, each with its own conversation', async () => {
+    test('windows work at the same time, each with a separate conversation', async () => {
       const { gateway, stub } = world();
       const windows = ['one', 'two'];
       const first = await Promise.all(windows.map((id) => say(gateway, 'todos', id, `say: I am ${id}`)));
@@ -169,7 +169,7 @@ for (const { name, entry, write, shell } of AGENTS) {
 
     if (BEST_EDGE !== 'node') testTurn(world, 'node');
 
-    test('the conversation goes on after the gateway was killed in a turn', async () => {
+    test('the conversation continues after the gateway was killed in a turn', async () => {
       const { gateway, stub, folder } = world();
       await say(gateway, 'todos', 'one', 'say: the first answer');
       const stream = await send(gateway, 'todos', { windowId: 'one', message: 'say: half\nhang' });
@@ -202,7 +202,7 @@ for (const { name, entry, write, shell } of AGENTS) {
   });
 }
 
-/** Without what repeats what stands before it. */
+/** Without repetitions of the text before. */
 function distinct(types: string[]): string[] {
   return types.filter((type, i) => type !== types[i - 1]);
 }
@@ -212,7 +212,7 @@ async function noneLeft(folder: string): Promise<void> {
   while (processesOf(folder).length > 0) await pause(50);
 }
 
-/** What the system says of the processes whose environment names the folder. */
+/** The system's records of the processes whose environment names the folder. */
 function processesOf(folder: string, file = 'stat'): string[] {
   return readdirSync('/proc').flatMap((pid) => {
     if (!/^\d+$/.test(pid)) return [];

@@ -96,7 +96,11 @@ function testMessages(gateway: TestGateway, store: 'tarball' | 'git'): void {
       [events[0], events[1].type, events.at(-1)],
       [{ type: 'window', windowId: 'w1' }, 'assistant.start', { type: 'end' }],
     );
-    assert.equal(events.find(({ type }) => type === 'final')?.text, 'Prompt 2.', 'the agent goes on where it was');
+    assert.equal(
+      events.find(({ type }) => type === 'final')?.text,
+      'Prompt 2.',
+      'the agent continues the conversation',
+    );
     assert.equal((await window(gateway, 'w1')).turns, 2);
     const failed = await svc(gateway, ['chat', 'todos', 'fail It rains.']);
     assert.equal(failed.code, 1);
@@ -150,9 +154,11 @@ describe('svc chat on the tarball store', () => {
     assert.deepEqual(await states(gateway, 'killed'), ['interrupted', 'ok']);
   });
 
-  test('on a terminal: lines are messages, questions have numbers, Ctrl-C stops, Ctrl-D ends the command', { skip }, async () => {
+  test('on a terminal: lines are messages, questions have numbers, Ctrl-C stops, Ctrl-D ends the command', {
+    skip,
+  }, async () => {
     const talk = start(gateway, ['chat', 'todos', '--window', 'terminal'], { terminal: true });
-    await talk.said('Ctrl-D leaves');
+    await talk.said('Ctrl-D ends the command');
     talk.child.stdin.write('ask wipe the cache\r');
     await talk.said('2 No');
     talk.child.stdin.write('1\r');

@@ -135,7 +135,7 @@ describe('windows', () => {
     assert.equal(textOf(second), 's1');
   });
 
-  test('what is no message is refused before anything is stored', async () => {
+  test('an invalid message is refused before anything is stored', async () => {
     const message = 'say:x';
     const cases: [body: unknown, status: number, code: string, path?: string][] = [
       ['[]', 400, 'BAD_REQUEST'],
@@ -178,7 +178,7 @@ describe('windows', () => {
     assert.equal((await say(gateway, 'notes', 'large', largest)).at(-1)?.type, 'end');
   });
 
-  test('what is not there is said so', async () => {
+  test('unknown windows and turns are reported as such', async () => {
     await say(gateway, 'notes', 'known', 'say:x');
     const cases: [method: string, path: string, status: number, code: string][] = [
       ['POST', '/svc/nobody/_chat', 404, 'UNKNOWN_APP'],
@@ -224,7 +224,7 @@ describe('windows', () => {
     assert.deepEqual(await rows('?before=1'), []);
   });
 
-  test('whatever a runner does, the contract holds', async () => {
+  test('the contract holds for any behaviour of a runner', async () => {
     const cases: [message: string, types: string, state: string][] = [
       [
         'say:a garbage say:b',
@@ -254,7 +254,7 @@ describe('windows', () => {
     assert.deepEqual([thrown[1]?.code, thrown[1]?.message], ['AGENT_FAILED', 'The agent failed: the runner is tired.']);
   });
 
-  test('two messages in one window: the second waits, and knows the first', async () => {
+  test('two messages in one window: the second waits, and its agent knows the first', async () => {
     const first = await send(gateway, 'notes', { windowId: 'two', message: 'say:one ask' });
     await until(first, 'permission');
     const second = await send(gateway, 'notes', { windowId: 'two', message: 'history' });
@@ -272,7 +272,7 @@ describe('windows', () => {
     ]);
   });
 
-  test('a folder in the place of a transcript is an error with words, until its window is deleted', async () => {
+  test('a folder in place of a transcript is an error with a clear message, until its window is deleted', async () => {
     await say(gateway, 'notes', 'whole', 'say:1');
     mkdirSync(join(gateway.dataDir, 'apps/notes/_chat/wbroken.jsonl'));
     const body = { windowId: 'broken', message: 'say:2' };
@@ -343,7 +343,7 @@ describe('windows', () => {
     for (const [i, events] of replayed.entries()) assert.deepEqual(events, turns[i]?.slice(5));
   });
 
-  test('a client that disconnects aborts its turn, and what was said stays', async () => {
+  test('a client that disconnects aborts its turn, and the conversation stays', async () => {
     const stream = await send(gateway, 'notes', { windowId: 'gone', message: 'session:s9 say:partly hang' });
     const turnId = turnIdOf(await until(stream, 'assistant.delta'));
     stream.close();
@@ -372,7 +372,7 @@ describe('windows', () => {
     assert.deepEqual(typesOf(await turnOf(second)).slice(-2), ['final', 'end']);
   });
 
-  test('a detached turn goes on, and is followed from any of its events', async () => {
+  test('a detached turn continues, and can be followed from any of its events', async () => {
     const stream = await send(gateway, 'notes', {
       windowId: 'detached',
       message: 'say:a say:b ask say:c',
@@ -384,7 +384,7 @@ describe('windows', () => {
     const follower = await gateway.stream(`${turnPath('detached', turnId)}/events`, { 'last-event-id': '2' });
     const rest = await until(follower, 'permission');
     assert.deepEqual(rest, seen.slice(2));
-    // One who only looks ends nothing.
+    // A client that only reads ends nothing.
     follower.close();
     const third = await gateway.stream(`${turnPath('detached', turnId)}/events`, {
       'last-event-id': `${seen.length}`,
@@ -444,7 +444,7 @@ describe('windows', () => {
     assert.equal(one.runner.turns.filter(({ windowId }) => windowId === 'twins').length, 1);
   });
 
-  test('a reader that does not read misses nothing, and holds nobody up', async () => {
+  test('a slow reader misses nothing, and does not slow others', async () => {
     const body = JSON.stringify({ windowId: 'slow', message: 'big:40 say:done', detach: true });
     const slow = httpRequest(`${gateway.url}/svc/notes/_chat`, {
       method: 'POST',
@@ -472,7 +472,7 @@ describe('windows', () => {
     assert.equal((await replay(gateway, 'notes', 'slow', turnId)).length, ids.length);
   });
 
-  test('a turn that says too much ends with an error', async () => {
+  test('a turn with too much output ends with an error', async () => {
     const events = await say(gateway, 'notes', 'toomuch', 'big:100 say:never');
     assert.deepEqual(typesOf(events).slice(-2), ['error', 'end']);
     assert.match(events.at(-2)?.message, /more than \d+ bytes in one turn/);
@@ -519,7 +519,7 @@ describe('windows', () => {
     assert.ok(insights.byAutomation.some(({ ref }: { ref: string }) => ref === 'notes/_chat'));
   });
 
-  test('what the policy of a runner answers is in the transcript and in the nodes of the run', async () => {
+  test("the answers of a runner's policy are in the transcript and in the nodes of the run", async () => {
     const events = await say(gateway, 'notes', 'policy', 'decided:yes decided:no say:on');
     assert.equal(
       typesOf(events).join(' '),
@@ -564,7 +564,7 @@ describe('windows', () => {
     assert.equal(last[0], 'run.start');
   });
 
-  test('a window that is deleted is gone with its turns', async () => {
+  test('a deleted window is gone with its turns', async () => {
     const stream = await send(gateway, 'notes', { windowId: 'deleted', message: 'say:x hang' });
     await until(stream, 'assistant.delta');
     const waiting = await send(gateway, 'notes', { windowId: 'deleted', message: 'say:y' });
@@ -582,12 +582,12 @@ describe('windows', () => {
     }
   });
 
-  test('who has seen more of a turn than there is hears how it ended', async () => {
+  test('a client that has seen more events than are stored gets the end of the turn', async () => {
     const turnId = turnIdOf(await say(gateway, 'notes', 'more', 'say:x'));
     assert.deepEqual(typesOf(await replay(gateway, 'notes', 'more', turnId, 999_999_999_999_999)), ['end']);
   });
 
-  test('an app that is removed takes its windows along', async () => {
+  test('removing an app removes its windows', async () => {
     const stream = await send(gateway, 'notes', { windowId: 'w', message: 'say:secret hang' });
     await until(stream, 'assistant.delta');
     const removed = await gateway.call('DELETE', '/svc/_apps/notes');
@@ -627,7 +627,7 @@ test("an app's page may use the app's windows, a shared origin those of all, tok
   assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows', { token: 'svca_0' })).status, 401);
 });
 
-test("an app's page talks with agents, but grants them nothing, and has no use for windows in mode full", async (t) => {
+test("an app's page talks with agents, but cannot grant permissions or use windows in mode full", async (t) => {
   const { gateway } = await hosted(t, { appsStoreRoot: 'code-store' });
   const page = await enter(gateway, await signIn(gateway, consoleHost(gateway)), { app: 'notes' });
   const headers = { origin: `http://${page.host}` };
@@ -669,7 +669,7 @@ test('a shared origin chats in mode data', async (t) => {
   assert.equal(full.json.error.code, 'FORBIDDEN');
 });
 
-test('a stop tells those who follow, and the next gateway goes on', async (t) => {
+test('a stop is reported to followers, and the next gateway continues', async (t) => {
   const dataDir = folderOf(t);
   const first = await host(dataDir);
   const one = await send(first.gateway, 'notes', {

@@ -65,7 +65,7 @@ test('a bundle brings every app and version, live as they were, and git can clon
   assert.equal(svc(from, 'export', bundle).code, 0);
   execFileSync('git', ['clone', '-q', bundle, join(folder, 'clone')], { stdio: 'pipe' });
   assert.deepEqual(readdirSync(join(folder, 'clone', 'apps')).sort(), ['one', 'two']);
-  assert.equal(svc(from, 'export', bundle).code, 1, 'a file that is there is not replaced');
+  assert.equal(svc(from, 'export', bundle).code, 1, 'an existing file is not replaced');
 
   const to = await startGateway(t, { store: 'git' });
   const { code, json } = svc(to, 'import', bundle);
@@ -74,7 +74,7 @@ test('a bundle brings every app and version, live as they were, and git can clon
     { id: 'one', versionId: 'one/v1' },
     { id: 'two', versionId: 'two/v1' },
   ]);
-  assert.equal(json.webhooks[0]?.automationId, 'hook', 'an imported webhook has an address of its own');
+  assert.equal(json.webhooks[0]?.automationId, 'hook', 'an imported webhook has a new address');
   assert.equal((await to.read('one', 'word', {})).json.data, 'old');
   const back = await to.call('POST', '/svc/_apps/one/activate', { body: { versionId: 'one/v2' } });
   assert.equal(back.status, 200, back.text);
@@ -124,13 +124,13 @@ test('an imported version that breaks a rule is live with warnings; one that can
   const [{ id, versionId, warnings }] = json.apps;
   assert.deepEqual([id, versionId, warnings.length], ['careless', 'careless/v2', 1]);
   assert.equal(warnings[0].keyword, 'query-handlers-read-only');
-  // What was stored before is gone back to as it was.
+  // A rollback restores the version that was stored before.
   const back = await to.call('POST', '/svc/_apps/careless/activate', { body: { versionId: 'careless/v1' } });
   assert.equal(back.status, 200, back.text);
   assert.equal((await to.call('POST', '/svc/_apps/careless/rollback', { body: { version: 2 } })).status, 200);
 });
 
-test('what is no bundle changes nothing', async (t) => {
+test('a file that is not a bundle changes nothing', async (t) => {
   const gateway = await startGateway(t, { store: 'git' });
   const bad = join(folder, 'bad.bundle');
   writeFileSync(bad, '# v2 git bundle\nnothing');

@@ -87,7 +87,7 @@ runnerCases(
     runnerTest('keeps the token and the key from its commands', async ({ turns, gateway }) => {
       const events = await turns.run(shell('env; cat /proc/*/environ'), { mode: 'full' });
       const said = JSON.stringify(eventsOf(events, 'tool.result'));
-      assert.match(said, /SVC_AGENT=/, 'its tag is there, by which it is found');
+      assert.match(said, /SVC_AGENT=/, 'it has the tag by which it is found');
       assert.doesNotMatch(said, /the-key/);
       assert.ok(!said.includes(gateway.token));
     });

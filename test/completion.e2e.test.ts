@@ -1,4 +1,7 @@
-/** `svc completion` in the shells that people use: what a Tab makes of a line, with names from a real gateway and without one. */
+/**
+ * `svc completion` in the shells that people use: how Tab completes a line, with names from a real gateway and without
+ * one.
+ */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,7 +26,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 before(() => {
   mkdirSync(join(folder, 'bin'));
   mkdirSync(join(folder, 'work/templates-of-mine'), { recursive: true });
-  // What was completed is run: it is printed.
+  // The completed line is run, which prints it.
   const script = `#!/bin/sh
 if [ -n "$SVC_COMPLETE" ] || [ "$1" = completion ]; then exec ${process.execPath} ${join(root, 'bin/svc.js')} "$@"; fi
 printf 'RAN<%s>\\n' "$*"
@@ -31,7 +34,7 @@ printf 'RAN<%s>\\n' "$*"
   writeFileSync(join(folder, 'bin/svc'), script, { mode: 0o755 });
 });
 
-/** Types each line with its tabs into the shell on a terminal; resolves with what was run. */
+/** Types each line with its tabs into the shell on a terminal; resolves with the lines that ran. */
 async function ran(shell: keyof typeof SHELLS, lines: string[], env: Record<string, string>): Promise<string[]> {
   const { args, load } = SHELLS[shell];
   const child = spawn('script', ['-qefc', `${shell} ${args.join(' ')}`, '/dev/null'], {
@@ -88,7 +91,7 @@ for (const shell of Object.keys(SHELLS) as (keyof typeof SHELLS)[]) {
       ]);
     });
 
-    test('without a gateway it is silent, and what needs none is completed', async () => {
+    test('without a gateway it is silent, and completes words that need none', async () => {
       const lines = ['svc read tod\t', 'svc serve --edge uw\t', 'svc sessions up\t'];
       assert.deepEqual(await ran(shell, lines, {}), ['read tod', 'serve --edge uws', 'sessions update']);
     });

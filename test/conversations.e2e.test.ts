@@ -14,7 +14,7 @@ const LIST = '/_svc-conversations/apps/notes/sessions';
 const BLOBS = '/_svc-conversations/apps/notes/blobs';
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
-/** The gateway of the suite that is being defined, with the app `other`, and for each test a new `notes`. */
+/** The gateway of the suite being defined, with the app `other`, and for each test a new `notes`. */
 function withApps(edge: EdgeKind): TestGateway {
   const gateway = gatewayOfSuite({ edge, store: 'git' });
   const add = async (id: string) => assert.equal((await gateway.upload(id, appOf(id))).status, 201);
@@ -40,7 +40,7 @@ for (const edge of EDGES) {
   describe(edge, () => {
     const gateway = withApps(edge);
 
-    test(`a file is kept under its content, and served as nothing that runs (${edge})`, async () => {
+    test(`a file is kept by its content, and never served as a script (${edge})`, async () => {
       const bytes = randomBytes(3 * 1024 * 1024);
       const stored = await upload(gateway, bytes, 'text/html; charset=utf-8');
       const sha = sha256(bytes);
@@ -101,7 +101,7 @@ for (const edge of EDGES) {
 }
 
 function testConversations(gateway: TestGateway): void {
-  test('conversations are opened, listed, named and deleted, and outlive a kill', async () => {
+  test('conversations are opened, listed, named and deleted, and survive a kill', async () => {
     const made = await gateway.call('POST', LIST, { body: { conversationId: 'one', title: 'First' } });
     assert.equal(made.status, 201, made.text);
     const { createdAt, updatedAt, ...row } = made.json;
@@ -161,7 +161,7 @@ function testConversations(gateway: TestGateway): void {
     assert.equal((await gateway.call('GET', LIST, { token: null })).status, 401);
   });
 
-  test('what a crash leaves of files is removed by the next start, and what was stored stays', async () => {
+  test('the next start removes partial files of a crash, and keeps stored ones', async () => {
     await upload(gateway, PNG);
     await gateway.kill();
     const folder = join(gateway.dataDir, 'apps/notes/_attachments');
@@ -175,7 +175,7 @@ function testConversations(gateway: TestGateway): void {
     assert.equal((await gateway.call('GET', `${BLOBS}/${sha256(PNG)}`)).status, 200);
   });
 
-  test('conversations and files go with their app', async () => {
+  test('conversations and files are removed with their app', async () => {
     await gateway.call('POST', LIST, { body: { conversationId: 'mine' } });
     await upload(gateway, PNG);
     assert.equal((await gateway.call('DELETE', '/svc/_apps/notes')).status, 200);

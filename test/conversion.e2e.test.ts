@@ -37,7 +37,10 @@ function temporary(t: TestContext): string {
   return folder;
 }
 
-/** Of a stopped gateway on the tarball store: two versions of `words`, the older one live, with a row; and `other`, never changed. */
+/**
+ * A stopped gateway on the tarball store: two versions of `words`, the older one live, with a row; and `other`, never
+ * changed.
+ */
 const made = makeGateway({ store: 'tarball' });
 before(async () => {
   const { gateway } = made;
@@ -58,7 +61,7 @@ function copyTo(dataDir: string): string {
   return dataDir;
 }
 
-test('apps, versions and what is live move to the git store, data stays; from there everything goes on', async (t) => {
+test('apps and versions move to the git store, live versions stay live, data stays; then everything works as before', async (t) => {
   const folder = temporary(t);
   const dataDir = copyTo(join(folder, 'data'));
   const data = readFileSync(join(dataDir, 'apps/words/data.sqlite'));
@@ -99,7 +102,7 @@ test('apps, versions and what is live move to the git store, data stays; from th
   assert.deepEqual(convert(dataDir).json, { dataDir, store: 'git', apps: 0, versions: 0 });
 });
 
-test('what cannot be moved is left as it is, with what to do', async (t) => {
+test('a directory that cannot be converted is left unchanged, with what to do', async (t) => {
   const folder = temporary(t);
   const nowhere = join(folder, 'nowhere');
   const none = convert(nowhere);
@@ -136,7 +139,7 @@ test('a crash at any step leaves the old store or the new one', { skip: whyNoShi
 
   const seen = new Set<string>();
   for (const [i, point] of points.entries()) {
-    // Before the rename nothing but the new store is touched: three moments of its making say enough.
+    // Before the rename only the new store changes: three moments of its creation are enough.
     if (i < decided - 3) continue;
     again();
     plan.set([{ point, passing: 1, mode: 'process' }]);

@@ -1,4 +1,6 @@
-/** Files of the git store that somebody damaged by hand: what it is and what to do is said, and nobody else is affected. */
+/**
+ * Files of the git store that were damaged by hand: the error says which and what to do, and nothing else is affected.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
@@ -32,7 +34,7 @@ function fsck(on: TestGateway = gateway): void {
   assert.equal(execFileSync('git', args, { encoding: 'utf8' }), '');
 }
 
-/** Removes whatever is at the path, and puts something else there. */
+/** Replaces whatever is at the path. */
 function replace(path: string, by: string | Buffer | 'folder' | 'link'): void {
   rmSync(path, { recursive: true, force: true });
   if (by === 'folder') mkdirSync(join(path, 'inside'), { recursive: true });
@@ -53,7 +55,7 @@ const RECORDS: Record<string, string | 'folder' | 'link' | null> = {
   missing: null,
 };
 
-test('a session whose record is damaged says so, is listed as such and can be closed; the others go on', async () => {
+test('a session whose record is damaged says so, is listed as such and can be closed; the others keep working', async () => {
   await gateway.upload('shared', wordApp('shared', 'live'));
   const whole = await open('whole');
   await put(whole, 'shared', 'mine.txt', 'mine');
@@ -77,7 +79,7 @@ test('a session whose record is damaged says so, is listed as such and can be cl
       ]) {
         assert.equal(code(answer), '500 SESSION_DAMAGED', `${name}: ${answer.text}`);
         assert.match(answer.json.error.message, new RegExp(`worktrees/sessions/${name}/session\\.json.*close`, 'i'));
-        assert.ok(!answer.text.includes(gateway.dataDir), 'no path of the machine is told');
+        assert.ok(!answer.text.includes(gateway.dataDir), 'no path of the machine is shown');
       }
       assert.equal(code(await gateway.call('POST', '/svc/_sessions', { body: { sessionId: name } })), '409 CONFLICT');
     }
@@ -113,7 +115,7 @@ test('a session whose record is damaged says so, is listed as such and can be cl
   assert.equal((await publish(whole, 'shared')).status, 201);
 });
 
-test('an intention of a publication that is garbage, or a folder, keeps nobody from publishing', async () => {
+test('a garbage file or a folder in place of an intention to publish does not prevent publications', async () => {
   await gateway.upload('intended', wordApp('intended', '0'));
   const session = await open();
   let published = 1;
@@ -146,7 +148,7 @@ test('an intention of a publication that is garbage, or a folder, keeps nobody f
     replace(inStore('active-main'), bad);
     await restart();
     assert.match(active(), /^[0-9a-f]{40}$/, 'a start puts it right');
-    assert.ok(!existsSync(intention), 'and forgets what says nothing');
+    assert.ok(!existsSync(intention), 'and removes the useless record');
     await change();
   }
   // The tag of the live version was not made when the note of it was damaged: its number is not given again.
@@ -159,7 +161,7 @@ test('an intention of a publication that is garbage, or a folder, keeps nobody f
   fsck();
 });
 
-test('a mark of the store that is garbage does not keep the gateway from starting', async () => {
+test('a garbage mark of the store does not prevent the start of the gateway', async () => {
   await gateway.upload('marked', wordApp('marked', 'here'));
   for (const bad of ['{', 'null', '{"appsStoreRoot": 7}', 'folder']) {
     await gateway.stop();
@@ -171,11 +173,11 @@ test('a mark of the store that is garbage does not keep the gateway from startin
   }
 });
 
-test('code that is lost while the gateway runs is told, and the next publication or start brings it back', async () => {
+test('code that is lost while the gateway runs is reported, and the next publication or start restores it', async () => {
   await gateway.upload('lost', { ...wordApp('lost', 'first'), 'page.json': '"page"' });
   assert.equal(await word('lost'), 'first');
   rmSync(inStore('worktrees/main'), { recursive: true });
-  assert.equal(await word('lost'), 'first', 'what runs goes on');
+  assert.equal(await word('lost'), 'first', 'running apps continue');
   const session = await open();
   await put(session, 'lost', 'queries/word.js', handler('second'));
   const second = await publish(session, 'lost');
@@ -187,7 +189,7 @@ test('code that is lost while the gateway runs is told, and the next publication
   assert.equal(await word('lost'), 'first');
 });
 
-test('refs with garbage in them stop what needs them, and nothing else', async (t) => {
+test('damaged refs stop only the operations that need them', async (t) => {
   const own = await startGateway(t, { store: 'git' });
   for (const id of ['hurt', 'fine']) await own.upload(id, wordApp(id, 'one'));
   const refs = inStore('apps.git/refs', own);
@@ -223,7 +225,7 @@ test('refs with garbage in them stop what needs them, and nothing else', async (
   await open('whole-again', own);
 });
 
-test('a repository without its HEAD or config gets them back; an object that is gone is named', async (t) => {
+test('a repository without HEAD or config gets them back; a missing object is named', async (t) => {
   const own = await startGateway(t, { store: 'git' });
   await own.upload('kept', { ...wordApp('kept', 'one'), 'big.txt': 'x'.repeat(3000) });
   const session = await open('mine', own);
@@ -267,7 +269,7 @@ function run(...args: string[]): { stdout: string } {
   try {
     return { stdout: execFileSync(process.execPath, [join(root, 'bin/svc.js'), ...args], { encoding: 'utf8' }) };
   } catch (error) {
-    // It found something to mend.
+    // It found something to repair.
     return { stdout: String((error as { stdout?: string }).stdout) };
   }
 }

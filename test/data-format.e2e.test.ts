@@ -1,4 +1,5 @@
-// Data directories of other releases: those of earlier ones work on, later ones are refused by every command, with words.
+// Data directories of other releases: those of earlier releases keep working, every command refuses later ones with a
+// clear message.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +23,7 @@ import { contentOf, fill } from '../testing/filled-gateway.ts';
 import { root, TestGateway } from '../testing/gateway.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
-/** Made by earlier releases with scripts/data-directory.ts; beside each is what it held. */
+/** Made by earlier releases with scripts/data-directory.ts; the file beside each lists its content. */
 const ARCHIVES = join(root, 'test/data-directories');
 
 function newFolder(t: TestContext): string {
@@ -49,20 +50,20 @@ const filesIn = (folder: string) =>
 
 const names = readdirSync(ARCHIVES).filter((name) => name.endsWith('.tar.gz'));
 
-test('there is a data directory of each format that was', () => {
+test('there is a data directory of each earlier format', () => {
   for (let format = 0; format <= DATA_FORMAT; format++)
     assert.ok(names.includes(`format-${format}.tar.gz`), `${format}`);
 });
 
 for (const name of names) {
-  test(`${name}: the data directory of an earlier release has all that it had, and takes more`, async (t) => {
+  test(`${name}: the data directory of an earlier release has all its content, and can be written`, async (t) => {
     const dataDir = join(newFolder(t), 'data');
     mkdirSync(dataDir, { mode: 0o700 });
     execFileSync('tar', ['-xzf', join(ARCHIVES, name), '-C', dataDir]);
     const gateway = new TestGateway(dataDir, []);
     t.after(() => gateway.stop());
     await gateway.start();
-    // Runs are kept for a time only.
+    // Runs are kept only for a time.
     const { runs: _then, ...before } = JSON.parse(
       readFileSync(join(ARCHIVES, name.replace('.tar.gz', '.json')), 'utf8'),
     );
@@ -84,7 +85,7 @@ describe('of a gateway with data', () => {
   const gateway = gatewayOfSuite({});
   before(() => fill(gateway));
 
-  test('a newer data directory is refused by every command that would open it, and stays as it is', async (t) => {
+  test('a newer data directory is refused by every command that would open it, and stays unchanged', async (t) => {
     const folder = newFolder(t);
     await gateway.stop();
     const { dataDir } = gateway;
@@ -121,7 +122,7 @@ describe('of a gateway with data', () => {
     assert.equal((await gateway.read('shop', 'list')).json.data.length, 3);
   });
 
-  test('a backup says which format its data has; a newer one is refused before anything is written', async (t) => {
+  test('a backup names the format of its data; a newer one is refused before anything is written', async (t) => {
     const folder = newFolder(t);
     const file = join(folder, 'now');
     assert.equal((await svc('backup', file, '--data-dir', gateway.dataDir)).code, 0);

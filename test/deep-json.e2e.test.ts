@@ -1,4 +1,4 @@
-/** JSON that nests too deeply, to every route that reads a body, on both edges: refused as any other bad request. */
+/** JSON that nests too deeply, to every route that reads a body, on both edges: refused like any other bad request. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';
@@ -66,7 +66,7 @@ onEachEdge({}, (gateway, _edge, store) => {
   const routes = allRoutes({ automations: {} } as Services)
     .filter(({ method }) => method !== 'GET' && method !== 'DELETE')
     .filter(({ method, path }) => ![...NOT_JSON, OF_PAGES].includes(`${method} ${path}`))
-    // Without the git store there are no drafts, whatever is sent to them.
+    // Without the git store there are no drafts, so any request to them is refused.
     .filter(({ path }) => store === 'git' || !/^\/svc\/_draft\/|^\/_svc-conversations\/|\/_turn$/.test(path));
 
   for (const { method, path } of routes) {
@@ -78,7 +78,7 @@ onEachEdge({}, (gateway, _edge, store) => {
           .replace(/:(\w+)/g, (_all, name: string) => values[name] ?? 'none')
           .replace(/\*$/, webhook);
         const answer = await gateway.call(method, target, { body });
-        // A webhook refuses whoever has no secret before it reads, a body over its limit before that of the depth.
+        // A webhook checks the secret before it reads, and the size of the body before its depth.
         const isHook = path.startsWith('/_svc-hook');
         assert.deepEqual([answer.status, answer.json.isError], [isHook ? 401 : 400, true], answer.text.slice(0, 300));
         assert.equal(answer.json.error.code, isHook ? 'UNAUTHORIZED' : 'BAD_REQUEST');
@@ -87,7 +87,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     }
   }
 
-  test('what nests as deep as it may is stored and answered again', async () => {
+  test('JSON at the limit of depth is stored and returned', async () => {
     const patch = { deep: JSON.parse(`${'['.repeat(900)}${']'.repeat(900)}`) };
     for (const [target, body] of [
       ['/_svc-user/prefs', { patch }],

@@ -1,4 +1,5 @@
-// A disk that is full, or fails, under the real daemon: callers hear of it, reads go on, and it heals without a restart.
+// A disk that is full, or fails, under the real daemon: callers get an error, reads continue, and it recovers without a
+// restart.
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -37,18 +38,21 @@ test('a full or failing disk', { skip: missing ?? false }, async (t) => {
   };
   const count = async () => (await gateway.read('notes', 'count')).json.data;
 
-  await t.test('full: writes and uploads are refused as such, nothing is left of them, and reads go on', async () => {
-    disk.strike(['full']);
-    assert.equal(await outcome(gateway.write('notes', 'add')), '507 STORAGE_FULL');
-    assert.equal(await outcome(gateway.upload('notes', notes(2))), '507 STORAGE_FULL');
-    const settings = gateway.call('PUT', '/svc/_apps/notes/settings', { body: { a: 1 } });
-    assert.equal(await outcome(settings), '507 STORAGE_FULL');
-    assert.deepEqual(await count(), { notes: 1, version: 1 });
-    assert.deepEqual(readdirSync(join(gateway.dataDir, 'tmp')), []);
-    disk.strike([]);
-    assert.equal(await outcome(gateway.write('notes', 'add')), '200 ok');
-    assert.deepEqual(await count(), { notes: 2, version: 1 });
-  });
+  await t.test(
+    'full: writes and uploads are refused with the right code and leave nothing, and reads continue',
+    async () => {
+      disk.strike(['full']);
+      assert.equal(await outcome(gateway.write('notes', 'add')), '507 STORAGE_FULL');
+      assert.equal(await outcome(gateway.upload('notes', notes(2))), '507 STORAGE_FULL');
+      const settings = gateway.call('PUT', '/svc/_apps/notes/settings', { body: { a: 1 } });
+      assert.equal(await outcome(settings), '507 STORAGE_FULL');
+      assert.deepEqual(await count(), { notes: 1, version: 1 });
+      assert.deepEqual(readdirSync(join(gateway.dataDir, 'tmp')), []);
+      disk.strike([]);
+      assert.equal(await outcome(gateway.write('notes', 'add')), '200 ok');
+      assert.deepEqual(await count(), { notes: 2, version: 1 });
+    },
+  );
 
   await t.test('full: a key whose write found no room can be used again', async () => {
     const headers = { 'idempotency-key': 'k' };
@@ -65,7 +69,7 @@ test('a full or failing disk', { skip: missing ?? false }, async (t) => {
     const upload = notes(2, ['INSERT INTO notes VALUES (1);']);
     assert.equal(await outcome(gateway.upload('notes', upload)), '500 INTERNAL');
     disk.strike([]);
-    // A commit that could not be flushed may be found whole in the log; code and data go together all the same.
+    // A commit that could not be flushed may be complete in the log; code and data still match.
     assert.deepEqual(await count(), { notes: 4, version: 2 });
     assert.equal(await outcome(gateway.upload('notes', upload)), '200 ok');
     assert.deepEqual(await count(), { notes: 4, version: 2 });

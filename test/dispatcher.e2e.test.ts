@@ -114,7 +114,7 @@ const BUSY = appOf('busy', {
   queries: { hold: { run: '() => new Promise(() => {})', timeoutMs: 500 }, quick: '() => 1' },
 });
 
-/** An app whose answers tell how often it was called. */
+/** An app whose answers have the number of its calls. */
 const COUNTER = appOf('counter', {
   actions: {
     count: {
@@ -166,7 +166,12 @@ const failed = (status: number, code: string, path?: string) => ({
 const ROWS: Row[] = [
   // The body, then the tool, then the app, then the name, then the input.
   { name: 'no JSON', tool: 'svc_read', body: '{"app":', ...failed(400, 'BAD_REQUEST') },
-  { name: 'no JSON, for a tool that does not exist', tool: 'svc_nothing', body: '{', ...failed(400, 'BAD_REQUEST') },
+  {
+    name: 'invalid JSON, for a tool that does not exist',
+    tool: 'svc_nothing',
+    body: '{',
+    ...failed(400, 'BAD_REQUEST'),
+  },
   { name: 'an array', tool: 'svc_read', body: '[]', ...failed(400, 'BAD_REQUEST') },
   { name: 'null', tool: 'svc_write', body: 'null', ...failed(400, 'BAD_REQUEST') },
   { name: 'a string', tool: 'svc_write', body: '"app"', ...failed(400, 'BAD_REQUEST') },
@@ -182,13 +187,13 @@ const ROWS: Row[] = [
   { name: 'a tool whose name is escaped', tool: 'svc%5Fread', body: { app: 'shop', query: 'echo' }, ...ok({}) },
   { name: 'no app', tool: 'svc_read', body: { query: 'echo' }, ...failed(400, 'BAD_REQUEST', 'app') },
   {
-    name: 'an app that is no string',
+    name: 'an app that is not a string',
     tool: 'svc_read',
     body: { app: ['shop'], query: 'echo' },
     ...failed(400, 'BAD_REQUEST', 'app'),
   },
   { name: 'no query', tool: 'svc_read', body: { app: 'nobody' }, ...failed(400, 'BAD_REQUEST', 'query') },
-  { name: 'a query that is no string', ...read(5), ...failed(400, 'BAD_REQUEST', 'query') },
+  { name: 'a query that is not a string', ...read(5), ...failed(400, 'BAD_REQUEST', 'query') },
   { name: 'no action', tool: 'svc_write', body: { app: 'nobody' }, ...failed(400, 'BAD_REQUEST', 'action') },
   {
     name: 'an unknown app',
@@ -197,7 +202,7 @@ const ROWS: Row[] = [
     ...failed(404, 'UNKNOWN_APP'),
   },
   {
-    name: 'an app of a forbidden name',
+    name: 'an app with a forbidden name',
     tool: 'svc_write',
     body: { app: '../shop', action: 'add' },
     ...failed(404, 'UNKNOWN_APP'),
@@ -257,7 +262,7 @@ const ROWS: Row[] = [
     body: '{"app":"nobody","app":"shop","query":"echo","input":{"a":1},"input":{"a":2}}',
     ...ok({ a: 2 }),
   },
-  { name: 'input that is no object', ...read('echo', [1]), ...failed(400, 'INVALID_INPUT', '') },
+  { name: 'input that is not an object', ...read('echo', [1]), ...failed(400, 'INVALID_INPUT', '') },
   {
     name: 'input is validated as {} when absent',
     ...read('checked'),
@@ -282,7 +287,7 @@ const ROWS: Row[] = [
     ...failed(400, 'INVALID_INPUT', '/a~1b/c'),
   },
   {
-    name: 'a member too many',
+    name: 'an extra member',
     ...read('checked', { limit: 1, more: 1 }),
     ...failed(400, 'INVALID_INPUT', ''),
     contains: ['more'],
@@ -327,13 +332,13 @@ const ROWS: Row[] = [
   { name: 'a body that is undefined', ...give('bodyUndefined'), ...envelope(200, null), events: ['items'] },
   { name: 'only a status', ...give('statusOnly'), ...envelope(202, null), events: ['items'] },
   {
-    name: 'a status among other members is no envelope',
+    name: 'a status among other members is not an envelope',
     ...give('statusAndMore'),
     ...envelope(200, { status: 202, rows: 1 }),
     events: ['items'],
   },
   {
-    name: 'a status that is text is no envelope',
+    name: 'a status that is text is not an envelope',
     ...give('statusText'),
     ...envelope(200, { status: 'done' }),
     events: ['items'],
@@ -343,7 +348,7 @@ const ROWS: Row[] = [
   { name: 'a list', ...give('list'), ...envelope(200, [1, null, null]), events: ['items'] },
   { name: 'text', ...give('text'), ...envelope(200, 'x'), events: ['items'] },
   {
-    name: 'an object of a class is no envelope',
+    name: 'an object of a class is not an envelope',
     ...give('classInstance'),
     ...envelope(200, { body: 1 }),
     events: ['items'],
@@ -353,7 +358,7 @@ const ROWS: Row[] = [
   { name: 'status 302', ...give('status302'), ...envelope(302, 1), events: ['items'] },
   { name: 'status 399, the last good one', ...give('status399'), ...envelope(399, 1), events: ['items'] },
   { name: 'status 400 changes nothing', ...give('status400'), ...envelope(400, { why: 'no' }) },
-  { name: 'status 500 of its own', ...give('status500'), ...envelope(500, 'broken') },
+  { name: 'status 500 of the action', ...give('status500'), ...envelope(500, 'broken') },
   { name: 'status 100', ...give('status100'), ...failed(500, 'HANDLER_ERROR') },
   { name: 'status 600', ...give('status600'), ...failed(500, 'HANDLER_ERROR') },
   { name: 'status 200.5', ...give('statusHalf'), ...failed(500, 'HANDLER_ERROR') },
@@ -401,7 +406,7 @@ const ROWS: Row[] = [
     ...failed(500, 'HANDLER_ERROR'),
     contains: ['timed out after 0.1 s'],
   },
-  { name: 'the app after that', ...read('echo', { still: 'here' }), ...ok({ still: 'here' }) },
+  { name: 'the app works after that', ...read('echo', { still: 'here' }), ...ok({ still: 'here' }) },
 
   // svc_describe.
   {
@@ -467,13 +472,13 @@ const ROWS: Row[] = [
     ...failed(404, 'UNKNOWN_ACTION'),
   },
   {
-    name: 'describe: an app that is no string',
+    name: 'describe: an app that is not a string',
     tool: 'svc_describe',
     body: { app: 5 },
     ...failed(400, 'BAD_REQUEST', 'app'),
   },
   {
-    name: 'describe: a query of no app',
+    name: 'describe: a query without an app',
     tool: 'svc_describe',
     body: { query: 'list' },
     ...failed(400, 'BAD_REQUEST', 'app'),
@@ -509,8 +514,8 @@ function checkRow(row: Row, answer: Answer): void {
 
 /** The tables of the events since the last time, or `reset`: `mark` is called, and its event comes after all of them. */
 async function eventsSince(gateway: TestGateway, stream: Stream): Promise<string[]> {
-  // A query is run again when its thread was replaced; once it is answered, `mark` finds the app well. Its input
-  // is new each time, so that a kept result does not answer it.
+  // A query is run again when its thread was replaced; after its answer, `mark` finds the app ready. Its input is new
+  // each time, so that a kept result does not answer it.
   await gateway.read('shop', 'echo', { at: performance.now() });
   await gateway.write('shop', 'mark');
   const tables: string[] = [];
@@ -570,7 +575,7 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
     `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
     `ff-${TRACE}-b7ad6b7169203331-01`,
   ]) {
-    test(`a traceparent that says nothing is replaced: "${traceparent}"`, async () => {
+    test(`an invalid traceparent is replaced: "${traceparent}"`, async () => {
       const call = async () => (await gateway.read('shop', 'args', {}, { headers: { traceparent } })).json.data.traceId;
       const [one, other] = [await call(), await call()];
       assert.match(one, /^(?!0{32})[0-9a-f]{32}$/);
@@ -591,7 +596,7 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
     assert.equal((await gateway.read('busy', 'quick')).status, 200);
   });
 
-  test('a call whose client has gone is dropped, and the app goes on', async () => {
+  test('a call whose client has disconnected is dropped, and the app keeps working', async () => {
     await assert.rejects(
       fetch(`${gateway.url}/svc/_tool/svc_read`, {
         method: 'POST',
@@ -631,7 +636,7 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
       }
     });
 
-    test('another app has keys of its own', async () => {
+    test('another app has separate keys', async () => {
       await keyed('count', {}, 'e');
       assert.equal((await keyed('quiet', {}, 'e', 'shop')).json.data.body, 'writes nothing');
     });
@@ -679,7 +684,7 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
     test('a key of 255 bytes is taken', async () =>
       assert.equal((await keyed('count', {}, 'k'.repeat(255))).status, 200));
 
-    test('a caller that went away gets the answer when it asks again', async () => {
+    test('a caller that disconnected gets the answer when it asks again', async () => {
       const headers = { authorization: `Bearer ${gateway.token}`, 'idempotency-key': 'j' };
       const body = JSON.stringify({ app: 'counter', action: 'wait' });
       const logs = await gateway.stream('/svc/_logs?app=counter&follow=1');
@@ -698,7 +703,7 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
       await eventually(async () => (await keyed('wait', undefined, 'j')).status === 202);
     });
 
-    test('recorded results outlive the daemon, even one that is killed', async () => {
+    test('recorded results survive a restart and a kill of the daemon', async () => {
       const first = await keyed('count', { status: 203 }, 'z');
       await gateway.kill();
       await gateway.start();

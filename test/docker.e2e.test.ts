@@ -1,7 +1,6 @@
 /**
- * The image, without Docker, which needs a daemon of its own: its context is gathered by .dockerignore, built as the Dockerfile
- * says, and what it copies into the image is started by the image's command, with the packages that are left without those for
- * development.
+ * The image, without Docker, which needs its own daemon: the test collects the context by .dockerignore, builds it as
+ * the Dockerfile says, and starts the files of the image with its command and without the packages for development.
  */
 import assert from 'node:assert/strict';
 import { execFile, execFileSync, spawn } from 'node:child_process';
@@ -34,7 +33,7 @@ const [build = [], image = []] = stages();
 const of = (stage: Instruction[], name: string) => stage.filter((one) => one.name === name).map(({ rest }) => rest);
 const listOf = (name: string): string[] => JSON.parse(of(image, name)[0] ?? '[]');
 
-/** What .dockerignore keeps out of the context: names at the top, or anywhere (`**` before them), or by their ending. */
+/** What .dockerignore keeps out of the context: names at the top, or anywhere (`**` before them), or by extension. */
 function isIgnored(path: string): boolean {
   const patterns = readFileSync(join(root, '.dockerignore'), 'utf8').split('\n');
   return patterns.some((pattern) => {
@@ -81,7 +80,7 @@ describe('the image', () => {
     }
   }
 
-  test('its context has neither what is made here nor a gateway of somebody', () => {
+  test("its context has no build results and no gateway's data", () => {
     const names = readdirSync(context);
     for (const name of ['.git', 'dist', '.svc', 'site', 'test']) {
       assert.ok(isIgnored(name) && isIgnored(`${name}/x`), name);
@@ -95,13 +94,13 @@ describe('the image', () => {
     }
   });
 
-  test('it runs as a user of its own, with a volume for data, the port of the gateway, and packages of production', () => {
+  test('it runs as a separate user, with a volume for data, the port of the gateway, and packages of production', () => {
     assert.deepEqual(of(image, 'USER'), ['node']);
     assert.deepEqual(of(image, 'VOLUME'), ['/data']);
     assert.deepEqual(of(image, 'EXPOSE'), [String(DEFAULTS.port)]);
     assert.deepEqual(of(image, 'STOPSIGNAL'), ['SIGTERM']);
     const { devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    // Others of them are packages of packages too.
+    // Some of them are also dependencies of other packages.
     for (const name of ['typescript', 'playwright-core', 'tsx', 'axe-core', 'highlight.js']) {
       assert.ok(Object.hasOwn(devDependencies, name), name);
       assert.ok(!existsSync(join(made, 'node_modules', name)), name);
@@ -160,7 +159,7 @@ describe('the image', () => {
   });
 });
 
-test('the compose file is sound, and fits to the files beside it', () => {
+test('the compose file is valid, and matches the files beside it', () => {
   const compose = parse(readFileSync(join(root, 'deploy/compose.yaml'), 'utf8'));
   const { gateway, caddy } = compose.services;
   const mounted = [...gateway.volumes, ...caddy.volumes].map((volume: string) => volume.split(':')[0] ?? '');

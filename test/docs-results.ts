@@ -1,4 +1,4 @@
-/** What the documents promise of pages, and how a browser sees that it is so. */
+/** What the documents say about pages, and how a browser checks it. */
 import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import type { Clone } from '../testing/clone.ts';
@@ -7,7 +7,7 @@ import { sharedChromium } from './browser/chromium.ts';
 
 type Result = {
   document: string;
-  /** Words of the one block after which it is so. */
+  /** Words of the block after which it is true. */
   after: string;
   /** Whose page is opened. */
   app: string;
@@ -15,7 +15,7 @@ type Result = {
   look(page: Page, clone: Clone): Promise<unknown>;
 };
 
-/** Opens the page as a reader does, with the link of `svc open`, in a browser of its own. */
+/** Opens the page as a reader does, with the link of `svc open`, in a separate browser. */
 export async function openPage(clone: Clone, app: string): Promise<Page> {
   const { url } = JSON.parse(await clone.run(`svc open ${app} --json`)) as { url: string };
   const context = await (await sharedChromium()).newContext({ colorScheme: 'light' });

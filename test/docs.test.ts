@@ -1,7 +1,7 @@
 /**
- * The documents are executed and held against the code: every `sh` block runs, in its document's order, in a folder that
- * looks like a clone of the project, with the gateway of `npm start` running on it where a block asks one. What a fenced block's
- * info string means:
+ * The documents are executed and compared with the code: every `sh` block runs, in its document's order, in a folder
+ * that looks like a clone of the project, with the gateway of `npm start` running on it where a block asks one. What a
+ * fenced block's info string means:
  *
  *     sh gateway             `svc serve …`, instead of `npm start` when it comes first: runs from here on, on any free port; what
  *                            it exports holds for the blocks that follow, other lines are run before
@@ -9,10 +9,8 @@
  *     sh                     run with bash -euo pipefail; commands about the clone itself are checked instead (CLONE_COMMANDS)
  *     js notes/actions/x.js  written to that path, for the blocks that follow; any language of FILE_LANGUAGES
  *     text                   shown only
- *
- * What the text promises of a page is looked at in a browser after the block that makes it so (RESULTS).
- *
- * A document that talks of agents has a model server at MODEL_ADDRESS, which says again what it is told.
+ * A browser checks what the text says about a page, after the block that makes it true (RESULTS). A document about
+ * agents has a model server at MODEL_ADDRESS, which repeats the message.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -137,7 +135,7 @@ for (const { name, text } of documents) {
         });
     }
 
-    test('links lead somewhere', () => {
+    test('links lead to existing targets', () => {
       for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
         if (/^https?:/.test(target)) continue;
         const [file = '', anchor] = target.split('#');
@@ -150,7 +148,7 @@ for (const { name, text } of documents) {
             .replace(/[^\w\s-]/g, '')
             .replaceAll(' ', '-'),
         );
-        assert.ok(headings.includes(anchor), `${target}: there is no such heading`);
+        assert.ok(headings.includes(anchor), `${target}: this heading does not exist`);
       }
     });
 
@@ -164,7 +162,7 @@ for (const { name, text } of documents) {
   });
 }
 
-test('each result is looked at after one block', () => {
+test('each result is checked after one block', () => {
   for (const { document, after: words, what } of RESULTS)
     assert.equal(
       blocksOf(textOf(document)).filter(({ text }) => text.includes(words)).length,
@@ -178,7 +176,7 @@ test('README.md starts with the two commands', () => {
   assert.deepEqual([first?.text, second?.text], ['npm ci && npm start\n', 'npm ci && npm test\n']);
 });
 
-test('every row of the threat table in SECURITY.md names tests that are there', () => {
+test('every row of the threat table in SECURITY.md names existing tests', () => {
   const rows = textOf('SECURITY.md')
     .split('\n')
     .filter((line) => /^\| (?!Who |---)/.test(line));
@@ -191,7 +189,7 @@ test('every row of the threat table in SECURITY.md names tests that are there', 
   }
 });
 
-test('every promise in docs/reliability.md names campaigns and tests that are there', () => {
+test('every promise in docs/reliability.md names existing campaigns and tests', () => {
   const rows = textOf('docs/reliability.md')
     .split('\n')
     .filter((line) => /`(?:npm run faults|npm run fuzz|test .*)(?: -- .*)?` \|$/.test(line));

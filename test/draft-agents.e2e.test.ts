@@ -1,4 +1,4 @@
-/** Real agents behind a real daemon: what they do in a draft, how their turns end, and what is left of them. */
+/** Real agents behind a real daemon: what they do in a draft, how their turns end, and that they leave no processes. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ type RealAgent = {
   /** Steps of a script of the stub. */
   shell(command: string): string;
   writes(path: string, text: string): string;
-  /** A step that it asks about, and the file that is there when it was granted. */
+  /** A step that asks for permission, and the file that it makes when granted. */
   asks: { step: string; file: string };
 };
 
@@ -109,7 +109,7 @@ function finalOf(events: TurnEventSeen[]): string {
   return final?.text;
 }
 
-/** The command lines of what the agents of this gateway have started. */
+/** The command lines of the processes that the agents of this gateway started. */
 function programsOf(gateway: TestGateway): string[] {
   return taggedWith(tagOf(gateway.dataDir)).map(({ pid }) => {
     try {
@@ -181,7 +181,7 @@ for (const agent of AGENTS) {
       assert.match((await gateway.call('GET', '/svc/todos/wish.html')).text, /<p>wish<\/p>/);
     });
 
-    test('tools that the draft gets are those of its next turn', async () => {
+    test('new tools of the draft are available in the next turn', async () => {
       const { gateway, stub } = place();
       const { app, folder } = await draftOf(gateway);
       finalOf(await say(gateway, app, 'w1', 'say: the first answer', { mode: 'full' }));
@@ -194,7 +194,7 @@ for (const agent of AGENTS) {
       assert.match(JSON.stringify(stub.requests.at(-1)?.body), /the first answer/, 'in the same conversation');
     });
 
-    test('an automation asks it, and nobody is asked for it', async () => {
+    test('an automation asks the agent, and no person is asked for permission', async () => {
       const { gateway } = place();
       const prompt = 'say: [\ncall: add {"title":"by night"}\nthen\nsay: 1]\nusage: 100 20 5';
       const run = `async ({ ctx }) => ({ output: await ctx.agent({ prompt: ${JSON.stringify(prompt)} }) })`;
@@ -232,7 +232,7 @@ for (const agent of AGENTS) {
       );
     });
 
-    test('an error of the model server ends the turn, and no other', async () => {
+    test('an error of the model server ends only that turn', async () => {
       const { gateway } = place();
       const events = await say(gateway, 'todos', 'w1', 'status: 401');
       assert.deepEqual(typesOf(events).slice(-2), ['error', 'end']);
@@ -245,7 +245,7 @@ for (const agent of AGENTS) {
   describe(`a gateway with ${agent.name} that ends`, { skip }, () => {
     const place = placeOfSuite(agent, { permission: 'allow' });
 
-    test('a conversation goes on after a restart of the gateway', async () => {
+    test('a conversation continues after a restart of the gateway', async () => {
       const { gateway, stub } = place();
       finalOf(await say(gateway, 'todos', 'w1', 'say: the first answer'));
       await gateway.stop();
@@ -257,7 +257,7 @@ for (const agent of AGENTS) {
       assert.equal((await historyOf(gateway, 'todos', 'w1')).length, 4);
     });
 
-    test('nothing is left of an agent and its shells when the gateway is killed', async () => {
+    test('no process of an agent and its shells is left when the gateway is killed', async () => {
       const { gateway } = place();
       const { app } = await draftOf(gateway);
       // One of them leaves the group of the agent, and loses its parent.

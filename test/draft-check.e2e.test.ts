@@ -1,4 +1,4 @@
-/** What publishing a draft would be refused for, told without publishing it: over HTTP and by `svc check`. */
+/** The check of a draft before it is published: over HTTP and by `svc check`. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -52,7 +52,7 @@ describe('the check of a draft', () => {
       );
     });
 
-  test('finds nothing in what was not changed, and publishes nothing', async () => {
+  test('finds nothing in an unchanged draft, and publishes nothing', async () => {
     assert.deepEqual(await check(), []);
     await put('queries/list.js', `export default ({ db }) => db.all('SELECT id FROM notes');\n`);
     assert.deepEqual(await check(), []);
@@ -110,7 +110,7 @@ describe('the check of a draft', () => {
       assert.deepEqual(await check(), []);
     });
 
-  test('finds lines that others changed too, and is repeated while files are written', async () => {
+  test('finds lines that others changed too, and runs again if files change meanwhile', async () => {
     await put('index.html', '<p>Mine\n');
     assert.equal((await gateway.upload('notes', { ...NOTES, 'index.html': '<p>Theirs\n' })).status, 201);
     const [found] = await check();
@@ -122,7 +122,7 @@ describe('the check of a draft', () => {
     assert.equal((await gateway.call('GET', '/svc/_apps/notes/versions')).json.length, 2);
   });
 
-  test('is refused without the right, and for what there is not', async () => {
+  test('is refused without the right, and for unknown sessions and apps', async () => {
     refused(await gateway.call('POST', at('check', 'notes', 'nobody')), 404, 'UNKNOWN_SESSION');
     refused(await gateway.call('POST', at('check', 'nobody')), 404, 'UNKNOWN_APP');
     refused(await gateway.call('GET', at('check')), 405, 'METHOD_NOT_ALLOWED');
@@ -134,7 +134,7 @@ describe('the check of a draft', () => {
     }
   });
 
-  test('is of the git store', async (t) => {
+  test('needs the git store', async (t) => {
     const archives = await startGateway(t, { store: 'tarball' });
     refused(await archives.call('POST', '/svc/_sessions/x/apps/notes/check'), 409, 'NO_GIT_STORE');
   });

@@ -38,7 +38,7 @@ function tool(gateway: TestGateway, name: string, body: unknown): Promise<Answer
   return gateway.call('POST', `/svc/_draft/s1/_tool/${name}`, { body });
 }
 
-test('a draft is edited over HTTP and by hand, and live stays as it is', async (t) => {
+test('a draft is edited over HTTP and by hand, and the live app does not change', async (t) => {
   const gateway = await withSession(t);
   const list = async () => (await tool(gateway, 'svc_read', { app: 'notes', query: 'list' })).json.data;
   assert.deepEqual(await list(), [{ text: 'live' }]);
@@ -60,7 +60,7 @@ test('a draft is edited over HTTP and by hand, and live stays as it is', async (
   assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'live' }]);
 });
 
-test('data that is copied while live is written has what was acknowledged before, and no transaction by half', async (t) => {
+test('data that is copied during writes to the live app has every acknowledged write, and no partial transaction', async (t) => {
   const gateway = await withSession(t);
   let acknowledged = 0;
   let stopped = false;
@@ -87,7 +87,7 @@ test('data that is copied while live is written has what was acknowledged before
   assert.ok(acknowledged > 8, `live went on: ${acknowledged} writes`);
 });
 
-test('a broken draft is mended, a failing migration too', async (t) => {
+test('a broken draft is repaired, and so is a failing migration', async (t) => {
   const gateway = await withSession(t);
   const read = () => tool(gateway, 'svc_read', { app: 'notes', query: 'list' });
   const put = async (path: string, body: string) =>
@@ -104,7 +104,7 @@ test('a broken draft is mended, a failing migration too', async (t) => {
   assert.deepEqual(reset.json, { seeded: true, migrationsApplied: [2] });
 });
 
-test('a session that is deleted takes its drafts along; a kill of the daemon does not', async (t) => {
+test('deleting a session deletes its drafts; a kill of the daemon does not', async (t) => {
   const gateway = await withSession(t);
   await tool(gateway, 'svc_write', { app: 'notes', action: 'add', input: { text: 'draft' } });
   await gateway.kill();

@@ -1,4 +1,5 @@
-// The policy for `ctx.fetch` in the real daemon: by its configuration, by manifests, in automations and drafts, and as people see it.
+// The policy for `ctx.fetch` in the real daemon: by its configuration, by manifests, in automations and drafts, and as
+// shown to people.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
@@ -64,7 +65,7 @@ test('by default the gateway itself and metadata addresses are refused, to actio
   }
 });
 
-test("the operator's lists: deny wins, allow opens what is refused", async (t) => {
+test("the operator's lists: deny overrides everything, allow permits hosts that are refused by default", async (t) => {
   const port = await listen(t);
   const egress = { deny: [`localhost:${port}`], allow: ['127.0.0.0/8'] };
   const gateway = await startGateway(t, { config: { egress } });
@@ -75,7 +76,7 @@ test("the operator's lists: deny wins, allow opens what is refused", async (t) =
   assert.equal(await fetched(`${gateway.url}/svc/_health`), 200);
 });
 
-test("an app's list holds for each version and each draft, and is shown wherever it is published", async (t) => {
+test("an app's list applies to each version and each draft, and is shown when it is published", async (t) => {
   const port = await listen(t);
   const gateway = await startGateway(t, { store: 'git' });
   const refused = await gateway.upload('fetching', fetching(['api.example.com', 'https://example.com/']));

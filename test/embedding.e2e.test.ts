@@ -1,4 +1,4 @@
-/** The embedding examples as somebody starts them, and what a host is told when it asks for something that cannot be. */
+/** The embedding examples as a user starts them, and the errors for a host that asks for something impossible. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -188,14 +188,14 @@ test('a host without the Bearer check decides what a request may do', async (t) 
   assert.ok(!asked.some((need) => need.includes('_health')));
 });
 
-test('a host that decides what a request may do has to own authentication', () => {
+test('a host that decides what a request may do must own authentication', () => {
   assert.throws(
     () => buildGateway({ dataDir: 'never-made', authorize: () => true }),
     (error) => error instanceof ConfigError && error.key === 'authorize',
   );
 });
 
-test('a second gateway on a data directory is told DATA_LOCKED, and the first goes on', async (t) => {
+test('a second gateway on a data directory gets DATA_LOCKED, and the first keeps running', async (t) => {
   const first = await startGateway(t);
   const second = buildGateway({ dataDir: first.dataDir, log: 'silent' });
   await assert.rejects(second.start(), { code: 'DATA_LOCKED' });

@@ -169,7 +169,7 @@ const PROVOKED: Partial<Record<ErrorCode, () => Promise<Provoked>>> = {
   QUOTA_EXCEEDED: () => call('PUT', '/svc/notes/_blobs', { body: 'x', headers: { 'content-type': 'text/plain' } }),
 };
 
-/** They need a disk, a clock, an agent or a process of their own. */
+/** They need a separate disk, clock, agent or process. */
 const ELSEWHERE: Partial<Record<ErrorCode, string>> = {
   OVERLOADED: 'test/dispatcher.e2e.test.ts',
   INTERNAL: 'test/disk.e2e.test.ts',

@@ -8,8 +8,8 @@ import { startGateway, type TestGateway } from '../testing/gateway.ts';
 import { type Child, childrenOf } from '../testing/processes.ts';
 import { Load, ledgerApp, verify } from '../testing/write-ledger.ts';
 
-// Each process of the tree killed or stopped once under load, and ends of every kind: nothing acknowledged is lost, nobody
-// has to help. `npm run faults` does the same hundreds of times, at moments that a seed chooses.
+// Each process of the tree killed or stopped once under load, and ends of every kind: nothing acknowledged is lost, and
+// it recovers by itself. `npm run faults` does the same hundreds of times, at moments that a seed chooses.
 
 const APP = 'ledger';
 
@@ -54,7 +54,7 @@ describe('under load', () => {
     });
   }
 
-  test('a supervisor that is killed, alone or with all others: the next daemon finds every acknowledged write and leaves nothing of the dead one', async (t) => {
+  test('a supervisor that is killed, alone or with all others: the next daemon finds every acknowledged write and leaves nothing of the dead one behind', async (t) => {
     const sockets = mkdtempSync(join(tmpdir(), 'svc-test-'));
     t.after(() => rmSync(sockets, { recursive: true, force: true }));
     const gateway = await startGateway(t, { env: { TMPDIR: sockets } });
@@ -107,7 +107,7 @@ describe('under load', () => {
   });
 });
 
-test('when the writer dies, whoever follows an app with a live thread is told to fetch everything again', async (t) => {
+test('when the writer dies, subscribers of apps with a live thread get a reset', async (t) => {
   const gateway = await startGateway(t);
   await install(gateway);
   assert.equal((await gateway.write(APP, 'put', { key: 'k', value: 1 })).status, 201);

@@ -1,6 +1,7 @@
 /**
- * Automations on the git store, where what users chose lies beside the repository and not in it: switches and secrets outlive
- * every publish, a rollback brings back those of its version, and nothing of a draft fires (decisions, sections 6 and 7).
+ * Automations on the git store, where users' choices are stored beside the repository and not in it: switches and
+ * secrets survive every publication, a rollback restores those of its version, and nothing of a draft fires (decisions,
+ * sections 6 and 7).
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -56,7 +57,7 @@ const statusOf = async (webhook: MintedWebhook): Promise<number> => (await post(
 const git = (...args: string[]) =>
   execFileSync('git', ['-C', join(gateway.dataDir, 'code-store', 'apps.git'), ...args], { encoding: 'utf8' });
 
-test('a switch and a secret are no change of the code: neither the repository nor a draft has them, and a publish keeps them', async () => {
+test('a switch and a secret do not change the code: neither the repository nor a draft has them, and a publication keeps them', async () => {
   const file = 'automations/hook/automation.json';
   const source = appOf('kept', version('1'));
   const first = only(await push(gateway, 'kept', version('1')));
@@ -79,7 +80,7 @@ test('a switch and a secret are no change of the code: neither the repository no
   assert.equal((await runsOf(gateway, 'kept/hook'))[0]?.summary, '2');
 });
 
-test('a publish, a switch and a new secret at the same time: none of them is lost', async () => {
+test('a publication, a switch and a new secret at the same time: none of them is lost', async () => {
   let webhook = only(await push(gateway, 'raced', version('0')));
   for (let round = 1; round <= ROUNDS; round++) {
     const session = await openSession();
@@ -99,7 +100,7 @@ test('a publish, a switch and a new secret at the same time: none of them is los
   }
 });
 
-test('a rollback brings back what its version’s files say, also when they have to be fetched from the repository', async () => {
+test('a rollback restores the settings of its version’s files, also if they must be fetched from the repository', async () => {
   const app = 'back';
   const call = (what: string, body: object) => gateway.call('POST', `/svc/_apps/${app}/${what}`, { body });
   const first = only(await push(gateway, app, version('1')));
@@ -128,7 +129,7 @@ test('a rollback brings back what its version’s files say, also when they have
   assert.equal((await runsOf(gateway, `${app}/hook`))[0]?.summary, '1');
 });
 
-test('nothing of a draft fires, is listed or has an address; what is published then does', async () => {
+test('automations of a draft do not fire, are not listed and have no address; after publishing they do', async () => {
   await push(gateway, 'drafted', {});
   const session = await openSession();
   const everySecond = [{ kind: 'cron', expr: '* * * * * *' }];
@@ -181,7 +182,7 @@ test('nothing of a draft fires, is listed or has an address; what is published t
   assert.deepEqual([await statusOf(own), await statusOf(only(published.json.webhooks))], [200, 200]);
 });
 
-test('a file below the address of a tag is kept for ever, and a page is not; without the tag there is nothing', async () => {
+test('a file below the address of a tag is immutable, and a page is not; without the tag there is nothing', async () => {
   const page = (n: number) => ({
     files: { 'index.html': `<!doctype html><title>${n}</title>`, 'a.js': `export default ${n};` },
   });
@@ -206,7 +207,7 @@ test('a file below the address of a tag is kept for ever, and a page is not; wit
     assert.equal(missing.status, 404, tag);
     assert.ok(!/immutable/.test(String(missing.headers['cache-control'])), `${tag} may come`);
   }
-  // What is kept for ever under a name must never be something else: a removed app's numbers are not given again.
+  // An immutable address must never get other content, so a removed app's numbers are not used again.
   assert.equal((await gateway.call('DELETE', '/svc/_apps/pinned?purge=1')).status, 200);
   await push(gateway, 'pinned', page(3));
   assert.equal((await gateway.call('GET', '/svc/_apps/pinned')).json.activeVersion, 'pinned/v3');

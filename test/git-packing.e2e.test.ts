@@ -1,4 +1,7 @@
-/** The daemon packs the loose objects of its git store by itself, beside publications and after a kill; git finds nothing wrong. */
+/**
+ * The daemon packs the loose objects of its git store by itself, beside publications and after a kill; git finds no
+ * errors.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
@@ -58,7 +61,7 @@ test('loose objects are packed in the background, from 2,000 on', async (t) => {
   assert.equal(packs().length, 1);
   git('fsck', '--strict', '--full', '--no-dangling');
 
-  // A kill in the middle: the next start goes on.
+  // A kill in the middle: the next start continues.
   await addLoose(LIMITS.gitPackObjects + LIMITS.gitLooseObjects);
   await gateway.kill();
   await gateway.start();

@@ -1,6 +1,6 @@
 /**
- * What every runner must do, done by a host's `conversationRunner`: each turn goes to a chat window of a gateway in this process,
- * and what a client of the window sees is held to the cases.
+ * The requirements for every runner, checked for a host's `conversationRunner`: each turn goes to a chat window of a
+ * gateway in this process, and the cases check what a client of the window sees.
  */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -45,7 +45,7 @@ after(async () => {
 });
 
 const host: RunnerHost = { spawn: () => Promise.reject(new Error('it starts no program')), log: () => {} };
-/** What the host knows of its windows, and the gateway does not: their model servers, tools and instructions. */
+/** The host's own knowledge about its windows: their model servers, tools and instructions. */
 const orders = new Map<string, TurnOrder>();
 
 /** A small agent in the host's own process. */

@@ -92,7 +92,7 @@ const FILES: [path: string, type: string, body: string | Buffer, policy: string]
   ['a%20b+%C3%BC.json', 'application/json; charset=utf-8', '{}', PLAIN],
 ];
 
-/** Sent as they are; none of them is a file. */
+/** Sent unchanged; none of them is a file. */
 const NO_FILES: [target: string, status: number][] = [
   ['/svc/site/missing.html', 404],
   ['/svc/site/sub', 404],
@@ -299,7 +299,7 @@ onEachEdge({}, (gateway, edge) => {
       });
     }
 
-    test('the token may come with a scheme in any case, and not in the address', async () => {
+    test('the token works with a scheme in any case, but not in the address', async () => {
       assert.equal(
         (
           await gateway.call('GET', '/svc/_apps', {
@@ -316,7 +316,7 @@ onEachEdge({}, (gateway, edge) => {
       test(`${path} is open`, async () => assert.ok((await gateway.call('GET', path, { token: null })).status < 400));
     }
 
-    test('health says nothing but that it is well', async () => {
+    test('health says only that the gateway is up', async () => {
       const { json, headers } = await gateway.call('GET', '/svc/_health', { token: null });
       assert.deepEqual(Object.keys(json), ['ok', 'version']);
       assert.equal(json.ok, true);
@@ -335,7 +335,7 @@ onEachEdge({}, (gateway, edge) => {
       });
     let cookie = '';
 
-    test('is bought with the token, at the console, and taken on to a page', async () => {
+    test('is given for the token, at the console, and handed on to a page', async () => {
       const host = `svc.localhost:${port()}`;
       const answer = await gateway.call('POST', '/svc/_session', { headers: { host } });
       const [header] = answer.headers['set-cookie'] as string[];
@@ -366,7 +366,7 @@ onEachEdge({}, (gateway, edge) => {
       [
         ['a page', 'GET', '/svc/site/', () => ({ 'sec-fetch-site': 'same-origin' }), 200],
         [
-          'a page that the user typed in',
+          'a page that the user opens by its address',
           'GET',
           '/svc/site/',
           () => ({ 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate' }),
@@ -403,9 +403,15 @@ onEachEdge({}, (gateway, edge) => {
         ],
         ['a call from nowhere', 'POST', '/svc/_tool/svc_describe', () => ({}), 403],
         ['a call from a sandboxed frame', 'POST', '/svc/_tool/svc_describe', () => ({ origin: 'null' }), 403],
-        ['a deletion that the user typed in', 'DELETE', '/svc/_apps/site', () => ({ 'sec-fetch-site': 'none' }), 403],
         [
-          'a frame in another origin of the site, which the policy of the page keeps from showing it',
+          'a deletion by an address that the user opens',
+          'DELETE',
+          '/svc/_apps/site',
+          () => ({ 'sec-fetch-site': 'none' }),
+          403,
+        ],
+        [
+          'a frame in another origin of the site, which the policy of the page does not let show it',
           'GET',
           '/svc/site/',
           () => ({ 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'iframe' }),
@@ -458,7 +464,7 @@ onEachEdge({}, (gateway, edge) => {
       assert.notEqual(gateway.token, old);
       await eventually(async () => (await gateway.call('GET', '/svc/_apps')).status === 200);
       isError(await gateway.call('GET', '/svc/_apps', { token: old }), 401, 'UNAUTHORIZED');
-      // What was opened with the old token ends with it.
+      // Streams that were opened with the old token end with it.
       await Promise.all(open.map((stream) => stream.ended()));
       isError(await withCookie('GET', '/svc/site/', { 'sec-fetch-site': 'same-origin' }), 401, 'UNAUTHORIZED');
     });
@@ -568,7 +574,7 @@ onEachEdge({}, (gateway, edge) => {
       });
     }
 
-    test('a content type is not asked for, so a form cannot be mistaken for JSON', async () => {
+    test('the content type is ignored, so a form cannot be mistaken for JSON', async () => {
       const headers = { 'content-type': 'application/x-www-form-urlencoded' };
       isError(await gateway.call('POST', '/svc/_tool/svc_describe', { body: 'app=site', headers }), 400, 'BAD_REQUEST');
     });
@@ -618,7 +624,7 @@ onEachEdge({}, (gateway, edge) => {
       assert.doesNotMatch(answer.head, /^set-cookie/im);
     });
 
-    test('the version is in the address: kept for ever, but pages are not', async () => {
+    test('with the version in the address: files are immutable, but pages are not', async () => {
       const css = await get(`/svc/site/_v/${versionId}/style.css`);
       assert.deepEqual([css.status, css.headers['cache-control']], [200, 'public, max-age=31536000, immutable']);
       const page = await get(`/svc/site/_v/${versionId}/`);
@@ -661,7 +667,7 @@ onEachEdge({}, (gateway, edge) => {
       });
     }
 
-    test('each encoding has a tag of its own, and what would not shrink is not encoded', async () => {
+    test('each encoding has a separate tag, and a file that would not shrink is not encoded', async () => {
       const tags = await Promise.all(
         ['br', 'gzip', 'identity'].map(
           async (accept) => (await get('/svc/site/style.css', { 'accept-encoding': accept })).headers.etag,
@@ -705,7 +711,7 @@ onEachEdge({}, (gateway, edge) => {
   describe('settings and preferences', () => {
     const put = (path: string, body: unknown) => gateway.call('PUT', path, { body });
 
-    test('settings are replaced, and stand beside the knobs and the preferences', async () => {
+    test('settings are replaced, and are returned with the knobs and the preferences', async () => {
       const { activeVersion } = (await get('/svc/_apps/site')).json;
       const empty = { knobs: KNOBS, prefs: {}, settings: {}, versionId: activeVersion };
       assert.deepEqual((await get('/svc/_apps/site/settings')).json, empty);
@@ -743,7 +749,7 @@ onEachEdge({}, (gateway, edge) => {
       );
     });
 
-    test('preferences cannot grow without end', async () => {
+    test('preferences have a size limit', async () => {
       const statuses = new Set<number>();
       for (let i = 0; i < 4; i++) {
         statuses.add(
@@ -762,7 +768,7 @@ onEachEdge({}, (gateway, edge) => {
   });
 
   describe('looking inside', () => {
-    test('what a handler logs is in the log and in the stream', async () => {
+    test('log entries of a handler are in the log and in the stream', async () => {
       const [one, all] = await Promise.all([
         gateway.stream('/svc/_logs?app=site&follow=1'),
         gateway.stream('/svc/_logs?follow=1'),
@@ -857,11 +863,11 @@ onEachEdge({}, (gateway, edge) => {
       const changes = await gateway.stream('/svc/site/_changes');
       assert.equal((await sql({ sql: 'select x from t' })).status, 200);
       await gateway.write('site', 'go');
-      assert.equal((await changes.next()).event, 'change', 'a read tells nobody anything');
+      assert.equal((await changes.next()).event, 'change', 'a read sends no event');
       assert.equal((await sql({ sql: 'insert into t values (?)', params: [1] })).status, 200);
       const { table, action, source } = JSON.parse((await changes.next()).data);
       assert.deepEqual([table, action, source], ['t', 'sql', 'external']);
-      // What changes the schema names no table.
+      // A statement that changes the schema names no table.
       assert.equal((await sql({ sql: 'create table u (x)' })).json.tables, null);
       assert.equal((await changes.next()).event, 'reset');
       changes.close();
@@ -898,7 +904,7 @@ describe('CORS for named origins', () => {
       assert.equal(answer.headers['access-control-allow-credentials'], undefined);
     });
 
-    test('answers and errors may be read by that origin', async () => {
+    test('that origin may read answers and errors', async () => {
       for (const [path, token] of [
         ['/svc/_apps', gateway.token],
         ['/svc/_apps', null],
@@ -909,7 +915,7 @@ describe('CORS for named origins', () => {
       }
     });
 
-    test('others get no header', async () => {
+    test('other origins get no header', async () => {
       for (const origin of ['https://evil.example', 'http://friend.example', `${FRIEND}.evil.example`, 'null', '*']) {
         const preflight = await gateway.call('OPTIONS', '/svc/_apps', { headers: { origin } });
         const answer = await gateway.call('GET', '/svc/_apps', { headers: { origin } });

@@ -65,7 +65,7 @@ test('no files import each other in a circle, types included', () => {
   for (const file of files) follow(file, []);
 });
 
-test('SQLite is loaded by storage/sqlite.ts alone, which chooses the binding', () => {
+test('only storage/sqlite.ts loads SQLite, because it chooses the binding', () => {
   for (const file of Object.keys(MAY_IMPORT).flatMap(sources)) {
     const text = readFileSync(join(root, file), 'utf8');
     assert.doesNotMatch(text, /import (?!type )[^;]*'better-sqlite3|import\('better-sqlite3/, file);

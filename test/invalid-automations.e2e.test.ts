@@ -1,4 +1,7 @@
-/** Uploads whose automations are wrong: refused with the code and the field, and nothing of them is left (specification, "Manifest validation errors"). */
+/**
+ * Uploads whose automations are wrong: refused with the code and the field, without leftovers (specification, "Manifest
+ * validation errors").
+ */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,31 +32,31 @@ const CASES: Case[] = [
   ['more than 64 KiB', { description: 'x'.repeat(65_536) }, 'invalid_field', ''],
   ['no name', { name: undefined }, 'missing_field', 'name'],
   ['an empty name', { name: ' ' }, 'missing_field', 'name'],
-  ['a name that is no text', { name: 7 }, 'invalid_field', 'name'],
+  ['a name that is not a text', { name: 7 }, 'invalid_field', 'name'],
   ['an empty version', { version: '' }, 'invalid_field', 'version'],
   ['a version that is a number', { version: 1 }, 'invalid_field', 'version'],
-  ['a description that is no text', { description: [] }, 'invalid_field', 'description'],
+  ['a description that is not a text', { description: [] }, 'invalid_field', 'description'],
   ['no prompt', { prompt: undefined }, 'missing_field', 'prompt'],
   ['an empty prompt', { prompt: '' }, 'missing_field', 'prompt'],
   ['"enabled" as text', { enabled: 'false' }, 'invalid_field', 'enabled'],
-  ['triggers that are no list', { triggers: {} }, 'invalid_field', 'triggers'],
+  ['triggers that are not a list', { triggers: {} }, 'invalid_field', 'triggers'],
   ['too many triggers', { triggers: Array(11).fill({ kind: 'cron', expr: '* * * * *' }) }, 'invalid_field', 'triggers'],
-  ['a trigger that is no object', { triggers: ['cron'] }, 'invalid_trigger', 'triggers[0]'],
+  ['a trigger that is not an object', { triggers: ['cron'] }, 'invalid_trigger', 'triggers[0]'],
   ['a trigger of an unknown kind', { triggers: [{ kind: 'mail' }] }, 'invalid_trigger', 'triggers[0].kind'],
   ['cron without an expression', cron({}), 'invalid_trigger', 'triggers[0].expr'],
   ['cron that cannot be read', cron('every day'), 'invalid_trigger', 'triggers[0].expr'],
   ['cron with four fields', cron('* * * *'), 'invalid_trigger', 'triggers[0].expr'],
   ['cron with seven fields', cron('* * * * * * *'), 'invalid_trigger', 'triggers[0].expr'],
   ['a minute 60', cron('60 * * * *'), 'invalid_trigger', 'triggers[0].expr'],
-  ['a day that never comes', cron('0 0 30 2 *'), 'invalid_trigger', 'triggers[0].expr'],
+  ['a day that never occurs', cron('0 0 30 2 *'), 'invalid_trigger', 'triggers[0].expr'],
   ['a date instead of cron', cron('2030-01-01T00:00:00'), 'invalid_trigger', 'triggers[0].expr'],
-  ['a time zone that is none', cron({ expr: '0 8 * * *', tz: 'Mars/Olympus' }), 'invalid_trigger', 'triggers[0].tz'],
+  ['an unknown time zone', cron({ expr: '0 8 * * *', tz: 'Mars/Olympus' }), 'invalid_trigger', 'triggers[0].tz'],
   ['"catchUp" as a number', cron({ expr: '0 8 * * *', catchUp: 1 }), 'invalid_field', 'triggers[0].catchUp'],
   ['a webhook without anything', webhook({}), 'invalid_trigger', 'triggers[0].pending'],
   ['a short slug', webhook({ id: 'abc', secretHash: HASH }), 'invalid_trigger', 'triggers[0].id'],
   ['a slug that is a path', webhook({ id: `../${SLUG}`, secretHash: HASH }), 'invalid_trigger', 'triggers[0].id'],
   ['a slug without a hash', webhook({ id: SLUG }), 'invalid_trigger', 'triggers[0].secretHash'],
-  ['a hash that is none', webhook({ id: SLUG, secretHash: 'x' }), 'invalid_trigger', 'triggers[0].secretHash'],
+  ['an invalid hash', webhook({ id: SLUG, secretHash: 'x' }), 'invalid_trigger', 'triggers[0].secretHash'],
   [
     'pending beside an address',
     webhook({ pending: true, id: SLUG, secretHash: HASH }),
@@ -61,7 +64,7 @@ const CASES: Case[] = [
     'triggers[0].pending',
   ],
   [
-    'a service that is not known',
+    'an unknown service',
     webhook({ pending: true, verify: 'x', secret: 'KEY' }),
     'invalid_trigger',
     'triggers[0].verify',
@@ -80,14 +83,14 @@ const CASES: Case[] = [
     'invalid_trigger',
     'trigger',
   ],
-  ['an old form that is wrong', { trigger: { kind: 'cron', expr: 'x' } }, 'invalid_trigger', 'trigger.expr'],
+  ['an invalid old form', { trigger: { kind: 'cron', expr: 'x' } }, 'invalid_trigger', 'trigger.expr'],
   ['"requires" as a list', { requires: [] }, 'invalid_field', 'requires'],
-  ['tools that are no texts', { requires: { tools: ['svc_read', 1] } }, 'invalid_field', 'requires.tools[1]'],
+  ['tools that are not texts', { requires: { tools: ['svc_read', 1] } }, 'invalid_field', 'requires.tools[1]'],
   ['MCP servers that are no list', { requires: { mcps: 'github' } }, 'invalid_field', 'requires.mcps'],
   ['a model without its provider', { requires: { model: 'gpt' } }, 'invalid_field', 'requires.model'],
   ['the mock provider', { requires: { model: 'svc-mock/echo' } }, 'mock_model_disallowed', 'requires.model'],
   ['the mock provider alone', { requires: { model: 'svc-mock' } }, 'mock_model_disallowed', 'requires.model'],
-  ['an app that is no id', { apps: ['ok', '../up'] }, 'invalid_field', 'apps[1]'],
+  ['an app that is not an id', { apps: ['ok', '../up'] }, 'invalid_field', 'apps[1]'],
   ['a cost below zero', { costEstimate: { tokensPerFire: -1 } }, 'invalid_field', 'costEstimate.tokensPerFire'],
   ['an output schema of a list', { outputSchema: { type: 'array' } }, 'invalid_output_schema', 'outputSchema.type'],
   ['an output schema as text', { outputSchema: 'object' }, 'invalid_output_schema', 'outputSchema'],
@@ -104,7 +107,7 @@ const CASES: Case[] = [
     'outputSchema.required[0]',
   ],
   [
-    'a property that is no schema',
+    'a property that is not a schema',
     { outputSchema: { type: 'object', properties: { n: { type: 'nummer' } } } },
     'invalid_output_schema',
     'outputSchema',
@@ -115,13 +118,13 @@ const CASES: Case[] = [
   ['a history of nothing', { history: { keep: { count: 0 } } }, 'invalid_history', 'history.keep'],
   ['a history of two rules', { history: { keep: { count: 1, days: 1 } } }, 'invalid_history', 'history.keep'],
   ['a history of an unknown rule', { history: { keep: 'some' } }, 'invalid_history', 'history.keep'],
-  ['an empty word about who made it', { generated: {} }, 'missing_field', 'generated.by'],
-  ['no time at which it was made', { generated: { by: 'hand' } }, 'missing_field', 'generated.at'],
-  ['a time that is none', { generated: { by: 'hand', at: 'yesterday' } }, 'invalid_field', 'generated.at'],
-  ['a day that the calendar has not', { generated: { by: 'hand', at: '2026-02-30' } }, 'invalid_field', 'generated.at'],
+  ['an empty author', { generated: {} }, 'missing_field', 'generated.by'],
+  ['no time of creation', { generated: { by: 'hand' } }, 'missing_field', 'generated.at'],
+  ['an invalid time', { generated: { by: 'hand', at: 'yesterday' } }, 'invalid_field', 'generated.at'],
+  ['a day that does not exist', { generated: { by: 'hand', at: '2026-02-30' } }, 'invalid_field', 'generated.at'],
 ];
 
-/** What an editor says of a file, by the published schema: the paths of the fields that it marks. */
+/** The paths of the fields that an editor marks in a file, by the published schema. */
 const editor = new Ajv2020({ allErrors: true, strict: false }).compile(AUTOMATION_SCHEMA);
 function markedBy(text: string): string[] {
   editor(JSON.parse(text));
@@ -132,18 +135,18 @@ function markedBy(text: string): string[] {
       .replaceAll('/', '.'),
   );
 }
-/** Cases that a schema cannot tell. */
+/** Cases that a schema cannot detect. */
 const BEYOND_SCHEMA = new Set([
   'cron that cannot be read',
   'cron with four fields',
   'cron with seven fields',
   'a minute 60',
-  'a day that never comes',
+  'a day that never occurs',
   'a date instead of cron',
-  'a time zone that is none',
-  'an old form that is wrong',
-  'a property that is no schema',
-  'a day that the calendar has not',
+  'an unknown time zone',
+  'an invalid old form',
+  'a property that is not a schema',
+  'a day that does not exist',
 ]);
 
 describe('an upload with an automation that has', () => {
@@ -191,7 +194,7 @@ describe('an upload with an automation that has', () => {
       'missing_field',
     ],
     [
-      'a name that is no id',
+      'a name that is not an id',
       { 'automations/_x/automation.json': automation(), 'automations/_x/handler.js': '' },
       'automations/_x/automation.json',
       'invalid_field',
@@ -207,7 +210,7 @@ describe('an upload with an automation that has', () => {
     });
   }
 
-  test('many faults: the first in the order of the table, and all of them in issues', async () => {
+  test('several faults: path names the first in the order of the table, issues lists all', async () => {
     const answer = await gateway.upload('wrong', {
       ...files({ name: '', prompt: '', triggers: [{ kind: 'cron', expr: 'x' }], history: { keep: 1 }, onFailure: '/' }),
       'automations/also/automation.json': automation({ name: 1 }),
@@ -221,7 +224,7 @@ describe('an upload with an automation that has', () => {
   });
 });
 
-test('an upload that is refused leaves the version that is live as it is, clock and webhook included', async (t) => {
+test('a refused upload does not change the live version, its schedule and its webhook', async (t) => {
   const gateway = await startGateway(t);
   const triggers = [
     { kind: 'cron', expr: '* * * * * *' },
@@ -249,7 +252,7 @@ test('an upload that is refused leaves the version that is live as it is, clock 
 });
 
 for (const store of ['tarball', 'git'] as const) {
-  test(`a file automations/<name>.json is told of where automations are listed, until it is moved (${store})`, async (t) => {
+  test(`a file automations/<name>.json is reported in the list of automations, until it is moved (${store})`, async (t) => {
     const gateway = await startGateway(t, { store });
     const flat = { 'automations/daily.json': automation(), 'automations/odd name.json': '{}' };
     assert.equal((await gateway.upload('flat', { ...appOf('flat'), ...flat })).status, 201);

@@ -1,4 +1,7 @@
-/** The jobs process of the real daemon: what strangers send stays there, and ends neither the daemon nor other apps' uploads. */
+/**
+ * The jobs process of the real daemon: untrusted input stays there, and ends neither the daemon nor other apps'
+ * uploads.
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -35,7 +38,7 @@ const word = (text: string, input: unknown = { type: 'object' }) =>
 
 for (const store of STORES) {
   describe(`on the ${store} store`, () => {
-    test('a schema whose $id is code is refused, and nothing of it runs', async (t) => {
+    test('a schema whose $id is code is refused, and the code does not run', async (t) => {
       const gateway = await startGateway(t, { store });
       const { id, ran } = exploit(`tool-${store}`);
       const nested = { type: 'object', properties: { a: { 'x-more': { $id: id } } } };
@@ -57,7 +60,7 @@ for (const store of STORES) {
       assert.equal(existsSync(ran), false);
     });
 
-    test('the process runs from the first job on, and its death during uploads leaves old or new, whole', async (t) => {
+    test('the process runs from the first job on, and its death during uploads leaves the whole old or the whole new version', async (t) => {
       const gateway = await startGateway(t, { store });
       // The git store opens its repository at the start.
       assert.equal((await jobsOf(gateway)).state, store === 'git' ? 'running' : 'stopped');
@@ -83,7 +86,7 @@ for (const store of STORES) {
   });
 }
 
-test('the preview of a draft runs nothing of a schema', async (t) => {
+test('the preview of a draft runs no code of a schema', async (t) => {
   const gateway = await startGateway(t, GIT);
   assert.equal((await gateway.upload('notes', word('x'))).status, 201);
   await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
@@ -100,7 +103,7 @@ test('the preview of a draft runs nothing of a schema', async (t) => {
   assert.equal(existsSync(ran), false);
 });
 
-test('a bundle whose object would inflate to more than one may have is refused with little memory', async (t) => {
+test('a bundle with an object that would inflate beyond the limit is refused with little memory', async (t) => {
   const gateway = await startGateway(t, GIT);
   const supervisorBefore = rssOf(gateway.pid);
   const imported = gateway.call('POST', '/svc/_code/import', {
@@ -120,7 +123,7 @@ test('a bundle whose object would inflate to more than one may have is refused w
   assert.equal((await jobsOf(gateway)).restarts, 0);
 });
 
-test('an app that uploads hostile schemas without pause delays nobody’s upload beyond bounds', async (t) => {
+test('an app that uploads hostile schemas without pause delays other uploads only within bounds', async (t) => {
   const gateway = await startGateway(t);
   const oneOf = Array.from({ length: 1500 }, (_, i) => ({ required: [`p${i}`], properties: { [`p${i}`]: {} } }));
   const evil = appOf('evil', { queries: { q: { run: '() => 1', input: { oneOf, unevaluatedProperties: false } } } });
@@ -149,7 +152,7 @@ test('an app that uploads hostile schemas without pause delays nobody’s upload
   assert.ok(Math.max(...times) < 2 * LIMITS.schemasMs, `${times}`);
 });
 
-/** One blob of so many zeros, as a bundle that is whole. */
+/** One blob of so many zeros, as a complete bundle. */
 function bomb(size: number): Buffer {
   const head = Buffer.alloc(12);
   head.write('PACK');

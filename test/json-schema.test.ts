@@ -1,7 +1,7 @@
 /**
- * The official JSON Schema suite, draft 2020-12: every case by the way that an app's contract goes, beside a second
- * implementation, and a sample through the real daemon. docs/json-schema.md is held against the outcome;
- * `SVC_UPDATE_DOCS=1` writes it anew.
+ * The official JSON Schema suite, draft 2020-12: every case takes the path of an app's contract, beside a second
+ * implementation, and a sample goes through the real daemon. docs/json-schema.md is compared with the outcome;
+ * `SVC_UPDATE_DOCS=1` writes it again.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,12 +15,12 @@ import { SUITE_PACKAGE, suiteIsInstalled } from '../testing/json-schema-suite.ts
 
 const DOCUMENT = join(root, 'docs/json-schema.md');
 const MARKS = ['<!-- written by test/json-schema.test.ts: begin -->', '<!-- end -->'] as const;
-/** Every so many of the schemas that are taken go to the real daemon too. */
+/** One in this many accepted schemas goes to the real daemon too. */
 const SAMPLE_EVERY = 5;
 
 const missing = suiteIsInstalled() ? false : `Not run: the suite is not installed (apt-get install ${SUITE_PACKAGE}).`;
 
-test('the suite is there where it must be', { skip: process.env.CI ? false : missing }, () => {
+test('the suite is installed in CI', { skip: process.env.CI ? false : missing }, () => {
   assert.equal(missing, false);
 });
 
@@ -50,7 +50,7 @@ describe('JSON Schema, draft 2020-12', { skip: missing }, () => {
     }
   });
 
-  test('the daemon says what the validators say', async (t) => {
+  test('the daemon agrees with the validators', async (t) => {
     const gateway = await startGateway(t);
     const sample = judged.filter(({ ours }) => ours.reason === null).filter((_, i) => i % SAMPLE_EVERY === 0);
     const queries = Object.fromEntries(
@@ -75,7 +75,7 @@ describe('JSON Schema, draft 2020-12', { skip: missing }, () => {
     assert.ok(asked > 200, `only ${asked} cases were asked`);
   });
 
-  test('the daemon refuses what the validators refuse', async (t) => {
+  test('the daemon refuses the schemas that the validators refuse', async (t) => {
     const gateway = await startGateway(t);
     const refused = judged.filter(({ ours }) => ours.reason !== null).filter((_, i) => i % SAMPLE_EVERY === 0);
     assert.ok(refused.length > 0, 'nothing is refused any more');
@@ -87,7 +87,7 @@ describe('JSON Schema, draft 2020-12', { skip: missing }, () => {
     }
   });
 
-  test('most of what is required is judged as expected', () => {
+  test('most required cases have the expected result', () => {
     const required = judged.filter(({ group }) => !group.file.startsWith('optional/'));
     const cases = required.flatMap(({ group, ours }) =>
       group.tests.map((one, i) => ours.verdicts[i] === expected(one)),

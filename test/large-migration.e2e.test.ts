@@ -1,4 +1,4 @@
-/** Migrations of data that is large for its disk: refused before anything is begun, or done without leaving their log. */
+/** Migrations of data that is large for its disk: refused before they begin, or done without leaving a large log. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -52,7 +52,7 @@ for (const store of ['tarball', 'git'] as const) {
     assert.equal((await gateway.write('large', 'grow')).status, 200);
     const before = { n: 1000, version: '1', old: 1000 };
     assert.deepEqual(await state(), before);
-    // Empties the log, which would otherwise make room at a moment of its own.
+    // Empties the log, which would otherwise free room at an unknown moment.
     await gateway.stop();
     await gateway.start();
     const refused = async (answer: Answer) => {
@@ -63,7 +63,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.ok(!existsSync(join(app, 'pending.json')));
     };
 
-    await t.test('is not begun where its disk has no room for it', async () => {
+    await t.test('does not begin if its disk has no room for it', async () => {
       fill(filler, Math.floor(DATA * 1.5));
       await refused(await gateway.upload('large', large('2', REWRITE)));
       const stored = await gateway.upload('large', large('2', REWRITE), '?activate=0');
@@ -78,7 +78,7 @@ for (const store of ['tarball', 'git'] as const) {
       }
     });
 
-    await t.test('leaves no log where there is room', async () => {
+    await t.test('leaves no large log if there is room', async () => {
       rmSync(filler);
       assert.equal((await gateway.upload('large', large('3', REWRITE))).status, 201);
       assert.deepEqual(await state(), { n: 1000, version: '3', old: 0 });

@@ -32,7 +32,7 @@ async function enable(gateway: TestGateway, ref: string, enabled: boolean): Prom
   assert.deepEqual([answer.status, answer.json.enabled], [200, enabled], answer.text);
 }
 
-/** The file of a live automation. On the git store it lies behind a link, in what was checked out of the live version. */
+/** The file of a live automation. On the git store it is behind a link, in the checkout of the live version. */
 async function fileOf(gateway: TestGateway, app: string, id: string): Promise<string> {
   const { activeVersion } = (await gateway.call('GET', `/svc/_apps/${app}`)).json;
   return join(gateway.dataDir, 'apps', app, 'versions', basename(activeVersion), 'automations', id, 'automation.json');
@@ -40,7 +40,7 @@ async function fileOf(gateway: TestGateway, app: string, id: string): Promise<st
 
 onEachStore({}, (gateway) => {
   before(() => push(gateway, 'clock', { automations: { tick: { triggers: EVERY_SECOND, run: idle } } }));
-  /** Another clock has fired twice since: what should have fired by now has. */
+  /** Another schedule has fired twice since, so this one would have fired by now. */
   const secondsPass = async () => {
     const [since] = await runsOf(gateway, 'clock/tick');
     await eventually(
@@ -76,7 +76,7 @@ onEachStore({}, (gateway) => {
     assert.equal((await post(gateway, hook)).status, 200);
   });
 
-  test('a file of the old form is rewritten when it is switched, with all that we do not know of it, in its order', async () => {
+  test('a file of the old form is rewritten when it is switched, with its unknown members in their order', async () => {
     const text =
       '{"note":{"b":1,"a":[2]},"trigger":{"kind":"cron","expr":"0 8 * * *"},"name":"Old","prompt":"p","generated":{"by":"hand","at":"2026-01-31","with":"care"}}';
     const handler = {
@@ -92,7 +92,7 @@ onEachStore({}, (gateway) => {
     assert.equal(JSON.stringify(rest), text.replace(/"trigger":.*?},/, ''));
   });
 
-  test('a file that does not say who wrote it was written by hand, at its time, also once it was switched', async () => {
+  test('a file that does not say who wrote it counts as written by hand, at its time, also after it was switched', async () => {
     const files = {
       'automations/one/automation.json': '{"name":"By hand","prompt":"p"}',
       'automations/one/handler.js': `export default ${idle};`,
@@ -107,7 +107,7 @@ onEachStore({}, (gateway) => {
     assert.deepEqual(await generated(), { by, at });
   });
 
-  test('a webhook that is pending in a live file gets its address when somebody asks, once', async () => {
+  test('a pending webhook in a live file gets its address on request, once', async () => {
     const hook = only(await push(gateway, 'mint', { automations: { one: { triggers: PENDING, run: idle } } }));
     const file = await fileOf(gateway, 'mint', 'one');
     await gateway.stop();
@@ -125,7 +125,7 @@ onEachStore({}, (gateway) => {
     assert.deepEqual([(await post(gateway, minted)).status, (await post(gateway, hook)).status], [200, 404]);
   });
 
-  test('a live file that was damaged is shown as such, its neighbours fire, and a push mends it', async () => {
+  test('a damaged live file is reported, the others fire, and a push repairs it', async () => {
     const source = { automations: { bad: { triggers: EVERY_SECOND, run: idle }, fine: idle } };
     await push(gateway, 'torn', source);
     const file = await fileOf(gateway, 'torn', 'bad');
@@ -201,7 +201,7 @@ onEachStore({}, (gateway) => {
     );
   });
 
-  test('an app that is deleted takes its runs, its clock, its address and its history along', async () => {
+  test('deleting an app deletes its runs, schedules, webhook addresses and history', async () => {
     const hook = only(
       await push(gateway, 'gone', {
         ...NOTES,

@@ -1,4 +1,6 @@
-/** `svc live` as people use it: the built executable against a real gateway that restarts, and is asked for what is not there. */
+/**
+ * `svc live` as people use it: the built executable against a real gateway that restarts, also with unknown queries.
+ */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -76,7 +78,7 @@ test('svc live prints the result at once and whenever it differs, until Ctrl-C',
   await eventually(async () => (await gateway.system()).counters.subscribers === 0);
 });
 
-test('with --json it prints one event a line, errors too, and goes on after them', async (t) => {
+test('with --json it prints one event a line, errors too, and continues after them', async (t) => {
   const gateway = await withNotes(t);
   const following = follow(t, gateway, 'notes', 'odd', '--json');
   const first = JSON.parse(await following.line());
@@ -88,7 +90,7 @@ test('with --json it prints one event a line, errors too, and goes on after them
   assert.deepEqual(JSON.parse(await following.line()), { data: 2, seq: first.seq + 1 });
 });
 
-test('while the gateway restarts it waits, and then prints the result only if it is another one', async (t) => {
+test('it waits while the gateway restarts, and then prints the result only if it differs', async (t) => {
   const gateway = await withNotes(t);
   const following = follow(t, gateway, 'notes', 'list', '--json');
   const list = async () => JSON.parse(await following.line()).data.map(({ text }: { text: string }) => text);
@@ -102,7 +104,7 @@ test('while the gateway restarts it waits, and then prints the result only if it
   await restart('kill', 1);
   await eventually(() => times('Connected again.') === 1);
   await add(gateway, 'Milk');
-  assert.deepEqual(await list(), ['Milk'], 'what it had was not printed again');
+  assert.deepEqual(await list(), ['Milk'], 'the known result was not printed again');
   await restart('stop', 2);
   await add(gateway, 'Tea');
   assert.deepEqual(await list(), ['Milk', 'Tea']);
@@ -111,7 +113,7 @@ test('while the gateway restarts it waits, and then prints the result only if it
   assert.equal(JSON.parse(await following.line()).error.code, 'UNKNOWN_APP');
 });
 
-test('what cannot be followed is an error with its exit code, and nothing is followed', async (t) => {
+test('a query that cannot be followed is an error with its exit code', async (t) => {
   const gateway = await withNotes(t);
   for (const [words, code, said] of [
     [['note', 'list'], 1, /UNKNOWN_APP.*\n.*"notes"/],

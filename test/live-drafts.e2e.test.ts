@@ -1,4 +1,4 @@
-/** Live queries of a draft: they follow its own data and code, as they are saved, and never those of the live app. */
+/** Live queries of a draft: they follow the draft's data and saved code, never those of the live app. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -79,7 +79,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.deepEqual(dataOf(second), [{ id: 1, title: 'milk' }]);
     assert.equal(JSON.parse(second.data).seq, JSON.parse(first.data).seq + 1);
     assert.notEqual(second.id, first.id);
-    // A write that changes nothing of it, and one that nobody declared.
+    // A write that does not change the result, and one to an undeclared table.
     await gateway.write('notes', 'same');
     await gateway.write('notes', 'undeclared');
     assert.deepEqual(
@@ -89,7 +89,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     stream.close();
   });
 
-  test('a read after the event sees what the event told', async () => {
+  test('a read after the event sees the state of the event', async () => {
     await clear();
     const stream = await open('query=count');
     assert.equal(dataOf(await stream.next()).n, 0);
@@ -114,7 +114,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     stream.close();
   });
 
-  test('the same query and input in other words is one evaluation; another input is another', async () => {
+  test('the same query and an equal input share one evaluation; another input has a separate one', async () => {
     await clear();
     await add('apple');
     await add('pear');
@@ -133,7 +133,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     for (const stream of [...all, pears]) stream.close();
   });
 
-  test('a reconnect that has the latest is sent nothing, one that has not is sent it', async () => {
+  test('a reconnect gets the latest result only if it does not have it', async () => {
     await clear();
     const stream = await open('query=count');
     const { id } = await stream.next();
@@ -159,13 +159,13 @@ onEachEdge({}, (gateway, _edge, store) => {
     stream.close();
   });
 
-  test('a write of a table that the query does not read has it not run again', async () => {
+  test('a write to a table that the query does not read does not run it again', async () => {
     await clear();
     const stream = await open('query=stamped');
     const first = await until(stream, (event) => dataOf(event).n === 0);
     for (let i = 0; i < 5; i++) await gateway.write('notes', 'elsewhere');
     await add('one');
-    // Each run has another result, which would be told.
+    // Each run has another result, which would be sent.
     const second = await stream.next();
     assert.equal(dataOf(second).n, 1);
     assert.equal(JSON.parse(second.data).seq, JSON.parse(first.data).seq + 1);
@@ -194,7 +194,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     stream.close();
   });
 
-  test('what another process writes arrives', async () => {
+  test('writes of another process arrive', async () => {
     await clear();
     const stream = await open('query=count');
     await until(stream, (event) => dataOf(event).n === 0);
@@ -207,7 +207,7 @@ onEachEdge({}, (gateway, _edge, store) => {
 
   const refused: [what: string, path: string, status: number, code: string][] = [
     ['an unknown app', '/svc/nobody/_live?query=list', 404, 'UNKNOWN_APP'],
-    ['an id that cannot be', '/svc/N%20o/_live?query=list', 404, 'NOT_FOUND'],
+    ['an impossible id', '/svc/N%20o/_live?query=list', 404, 'NOT_FOUND'],
     store === 'git'
       ? ['an unknown session', '/svc/_draft/nowhere/notes/_live?query=list', 404, 'UNKNOWN_SESSION']
       : ['a draft without sessions', '/svc/_draft/nowhere/notes/_live?query=list', 409, 'NO_GIT_STORE'],
@@ -217,7 +217,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     ['input that is not JSON', '/svc/notes/_live?query=list&input={', 400, 'BAD_REQUEST'],
     ['input that nests too deep', `/svc/notes/_live?query=list&input=${'['.repeat(2000)}`, 400, 'BAD_REQUEST'],
     ['input against the schema', '/svc/notes/_live?query=strict&input={"like":1}', 400, 'INVALID_INPUT'],
-    ['a percent sign that encodes nothing', '/svc/notes/_live?query=%zz', 400, 'BAD_REQUEST'],
+    ['an invalid percent encoding', '/svc/notes/_live?query=%zz', 400, 'BAD_REQUEST'],
     ['two queries with one input', '/svc/notes/_live?query=list&query=count&input={}', 400, 'BAD_REQUEST'],
     [
       'too many queries',
@@ -258,7 +258,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.deepEqual(after.map(({ event }) => event).sort(), ['change', 'data']);
     assert.equal(JSON.parse(after.find(({ event }) => event === 'data')?.data ?? '').index, 0);
     stream.close();
-    // What is had is not sent again; the change that was missed is.
+    // A known result is not sent again; the missed change is.
     const again = await open('query=count&input={}&query=nothing&input={}&query=list&input={"like":"x"}&changes', {
       'last-event-id': had,
     });
@@ -276,21 +276,21 @@ onEachEdge({}, (gateway, _edge, store) => {
     silent.close();
   });
 
-  test('each caller gets what it may see of itself', async () => {
+  test('each caller gets the result for itself', async () => {
     const admin = await open('query=who');
     assert.deepEqual(dataOf(await admin.next()), { kind: 'admin' });
     const made = await gateway.call('POST', '/svc/_tokens', { body: { name: 'reader', tools: 'read' } });
     const { id, token } = made.json;
     const stream = await open('query=who', { authorization: `Bearer ${token}` });
     assert.deepEqual(dataOf(await stream.next()), { kind: 'token', name: 'reader' });
-    // A token that is revoked ends its streams; others come back.
+    // A revoked token ends its streams; others reconnect.
     assert.equal((await gateway.call('DELETE', `/svc/_tokens/${id}`)).status < 300, true);
     await stream.ended();
     await assert.rejects(open('query=who', { authorization: `Bearer ${token}` }), /401/);
     admin.close();
   });
 
-  test('a query that no write concerns is run again after refreshSeconds', async () => {
+  test('a query that depends on no write runs again after refreshSeconds', async () => {
     const stream = await open('query=clock');
     const first = dataOf(await stream.next());
     assert.ok(dataOf(await stream.next()) > first);
@@ -314,7 +314,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     stream.close();
   });
 
-  test('a slow reader gets the last state, and does not hold the others up', async () => {
+  test('a slow reader gets the last state, and does not slow the others', async () => {
     await clear();
     const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1');
     await once(socket, 'connect');
@@ -363,7 +363,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     await gateway.call('DELETE', `/svc/_tokens/${made.json.id}`);
   });
 
-  test('the streams of an app that is removed end, and nothing is left', async () => {
+  test('the streams of a removed app end, and nothing is left', async () => {
     assert.equal((await gateway.upload('gone', appOf('gone', { queries: { one: '() => 1' } }))).status, 201);
     const one = await gateway.stream('/svc/gone/_live?query=one');
     const many = await gateway.stream('/svc/gone/_live?query=one&changes');

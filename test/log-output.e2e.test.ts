@@ -1,4 +1,4 @@
-/** The gateway goes on, and ends when it is told to, whatever becomes of its standard output and standard error. */
+/** The gateway keeps running, and ends when told to, whatever happens to its standard output and standard error. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -31,7 +31,7 @@ function temporary(t: TestContext): string {
   return folder;
 }
 
-/** A pipe that is full and that nobody reads. */
+/** A full pipe without a reader. */
 function fullPipe(t: TestContext, folder: string): number {
   const path = join(folder, 'pipe');
   execFileSync('mkfifo', [path]);
@@ -88,9 +88,9 @@ const OUTPUTS: [name: string, stdout: (t: TestContext, folder: string) => number
   ['standard error is full', (t) => device(t, '/dev/null'), (t) => device(t, '/dev/full')],
   ['standard output is full', (t) => device(t, '/dev/full'), (t) => device(t, '/dev/null')],
   ['both are full', (t) => device(t, '/dev/full'), (t) => device(t, '/dev/full')],
-  ['nobody reads standard error', (t) => device(t, '/dev/null'), fullPipe],
-  ['nobody reads standard output', fullPipe, (t) => device(t, '/dev/null')],
-  ['both are one pipe that nobody reads', fullPipe, null],
+  ['standard error has no reader', (t) => device(t, '/dev/null'), fullPipe],
+  ['standard output has no reader', fullPipe, (t) => device(t, '/dev/null')],
+  ['both are one pipe without a reader', fullPipe, null],
 ];
 for (const [name, stdout, stderr] of OUTPUTS) {
   test(`it serves and ends when ${name}`, { skip: process.platform !== 'linux' }, async (t) => {
@@ -117,7 +117,7 @@ for (const logFormat of ['auto', 'json', 'pretty']) {
 }
 
 for (const logFormat of ['json', 'pretty']) {
-  test(`a log file that cannot be opened keeps a gateway from starting, ${logFormat}, with words`, (t) => {
+  test(`a log file that cannot be opened prevents the start with a clear message, ${logFormat}`, (t) => {
     const folder = temporary(t);
     const config = join(folder, 'config.json');
     writeFileSync(config, JSON.stringify({ logFormat, logFile: { path: join(config, 'gateway.log') } }));
@@ -130,7 +130,7 @@ for (const logFormat of ['json', 'pretty']) {
   });
 }
 
-test('standard error has text where that is wanted, also when it is no terminal', async (t) => {
+test('standard error has text if configured, also without a terminal', async (t) => {
   const folder = temporary(t);
   const config = join(folder, 'config.json');
   writeFileSync(config, JSON.stringify({ log: 'info', logFormat: 'pretty' }));
@@ -161,7 +161,7 @@ for (const store of ['git', 'tarball'] as const)
     assert.match(gateway.log, /SIGTERM: stopping/);
   });
 
-/** A small disk; `release` lets go of what is open on it, at the end. */
+/** A small disk; `release` closes the files that are open on it, at the end. */
 function smallDisk(t: TestContext, size: string, release: () => unknown): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc-log-'));
   const disk = join(folder, 'disk');
@@ -173,7 +173,7 @@ function smallDisk(t: TestContext, size: string, release: () => unknown): string
   });
   return disk;
 }
-test('a log on a disk that runs full goes on once there is room', { skip: NO_DISK }, async (t) => {
+test('a log on a full disk continues when there is room', { skip: NO_DISK }, async (t) => {
   const disk = smallDisk(t, '1m', () => closeSync(file));
   const file = openSync(join(disk, 'gateway.log'), 'a');
   const filler = join(disk, 'filler');
@@ -188,7 +188,7 @@ test('a log on a disk that runs full goes on once there is room', { skip: NO_DIS
   assert.match(log(), /SIGTERM: stopping/);
 });
 
-test('a disk that is full keeps no app from answering that logs, and its log goes on', { skip: NO_DISK }, async (t) => {
+test('on a full disk an app that logs still answers, and its log continues later', { skip: NO_DISK }, async (t) => {
   const disk = smallDisk(t, '16m', () => gateway.stop());
   const gateway = new TestGateway(join(disk, 'data'), ['--store', 'tarball']);
   await gateway.start();

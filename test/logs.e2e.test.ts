@@ -46,7 +46,7 @@ for (const edge of EDGES) {
   });
 }
 
-test('by svc logs, more than a page; a time and its limits are as before', async (t) => {
+test('svc logs reads more than a page; a time and its limits work as before', async (t) => {
   const gateway = await startGateway(t);
   assert.equal((await gateway.upload('busy', APP)).status, 201);
   const texts = Array.from({ length: 1500 }, (_, i) => `line ${i + 1}`);
@@ -77,7 +77,7 @@ test('by svc logs, more than a page; a time and its limits are as before', async
   );
 });
 
-test('what is neither a time nor a cursor, and a cursor of another log, is refused with words', async (t) => {
+test('a value that is neither a time nor a cursor, and a cursor of another log, are refused with a clear message', async (t) => {
   const gateway = await startGateway(t);
   for (const id of ['busy', 'other']) {
     assert.equal((await gateway.upload(id, appOf(id, {}))).status, 201);

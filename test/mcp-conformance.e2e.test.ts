@@ -36,7 +36,7 @@ const SUITE = appOf('suite', {
   },
 });
 
-/** The suite has no way to send a token, so its requests get one on their way. */
+/** The suite cannot send a token, so a server in between adds one to its requests. */
 async function withToken(t: TestContext, gateway: TestGateway): Promise<string> {
   const server = createServer((asked, answer) => {
     const headers = { ...asked.headers, authorization: `Bearer ${gateway.token}` };
@@ -74,7 +74,7 @@ test('passes every scenario that applies to it', { skip }, async (t) => {
     '-o',
     results,
   ]);
-  // It is 1 when anything failed that is not expected to, or passed that is.
+  // It is 1 if an unexpected failure occurs, or an expected failure passes.
   assert.equal(code, 0, `${code}: ${stdout.slice(stdout.indexOf('=== SUMMARY'))}`);
   for (const scenario of ['server-initialize', 'tools-list', 'tools-call-error', 'dns-rebinding-protection'])
     assert.match(stdout, new RegExp(`✓ ${scenario}: [1-9]`));

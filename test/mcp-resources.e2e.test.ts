@@ -37,7 +37,7 @@ const app = (id: string) =>
 type Era = 'legacy' | 'auto';
 const ERAS: Era[] = ['legacy', 'auto'];
 
-/** A client that notes what it is told has changed. */
+/** A client that records the changes that it is notified of. */
 class Reader {
   readonly client: Client;
   readonly transport: StreamableHTTPClientTransport;
@@ -76,7 +76,7 @@ class Reader {
     else this.#listening = await this.client.listen({ resourceSubscriptions: [uri] });
   }
 
-  /** Resolves when the gateway has ended what `subscribe` of the newer era opened. */
+  /** Resolves when the gateway has ended the request that `subscribe` of the newer era opened. */
   async ended(): Promise<string | undefined> {
     return await this.#listening?.closed;
   }
@@ -146,7 +146,7 @@ onEachEdge({}, (gateway, _edge, store) => {
         await add('bread');
         await add('milk');
         await eventually(() => reader.updated.length > 0);
-        // What did not change it is not told.
+        // A write that did not change it sends no notification.
         assert.deepEqual([reader.updated, await reader.read(FIND)], [[FIND], [{ text: 'milk' }]]);
         await add('mint');
         await eventually(() => reader.updated.length > 1);
@@ -161,19 +161,19 @@ onEachEdge({}, (gateway, _edge, store) => {
     }
 
     const wrong: [what: string, uri: string, words: RegExp][] = [
-      ['what is no URI of a query', 'svc://notes/data.sqlite', /There is no resource/],
+      ['a URI that names no query', 'svc://notes/data.sqlite', /There is no resource/],
       ['another scheme', 'https://notes/queries/list', /There is no resource/],
       ['another app', 'svc://other/queries/list', /There is no resource/],
       ['an unknown query', 'svc://notes/queries/nothing', /no query "nothing"|has no query/],
       ['an action', 'svc://notes/queries/add', /action/],
-      ['input that is no JSON', 'svc://notes/queries/list?input={', /not JSON/],
+      ['input that is not JSON', 'svc://notes/queries/list?input={', /not JSON/],
       ['input against the schema', 'svc://notes/queries/find?input={"like":1}', /like/],
       ['input that is missing', 'svc://notes/queries/find', /like/],
-      ['a percent sign that encodes nothing', 'svc://notes/queries/list?input=%zz', /percent sign/],
+      ['an invalid percent encoding', 'svc://notes/queries/list?input=%zz', /percent sign/],
       ['input that nests too deep', `svc://notes/queries/list?input=${'['.repeat(2000)}`, /too deep/],
       ['a URI that is too long', `svc://notes/queries/list?input="${'x'.repeat(LIMITS.mcpUriBytes)}"`, /8192 bytes/],
     ];
-    test(`a client that is ${era} is told what is wrong with a resource`, async (t) => {
+    test(`a client that is ${era} gets an error that says what is wrong with a resource`, async (t) => {
       const reader = await Reader.connect(gateway, '/svc/notes/_mcp', era);
       t.after(() => reader.close());
       for (const [what, uri, words] of wrong) {
@@ -190,7 +190,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       await assert.rejects(reader.subscribe('svc://notes/app.json'), /results of queries/);
     });
 
-    test(`what a client that is ${era} follows ends with its token, and another token may not follow it`, async (t) => {
+    test(`subscriptions of a client that is ${era} end with its token, and another token may not continue them`, async (t) => {
       const tokenFor = async (name: string, apps?: string[]) =>
         (await gateway.call('POST', '/svc/_tokens', { body: { name, apps, tools: 'read' } })).json;
       await gateway.upload('other', appOf('other', { queries: { get: '() => 1' } }));
@@ -213,7 +213,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       await gateway.call('DELETE', `/svc/_tokens/${foreign.id}`);
     });
 
-    test(`what a client that is ${era} follows ends with the app`, async (t) => {
+    test(`subscriptions of a client that is ${era} end with the app`, async (t) => {
       await gateway.upload('gone', appOf('gone', { queries: { one: '() => 1' } }));
       const reader = await Reader.connect(gateway, '/svc/gone/_mcp', era);
       t.after(() => reader.client.close());
@@ -229,7 +229,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     session: string | undefined;
     error?: { code: number; message: string; data?: { code: string } };
   };
-  /** One message of a client of 2025, as it is. */
+  /** One raw message of a client of 2025. */
   const rpc = async (method: string, params: object, session?: string, token = gateway.token): Promise<Rpc> => {
     const answer = await gateway.call('POST', '/svc/notes/_mcp', {
       body: { jsonrpc: '2.0', id: 1, method, params },
@@ -255,7 +255,7 @@ onEachEdge({}, (gateway, _edge, store) => {
   const open = (session: string, headers: Record<string, string> = {}) =>
     gateway.stream('/svc/notes/_mcp', { 'mcp-session-id': session, ...headers });
 
-  test('a client that comes back is told what changed while it was away, once', async () => {
+  test('a client that reconnects is notified once of changes that it missed', async () => {
     await clear();
     const session = await begin();
     assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).error, undefined);
@@ -274,7 +274,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     const again = await open(session, { 'last-event-id': id });
     const told = await again.next();
     assert.deepEqual([JSON.parse(told.data).params, Number(told.id) > Number(id)], [{ uri: LIST }, true]);
-    // A second stream takes the place of the first, and has nothing to tell.
+    // A second stream replaces the first, and has nothing to send.
     const third = await open(session, { 'last-event-id': told.id });
     await again.ended();
     assert.equal((await rpc('resources/unsubscribe', { uri: LIST }, session)).error, undefined);
@@ -286,7 +286,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     await third.ended();
   });
 
-  test('a session that has ended, was never there or is not its own is refused, and nothing is left of it', async () => {
+  test("a session that has ended, never existed or is another client's is refused, and nothing is left of it", async () => {
     const session = await begin();
     const stream = await open(session);
     assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).error, undefined);
@@ -301,7 +301,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     }
     assert.equal((await rpc('resources/unsubscribe', { uri: LIST }, session, made.token)).status, 404);
     await gateway.call('DELETE', `/svc/_tokens/${made.id}`);
-    // Streams end with any token; who still may comes back, to the same session.
+    // Streams end when any token ends; a client that still may reconnects to the same session.
     await stream.ended();
     (await open(session)).close();
 
@@ -309,13 +309,13 @@ onEachEdge({}, (gateway, _edge, store) => {
     for (const method of ['GET', 'DELETE']) assert.equal((await withSession(method, session)).status, 404);
     assert.equal((await rpc('tools/list', {}, session)).status, 404);
     assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).status, 404);
-    // What needs no session is answered to a client of a gateway that was started again.
+    // After a restart of the gateway, requests that need no session are answered.
     assert.equal((await rpc('tools/list', {}, 'of an earlier gateway')).status, 200);
     assert.match((await rpc('resources/subscribe', { uri: LIST })).error?.message ?? '', /belongs to a session/);
     await eventually(async () => (await subscribersOf(gateway)) === 0);
   });
 
-  test('what is no subscription at all is told so, before any stream opens', async () => {
+  test('an invalid subscription is refused before any stream opens', async () => {
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
@@ -355,7 +355,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.equal(await subscribersOf(gateway), 0);
   });
 
-  test('one client subscribes to so many resources and no more, in both eras', async (t) => {
+  test('one client may subscribe to a limited number of resources, in both eras', async (t) => {
     const uri = (n: number) => `svc://notes/queries/find?input=${encodeURIComponent(JSON.stringify({ like: `${n}` }))}`;
     const session = await begin();
     for (let n = 0; n < LIMITS.liveQueriesOfStream; n++)
@@ -408,7 +408,7 @@ describe('the command', () => {
   const gateway = gatewayOfSuite({});
 
   for (const era of ERAS) {
-    test(`svc mcp subscribes for a client that is ${era}, also after the gateway came back`, async (t) => {
+    test(`svc mcp subscribes for a client that is ${era}, also after a restart of the gateway`, async (t) => {
       const id = `notes-${era}`;
       await gateway.upload(id, app(id));
       const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
@@ -439,7 +439,7 @@ describe('the command', () => {
       assert.equal(await read(), 1);
       await gateway.stop();
       await gateway.start();
-      // A newer client hears that what it listened to has ended; for one of 2025 nothing has.
+      // A newer client learns that its request has ended; a client of 2025 notices nothing.
       if (listening !== null) assert.notEqual(await listening.closed, 'local');
       await gateway.write(id, 'add', { text: 'übrig' });
       if (era === 'auto') await subscribe();

@@ -1,4 +1,5 @@
-// Tools of real MCP servers, called through the real process: what they answer, how they fail, and that nothing of them is left.
+// Tools of real MCP servers, called through the real process: what they answer, how they fail, and that none of their
+// processes is left.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,7 +30,7 @@ function failsWith(message: RegExp): object {
   return { code: 'TOOL_SERVER_FAILED', message };
 }
 
-/** A file name that nothing has yet, for a tool that writes down what happens to it. */
+/** An unused file name, for a tool that records what happens to it. */
 function scratch(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc-mcp-test-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -131,12 +132,12 @@ describe('a server over stdio', () => {
     assert.doesNotMatch(JSON.stringify(running.servers.status()), /given/);
   });
 
-  test('lines that are no messages, and endless standard error, are endured', async () => {
+  test('lines that are not messages, and endless standard error, do no harm', async () => {
     assert.deepEqual(await running.call('chatty.echo', { n: 1 }), { n: 1 });
     assert.deepEqual(await running.call('noisy.echo', { n: 2 }), { n: 2 });
   });
 
-  test('a call that is given up is cancelled in the server, and the others go on', async (t) => {
+  test('an abandoned call is cancelled in the server, and the others continue', async (t) => {
     const file = scratch(t);
     const controller = new AbortController();
     const hanging = running.call('one.hang', { file }, controller.signal);
@@ -187,7 +188,7 @@ describe('a server that fails', () => {
     ['is not reachable', { url: 'http://127.0.0.1:9/mcp' }, /one is down: cannot be reached \(bad port\)/],
   ] as const) {
     test(`one that ${name} says so, and is not tried again at once`, async (t) => {
-      // Those that say nothing that counts are waited for until then.
+      // A server that sends no valid message is awaited until then.
       const startMs = ['does not answer', 'writes other things'].includes(name) ? 1500 : 60_000;
       const running = await serversFor(
         t,
@@ -211,7 +212,7 @@ describe('a server that fails', () => {
     assert.deepEqual(await until(() => running.call('one.echo')), {});
   });
 
-  test('a call over its time is answered, and the server told', async (t) => {
+  test('a call over its time is answered, and the server is notified', async (t) => {
     const running = await startServers({ one: stdioServer() }, { callMs: 1000 });
     t.after(() => running.stop());
     const file = scratch(t);
@@ -246,7 +247,7 @@ describe('a server over HTTP', () => {
     assert.deepEqual(await running.call('web.echo', { b: 2 }), { b: 2 });
   });
 
-  test('a call that is given up is cancelled in the server; one that the server dies in fails', async (t) => {
+  test('an abandoned call is cancelled in the server; a call during which the server dies fails', async (t) => {
     const server = await httpServer();
     t.after(() => server.process.kill('SIGKILL'));
     const running = await serversFor(t, { web: { url: server.url } });
@@ -266,7 +267,7 @@ describe('a server over HTTP', () => {
 });
 
 describe('a gateway', () => {
-  test('an automation calls its tools, and the status says how they are and nothing of their settings', async (t) => {
+  test('an automation calls its tools, and the status shows their state but not their settings', async (t) => {
     const gateway = await startGateway(t, {
       config: {
         mcpServers: {
@@ -302,7 +303,7 @@ describe('a gateway', () => {
 });
 
 describe('the end', () => {
-  test('stopping ends the servers and what they started, the stubborn ones too', async () => {
+  test('stopping ends the servers and their child processes, also those that ignore it', async () => {
     const running = await startServers({ one: stdioServer(), stubborn: stdioServer('stubborn') });
     const pids = [await running.call('one.spawn'), await running.call('stubborn.spawn')] as Record<string, number>[];
     await running.stop();

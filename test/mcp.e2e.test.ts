@@ -136,7 +136,8 @@ onEachEdge({}, (gateway, _edge, store) => {
       assert.ok(described.apps.some(({ app }: { app: string }) => app === id));
       await call('svc_write', { app: id, action: 'add', input: { text: 'bread' } });
       assert.deepEqual(JSON.parse(textOf(await call('svc_read', { app: id, query: 'count' }))), { n: 1 });
-      // What an app refuses is for the model to read; what the dispatcher's own tools refuse is an error of the protocol.
+      // A refusal of an app is for the model to read; a refusal of the dispatcher's own tools is an error of the
+      // protocol.
       const wrong = await call('svc_write', { app: id, action: 'add', input: {} });
       assert.equal(JSON.parse(textOf(wrong)).error.code, 'INVALID_INPUT');
       const unknown = await call('svc_read', { app: 'nothing', query: 'count' });
@@ -167,7 +168,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     await assert.rejects(client.readResource({ uri: `svc://${shared}/data.sqlite` }), /no resource/);
   });
 
-  test('lists the whole of one version or of the next while versions change', async (t) => {
+  test('lists all tools of one version or of the next while versions change', async (t) => {
     const versionOf = (n: number) =>
       appOf('changing', {
         manifest: { version: `${n}.0.0` },
@@ -194,7 +195,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     await uploads;
   });
 
-  test('gives a token what it may, and asks for token, Host and Origin before the protocol', async (t) => {
+  test('gives a token only what it may use, and checks token, Host and Origin before the protocol', async (t) => {
     await gateway.upload('other', appOf('other', { queries: { get: '() => 1' } }));
     const body = { name: 'reader', apps: [shared], tools: 'read' };
     const { token } = (await gateway.call('POST', '/svc/_tokens', { body })).json;
@@ -227,7 +228,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.equal(deep.status, 400);
   });
 
-  test('announces no lists, and leaves no stream open for them', async () => {
+  test('announces no list changes, and keeps no stream open for them', async () => {
     const version = '2026-07-28';
     const meta = {
       'io.modelcontextprotocol/protocolVersion': version,
@@ -249,7 +250,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.deepEqual([messages.length, messages[1].id, messages[1].result.resultType], [2, 1, 'complete']);
   });
 
-  test('answers a plain call as the library answers the same call', async () => {
+  test('answers a plain call like the library', async () => {
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
@@ -313,7 +314,7 @@ describe('mcp', () => {
   const gateway = gatewayOfSuite({});
 
   for (const era of ['legacy', 'auto'] as const) {
-    test(`svc mcp serves a program's client that is ${era}, also after the gateway came back`, async (t) => {
+    test(`svc mcp serves a program's client that is ${era}, also after a restart of the gateway`, async (t) => {
       const id = await install(gateway);
       const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
       const args = [join(root, 'bin/svc.js'), 'mcp', id, '--data-dir', gateway.dataDir];
@@ -393,7 +394,7 @@ describe('mcp', () => {
       assert.match(await refusal('svc_sql_write', sql), /refused|can be read here/);
     assert.equal((await call('svc_sql_read', { sql: 'SELECT count(*) FROM notes' })).value.rows[0][0], 1);
 
-    // A token for one app reaches the data of that app alone, and one that only reads tools reaches none by SQL.
+    // A token for one app reaches only the data of that app, and a token for reading cannot use SQL.
     const tokenFor = async (tools: string) => {
       const body = { name: tools, apps: ['notes'], tools };
       return (await gateway.call('POST', '/svc/_tokens', { body })).json.token as string;

@@ -1,4 +1,4 @@
-/** `GET /svc/_metrics`: what was done is there, in the text format of Prometheus, for those who may read it. */
+/** `GET /svc/_metrics`: the counts are there, in the text format of Prometheus, for callers that may read them. */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
@@ -19,7 +19,7 @@ const NOTES = appOf('notes', {
 
 type Sample = { name: string; labels: Record<string, string>; value: number };
 
-/** Reads the text exposition format, and refuses what is not it: each family once, HELP and TYPE before its samples. */
+/** Parses the text exposition format strictly: each family once, HELP and TYPE before its samples. */
 function parse(text: string): Sample[] {
   const types = new Map<string, string>();
   const samples: Sample[] = [];
@@ -99,7 +99,7 @@ describe('metrics', () => {
       const bytes = (kind: string) => sampleOf(later, 'svc_app_disk_bytes', { app, kind }) ?? 0;
       return bytes('data') > 0 && bytes('versions') > 0;
     });
-    // Writers tell with their heartbeats.
+    // Writers report with their heartbeats.
     await eventually(async () => {
       const later = await scrape();
       const groups = sampleOf(later, 'svc_writer_group_size_count', { process: 'writer' }) ?? 0;
@@ -122,7 +122,7 @@ describe('metrics', () => {
     stream.close();
   });
 
-  test('is for the administrator and the token of the configuration, which opens nothing else', async () => {
+  test('is for the administrator and the token of the configuration, which has no other rights', async () => {
     const own = await gateway.call('GET', '/svc/_metrics', { token: METRICS_TOKEN });
     assert.deepEqual([own.status, own.headers['content-type']], [200, 'text/plain; version=0.0.4; charset=utf-8']);
     assert.equal((await gateway.call('GET', '/svc/_metrics')).status, 200);

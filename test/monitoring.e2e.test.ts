@@ -1,4 +1,6 @@
-/** The dashboard and the alert rules in deploy/, and the table of metrics: they name what a running gateway tells. */
+/**
+ * The dashboard and the alert rules in deploy/, and the table of metrics: they match the metrics of a running gateway.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -44,7 +46,7 @@ function metricsOf(text: string): Metrics {
 
 const familyOf = (name: string): string => name.replace(/_(?:bucket|sum|count)$/, '');
 
-/** The metrics that an expression names, with what it asks of their labels. */
+/** The metrics that an expression names, with its conditions on their labels. */
 function namesIn(expression: string): { metric: string; asked: [label: string, value: string][] }[] {
   return [...expression.matchAll(/(svc_[a-z_]+)(?:\{([^}]*)\})?/g)].map(([, metric = '', selector = '']) => ({
     metric,
@@ -52,14 +54,14 @@ function namesIn(expression: string): { metric: string; asked: [label: string, v
   }));
 }
 
-/** Of an expression, and of the texts beside it that show labels: everything named is there. */
+/** Checks that everything exists that an expression, and the label texts beside it, name. */
 function check(metrics: Metrics, expression: string, shown: string[]): void {
   const labels = new Set(ADDED);
   for (const { metric, asked } of namesIn(expression)) {
     const values = metrics.get(metric) ?? metrics.get(familyOf(metric));
     assert.ok(values, `${expression}: no metric "${metric}"`);
     for (const label of values.keys()) labels.add(label);
-    // What was not counted yet says nothing of its labels.
+    // A metric without a count has no labels yet.
     for (const [label, value] of values.size === 0 ? [] : asked)
       assert.ok(
         ADDED.includes(label) || values.get(label)?.has(value),
@@ -85,7 +87,7 @@ describe('beside a scrape', () => {
     await gateway.call('POST', '/svc/_automations/notes/job/run?wait=1', { body: {} });
     const stored = await gateway.call('PUT', '/svc/notes/_blobs', { body: Buffer.from('file') });
     assert.equal(stored.status, 201, stored.text);
-    // What apps take on the disk is measured in the background.
+    // The disk use of apps is measured in the background.
     await eventually(async () => {
       metrics = metricsOf((await gateway.call('GET', '/svc/_metrics')).text);
       return metrics.get('svc_app_disk_bytes')?.size;
@@ -98,7 +100,7 @@ describe('beside a scrape', () => {
     for (const { expr, legendFormat } of targets) check(metrics, expr, [legendFormat]);
   });
 
-  test('the alert rules ask for what it has, and are those of the document', () => {
+  test('the alert rules use existing metrics, and are those of the document', () => {
     for (const { expr, annotations } of rules) check(metrics, expr, Object.values(annotations));
     const section = read('docs/monitoring.md').split('### Alerts')[1]?.split('###')[0] ?? '';
     const documented = [...section.matchAll(/^\| `(Svc\w+)` \|/gm)].map(([, name]) => name);
@@ -108,7 +110,7 @@ describe('beside a scrape', () => {
     );
   });
 
-  test('the table of metrics in the document has them all, with their labels', () => {
+  test('the table in the document lists all metrics, with their labels', () => {
     const documented = new Map<string, string>();
     for (const [, names = '', labels = ''] of read('docs/monitoring.md').matchAll(/^\| (`svc_[^|]*) \| ([^|]*)\|/gm))
       for (const [, name = ''] of names.matchAll(/`(\w+)`/g)) documented.set(name, labels);

@@ -1,4 +1,4 @@
-/** The OpenAPI documents: valid, equal to the routes and tools that there are, and true for who calls as they say. */
+/** The OpenAPI documents: valid, equal to the existing routes and tools, and correct for callers that follow them. */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
@@ -31,7 +31,7 @@ function operationsOf({ paths }: Document): [path: string, method: string, opera
   );
 }
 
-/** Whether a value is one of a schema of the document. */
+/** Whether a value is valid under a schema of the document. */
 function isOf(document: Document, schema: Document, value: unknown): boolean {
   const ajv = new Ajv2020({ strict: false });
   const validate = ajv.compile({ ...schema, components: document.components });
@@ -108,7 +108,7 @@ const NOTES = appOf('notes', {
   manifest: { name: 'Notes', description: 'What to remember.' },
 });
 
-test('references of a schema lead to the same parts of it, and data stays as it is', () => {
+test('references of a schema lead to the same parts of it, and data is unchanged', () => {
   const input = {
     type: 'object',
     default: { $ref: '#/a' },
@@ -164,7 +164,7 @@ describe('documents', () => {
     assert.equal(add['x-svc-confirmation'], 'required');
   });
 
-  test('who calls as it says gets what it says', async () => {
+  test('a call that follows the document gets the documented answer', async () => {
     const document = await documentOf('/svc/notes/_openapi.json');
     for (const [name, path, input, wrong] of [
       ['list', '/svc/_tool/svc_read#list', { first: 7 }, { first: 'x' }],
@@ -197,7 +197,7 @@ describe('documents', () => {
     }
   });
 
-  test('that of an app is for who may describe it', async () => {
+  test('the document of an app is for callers that may describe it', async () => {
     assert.equal((await gateway.call('GET', '/svc/notes/_openapi.json', { token: null })).status, 401);
     assert.equal((await gateway.call('GET', '/svc/nobody/_openapi.json')).json.error.code, 'UNKNOWN_APP');
     await gateway.upload('other', appOf('other', {}));

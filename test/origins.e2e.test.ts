@@ -1,4 +1,6 @@
-/** What a page may do from its origin, and what it may not: every route of the gateway, tried (decisions, section 11). */
+/**
+ * What a page may do from its origin, and what it may not: tries every route of the gateway (decisions, section 11).
+ */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Route } from '../supervisor/http/router.ts';
@@ -15,7 +17,7 @@ const OF_PAGES = ['page', 'read', 'write', 'stream', 'settings', 'chat'];
 const CALLS = { queries: { list: '() => []' }, actions: { add: '() => ({ body: 1 })' } };
 const PAGE = { files: { 'index.html': '<!doctype html><title>A page</title>', 'app.js': 'let a = 1;' } };
 
-/** Apps that may call nobody else's tools, but for `friend`, whose pages may call those of `todos`. */
+/** Apps that may not call tools of others, except `friend`, whose pages may call those of `todos`. */
 const APPS = {
   todos: appOf('todos', { ...CALLS, ...PAGE }),
   notes: appOf('notes', { ...CALLS, ...PAGE }),
@@ -23,7 +25,7 @@ const APPS = {
   my_app: appOf('my_app', { ...CALLS, ...PAGE }),
 };
 
-/** A request to a route, about `app`, or about its draft in `s1` where the route is one of drafts. */
+/** A request to a route, about `app`, or about its draft in `s1` for routes of drafts. */
 function requestTo({ method, path }: Route, app: string): { method: string; path: string; body?: unknown } {
   const filled = path
     .replace(':app/:id', `${app}/daily`)
@@ -38,12 +40,17 @@ function requestTo({ method, path }: Route, app: string): { method: string; path
   return { method, path: method === 'GET' ? `${filled}?app=${app}` : filled, ...(method === 'GET' ? {} : { body }) };
 }
 
-/** These ask themselves what their caller may do: an agent that may call no tool can connect all the same, a stream names its query. */
+/**
+ * These routes check the caller's rights themselves: an agent without a tool can still connect, a stream names its
+ * query.
+ */
 function isOfPages({ needs, path }: Route): boolean {
   return OF_PAGES.includes(needs) || /\/:id\/_(?:mcp|errors|live)$/.test(path);
 }
 
-/** What a page is answered that may ask: a window or turn may be unknown, an agent may be missing, or the store is another. */
+/**
+ * Answers to a page with the right: a window or turn may be unknown, an agent may be missing, or it is the other store.
+ */
 function answersOf({ method, needs, path }: Route): number[] {
   if (path.includes('_blobs')) return method === 'PUT' ? [201, 400, 409] : [200, 400, 404, 409];
   if (needs === 'chat') return [200, 400, 404, 503];
@@ -53,13 +60,13 @@ function answersOf({ method, needs, path }: Route): number[] {
 }
 
 function isForbidden(answer: Answer, what: string): void {
-  // A person gets a page, which says the code too.
+  // A person gets a page, which has the code too.
   const isPage = String(answer.headers['content-type']).startsWith('text/html');
   const code = isPage ? /FORBIDDEN/.exec(answer.text)?.[0] : answer.json.error?.code;
   assert.deepEqual([answer.status, code], [403, 'FORBIDDEN'], `${what}: ${answer.text}`);
 }
 
-/** Streams are looked at only as far as that they are refused or begin. */
+/** Of streams only the refusal or the beginning is checked. */
 async function statusOf(gateway: TestGateway, origin: Origin, { method, path, body }: ReturnType<typeof requestTo>) {
   if (!/_changes|events/.test(path)) return await origin.call(method, path, { body });
   const headers = { host: origin.host, cookie: origin.cookie, 'sec-fetch-site': 'same-origin' };
@@ -131,7 +138,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       for (const route of ROUTES.filter(({ needs }) => needs !== 'anyone')) {
         const request = requestTo(route, 'notes');
         const { status } = await statusOf(gateway, todos, request);
-        // Whether there is such a run is no secret: its id cannot be guessed. Nor is which store this is.
+        // The existence of a run is no secret, because its id cannot be guessed; neither is the store.
         const told = store === 'tarball' && /_tool|_mcp|_live/.test(route.path) ? [404, 409] : [404];
         const wanted = /:runId|:tool|_draft.*_(?:mcp|live)/.test(route.path) ? [403, ...told] : [403];
         assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
@@ -143,21 +150,21 @@ onEachEdge({}, (gateway, _edge, store) => {
         const request = requestTo(route, 'todos');
         const { status } = await statusOf(gateway, todos, request);
         const isOwn = isOfPages(route) && !/_draft|_svc-user/.test(route.path);
-        // Which store this is is no secret.
+        // The store is no secret.
         const isToldStore = store === 'tarball' && /_draft.*_(?:mcp|live)/.test(route.path);
         const wanted = isOwn ? answersOf(route) : /:runId/.test(route.path) ? [403, 404] : isToldStore ? [409] : [403];
         assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
       }
     });
 
-    test('whose id is no host name has an address too', async () => {
+    test('whose id is not a host name has an address too', async () => {
       const origin = await enter(gateway, console, { app: 'my_app' });
       assert.match(origin.host, /^a-[0-9a-f]{12}\.svc\.localhost:\d+$/);
       assert.match((await origin.visit('/')).text, /data-app="my_app"/);
       assert.equal((await origin.call('GET', '/app.js')).text, 'let a = 1;');
       const body = { app: 'my_app', query: 'list' };
       assert.equal((await origin.call('POST', '/svc/_tool/svc_read', { body })).status, 200);
-      // Without a cookie nobody can tell whose it is; the console can.
+      // Without a cookie the app is unknown; the console knows it.
       const to = encodeURIComponent(`http://${origin.host}/index.html?a=1`);
       assert.equal(
         pathAt(await console.visit(`/svc/_enter?to=${to}`), origin.host).split('=')[0],
@@ -165,7 +172,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       );
     });
 
-    test('that was removed and taken anew does not take the cookie of before', async () => {
+    test('that was removed and registered again does not accept the old cookie', async () => {
       await gateway.upload('passing', appOf('passing', CALLS));
       const before = await enter(gateway, console, { app: 'passing' });
       const body = { app: 'passing', query: 'list' };
@@ -177,7 +184,7 @@ onEachEdge({}, (gateway, _edge, store) => {
   });
 
   describe('another origin', () => {
-    test('uses no cookie but to open pages', async () => {
+    test('uses a cookie only to open pages', async () => {
       const todos = await enter(gateway, console, { app: 'todos' });
       const body = { app: 'todos', query: 'list' };
       for (const site of ['same-site', 'cross-site']) {
@@ -194,7 +201,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       }
     });
 
-    test('has no use for a cookie of this one', async () => {
+    test('does not accept a cookie of this one', async () => {
       const todos = await enter(gateway, console, { app: 'todos' });
       const body = { app: 'todos', query: 'list' };
       for (const host of [console.host, `notes.${console.host}`, '127.0.0.1', `todos.svc.localhost:1`]) {
@@ -203,7 +210,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       }
     });
 
-    test('named by a Host that is none of ours is refused, with the token too', async () => {
+    test('with a foreign Host is refused, also with the token', async () => {
       for (const host of ['evil.example', 'svc.localhost.evil.example', '192.168.7.7', 'evil.example:80']) {
         for (const path of ['/svc/_apps', '/svc/todos/', '/svc/_health', '/svc/', '/_svc-hook/abc']) {
           const answer = await gateway.call('GET', path, { headers: { host } });
@@ -228,7 +235,7 @@ onEachEdge({}, (gateway, _edge, store) => {
         assert.deepEqual([answer.status, answer.headers.location], [303, `http://svc.localhost:${port}${path}`]);
       }
       const program = await gateway.call('GET', '/svc/todos/', { headers: tab });
-      assert.equal(program.status, 200, 'a program with the token, whatever else it says');
+      assert.equal(program.status, 200, 'a program with the token, with any other headers');
     });
 
     test('finds no page at the console, and no console at a page', async () => {
@@ -255,7 +262,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       assert.ok([303, 403].includes(draft.status), String(draft.status));
     });
 
-    test('gets no longer session by what is no token', async () => {
+    test('gets no longer session for an invalid token', async () => {
       const asked = await console.call('POST', '/svc/_session', { headers: { authorization: 'Basic x' } });
       assert.deepEqual([asked.status, asked.headers['set-cookie']], [401, undefined]);
     });
@@ -282,7 +289,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       }
     });
 
-    test('is sent nowhere but to pages of this gateway', async () => {
+    test('is redirected only to pages of this gateway', async () => {
       for (const to of [
         'http://evil.example/',
         '//evil.example/',
@@ -308,7 +315,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       const path = pathAt(away, `todos.${console.host}`);
       const elsewhere = await new Origin(gateway, `notes.${console.host}`, '').visit(path);
       assert.equal(elsewhere.headers['set-cookie'], undefined);
-      // The try has used it up.
+      // The attempt has used it up.
       const late = await new Origin(gateway, `todos.${console.host}`, '').visit(path);
       assert.equal(late.headers['set-cookie'], undefined);
       assert.match(String(late.headers.location), /\/svc\/_enter\?to=/);
@@ -351,7 +358,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     }
   });
 
-  test('the policy of a page lets the console embed it, and forms and base stay at home', async () => {
+  test('the policy of a page lets the console embed it, and restricts forms and base to its origin', async () => {
     const todos = await enter(gateway, console, { app: 'todos' });
     for (const answer of [
       await todos.visit('/'),
@@ -410,7 +417,7 @@ onEachEdge({}, (gateway, _edge, store) => {
         }
       });
 
-      test('has no use for what its manifest uses', async () => {
+      test('cannot use the apps in `uses` of its manifest', async () => {
         const draft = await enter(gateway, console, { app: 'friend', session: 's1' });
         isForbidden(
           await draft.call('POST', '/svc/_tool/svc_read', { body: { app: 'todos', query: 'list' } }),
@@ -443,7 +450,7 @@ describe('at an origin that all apps share', () => {
     assert.deepEqual([away.status, away.headers.location?.slice(0, 12)], [303, '/svc/#enter=']);
   });
 
-  test('a gateway that is reached by an address is shared, by this machine is not', async (t) => {
+  test('a gateway reached by an IP address is shared, one reached by a name of this machine is not', async (t) => {
     const gateway = await startGateway(t, {
       config: { host: '0.0.0.0', allowedHosts: ['gateway.lan'], publicUrl: 'https://hooks.example' },
     });
@@ -458,7 +465,7 @@ describe('at an origin that all apps share', () => {
 describe('after a restart', () => {
   const gateway = gatewayOfSuite({});
 
-  test('what signed out stays signed out after a restart', async () => {
+  test('a session that was signed out stays signed out after a restart', async () => {
     // A cookie counts at the port that the browser used, which may be another one than the gateway's own.
     const host = 'svc.localhost:7777';
     const [browser, other] = [await signIn(gateway, host), await signIn(gateway, host)];
@@ -469,7 +476,7 @@ describe('after a restart', () => {
     assert.deepEqual([await isSignedIn(browser), await isSignedIn(other)], [false, true]);
   });
 
-  test('an app whose id another one had begins with an empty browser, once', async () => {
+  test('an app with the id of an earlier one clears the browser’s storage, once', async () => {
     const console = await signIn(gateway, 'svc.localhost:7777');
     const host = `again.${console.host}`;
     const open = async (cookie = '') => {

@@ -1,4 +1,7 @@
-/** Packages in handlers: bundled where the folder is, stored as plain files, with places of errors in the sources (decisions, section 13). */
+/**
+ * Packages in handlers: bundled on the author's machine, stored as plain files, with places of errors in the sources
+ * (decisions, section 13).
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +17,7 @@ import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 type Files = Record<string, string>;
 
-/** What a test lays into `node_modules`. */
+/** The packages that a test puts into `node_modules`. */
 const PACKAGES: Files = {
   'plain/package.json':
     '{ "name": "plain", "version": "1.0.0", "type": "module", "exports": { ".": "./src/main.js", "./sub": "./src/sub.js" } }',
@@ -160,7 +163,7 @@ onEachStore({}, (gateway, store) => {
     );
   });
 
-  // The command bundles, and refuses, before any store is asked.
+  // The command bundles, and refuses, before any request to a store.
   if (store === 'git') return;
 
   const refusals: [what: string, text: string, place: string, words: RegExp][] = [
@@ -202,13 +205,13 @@ onEachStore({}, (gateway, store) => {
       /"broken", which cannot be bundled: .*\(node_modules\/broken\/index\.js:1:13\)/,
     ],
     [
-      'a name that is not there',
+      'a name that is not exported',
       "import { nobody } from 'plain';\n",
       '1:10',
       /"nobody" from "plain", which does not export this name/,
     ],
     [
-      'a path that is not there',
+      'a path that does not exist',
       "import 'plain/none';\n",
       '1:8',
       /"plain\/none", which the package plain does not have/,
@@ -236,7 +239,7 @@ onEachStore({}, (gateway, store) => {
       }));
   }
 
-  test('several faults are told in one answer', () =>
+  test('several faults are reported in one answer', () =>
     inFolder(
       makeFolder({ 'queries/list.js': "import 'lost';\nimport 'none';\nimport 'nodish';\nexport default () => 1;" }),
       async (folder) => {
@@ -248,7 +251,7 @@ onEachStore({}, (gateway, store) => {
       },
     ));
 
-  test('a bundle that is in the folder stands in for a package that is not installed', () =>
+  test('a bundle in the folder replaces a package that is not installed', () =>
     inFolder(
       makeFolder(
         {
@@ -296,7 +299,7 @@ onEachStore({}, (gateway, store) => {
 
 const gateway = gatewayOfSuite({ store: 'git' });
 
-test('a draft has them, and goes on when a fault is repaired; publishing its folder brings them along', () =>
+test('a draft has them, and continues when a fault is fixed; publishing its folder includes them', () =>
   inFolder(makeFolder(), async (folder) => {
     const first = await svc(gateway, 'dev', folder, '--once');
     assert.deepEqual([first.code, first.json.whole], [0, true], JSON.stringify(first.json));

@@ -1,4 +1,4 @@
-/** How often the page bridge looks for a gateway that is away, on a clock of the test. */
+/** How often the page bridge looks for an unreachable gateway, on a clock of the test. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { mock, test } from 'node:test';
@@ -7,7 +7,7 @@ import { root } from '../testing/gateway.ts';
 
 const { watchConnection } = await import(pathToFileURL(join(root, 'console/bridge/connection.js')).href);
 
-/** What of a browser it uses. */
+/** The parts of a browser that it uses. */
 function setUp(t: { after(cleanup: () => void): void }) {
   const page = { visibilityState: 'visible' };
   const gateway = { answer: () => Promise.reject<Response>(new TypeError('refused')), asked: 0 };
@@ -29,14 +29,14 @@ function setUp(t: { after(cleanup: () => void): void }) {
   });
   const told: string[] = [];
   const connection = watchConnection((status: string) => told.push(status));
-  /** Milliseconds between attempts of so many seconds. */
+  /** Milliseconds between the attempts within so many seconds. */
   const watch = async (seconds: number) => {
     const gaps: number[] = [];
     let last = 0;
     for (let now = 100; now <= seconds * 1000; now += 100) {
       const asked = gateway.asked;
       mock.timers.tick(100);
-      // The answer is there, and what follows from it is done.
+      // The answer has arrived and was handled.
       await new Promise((resolve) => setImmediate(resolve));
       if (gateway.asked === asked) continue;
       gaps.push(now - last);
@@ -60,10 +60,10 @@ test('attempts become rarer up to one in half a minute, and differ from page to 
   gateway.answer = async () => Response.json({ signedIn: true });
   await watch(31);
   assert.deepEqual(told, ['offline', 'online']);
-  assert.deepEqual(await watch(120), [], 'nobody looks while all is well');
+  assert.deepEqual(await watch(120), [], 'a connected page does not poll');
 });
 
-test('a page that is signed out looks every few seconds, and one that nobody sees not at all', async (t) => {
+test('a signed-out page looks every few seconds, and a hidden page not at all', async (t) => {
   const { page, gateway, told, connection, watch } = setUp(t);
   gateway.answer = async () => Response.json({ signedIn: false });
   connection.refused();

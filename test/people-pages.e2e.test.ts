@@ -1,4 +1,4 @@
-/** What a person sees in a browser where a program gets an error: a page with words and a way on. */
+/** The page that a person sees in a browser instead of a program's error: an explanation and links. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
@@ -6,7 +6,7 @@ import { onEachEdge } from '../testing/edges.ts';
 import type { Answer } from '../testing/gateway.ts';
 import { consoleHost, enter, Origin, signIn } from '../testing/origins.ts';
 
-/** A page that says these, begins no script, and carries the policy of pages. */
+/** Asserts a page with these words, without scripts, and with the policy of pages. */
 function isPage(answer: Answer, status: number, ...said: (string | RegExp)[]): void {
   assert.equal(answer.status, status, answer.text);
   assert.equal(answer.headers['content-type'], 'text/html; charset=utf-8');
@@ -18,7 +18,7 @@ function isPage(answer: Answer, status: number, ...said: (string | RegExp)[]): v
 }
 
 onEachEdge({}, (gateway) => {
-  test('an unknown app, a missing file, a wrong address: words, and links that lead on', async () => {
+  test('an unknown app, a missing file, a wrong address: an explanation and links', async () => {
     await gateway.upload('notes', appOf('notes', { files: { 'index.html': '<!doctype html><title>Notes</title>' } }));
     const console = await signIn(gateway);
     const all = `href="http://${consoleHost(gateway)}/svc/"`;
@@ -32,7 +32,7 @@ onEachEdge({}, (gateway) => {
     isPage(await console.visit('/svc/_tool/svc_read'), 405, 'one of the methods in the header <code>Allow</code>');
   });
 
-  test('every origin has an icon: the own one of an app, else a tile, and that of the gateway', async () => {
+  test('every origin has an icon: that of the app, else a tile, or that of the gateway', async () => {
     const page = { 'index.html': '<!doctype html><title>Page</title>' };
     await gateway.upload('plain', appOf('plain', { files: page }));
     await gateway.upload('drawn', appOf('drawn', { files: { ...page, 'icon.svg': '<svg>own</svg>' } }));
@@ -71,7 +71,7 @@ onEachEdge({}, (gateway) => {
     assert.equal((await gateway.call('GET', '/svc/nope/')).json.error.code, 'UNKNOWN_APP');
   });
 
-  test('who is signed out is shown where to sign in; a foreign name is repeated as text', async () => {
+  test('a signed-out browser is shown where to sign in; a foreign name appears as text', async () => {
     const stranger = new Origin(gateway, consoleHost(gateway), '');
     isPage(await stranger.visit('/svc/_apps'), 401, 'You are signed out', '>Sign in</a>', 'svc open');
     const foreign = new Origin(gateway, 'evil.example', '');

@@ -1,4 +1,4 @@
-// The power fails right after an answer: what was acknowledged is there, on a disk that keeps nothing but what was synced.
+// The power fails right after an answer: acknowledged data is there, on a disk that keeps only synced data.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -43,7 +43,7 @@ async function start(t: TestContext, durability: 'full' | 'normal') {
   return { gateway, cutPower };
 }
 
-test('a token, an app, a write and settings outlive the power', { skip }, async (t) => {
+test('a token, an app, a write and settings survive a power cut', { skip }, async (t) => {
   const { gateway, cutPower } = await start(t, 'full');
   const { token } = gateway;
   await cutPower();

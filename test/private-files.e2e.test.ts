@@ -1,4 +1,4 @@
-// What the gateway writes is its owner's alone, whatever the umask of the process that started it.
+// Only the owner can read the gateway's files, with any umask of the process that started it.
 import assert from 'node:assert/strict';
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -55,7 +55,7 @@ async function use(gateway: TestGateway, git: boolean): Promise<void> {
   await ok(draft('svc_read', { app: 'notes', query: 'list' }));
 }
 
-/** Of the data directory, and of the folder of sockets, which lies elsewhere. */
+/** The files of the data directory, and of the folder of sockets, which is elsewhere. */
 function assertPrivate({ dataDir }: TestGateway): void {
   const { folder } = JSON.parse(readFileSync(join(dataDir, 'run/sockets.json'), 'utf8')) as { folder: string };
   for (const place of [dataDir, folder]) {
@@ -73,7 +73,7 @@ for (const store of ['tarball', 'git'] as const) {
     assert.deepEqual(openToOthers(gateway.dataDir), []);
   });
 
-  test(`nor what a gateway writes inside a host's process, whose umask stays: ${store}`, async (t) => {
+  test(`nor the files of a gateway inside a host's process, whose umask stays: ${store}`, async (t) => {
     const dataDir = join(mkdtempSync(join(tmpdir(), 'svc-test-')), 'data');
     const running = await serve({
       dataDir,

@@ -11,7 +11,7 @@ import { type Answered, type RecipeProxy, startRecipe, withoutProxy } from '../t
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const MiB = 1024 * 1024;
-/** Two visitors' reads a minute. */
+/** Two reads a minute for each visitor. */
 const READS = 2;
 const APP = appOf('notes', {
   migrations: ['CREATE TABLE items (title TEXT)'],
@@ -95,7 +95,7 @@ for (const kind of ['nginx', 'caddy'] as const) {
       assert.ok(back.body.equals(photo));
     });
 
-    test('a body without a length is collected, or passed on, as the document says', async () => {
+    test('a body without a length is buffered, or streamed, as the document says', async () => {
       const { edge } = (await gateway.call('GET', '/svc/_system')).json;
       const answer = await proxy.ask('POST', '/svc/_tool/svc_read', {
         headers: { ...bearer(), 'transfer-encoding': 'chunked' },
@@ -106,7 +106,7 @@ for (const kind of ['nginx', 'caddy'] as const) {
       if (!isTaken) assert.equal(jsonOf(answer).error.code, 'LENGTH_REQUIRED');
     });
 
-    test('a visitor is known by the address that the proxy saw, whatever the request says', async () => {
+    test('a visitor is identified by the address that the proxy saw, whatever the request says', async () => {
       const statuses: number[] = [];
       for (let i = 0; i <= READS; i++) {
         const answer = await proxy.ask('POST', '/svc/_tool/svc_read', {
@@ -119,14 +119,14 @@ for (const kind of ['nginx', 'caddy'] as const) {
       assert.deepEqual(statuses, [200, 200, 429]);
     });
 
-    test('plain HTTP leads to HTTPS', async () => {
+    test('plain HTTP redirects to HTTPS', async () => {
       const answer = await fetch(`http://127.0.0.1:${proxy.httpPort}/svc/`, { redirect: 'manual' });
-      // Of a name that is none of its own, because fetch sets the Host.
+      // With a foreign name, because fetch sets the Host.
       assert.ok([301, 308].includes(answer.status), String(answer.status));
     });
   });
 }
 
-test('the configuration beside them is sound', () => {
+test('the configuration beside them is valid', () => {
   checkConfig(JSON.parse(readFileSync(join(root, 'deploy/config.json'), 'utf8')), 'deploy/config.json');
 });

@@ -36,13 +36,13 @@ const OPEN: AppSource = {
   },
   files: { 'index.html': TITLE, 'app.js': 'let a = 1;', 'data/more.json': '[]' },
 };
-/** The same without anything public. */
+/** The same app without anything public. */
 const CLOSED: AppSource = {
   queries: { shown: '() => 1' },
   actions: { send: '() => null' },
   files: { 'index.html': TITLE, 'app.js': 'let a = 1;' },
 };
-/** Limits that no test but those of limits comes near. */
+/** Limits that only the tests of limits reach. */
 const MANY = { publicLimits: { reads: 100_000, writes: 100_000 } };
 const ROUTES = allRoutes({ automations: {} } as Services);
 
@@ -58,7 +58,7 @@ function isError(answer: Answer, status: number, code: string, what?: string): v
   assert.deepEqual([answer.status, answer.json.error?.code], [status, code], `${what ?? ''} ${answer.text}`);
 }
 
-/** What everything that is not public is answered, alike for what is there and what is not. */
+/** The answer for everything that is not public, the same for existing and missing things. */
 function isClosed(answer: Answer, what: string): void {
   isError(answer, 401, 'UNAUTHORIZED', what);
   assert.equal(answer.json.error.message, 'Send the access token as "Authorization: Bearer <token>".', what);
@@ -78,7 +78,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
   });
 
   describe('a visitor', () => {
-    test('calls public tools, and the handler knows that it is nobody in particular', async () => {
+    test('calls public tools, and the handler sees an anonymous visitor', async () => {
       const shown = await read(gateway, 'shown');
       assert.deepEqual(shown.json, { isError: false, data: { caller: { kind: 'public' }, input: {} } });
       const sent = await write(gateway, 'send', { text: 'hello' });
@@ -87,7 +87,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       assert.ok(kept.some(({ text }) => text === 'hello'));
     });
 
-    test('opens the page and its files at the origin of the app, and where programs come', async () => {
+    test('opens the page and its files at the origin of the app, and at the loopback address', async () => {
       const host = pageHost(gateway);
       const visitor = new Origin(gateway, host, '');
       assert.match((await visitor.visit('/')).text, /data-app="open"/);
@@ -108,7 +108,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       isClosed(await visit(gateway, 'GET', '/svc/_apps/closed/settings'), 'of another app');
     });
 
-    test('learns nothing of the gateway', async () => {
+    test('learns nothing about the gateway', async () => {
       const headers = { host: pageHost(gateway) };
       const answers = [
         await visit(gateway, 'GET', '/', { headers }),
@@ -127,10 +127,10 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       isError(answers[4] as Answer, 500, 'HANDLER_ERROR');
       assert.equal((answers[4] as Answer).json.error.message, 'This did not work.');
       isError(answers[5] as Answer, 400, 'INVALID_INPUT');
-      assert.equal((answers[5] as Answer).json.error.path, '/text', 'a form is told what is wrong with it');
+      assert.equal((answers[5] as Answer).json.error.path, '/text', 'the answer says what is wrong with the form');
     });
 
-    test('has idempotency keys of its own', async () => {
+    test('has separate idempotency keys', async () => {
       const key = { 'idempotency-key': 'key-1' };
       const owner = await gateway.write('open', 'both', {}, { headers: key });
       assert.equal(owner.status, 200);
@@ -142,7 +142,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
   });
 
   describe('closed stays', () => {
-    test('every tool that is not public, of this app and of others, whether it is there or not', async () => {
+    test('every tool that is not public, of this app and of others, existing or not', async () => {
       for (const [app, query] of [
         ['open', 'listed'],
         ['open', 'both'],
@@ -164,7 +164,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
         isClosed(await visit(gateway, 'POST', `/svc/_tool/${tool}`, { body: { app: 'open', query: 'shown' } }), tool);
     });
 
-    test('every route but those of public pages and tools, at every origin', async () => {
+    test('every route except those of public pages and tools, at every origin', async () => {
       const taken = ROUTES.filter(({ visitors }) => visitors !== undefined).map(
         ({ method, path }) => `${method} ${path}`,
       );
@@ -187,7 +187,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       }
     });
 
-    test('paths that are written otherwise', async () => {
+    test('paths in other spellings', async () => {
       const headers = { host: pageHost(gateway) };
       const { activeVersion } = (await gateway.call('GET', '/svc/_apps/open')).json as { activeVersion: string };
       for (const path of [
@@ -270,7 +270,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       assert.equal((await visit(gateway, 'GET', '/svc/opening/app.js')).status, 200);
     });
 
-    test('a page that is not public, whose tool is', async () => {
+    test('a page that is not public, although its tool is', async () => {
       await install(gateway, 'tool', { ...OPEN, manifest: {} });
       assert.equal((await read(gateway, 'shown', {}, 'tool')).status, 200);
       isClosed(await visit(gateway, 'GET', '/svc/tool/app.js'), 'file');
@@ -279,7 +279,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       isClosed(await read(gateway, 'shown', {}, 'page'), 'tool');
     });
 
-    test('what presents a token that is wrong, revoked or not enough', async () => {
+    test('requests with a wrong, revoked or insufficient token', async () => {
       const body = { app: 'open', query: 'shown' };
       for (const authorization of ['Bearer wrong', `Bearer ${gateway.token}x`, 'Bearer svct_0', 'Bearer svca_0'])
         isError(
@@ -290,7 +290,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
         );
     });
 
-    test('an app from the moment on when its version is not public any more', async () => {
+    test('an app from the moment when its version is no longer public', async () => {
       await install(gateway, 'turned', OPEN);
       assert.equal((await read(gateway, 'shown', {}, 'turned')).status, 200);
       assert.equal((await visit(gateway, 'GET', '/svc/turned/app.js')).status, 200);
@@ -303,7 +303,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
   });
 
   describe('origins', () => {
-    test('a page of another site calls nothing by the browser of a visitor', async () => {
+    test("a page of another site cannot call tools through a visitor's browser", async () => {
       const host = pageHost(gateway);
       for (const headers of [
         { host, 'sec-fetch-site': 'cross-site', origin: 'https://evil.example', 'content-type': 'text/plain' },
@@ -320,7 +320,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       assert.equal(linked.status, 200, 'a link from elsewhere leads to the page');
     });
 
-    test('a session of the app is no visitor, and its cookie is refused from elsewhere', async () => {
+    test('a session of the app is not a visitor, and its cookie is refused from elsewhere', async () => {
       const console = await signIn(gateway);
       const away = await console.visit('/svc/open/');
       const ticket = await console.visit(pathAt(away, console.host));
@@ -345,7 +345,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       assert.deepEqual(Object.keys(settings).sort(), ['knobs', 'prefs', 'settings', 'versionId']);
     });
 
-    test('a cookie that has ended or is none makes a visitor', async () => {
+    test('a request with an expired or invalid cookie is a visitor', async () => {
       const visitor = new Origin(gateway, pageHost(gateway), 'svc_session=1/0123456789abcdef/app/open/1/00');
       assert.equal((await visitor.visit('/')).status, 200);
       const { json } = await visitor.call('POST', '/svc/_tool/svc_read', { body: { app: 'open', query: 'shown' } });
@@ -359,7 +359,7 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
     });
   });
 
-  test('a manifest whose public is no boolean is refused', async () => {
+  test('a manifest whose public is not a boolean is refused', async () => {
     for (const [source, path] of [
       [{ ...CLOSED, manifest: { public: 'yes' } }, 'public'],
       [{ ...CLOSED, queries: { shown: { run: '() => 1', public: 1 } } }, 'queries[0].public'],
@@ -382,10 +382,10 @@ describe('limits', () => {
     assert.match(String(limited.headers['retry-after']), /^[1-9]\d?$/);
     for (let n = 0; n < 10; n++) assert.equal((await write(gateway, 'both', {})).status, 200, String(n));
     isError(await write(gateway, 'both', {}), 429, 'RATE_LIMITED');
-    // Who writes another address there is the same all the same.
+    // A forged address in the header changes nothing.
     isError(await read(gateway, 'shown', { 'x-forwarded-for': '198.51.100.7' }), 429, 'RATE_LIMITED');
     isClosed(await read(gateway, 'listed'), 'what is not public');
-    assert.equal((await gateway.read('open', 'shown')).status, 200, 'nobody else is limited');
+    assert.equal((await gateway.read('open', 'shown')).status, 200, 'no other address is limited');
     assert.equal((await visit(gateway, 'GET', '/svc/open/app.js')).status, 200, 'files are not counted');
   });
 
@@ -394,7 +394,7 @@ describe('limits', () => {
     const gateway = gatewayOfSuite({ config: { ...config, corsOrigins: ['https://www.example.org'] } });
     before(() => install(gateway, 'open', OPEN));
 
-    test('are for the address that a trusted proxy names', async () => {
+    test('apply to the address that a trusted proxy names', async () => {
       const from = (forwarded: string) => read(gateway, 'shown', { 'x-forwarded-for': forwarded });
       for (const forged of ['1.1.1.1', '2.2.2.2']) assert.equal((await from(`${forged}, 198.51.100.7`)).status, 200);
       isError(await from('3.3.3.3, 198.51.100.7, 10.0.0.9'), 429, 'RATE_LIMITED');
@@ -425,7 +425,7 @@ describe('limits', () => {
     });
   });
 
-  test('are not for who may call without being a visitor', async (t) => {
+  test('do not apply to callers that are not visitors', async (t) => {
     const gateway = await startGateway(t, { config: { publicLimits: { reads: 0, writes: 0 } } });
     await install(gateway, 'open', OPEN);
     isError(await read(gateway, 'shown'), 429, 'RATE_LIMITED');

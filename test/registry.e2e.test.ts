@@ -69,13 +69,13 @@ const manifest = (members: object) =>
 const BAD_ARCHIVES: [name: string, archive: Buffer, status: number, code: string, path?: string | RegExp][] = [
   ['nothing at all', Buffer.alloc(0), 400, 'INVALID_ARCHIVE'],
   ['no gzip', Buffer.from('{"id":"bad"}'), 400, 'INVALID_ARCHIVE'],
-  ['gzip of no tar', gzipSync('hello'), 400, 'INVALID_ARCHIVE'],
+  ['gzip without a tar', gzipSync('hello'), 400, 'INVALID_ARCHIVE'],
   ['cut short', tarball({ 'app.json': randomBytes(5000) }).subarray(0, 3000), 400, 'INVALID_ARCHIVE'],
   ['a symbolic link', tarball(entry('a.js', { type: '2', link: '/etc/passwd' })), 400, 'ARCHIVE_ENTRY_TYPE', 'a.js'],
   ['a hard link', tarball(entry('a.js', { type: '1', link: 'app.json' })), 400, 'ARCHIVE_ENTRY_TYPE', 'a.js'],
   ['a path that escapes', tarball(entry('../a.js')), 400, 'ARCHIVE_PATH', '../a.js'],
   ['an absolute path', tarball(entry('/etc/a.js')), 400, 'ARCHIVE_PATH', '/etc/a.js'],
-  ['names equal but for case', tarball([...entry('a.js'), { name: 'A.js' }]), 400, 'ARCHIVE_PATH', 'A.js'],
+  ['names that differ only by case', tarball([...entry('a.js'), { name: 'A.js' }]), 400, 'ARCHIVE_PATH', 'A.js'],
   ['a binary', tarball(entry('run.exe')), 400, 'ARCHIVE_EXTENSION', 'run.exe'],
   [
     'a bomb',
@@ -85,7 +85,7 @@ const BAD_ARCHIVES: [name: string, archive: Buffer, status: number, code: string
     'big.txt',
   ],
   ['no manifest', tarball({ 'index.html': 'x' }), 400, 'INVALID_MANIFEST', ''],
-  ['a manifest that is no JSON', tarball({ 'app.json': '{' }), 400, 'INVALID_MANIFEST', ''],
+  ['a manifest that is not JSON', tarball({ 'app.json': '{' }), 400, 'INVALID_MANIFEST', ''],
   ['the id of another app', manifest({ id: 'other' }), 400, 'INVALID_MANIFEST', 'id'],
   ['no name', manifest({ name: undefined }), 400, 'INVALID_MANIFEST', 'name'],
   ['an empty version', manifest({ version: '' }), 400, 'INVALID_MANIFEST', 'version'],
@@ -181,7 +181,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     assert.deepEqual(version, { versionId, active: true, sha256, version: '1.0.0', files: 6, bytes: rest.bytes });
   });
 
-  test('an upload answers where its webhooks are reached, and their secrets, once', async () => {
+  test('an upload answers with the addresses of its webhooks, and their secrets, once', async () => {
     const hook = {
       'automations/x/automation.json': automation({ triggers: [{ kind: 'webhook', pending: true }] }),
       'automations/x/handler.js': 'export default () => {};',
@@ -271,7 +271,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     );
   });
 
-  test('an unknown app is said to be so everywhere', async () => {
+  test('an unknown app is UNKNOWN_APP everywhere', async () => {
     const calls = [
       get('/nobody'),
       get('/nobody/versions'),
@@ -303,7 +303,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     }
   });
 
-  describe('uploads that are refused leave nothing', () => {
+  describe('refused uploads leave nothing', () => {
     for (const [name, archive, status, code, path] of BAD_ARCHIVES) {
       test(name, async () => {
         await fails(gateway.upload('bad', archive), status, code, path);
@@ -313,7 +313,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       });
     }
 
-    test('a bad upload of an app that serves', async () => {
+    test('a bad upload of a live app', async () => {
       await json(gateway.upload('steady', notes('steady', '1')), 201);
       const before = await json(get('/steady'));
       for (const [, archive, status] of BAD_ARCHIVES.slice(1, 9))
@@ -341,7 +341,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       assert.equal((await send).status, edge === 'node' ? 201 : 411);
     });
 
-    test('a client that goes away in the middle', async () => {
+    test('a client that disconnects in the middle', async () => {
       const { hostname, port } = new URL(gateway.url);
       const archive = tarball({ ...appOf('gone'), 'noise.txt': randomBytes(200_000) });
       const socket = connect(Number(port), hostname);
@@ -360,7 +360,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     for (const version of ['1', '2', '3', '4']) {
       const { versionId, pruned } = await json(gateway.upload('many', notes('many', version)), 201);
       ids.push(versionId);
-      // The git store takes old versions off the disk only.
+      // The git store removes old versions only from the disk.
       const gone = store === 'tarball' && ids.length > RETENTION ? [ids[ids.length - RETENTION - 1]] : [];
       assert.deepEqual(pruned, gone);
     }
@@ -400,7 +400,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       assert.equal(backups().length, 1);
     });
 
-    test('a rollback leaves the data as it is, and coming back applies nothing', async () => {
+    test('a rollback does not change the data, and the way back applies nothing', async () => {
       const [second, first] = await json(get('/mig/versions'));
       await json(post('/mig/activate', { versionId: first.versionId }));
       assert.deepEqual((await json(gateway.read('mig', 'list'))).data, [{ text: 'kept', done: 0 }]);
@@ -408,7 +408,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       assert.equal(backups().length, 1);
     });
 
-    test('SQL that fails changes nothing, and the version before goes on serving', async () => {
+    test('SQL that fails changes nothing, and the previous version keeps serving', async () => {
       const before = await json(get('/mig'));
       const broken = [...steps, 'DELETE FROM notes; INSERT INTO missing VALUES (1);'];
       for (const _ of [1, 2]) {
@@ -428,7 +428,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       await json(remove(`/mig/versions/${encodeURIComponent(versionId)}`));
     });
 
-    test('with the mistake mended it goes through', async () => {
+    test('with the mistake fixed it succeeds', async () => {
       const fixed = [...steps, "INSERT INTO notes (text) VALUES ('new');"];
       assert.deepEqual((await json(gateway.upload('mig', notes('mig', '3', fixed)), 201)).migrationsApplied, [3]);
       assert.deepEqual(
@@ -511,7 +511,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       assert.deepEqual(leftovers(gateway), []);
     });
 
-    test('while calls are under way', async () => {
+    test('during running calls', async () => {
       await create();
       const calls = Array.from({ length: 40 }, (_, i) => gateway.write('gone', 'add', { text: String(i) }));
       await json(remove('/gone?purge=1'));
@@ -520,7 +520,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     });
   });
 
-  test('an app.json damaged on disk: its calls say so, the others go on, an upload of the same files mends it', async () => {
+  test('an app.json damaged on disk: its calls say so, other apps keep working, an upload of the same files repairs it', async () => {
     const files = notes('hurt', '1', [CREATE]);
     const { versionId } = await json(gateway.upload('hurt', files), 201);
     const file = join(appDir(gateway, 'hurt'), 'versions', basename(versionId), 'app.json');
@@ -533,7 +533,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
         'queries[0].input',
       ],
     ];
-    // One of them shows that a checkout is read alike.
+    // One of them shows that a checkout is read in the same way.
     for (const [content, path] of store === 'git' ? damages.slice(1, 2) : damages) {
       await gateway.stop();
       writeFileSync(file, content);
@@ -586,7 +586,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     }
   });
 
-  test('uploads of one app at the same time are made one after the other', async () => {
+  test('concurrent uploads of one app are processed one after the other', async () => {
     const answers = await Promise.all(
       ['1', '2', '3', '4'].map((version) => gateway.upload('race', notes('race', version, [CREATE]))),
     );
@@ -604,7 +604,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     assert.equal((await json(gateway.read('race', 'which'))).data, active[0]?.version);
   });
 
-  test('what was registered is there after a restart, and after a kill', async () => {
+  test('registered apps are there after a restart, and after a kill', async () => {
     const before = await json(get(''));
     await gateway.kill();
     await gateway.start();

@@ -1,4 +1,4 @@
-/** Templates of a catalog that somebody else serves, from the configuration to a live app. */
+/** Templates of a remote catalog, from the configuration to a live app. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';

@@ -1,4 +1,7 @@
-/** Sessions whose app is gone, is another one by now, or was never live: nobody's work is lost, and each error says the way out. */
+/**
+ * Sessions whose app was removed, replaced by another one, or never live: no work is lost, and each error says the way
+ * out.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -34,7 +37,7 @@ async function taken(id: string, files: Record<string, string> = {}): Promise<st
 
 const remove = async (id: string) => assert.equal((await gateway.call('DELETE', `/svc/_apps/${id}`)).status, 200);
 
-test('an app that was removed meanwhile is shown whole and published again, its numbers going on', async () => {
+test('an app that was removed meanwhile is shown whole and published again, and its version numbers continue', async () => {
   for (const edited of [true, false]) {
     const id = edited ? 'gone-edited' : 'gone';
     const session = await taken(id);
@@ -57,13 +60,13 @@ test('an app that was removed meanwhile is shown whole and published again, its 
     assert.deepEqual((await gateway.call('GET', `/svc/_sessions/${session}/diff`)).json.files, []);
     await put(session, id, 'queries/word.js', handler('third'));
     assert.equal((await publish(session, {})).json.tag, `${id}/v3`);
-    // The other session has the app from before it went.
+    // The other session has the app from before its removal.
     await put(other, id, 'more.txt', 'x');
     assert.equal(code(await publish(other, { app: id })), '409 MERGE_CONFLICT');
   }
 });
 
-test('an update in a session whose app was removed takes nothing away, and it can be published', async () => {
+test('an update in a session whose app was removed deletes nothing, and the app can be published', async () => {
   const session = await taken('updated');
   await put(session, 'updated', 'queries/word.js', handler('mine'));
   await remove('updated');
@@ -73,7 +76,7 @@ test('an update in a session whose app was removed takes nothing away, and it ca
   assert.equal(await word('updated'), 'mine');
 });
 
-test('the work on an app that was removed is not mixed into another one of its id; an update is the way out', async () => {
+test('changes to a removed app are not mixed into another app with its id; an update is the way out', async () => {
   const session = await taken('reborn', { 'same.txt': 'same\n', 'old.txt': 'old\n' });
   await put(session, 'reborn', 'mine.txt', 'mine\n');
   await remove('reborn');
@@ -95,7 +98,7 @@ test('the work on an app that was removed is not mixed into another one of its i
   assert.equal(checked, '');
 });
 
-test('an app of which no version was ever active says so in a session, and that it is to be activated', async () => {
+test('in a session, an app without an active version says so, and that a version must be activated', async () => {
   const stored = await gateway.upload('idle', wordApp('idle', 'first'), '?activate=0');
   assert.deepEqual([stored.status, stored.json.activeVersion], [201, null], stored.text);
   const session = await open();

@@ -1,4 +1,7 @@
-/** Kept results under what may deceive them: kinds of tables and writes, inputs that look alike, callers, and modules that keep a `db`. */
+/**
+ * Kept results in cases that could deceive them: kinds of tables and writes, similar inputs, callers, and modules that
+ * keep a `db`.
+ */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
@@ -119,7 +122,7 @@ describe('kept results', () => {
     });
   }
 
-  test('what a module keeps of another call counts for the query that uses it', async () => {
+  test("a module's `db` of another call counts for the query that uses it", async () => {
     await write('DELETE FROM quiet');
     for (let n = 1; n <= 5; n++) {
       await write(`INSERT INTO quiet VALUES (${n})`);
@@ -135,7 +138,7 @@ describe('kept results', () => {
     }
   });
 
-  test('inputs that look alike have results of their own', async () => {
+  test('similar inputs have separate results', async () => {
     const ask = async (input: string): Promise<unknown> => {
       const body = `{"app":"shop","query":"echo","input":${input}}`;
       const answer = await gateway.call('POST', '/svc/_tool/svc_read', { body });
@@ -172,7 +175,7 @@ describe('kept results', () => {
         assert.deepEqual(await ask(json), { text, names, minus }, `${json}, time ${time}`);
   });
 
-  test('a visitor shares what depends on nobody, and nothing else', async () => {
+  test('a visitor shares only results that do not depend on the caller', async () => {
     const visit = (query: string) =>
       gateway.call('POST', '/svc/_tool/svc_read', { body: { app: 'shop', query }, token: null });
     const data = await warm('list');
@@ -187,7 +190,7 @@ describe('kept results', () => {
     assert.equal((await visit('list')).json.data.at(-1).name, 'for all');
   });
 
-  test('a new secret is taken out of results from then on, kept and followed ones too', async () => {
+  test('a new secret is removed from results from then on, also from kept and followed ones', async () => {
     await write("INSERT INTO item (name) VALUES ('a-very-secret-value')");
     const stream = await gateway.stream('/svc/shop/_live?query=list');
     assert.match((await stream.next()).data, /a-very-secret-value/);
@@ -200,7 +203,7 @@ describe('kept results', () => {
     assert.ok((await gateway.call('DELETE', '/svc/_apps/shop/secrets/KEY')).status < 300);
   });
 
-  test('a restart of the app keeps nothing that is old, and neither does data that changed while the gateway stood', async () => {
+  test('no old result is used after a restart of the app, or after data changed while the gateway was stopped', async () => {
     await warm('list');
     assert.equal((await gateway.call('POST', '/svc/_apps/shop/restart')).status, 200);
     await write("INSERT INTO item (name) VALUES ('after the restart')");

@@ -1,4 +1,4 @@
-/** Kept results of queries: when a read is answered with one, and that it is never an old one (decisions, section 13). */
+/** Kept results of queries: when a read is answered with one, and that it is never outdated (decisions, section 13). */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -7,7 +7,7 @@ import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
 import type { TestGateway } from '../testing/gateway.ts';
 
-/** Queries whose results must be those of a run of their own each time. */
+/** Queries that must run each time. */
 const UNSTEADY: Record<string, string> = {
   'the clock': '({ db }) => Date.now()',
   'a new date': '() => new Date().getTime()',
@@ -33,11 +33,11 @@ const UNSTEADY: Record<string, string> = {
   'a write':
     '/* governance: allow-query-handlers-read-only a test */ ({ db }) => db.run("INSERT INTO log VALUES (1)").then(() => 1)',
   'the address of a blob': '() => URL.createObjectURL(new Blob(["a"]))',
-  'when a file was made': '() => new File(["a"], "a").lastModified',
-  'when a file of a form was made':
+  'the time of a file': '() => new File(["a"], "a").lastModified',
+  'the time of a file in a form':
     '() => { const form = new FormData(); form.append("a", new Blob(["a"])); return form.get("a").lastModified; }',
-  'when an event was made': '() => new Event("a").timeStamp',
-  'when the thread began': '() => performance.timeOrigin',
+  'the time of an event': '() => new Event("a").timeStamp',
+  'the start of the thread': '() => performance.timeOrigin',
   'a mark': '() => performance.mark("a").startTime',
   'the clock of a class': '() => new (class { at = new Date() })().at',
   'a boundary':
@@ -45,7 +45,7 @@ const UNSTEADY: Record<string, string> = {
   'the parts of a format without a date': '() => new Intl.DateTimeFormat("en").formatToParts()',
   'a signal that times out': '() => AbortSignal.timeout(1000).aborted',
   'a wait': '() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)',
-  'what the garbage collector left': '() => new WeakRef({}).deref() !== undefined',
+  'the state of the garbage collector': '() => new WeakRef({}).deref() !== undefined',
   'the present in a view': '({ db }) => db.all("SELECT * FROM present")',
   'the present in a filter': '({ db }) => db.all("SELECT name FROM item WHERE name > CURRENT_TIMESTAMP")',
   'the count of changes': '({ db }) => db.get("SELECT changes() AS a, total_changes() AS b, last_insert_rowid() AS c")',
@@ -120,7 +120,7 @@ onEachEdge({}, (gateway, _edge, store) => {
 
   const warm = async (query: string, input: unknown = {}): Promise<unknown> => {
     let last = await read(gateway, query, input);
-    // The note of a commit may be on its way, and that of another process never comes.
+    // The note of a commit may be in transit, and another process sends none.
     await eventually(async () => {
       last = await read(gateway, query, input);
       return last.cache === 'hit';
@@ -141,7 +141,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     });
   }
 
-  test('equal inputs have one result, whatever their order and spaces; others have others', async () => {
+  test('equal inputs share a result, with any order and spaces; other inputs have separate ones', async () => {
     await warm('item', { id: 1, more: { a: 1, b: [1, 'ä'] } });
     const body = '{ "query":"item", "app":"shop", "input": { "more": { "b": [1.0, "\\u00e4"], "a": 1 }, "id": 1 } }';
     const same = await gateway.call('POST', '/svc/_tool/svc_read', { body });
@@ -149,7 +149,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.equal((await read(gateway, 'item', { id: 1, more: { a: 1, b: [1, 'a'] } })).cache, 'miss');
   });
 
-  test('a result is new after each write of its tables, and stays after one of others', async () => {
+  test('a result is new after each write to its tables, and stays after writes to others', async () => {
     await warm('item', { id: 1 });
     await warm('items');
     await warm('view');
@@ -179,7 +179,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.equal((await read(gateway, 'items')).cache, 'miss');
   });
 
-  test('what is rolled back leaves results as they are; what outlives its call does not', async () => {
+  test('a rollback keeps results; a write that outlives its call does not', async () => {
     const items = await warm('items');
     assert.equal((await gateway.write('shop', 'fail')).json.isError, true);
     assert.deepEqual(await read(gateway, 'items'), { data: items, cache: 'hit' });
@@ -188,7 +188,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.deepEqual([cache, (data as unknown[]).length], ['miss', (items as unknown[]).length + 1]);
   });
 
-  test('many reads of a result that is not there yet share one run', async () => {
+  test('many reads of a missing result share one run', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => read(gateway, 'slow')));
     assert.equal(new Set(answers.map(({ data }) => JSON.stringify(data))).size, 1);
     const { json } = await gateway.call('GET', '/svc/_status');
@@ -196,7 +196,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.equal((await read(gateway, 'slow')).cache, 'hit');
   });
 
-  test('a result that asked who calls is kept for each caller', async () => {
+  test('a result that read the caller is kept for each caller', async () => {
     assert.deepEqual(await read(gateway, 'who'), { data: 'admin', cache: 'miss' });
     assert.deepEqual(await read(gateway, 'who'), { data: 'admin', cache: 'hit' });
   });
@@ -229,7 +229,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.equal(((await read(gateway, 'view')).data as unknown[]).length, 3);
   });
 
-  test('another version answers by itself, and so does the one before it again', async () => {
+  test('another version has separate results, and so has the previous one after a rollback', async () => {
     await warm('nothing');
     const next = appOf('shop', { ...SOURCE, queries: { ...QUERIES, nothing: '() => "next"' } });
     const uploaded = await gateway.upload('shop', next);

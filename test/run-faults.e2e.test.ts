@@ -1,4 +1,4 @@
-/** The writer and the host that die in the middle of runs, and a daemon that is told to stop: every run has an end on record. */
+/** The writer and the host die during runs, and a daemon is told to stop: every run has a recorded end. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { eventually } from '../testing/edges.ts';
@@ -26,9 +26,9 @@ function kill(gateway: TestGateway, role: Child['role']): void {
   for (const child of childrenOf(gateway.pid)) if (child.role === role) process.kill(child.pid, 'SIGKILL');
 }
 
-describe('a process of its own that is killed', () => {
+describe('a process that is killed', () => {
   for (const role of ['writer', 'host'] as const) {
-    test(`the ${role}, in the middle of a run: the run ends, on record, and the next one works`, async (t) => {
+    test(`the ${role}, during a run: the run has a recorded end, and the next one works`, async (t) => {
       const gateway = await startGateway(t);
       const hook = only(
         await push(gateway, 'hit', {
@@ -78,7 +78,7 @@ describe('a process of its own that is killed', () => {
   }
 });
 
-test('SIGTERM in the middle of runs: one that ends in time is ok, the others are interrupted, and it exits with 0', async (t) => {
+test('SIGTERM during runs: one that ends in time is ok, the others are interrupted, and the exit code is 0', async (t) => {
   const gateway = await startGateway(t);
   await push(gateway, 'stops', {
     ...NOTES,

@@ -1,4 +1,4 @@
-/** What becomes of many runs: who waits, who is cancelled, who stays in the history (decisions, section 6). */
+/** Many runs: which wait, which are cancelled, which stay in the history (decisions, section 6). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RunRecord } from '../protocol/automations/runs.ts';
@@ -27,7 +27,7 @@ describe('of the runs', () => {
     assert.deepEqual([unknown.status, unknown.json.error.code], [404, 'UNKNOWN_RUN']);
   });
 
-  test('those of an automation run one at a time, in order; a clock that finds it busy records that it skipped', async () => {
+  test('those of an automation run one at a time, in order; a cron fire during a run is recorded as skipped', async () => {
     const run = `async ({ ctx, input }) => {
       ${note('lane', '"in " + input')}
       while (input === 0 && !(await ctx.tool('svc_read', { app: 'lane', query: 'list' })).includes('go')) {}
@@ -55,7 +55,7 @@ describe('of the runs', () => {
     assert.deepEqual([error?.code, startedAt, trigger.kind], ['CONFLICT', null, 'cron']);
   });
 
-  test('one that is pinned outlives the history that keeps two', async () => {
+  test('a pinned one stays although the history keeps two', async () => {
     await push(gateway, 'pins', {
       automations: {
         one: { history: { keep: { count: 2 } }, run: '() => ({})' },

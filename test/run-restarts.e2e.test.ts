@@ -1,4 +1,4 @@
-/** Daemons that die in the middle of runs, and the ones after them: every run has an end on record, and the clock goes on. */
+/** Daemons that die during runs, and the next ones: every run has a recorded end, and schedules continue. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -34,7 +34,7 @@ describe('a daemon that is killed', () => {
     ['alone', (gateway: TestGateway) => gateway.kill()],
     ['with all its processes', killAll],
   ] as const) {
-    test(`${whom} in the middle of runs: they are interrupted, what they did is kept, and the clock fires again`, async (t) => {
+    test(`${whom} during runs: they are interrupted, their writes are kept, and the clock fires again`, async (t) => {
       const gateway = await startGateway(t);
       await push(gateway, 'kept', {
         ...NOTES,
@@ -78,7 +78,7 @@ describe('a daemon that is killed', () => {
       for (const runId of ticks)
         assert.ok(
           all.some((run) => run.runId === runId),
-          'a run of before is lost',
+          'an earlier run is lost',
         );
       assert.equal(new Set(origins(all)).size, all.length, 'a second fired twice');
       for (const { queuedAt, trigger } of all)
@@ -87,7 +87,7 @@ describe('a daemon that is killed', () => {
     });
   }
 
-  test('over the time of a cron with catchUp: it runs once at the next start, with that time, and not again', async (t) => {
+  test('at the time of a cron with catchUp: it runs once at the next start, with that time, and not again', async (t) => {
     const gateway = await startGateway(t);
     const run = 'async ({ ctx }) => ({ output: ctx.now })';
     let due = new Date(0);
@@ -101,7 +101,7 @@ describe('a daemon that is killed', () => {
       await push(gateway, 'late', {
         automations: { caught, missed: { triggers: [trigger], run }, other: '() => ({})' },
       });
-      // What was noted when they came is on disk before this is.
+      // The notes of their arrival are on disk before this.
       await runToEnd(gateway, 'late/other');
     }
     await gateway.kill();
@@ -146,7 +146,7 @@ describe('a daemon that is killed', () => {
     await eventually(async () => (await runsOf(gateway, 'many/zcaught', '&state=ok')).length === 1);
   });
 
-  test('right after it answered: every run whose id was answered is on record, and each post that was answered ok is ok', async (t) => {
+  test('right after it answered: every run whose id was answered is recorded, and each post that was answered ok is ok', async (t) => {
     const gateway = await startGateway(t);
     const automations = Object.fromEntries(
       Array.from({ length: 6 }, (_, n) => [
@@ -192,13 +192,13 @@ describe('a daemon that is killed', () => {
   });
 });
 
-test('a daemon that starts with the clock set back fires nothing again that is stored as fired', async (t) => {
+test('a daemon that starts with the clock set back repeats no fire that is stored', async (t) => {
   const gateway = await startGateway(t);
   const tick = { triggers: EVERY_SECOND, run: '() => ({})' };
   await push(gateway, 'kept', { ...NOTES, automations: { tick, wrong: tick } });
   await eventually(async () => (await runsOf(gateway, 'kept/wrong', '&state=ok')).length > 0);
   await gateway.stop();
-  // As if both had fired by a clock that was an hour, and two days, ahead of this one.
+  // As if both had fired by clocks that were an hour, and two days, ahead of this one.
   const ahead = { tick: Date.now() + HOUR, wrong: Date.now() + 48 * HOUR };
   const db = openSqlite(join(gateway.dataDir, 'runtime.sqlite'));
   for (const [id, at] of Object.entries(ahead))
@@ -211,7 +211,7 @@ test('a daemon that starts with the clock set back fires nothing again that is s
   };
   const next = rows.find(({ id }) => id === 'tick')?.nextRunAt ?? 0;
   assert.ok(next > ahead.tick && next <= ahead.tick + SECOND, String(next - ahead.tick));
-  // The one whose clock was plainly wrong fires on, and the other has had the same seconds to do so.
+  // The one whose clock was clearly wrong fires again, and the other has had the same time to do so.
   const count = (await fires(gateway)).wrong ?? 0;
   await eventually(async () => ((await fires(gateway)).wrong ?? 0) >= count + 2);
   assert.equal((await fires(gateway)).tick, before);

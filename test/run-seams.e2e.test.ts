@@ -1,4 +1,4 @@
-/** What an embedding host puts in place of the gateway's parts that run automations (specification, "Host-injected seams"). */
+/** An embedding host replaces the gateway's parts that run automations (specification, "Host-injected seams"). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -35,7 +35,7 @@ async function hostWith(t: TestContext, options: Omit<GatewayOptions, 'dataDir'>
   return gateway;
 }
 
-test('fireAutomationFactory: the output is held against the schema of the automation', async (t) => {
+test('fireAutomationFactory: the output is checked against the schema of the automation', async (t) => {
   const gateway = await hostWith(t, {
     fireAutomationFactory:
       () =>
@@ -55,7 +55,7 @@ test('fireAutomationFactory: the output is held against the schema of the automa
   }
 });
 
-test('fireAutomationFactory runs every fire in the place of our threads, with the same ctx and the same records', async (t) => {
+test('fireAutomationFactory runs every fire instead of our threads, with the same ctx and the same records', async (t) => {
   const made: (string | null)[] = [];
   const fires: HostFire[] = [];
   const aborted: string[] = [];

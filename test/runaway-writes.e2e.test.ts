@@ -1,4 +1,5 @@
-// Writes that never end: the first one costs nobody else a write, the later ones happen in a writer that only their app has.
+// Writes that never end: the first one loses no write of another app, later ones run in a separate writer for their
+// app.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
@@ -17,7 +18,7 @@ const APP = {
   migrations: ['CREATE TABLE t (n INTEGER);'],
 };
 
-/** Clients that write one thing after the other until they are told to stop. */
+/** Clients that write one row after the other until they are told to stop. */
 class Writing {
   readonly written: number[] = [];
   readonly #gateway: TestGateway;
@@ -66,7 +67,7 @@ async function put(gateway: TestGateway, n: number): Promise<void> {
   }
 }
 
-/** What the app has; a write that was tried again may be there twice. */
+/** The rows of the app; a write that was tried again may be there twice. */
 async function stored(gateway: TestGateway): Promise<number[]> {
   return [...new Set<number>((await gateway.read('runaway', 'all')).json.data)];
 }
@@ -78,13 +79,13 @@ test('a write without end loses no write of others, and the next one of its app 
 
   const writing = new Writing(gateway);
   await endless(gateway);
-  // Its app has its data, with a writer of its own.
+  // Its app has its data, with a separate writer.
   await put(gateway, 2);
   assert.deepEqual(await stored(gateway), [1, 2]);
   const before = await writers(gateway);
   assert.deepEqual([Object.keys(before), before.writer?.restarts], [['writer', 'writer-1'], 1]);
 
-  // It takes seconds until this one is ended; the others write on all the time.
+  // It takes seconds until this one is ended; the others keep writing.
   const count = writing.written.length;
   await endless(gateway);
   assert.ok(writing.written.length > count + 100, `${writing.written.length - count} writes meanwhile`);

@@ -1,4 +1,4 @@
-// Apps that misbehave: only they notice, the cause is named, and the gateway heals without a hand.
+// Apps that misbehave: other apps are not affected, the cause is named, and the gateway recovers by itself.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -71,7 +71,7 @@ describe('an app that misbehaves', () => {
     return actors.find((actor: { app: string }) => actor.app === id);
   }
 
-  /** The app's log says so, or will. */
+  /** Waits until the app's log says so. */
   function logged(id: string, what: RegExp): Promise<void> {
     return eventually(async () => {
       const lines = (await gateway.call('GET', `/svc/_logs?app=${id}`)).json;
@@ -79,7 +79,7 @@ describe('an app that misbehaves', () => {
     });
   }
 
-  /** The app answers its other calls again, however it fell. */
+  /** The app answers its other calls again, however it failed. */
   async function recovers(id: string): Promise<void> {
     for (;;) {
       const answer = await gateway.read(id, 'ok');
@@ -103,7 +103,7 @@ describe('an app that misbehaves', () => {
     ['returns too much', 'return "x".repeat(9 * 1024 * 1024);', /8388608/],
     ['is stuck in an expression', 'return /^(a+)+$/.test("a".repeat(40) + "b");', /timed out after 0\.4 s/],
   ] as const) {
-    test(`a handler that ${name} fails alone`, async () => {
+    test(`a handler that ${name} affects no other app`, async () => {
       const id = `bad-${name.replace(/[^a-z]/g, '-')}`.slice(0, 30);
       await install(id, { bad: body });
       const answer = await gateway.read(id, 'bad');
@@ -115,7 +115,7 @@ describe('an app that misbehaves', () => {
     });
   }
 
-  test('a handler that eats all memory ends its own thread only', async () => {
+  test('a handler that uses all memory ends only its own thread', async () => {
     await install('hungry', {
       bad: 'const all = []; for (;;) { all.push(new Array(1e5).fill(Math.random())); if (all.length % 50 === 0) await 0; }',
     });
@@ -126,7 +126,7 @@ describe('an app that misbehaves', () => {
     await recovers('hungry');
   });
 
-  test('a handler that eats memory outside of its heap ends its own thread only, and its app is told', async () => {
+  test('a handler that uses memory outside its heap ends only its own thread, and the app gets an error', async () => {
     await install('buffers', { bad: 'const all = []; for (;;) all.push(new Uint8Array(1 << 20).fill(1));' });
     const host = async () => (await gateway.system()).processes.find(({ role }: { role: string }) => role === 'host');
     const { pid } = await host();
@@ -147,7 +147,7 @@ describe('an app that misbehaves', () => {
     await recovers('deaf');
   });
 
-  test('a fetch that is never answered, or for ever, ends with its call', async (t) => {
+  test('a fetch without an answer, or with an endless one, ends with its call', async (t) => {
     let open = 0;
     const server = createServer((request, response) => {
       open++;
@@ -167,7 +167,7 @@ describe('an app that misbehaves', () => {
     }
   });
 
-  test('a promise that nobody handles does not end anything else', async () => {
+  test('an unhandled rejection does not end anything else', async () => {
     await install('careless', {
       bad: 'Promise.reject(new Error("lost")); setTimeout(() => { throw new Error("late"); }, 1); return 1;',
     });
@@ -176,7 +176,7 @@ describe('an app that misbehaves', () => {
     await stillServes();
   });
 
-  test('a statement that never ends takes at most its host along, and everybody is served again', async () => {
+  test('a statement that never ends ends at most its host, and all apps are served again', async () => {
     await install('endless', { bad: `return db.all('${ENDLESS_SQL}');` });
     const answer = await gateway.read('endless', 'bad');
     assert.match(answer.json.error.message, /timed out/);
@@ -191,7 +191,7 @@ describe('an app that misbehaves', () => {
     );
   });
 
-  test('a write that never ends is stopped, and writing goes on for the others', async () => {
+  test('a write that never ends is stopped, and the others keep writing', async () => {
     await install(
       'stuck',
       {},
@@ -212,14 +212,14 @@ describe('an app that misbehaves', () => {
     await recovers('stuck');
   });
 
-  test('a call that took its app down twice is refused until the version changes', async () => {
+  test('a call that crashed its app twice is refused until the version changes', async () => {
     await install('poisoned', { bad: 'if (input.loop) for (;;); return "fine";' });
     const call = () => gateway.read('poisoned', 'bad', { loop: true });
     const lost = async (): Promise<number> => (await gateway.system()).counters.retired.deadline;
     for (let n = 0; n < 2; n++) {
       const before = await lost();
       assert.match((await call()).json.error.message, /timed out/);
-      // That its thread is lost is known a second after the call was answered.
+      // The loss of its thread is known a second after the call was answered.
       await eventually(async () => (await lost()) > before);
       await recovers('poisoned');
     }
@@ -241,7 +241,7 @@ describe('an app that misbehaves', () => {
   });
 });
 
-test('an app that keeps crashing is quarantined; a restart by hand or a new version lifts it', async (t) => {
+test('an app that keeps crashing is quarantined; a restart by hand or a new version ends that', async (t) => {
   const gateway = await startGateway(t);
   const crashing = app('crashing', {
     ok: 'return 1;',
@@ -255,7 +255,7 @@ test('an app that keeps crashing is quarantined; a restart by hand or a new vers
       break;
     }
     assert.equal(answer.json.error.code, 'HANDLER_ERROR');
-    // A call whose thread is slow to come back is answered when its time is up, and counts for nothing.
+    // A call whose thread is slow to restart is answered when its time is up, and does not count.
     assert.ok(n < 100, `it was never quarantined: ${answer.text} ${gateway.log}`);
   }
   assert.equal((await gateway.read('crashing', 'ok')).status, 503);

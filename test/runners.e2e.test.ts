@@ -39,7 +39,7 @@ function programs(t: TestContext, scripts: Record<string, string>): string {
   return folder;
 }
 
-/** What an agent of an automation of `app` answers to `script`; with what its file requires. */
+/** The answer of an agent of an automation of `app` to `script`; `requires` is that of its file. */
 async function ask(gateway: TestGateway, app: string, script: string, requires: object = {}) {
   await push(gateway, app, {
     ...NOTES,
@@ -58,7 +58,7 @@ const settled = (gateway: TestGateway, name: string) =>
   eventually(async () => ['ready', 'failed'].includes((await statusOf(gateway))[`${name}ToolsStatus`]));
 
 describe('a gateway with runners', () => {
-  // No automation may be granted more than its file says, whatever the runner's entry allows.
+  // An automation may never be granted more than its file says, even if the runner's entry allows it.
   const mine: RunnerEntry = { ...stub(), permission: 'allow', env: { MINE: 'x' } };
   const secrets = { SVC_SECRET: 'secret', OPENAI_API_KEY: 'secret', ANTHROPIC_API_KEY: 'secret' };
   const gateway = gatewayOfSuite(withRunners({ mine, other: stub('--models') }, { ...secrets, LC_ALL: 'C' }));
@@ -76,7 +76,7 @@ describe('a gateway with runners', () => {
     assert.deepEqual(existsSync(folder) ? readdirSync(folder) : [], [], 'the folder of the run is left');
   });
 
-  test('of the environment of the gateway an agent gets what is on the list', async () => {
+  test("of the gateway's environment an agent gets the variables on the list", async () => {
     const run = await ask(gateway, 'app', 'env\nsay {result}');
     const given = JSON.parse(String(run.output).slice(String(run.output).indexOf('{')));
     assert.deepEqual([given.LC_ALL, given.MINE, given.PATH], ['C', 'x', PLAIN_PATH]);
@@ -84,12 +84,12 @@ describe('a gateway with runners', () => {
     assert.doesNotMatch(String(run.output), new RegExp(gateway.token));
   });
 
-  test('it works in an empty folder of its own, below the data directory', async () => {
+  test('it works in a separate empty folder below the data directory', async () => {
     const { output } = await ask(gateway, 'app', 'folder\nsay {result}');
     assert.ok(String(output).includes(join(gateway.dataDir, 'agents', 'app')), String(output));
   });
 
-  test('requires.tools is the end of what an agent may use', async () => {
+  test('an agent may use only the tools in requires.tools', async () => {
     const tools = async (requires: object) =>
       String((await ask(gateway, 'bounded', 'tools\nsay {result}', requires)).output);
     const all = await tools({});
@@ -103,7 +103,7 @@ describe('a gateway with runners', () => {
     assert.deepEqual(await notesOf(gateway, 'bounded'), []);
   });
 
-  test('what is asked for and not named in requires.tools is denied', async () => {
+  test('a permission for a tool that requires.tools does not name is denied', async () => {
     assert.match(String((await ask(gateway, 'app', 'ask fly\nsay {result}')).output), /rejected/);
   });
 
@@ -121,7 +121,7 @@ describe('a gateway with runners', () => {
     assert.match(error?.message ?? '', /"other" has no model "other\/huge"; it has: stub-small, stub-large/);
   });
 
-  test('a folder of the app that is removed goes with it', async () => {
+  test("an app's folder is removed with it", async () => {
     await ask(gateway, 'removed', 'say hello');
     const folder = join(gateway.dataDir, 'agents', 'removed');
     mkdirSync(join(folder, 'w'), { recursive: true });
@@ -153,7 +153,7 @@ describe('a gateway that is killed', () => {
     assert.equal((await gateway.call('GET', '/svc/_agents/status', { token: null })).status, 401);
   });
 
-  test('a catalog that is damaged is as good as none', async () => {
+  test('a damaged catalog counts as none', async () => {
     await settled(gateway, 'mine');
     await gateway.kill();
     writeFileSync(join(gateway.dataDir, 'model-catalog.json'), '{"runners": {"mine": [');
@@ -180,7 +180,7 @@ test('without any runner ctx.agent says what to do, and so does the status', asy
   assert.match(runner.detail, /Install codex or claude/);
 });
 
-test('a program that hangs delays no start, and is given up', async (t) => {
+test('a program that hangs delays no start, and is killed', async (t) => {
   const marker = mkdtempSync(join(tmpdir(), 'svc-marker-'));
   t.after(() => rmSync(marker, { recursive: true }));
   const folder = programs(t, { codex: `touch ${join(marker, 'started')}; exec sleep 600` });

@@ -1,4 +1,4 @@
-/** Handlers of automations that misbehave: each failure is recorded, and nobody else notices. */
+/** Handlers of automations that misbehave: each failure is recorded, and nothing else is affected. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { AppSource } from '../testing/apps.ts';
@@ -11,7 +11,7 @@ const TIMEOUT_MS = 1500;
 const TIMED_OUT = /"bad" timed out after 1\.5 s/;
 const NUMBERS = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
 
-/** What one fails with: the handler, more of its manifest, the run's error, and how its only call ended. */
+/** A failure: the handler, further members of its manifest, the run's error, and how its only call ended. */
 type Failure = {
   run: string;
   members?: Record<string, unknown>;
@@ -47,19 +47,19 @@ const FAILURES: Record<string, Failure> = {
   'returns a cycle': { run: 'const output = {}; output.self = output; return { output };', message: /circular/i },
   'returns a function': { run: 'return { output: { f: () => 1 } };', message: /function/, path: '/output/f' },
   'returns more than 1 MiB': { run: 'return { output: "x".repeat(1 << 20) };', message: /1048576/ },
-  'returns what its schema does not allow': {
+  'returns an output that its schema does not allow': {
     run: 'return { output: { n: "many" } };',
     members: { outputSchema: NUMBERS },
     message: /integer/,
     path: '/n',
   },
-  'returns nothing, and its schema wants something': {
+  'returns nothing, although its schema requires an output': {
     run: 'return {};',
     members: { outputSchema: NUMBERS },
     message: /./,
     path: '',
   },
-  'lacks what its schema requires': {
+  'returns an output without a required member': {
     run: 'return { output: {} };',
     members: { outputSchema: NUMBERS },
     message: /\bn\b/,
@@ -76,18 +76,18 @@ const FAILURES: Record<string, Failure> = {
     message: /may not use the app "good"/,
     node: ['svc_write', 'TOOL_REFUSED'],
   },
-  'calls an app that is not there': {
+  'calls an unknown app': {
     run: note('nowhere', '"x"'),
     members: { apps: ['nowhere'] },
     message: /nowhere/,
     node: ['svc_write', 'UNKNOWN_APP'],
   },
-  'calls a tool that is not there': {
+  'calls an unknown tool': {
     run: 'await ctx.tool("svc_sing", {});',
     message: /no tool "svc_sing"/,
     node: ['svc_sing', 'UNKNOWN_TOOL'],
   },
-  'calls an MCP server that is not there': {
+  'calls an unknown MCP server': {
     run: 'await ctx.tool("git.push", {});',
     message: /"git"/,
     node: ['git.push', 'TOOL_SERVER_FAILED'],
@@ -97,12 +97,12 @@ const FAILURES: Record<string, Failure> = {
     message: /add/,
     node: ['svc_read', 'WRONG_KIND'],
   },
-  'asks an agent where there is none': {
+  'asks an agent without a runner': {
     run: 'await ctx.agent({ prompt: "Hello" });',
     message: /There is no agent on this gateway/,
     node: ['agent', 'NO_RUNNER'],
   },
-  'passes on what is no JSON': {
+  'passes a value that is not JSON': {
     run: 'const a = {}; a.a = a; await ctx.tool("svc_read", a);',
     message: /circular|JSON/i,
   },
@@ -150,7 +150,7 @@ function failuresOf(gateway: TestGateway, timed: boolean): void {
         neighbours.map(({ json }) => json.data),
         [[], []],
       );
-      // They have as little time, which on a busy machine may once be too little for them too.
+      // They have the same short time, which may also be too short for them on a busy machine.
       for (const ref of ['bad/sibling', 'good/fine'])
         await eventually(async () => (await runToEnd(gateway, ref)).summary === 'fine');
       assert.equal((await gateway.call('DELETE', '/svc/_apps/bad?purge=1')).status, 200);
@@ -158,7 +158,7 @@ function failuresOf(gateway: TestGateway, timed: boolean): void {
   }
 }
 
-test('a handler that has looped until its time was up works the next time', async (t) => {
+test('a handler that looped until its time was up works the next time', async (t) => {
   const gateway = await startGateway(t, { config: { automationTimeoutMs: TIMEOUT_MS } });
   const run = `async ({ input }) => { if (input === 'loop') for (;;); return { output: input }; }`;
   await push(gateway, 'again', { automations: { one: run } });
@@ -180,7 +180,7 @@ describe('a handler that', () => {
     }
   });
 
-  test('ends its thread again and again is quarantined alone, until its app is restarted', async () => {
+  test('ends its thread repeatedly is the only one quarantined, until its app is restarted', async () => {
     const run = `async ({ input }) => { if (input === 'die') { setTimeout(() => { throw new Error('boom'); }); await new Promise(() => {}); } }`;
     await push(gateway, 'dies', { ...NOTES, automations: { one: run, two: '() => ({})' } });
     for (let n = 0; ; n++) {
@@ -198,7 +198,7 @@ describe('a handler that', () => {
     assert.equal((await runToEnd(gateway, 'dies/one')).state, 'ok');
   });
 
-  test('says in a run what it logs; other returns than an object count as none', async () => {
+  test('logs shows its lines in the run; returned values that are not objects count as none', async () => {
     const run = `async ({ log, input }) => { log.warn('careful', { n: 1 }); return input; }`;
     await push(gateway, 'says', { automations: { one: run } });
     // Followed from before the fire: lines of the log are told once, as they come.
@@ -221,7 +221,7 @@ describe('a handler that', () => {
     }
   });
 
-  test('catches what its tools fail with goes on, and its run is ok', async () => {
+  test('catches the errors of its tools continues, and its run is ok', async () => {
     const run = `async ({ ctx }) => {
       try { await ctx.tool('svc_read', { app: 'good', query: 'list' }); } catch ({ code, message, path }) { return { output: { code, path, message } }; }
     }`;

@@ -1,4 +1,5 @@
-// Backups on schedule in the real daemon: made, verified, restored into a working gateway; a failed one is seen everywhere.
+// Backups on schedule in the real daemon: made, verified, restored into a working gateway; a failed one shows
+// everywhere.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +22,7 @@ import { root, startGateway, TestGateway } from '../testing/gateway.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const EVERY_SECOND = '* * * * * *';
-/** A folder of another file system, where there is one: backups are copied to it. */
+/** A folder of another file system, if there is one: backups are copied to it. */
 const ELSEWHERE = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 function newFolder(t: TestContext, below = tmpdir()): string {
@@ -51,7 +52,7 @@ async function metric(gateway: TestGateway, name: string): Promise<number | unde
 }
 
 for (const store of ['git', 'tarball'] as const) {
-  test(`${store}: the drill: what a backup on schedule holds comes back in a new directory`, async (t) => {
+  test(`${store}: the drill: a backup on schedule restores everything in a new directory`, async (t) => {
     const folder = newFolder(t, ELSEWHERE);
     const gateway = await startGateway(t, { store, config: { versionRetention: 7 } });
     await fill(gateway);
@@ -95,15 +96,15 @@ for (const store of ['git', 'tarball'] as const) {
   });
 }
 
-test('a failed one shows in status, routes and metrics, and calls go on', async (t) => {
+test('a failed one shows in status, routes and metrics, and calls continue', async (t) => {
   const folder = join(newFolder(t), 'kept');
   const gateway = await startGateway(t, { config: { backups: { cron: EVERY_SECOND, keep: 1, dir: folder } } });
   await fill(gateway);
   await reaches(gateway, 'ok');
-  // What cannot be: a file in its place.
+  // An impossible folder: a file is in its place.
   rmSync(folder, { recursive: true, force: true });
   writeFileSync(folder, '');
-  // One that comes between the two calls finds nothing in its place.
+  // A backup between the two calls finds the place empty.
   const isNoFolder = ({ lastFailure }: { lastFailure?: { message: string } }) =>
     /kept is not a folder\. Name another/.test(lastFailure?.message ?? '');
   await eventually(async () => isNoFolder(await statusOf(gateway)));
@@ -120,12 +121,12 @@ test('a failed one shows in status, routes and metrics, and calls go on', async 
   assert.equal(changed.code, 1);
   assert.match(changed.stderr, /CONFLICT.*configuration file has "backups"\. Change it there/s);
   rmSync(folder);
-  // A folder that was used and is gone is not made anew: its disk may not be mounted.
+  // A folder that was used and is missing is not made again: its disk may not be mounted.
   await eventually(async () => /is gone\. Is its disk mounted/.test((await statusOf(gateway)).lastFailure.message));
   assert.equal(existsSync(folder), false);
 });
 
-test('a gateway that is killed while one is made leaves no half file, and makes it up', async (t) => {
+test('a gateway that is killed during a backup leaves no partial file, and makes the backup at the next start', async (t) => {
   const folder = newFolder(t);
   const gateway = await startGateway(t, { config: { backups: { cron: EVERY_SECOND, keep: 3, dir: folder } } });
   await fill(gateway);
@@ -141,7 +142,7 @@ test('a gateway that is killed while one is made leaves no half file, and makes 
   assert.doesNotMatch(readdirSync(folder).join(), /\.tmp/);
 });
 
-test('what is no schedule is refused with words', async (t) => {
+test('an invalid schedule is refused with a clear message', async (t) => {
   const gateway = await startGateway(t);
   const cases: [body: unknown, status: number, code: string, words: RegExp][] = [
     [{}, 400, 'BAD_REQUEST', /"cron" must be a cron expression such as "0 3 \* \* \*"/],

@@ -1,4 +1,4 @@
-// The published schemas are what the checks go by: editors and the gateway agree on a file.
+// The published schemas match the checks: editors and the gateway agree on a file.
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

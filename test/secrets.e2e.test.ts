@@ -1,4 +1,5 @@
-// Secrets in the real daemon: set, read by handlers, taken out of everything that leaves, on both stores; keys, drafts, backups, the command.
+// Secrets in the real daemon: set, read by handlers, removed from all output, on both stores; keys, drafts, backups,
+// the command.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,7 +24,7 @@ import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const KEY = 'sk_"live"\n-4eC39HqL\\yj/ö😀';
 const SHOWN = '[secret KEY]';
-/** What no answer, log or record may have. */
+/** The values that no answer, log or record may contain. */
 const PART = /4eC39HqL/;
 
 const SHOP = appOf('shop', {
@@ -71,7 +72,7 @@ async function isKey(gateway: TestGateway, name: string, expected: string): Prom
   return answer.json.data.matches;
 }
 
-/** All that is in the data directory but what the app itself stored. */
+/** The content of the data directory except the app's own data. */
 function filesWith(folder: string, part: RegExp): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => statSync(join(folder, name)).isFile() && !/data\.sqlite/.test(name))
@@ -79,10 +80,10 @@ function filesWith(folder: string, part: RegExp): string[] {
 }
 
 onEachStore({}, (gateway, store) => {
-  /** For what no store has to do with. */
+  /** For tests that do not depend on the store. */
   const once = store === 'tarball' ? test : () => {};
 
-  test(`${store}: names are answered, never values; what is not right is refused`, async () => {
+  test(`${store}: names are returned, never values; bad requests are refused`, async () => {
     assert.equal((await gateway.upload('shop', SHOP)).status, 201);
     assert.deepEqual((await list(gateway)).json, []);
     const stored = await put(gateway, 'KEY', KEY);
@@ -122,7 +123,7 @@ onEachStore({}, (gateway, store) => {
     }
   });
 
-  test(`${store}: handlers get the value, the new one at once, and are told the command for an unknown one`, async () => {
+  test(`${store}: handlers get the value, the new one at once, and an unknown one's error names the command`, async () => {
     assert.equal(await isKey(gateway, 'KEY', KEY), true);
     await put(gateway, 'KEY', 'a second value');
     assert.equal(await isKey(gateway, 'KEY', 'a second value'), true);
@@ -165,7 +166,7 @@ onEachStore({}, (gateway, store) => {
     for (const seen of [ok, failed, nodes, events]) assert.doesNotMatch(JSON.stringify(seen), PART);
   });
 
-  test(`${store}: values survive a kill, and are in no file in the clear`, async () => {
+  test(`${store}: values survive a kill, and no file has them in plain text`, async () => {
     await gateway.kill();
     await gateway.start();
     assert.equal(await isKey(gateway, 'KEY', KEY), true);
@@ -207,7 +208,7 @@ onEachStore({}, (gateway, store) => {
     assert.equal(await isKey(gateway, 'KEY', KEY), true);
   });
 
-  test(`${store}: an upload and a rollback keep them, a removal takes them away`, async () => {
+  test(`${store}: an upload and a rollback keep them, a removal deletes them`, async () => {
     const first = (await gateway.call('GET', '/svc/_apps/shop')).json.activeVersion;
     await gateway.upload('shop', { ...SHOP, 'note.txt': 'new' });
     assert.equal(await isKey(gateway, 'KEY', KEY), true);
@@ -231,7 +232,7 @@ describe('on the git store', () => {
     await put(gateway, 'KEY', KEY);
   });
 
-  test('a draft sees the names of the live app, and has values of its own', async () => {
+  test('a draft sees the names of the live app, and has separate values', async () => {
     const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
     const draft = `/svc/_draft/${sessionId}/_apps/shop`;
     const read = (query: string, input: unknown) =>
@@ -266,7 +267,7 @@ describe('on the git store', () => {
       'UNKNOWN_SESSION',
     );
     await gateway.call('POST', '/svc/_sessions', { body: { sessionId } });
-    assert.deepEqual(await states(gateway, draft), [['KEY', 'missing']], 'the next session of this id has none');
+    assert.deepEqual(await states(gateway, draft), [['KEY', 'missing']], 'the next session with this id has none');
   });
 
   test('svc export has no secrets', async (t) => {
@@ -284,7 +285,7 @@ describe('of the command', () => {
   const gateway = gatewayOfSuite({});
   before(() => gateway.upload('shop', SHOP));
 
-  test('a backup has them encrypted, and works with the key beside it and without', async (t) => {
+  test('a backup has them encrypted, and works with and without the key beside it', async (t) => {
     await put(gateway, 'KEY', KEY);
     const folder = newFolder(t);
     const file = join(folder, 'b.svc-backup.tar.gz');
@@ -360,7 +361,7 @@ async function svc(t: TestContext, args: string[], stdin: string | Buffer = ''):
   return { code, stdout, stderr };
 }
 
-/** The command with a terminal of its own, which shows `text`. */
+/** The command on a separate terminal, which shows `text`. */
 function onTerminal(
   t: TestContext,
   args: string[],

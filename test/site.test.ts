@@ -35,7 +35,7 @@ See [the guide](docs/guide.md#how).
 | working on it | [more](MORE.md) |
 `;
 
-/** A small clone with these files besides a README, in which everything leads somewhere unless they say so. */
+/** A small clone with these files besides a README; without them, all links are valid. */
 function clone(t: { after(remove: () => void): void }, files: Record<string, string> = {}): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc-site-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -82,7 +82,7 @@ describe('the site of this repository', () => {
     }
   });
 
-  test('each of its links leads to a page, and to an id of it', () => {
+  test('each of its links leads to an existing page and id', () => {
     let followed = 0;
     for (const [name, html] of pages) {
       for (const [, href = ''] of html.matchAll(/ (?:href|src|srcset)="([^"]+)"/g)) {
@@ -97,7 +97,7 @@ describe('the site of this repository', () => {
     assert.ok(followed > 1000);
   });
 
-  test('no id is there twice, nothing is inline, and only links name other sites', () => {
+  test('no id occurs twice, nothing is inline, and only links name other sites', () => {
     for (const [name, html] of pages) {
       const ids = [...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
       assert.deepEqual(
@@ -110,14 +110,14 @@ describe('the site of this repository', () => {
     }
   });
 
-  test('every page has a title and a description of its own', () => {
+  test('every page has a unique title and description', () => {
     const titles = [...pages.values()].map((html) => /<title>(.*)<\/title>/.exec(html)?.[1] ?? '');
     assert.equal(new Set(titles).size, pages.size);
     for (const [name, html] of pages) assert.match(html, /<meta name="description" content="[^"]{10,}"/, name);
   });
 });
 
-test('a link to a file that is not there fails the build, and every such link is named', async (t) => {
+test('a link to a missing file fails the build, and every such link is named', async (t) => {
   const folder = clone(t, { 'MORE.md': '# More\n\nTo [nowhere](docs/nowhere.md) and [elsewhere](elsewhere.md).\n' });
   assert.deepEqual(await problemsOf(folder), [
     'MORE.md: the link docs/nowhere.md leads nowhere',
@@ -125,7 +125,7 @@ test('a link to a file that is not there fails the build, and every such link is
   ]);
 });
 
-test('an anchor that is not there fails the build', async (t) => {
+test('a missing anchor fails the build', async (t) => {
   const folder = clone(t, { 'MORE.md': '# More\n\nTo [a heading](docs/guide.md#why) and [one here](#none).\n' });
   assert.deepEqual(await problemsOf(folder), [
     'MORE.md: the link docs/guide.md#why names a heading that docs/guide.md does not have',
@@ -133,7 +133,7 @@ test('an anchor that is not there fails the build', async (t) => {
   ]);
 });
 
-test('an image that is not there, and a document without a title, fail the build', async (t) => {
+test('a missing image, and a document without a title, fail the build', async (t) => {
   const folder = clone(t, { 'MORE.md': 'More\n\n![It](it.png)\n' });
   assert.deepEqual(await problemsOf(folder), [
     'MORE.md: the image it.png does not exist',
@@ -151,7 +151,7 @@ test('a document that the table does not name comes last, and what looks like HT
   assert.match(page, /<a rel="prev" href="start.html">.*\n<a rel="next" href="more.html">/);
 });
 
-test('a link to a file that is no document leads to a page that shows it, one to a folder to its files', async (t) => {
+test('a link to a file that is not a document leads to a page that shows it, a link to a folder to its files', async (t) => {
   const folder = clone(t, { 'MORE.md': '# More\n\nThe [settings](config/a.json), or [all](config).\n' });
   mkdirSync(join(folder, 'config'));
   writeFileSync(join(folder, 'config/a.json'), '{ "a": "<b>" }\n');

@@ -1,4 +1,7 @@
-/** A real disk that runs full under the git store, at several levels: every step says so, leaves nothing half, and works again. */
+/**
+ * A real disk that runs full under the git store, at several levels: every step says so, leaves nothing partial, and
+ * works again.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -15,7 +18,7 @@ const missing = whyNoSmallDisk();
 if (missing !== null && process.env.CI !== undefined) throw new Error(`These tests need a small disk: ${missing}`);
 
 const KIB = 1024;
-/** What is left of the disk. Each is too little for the step below, and they fail at different places. */
+/** Free space on the disk. Each is too little for the steps below, which fail at different places. */
 const LEVELS = [0, 8, 16, 40, 64, 128].map((kib) => kib * KIB);
 
 const wordApp = (id: string, word: string) =>
@@ -54,7 +57,7 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
     gateway.call('POST', `/svc/_sessions/${session}/publish`, { body: { app } });
   const word = async () => (await gateway.read('notes', 'word')).json.data;
 
-  /** What a caller can see, and what is on disk of unfinished work. */
+  /** The state that a caller can see, and the unfinished work on disk. */
   const state = async () => {
     const session = join(store, 'worktrees/sessions');
     return {
@@ -80,7 +83,10 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
     assert.equal(execFileSync('git', args, { encoding: 'utf8' }), '');
   };
 
-  /** Does it at every level; `again` with space. Either it is done, or it is refused as for a full disk, and has changed nothing. */
+  /**
+   * Does it at every level; `again` with space. Either it succeeds, or it is refused with `STORAGE_FULL` and has
+   * changed nothing.
+   */
   const step = async (name: string, act: (n: number) => Promise<Answer>, before?: (n: number) => Promise<void>) => {
     let refused = 0;
     for (const [n, free] of LEVELS.entries()) {
@@ -132,7 +138,7 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
     for (let n = 0; n < LEVELS.length; n++) await gateway.call('DELETE', at('mine', 'notes', `/deep${n}/er/noise.txt`));
   });
 
-  await t.test('opening a session, and taking an app into it', async () => {
+  await t.test('opening a session, and adding an app to it', async () => {
     await step('open', (n) => open(`opened${n}`));
     await step('take', (n) => gateway.call('GET', at(`opened${n}`, 'notes')));
     await step('draft', async (n) => {
@@ -151,7 +157,7 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
     await step('upload', (n) => gateway.upload(`up${n}`, wordApp(`up${n}`, 'x')));
   });
 
-  await t.test('taking in what was published, and closing sessions', async () => {
+  await t.test('merging publications into sessions, and closing sessions', async () => {
     await step(
       'update',
       () => gateway.call('POST', '/svc/_sessions/behind/apps/notes/update'),
@@ -188,7 +194,7 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
       fsck();
       empty();
       if (answer.status !== 201) continue;
-      // Some are live and their webhooks were told; the others are on main, and are published as they are.
+      // Some are live and their webhooks were returned; the others are on main, and can be published unchanged.
       await open('rest');
       for (const { id, error } of answer.json.failed as { id: string; error: { code: string } }[]) {
         assert.equal(error.code, 'STORAGE_FULL', outcome);
@@ -211,7 +217,7 @@ function allBelow(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' });
 }
 
-/** Path and content of every file, but for the records of sessions: these say more as what the gateway answers. */
+/** Path and content of every file, except the records of sessions, which the gateway's answers show better. */
 function filesBelow(folder: string): string[] {
   return allBelow(folder)
     .filter((path) => statSync(join(folder, path)).isFile() && !path.endsWith('session.json'))

@@ -1,4 +1,4 @@
-/** Which store a gateway takes, where it is, and in whose name it commits, when flags and configuration say different things. */
+/** Which store a gateway uses, where it is, and the author of its commits, if flags and configuration differ. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { root, startGateway, TestGateway } from '../testing/gateway.ts';
 
 const notes = appOf('notes', { queries: { word: "() => 'here'" } });
 
-test('--store tarball beside an appsStoreRoot is refused before anything is written, and says which of the two to take out', () => {
+test('--store tarball beside an appsStoreRoot is refused before anything is written, and says which of the two to remove', () => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-choice-'));
   try {
     const config = join(folder, 'config.json');
@@ -21,7 +21,7 @@ test('--store tarball beside an appsStoreRoot is refused before anything is writ
     const { status, stderr } = spawnSync(process.execPath, [join(root, 'bin/svc.js'), ...flags], { encoding: 'utf8' });
     assert.equal(status, 2, stderr);
     assert.match(stderr, /git store elsewhere \(appsStoreRoot\)/);
-    assert.match(stderr, /Leave out --store, or remove appsStoreRoot/);
+    assert.match(stderr, /Omit --store, or remove appsStoreRoot/);
     assert.ok(!existsSync(dataDir), 'nothing was written');
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -60,7 +60,7 @@ test('without --store a new directory gets the git store, and each directory kee
   assert.equal(await storeOf('new'), 'git');
   assert.equal(await storeOf('archives', '--store', 'tarball'), 'tarball');
   assert.equal(await storeOf('archives'), 'tarball');
-  // One that a host made, and in which no app is yet.
+  // A directory that a host made, without apps yet.
   const host = buildGateway({ dataDir: join(folder, 'host'), log: 'silent' });
   await host.start();
   await host.stop(0);

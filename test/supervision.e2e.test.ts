@@ -1,4 +1,5 @@
-// The process tree under pressure, seen from outside: no call is lost or hangs, places are shared, and every end is a clean one.
+// The process tree under load, seen from outside: no call is lost or hangs, places are shared, and it always ends
+// cleanly.
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -51,7 +52,7 @@ async function processOf(gateway: TestGateway, role: string) {
   return processes.find((child: { role: string }) => child.role === role);
 }
 
-/** What `svc status` shows of an app. */
+/** The row of an app in `svc status`. */
 async function actorOf(gateway: TestGateway, app: string) {
   const { processes } = await gateway.system();
   return processes
@@ -99,7 +100,7 @@ describe('places', () => {
     const gateway = gatewayOfSuite({ config: { maxLiveActors: 1 } });
     before(() => install(gateway, 'other', appOf('other', { queries: { ok: '() => 42' } })));
 
-    test('an app that is never at rest does not keep the only place for itself', async () => {
+    test('an app that is never idle does not keep the only place for itself', async () => {
       await install(gateway, 'slow', SLOW);
       let running = true;
       const statuses = new Set<number>();
@@ -127,7 +128,7 @@ describe('places', () => {
     });
   });
 
-  test('a thread that nobody uses ends, and the next call starts another', async (t) => {
+  test('an unused thread ends, and the next call starts another', async (t) => {
     const gateway = await startGateway(t, { config: { actorIdleMs: 1000 } });
     await install(gateway, 'slow', SLOW);
     assert.equal((await gateway.read('slow', 'echo', { n: 1 })).json.data, 1);
@@ -144,7 +145,7 @@ describe('the mailbox', () => {
     await gateway.read('slow', 'echo', { n: 0 });
   });
 
-  test('refuses what is over its limit and says when to come again; what it took is answered', async () => {
+  test('refuses calls over its limit and says when to try again; accepted calls are answered', async () => {
     // The thread works on 64 calls at a time; 3 more may wait.
     const taken = Array.from({ length: 64 }, () => gateway.read('slow', 'sleep', { ms: 3000 }));
     await eventually(async () => (await actorOf(gateway, 'slow')).inFlight === 64);
@@ -165,7 +166,7 @@ describe('the mailbox', () => {
     for (const { status } of await Promise.all(filling)) assert.equal(status, 200);
   });
 
-  test('a client that goes away takes its waiting call with it, and a running one is told', async () => {
+  test('a client that disconnects cancels its waiting call, and a running one is notified', async () => {
     const seen = async () => (await gateway.read('slow', 'state')).json.data;
     const running = abortable(gateway, 'svc_write', { app: 'slow', action: 'watched' });
     await eventually(async () => (await seen()).started === 1);
@@ -235,8 +236,8 @@ describe('versions', () => {
   });
 });
 
-describe('the tree heals', () => {
-  test('from a host that is killed again and again', async (t) => {
+describe('the tree recovers', () => {
+  test('from a host that is killed repeatedly', async (t) => {
     const gateway = await startGateway(t, { config: { handlerHosts: 1 } });
     await install(gateway, 'slow', SLOW);
     await install(gateway, 'bystander', appOf('bystander', { queries: { ok: '() => 42' } }));
@@ -262,7 +263,7 @@ describe('the tree heals', () => {
     assert.equal((await processOf(gateway, 'writer')).restarts, 0);
   });
 
-  test('from a thread that cannot be ended: its app gets a host of its own, and hurts nobody else from then on', async (t) => {
+  test('from a thread that cannot be ended: its app gets a separate host, and affects no other app from then on', async (t) => {
     const gateway = await startGateway(t, { config: { handlerHosts: 1 } });
     const endless =
       'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < ?) SELECT count(*) AS n FROM n';
@@ -346,7 +347,7 @@ describe('the daemon ends', () => {
     assert.equal((await gateway.call('GET', '/svc/_apps/many')).json.status, 'active');
   });
 
-  test('at once on the second SIGTERM, and takes its processes along', async () => {
+  test('at once on the second SIGTERM, and ends its processes', async () => {
     const pids = [(await processOf(gateway, 'writer')).pid, (await processOf(gateway, 'host')).pid];
     const long = gateway.read('slow', 'sleep', { ms: LONG }).catch(() => null);
     await eventually(async () => (await actorOf(gateway, 'slow'))?.inFlight === 1);
@@ -361,7 +362,7 @@ describe('the daemon ends', () => {
 });
 
 describe('the daemon does not start', () => {
-  test('on a port that is taken: it says so, and leaves no process and no lock', async (t) => {
+  test('on a port in use: it says so, and leaves no process and no lock', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
     t.after(() => taken.close());
     await once(taken, 'listening');

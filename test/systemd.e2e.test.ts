@@ -1,4 +1,6 @@
-/** The gateway as a service of systemd: its socket is passed to it, and it tells when it is ready, lives and stops. */
+/**
+ * The gateway as a service of systemd: its socket is passed to it, and it reports when it is ready, alive and stopping.
+ */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -34,10 +36,10 @@ async function health(port: number): Promise<{ ok: boolean }> {
   return (await answer.json()) as { ok: boolean };
 }
 
-test('what the document packs for the installation is a name of a file, and nothing else', (t) => {
+test('the pack command of the document prints only the name of a file', (t) => {
   const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8');
   const [, command = ''] = /`npm install -g "\$\((npm pack[^)]*)\)"`/.exec(operations) ?? [];
-  // A small package in place of ours, with a script before it is packed: npm would name that on standard output.
+  // A small package in place of ours, with a script that runs before packing, which npm would print to standard output.
   const folder = folderFor(t);
   const made = { name: 'small', version: '1.0.0', scripts: { prepack: 'node -e 0' } };
   writeFileSync(join(folder, 'package.json'), JSON.stringify(made));
@@ -46,7 +48,7 @@ test('what the document packs for the installation is a name of a file, and noth
 });
 
 describe('a service of systemd', { skip: withoutSystemd() }, () => {
-  test('is started by its first request, which is answered, and tells what happens to it', async (t) => {
+  test('is started by its first request, which is answered, and reports its state', async (t) => {
     const folder = folderFor(t);
     const port = await freePort();
     const { path, next } = await datagramsAt(t, folder);
@@ -84,7 +86,7 @@ describe('a service of systemd', { skip: withoutSystemd() }, () => {
     assert.equal((await health(port)).ok, true);
     process.kill(first, 'SIGTERM');
     assert.equal(await ended(), 0);
-    // Nobody serves it now, and the system takes the connection.
+    // No process serves it now, and the system accepts the connection.
     const socket = connect(port, '127.0.0.1');
     await inTime(once(socket, 'connect'), 'a connection', LONG_MS);
     socket.write('GET /svc/_health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n');
@@ -97,7 +99,7 @@ describe('a service of systemd', { skip: withoutSystemd() }, () => {
     assert.equal(await ended(), 0);
   });
 
-  test('refuses with words a socket at another address, and the edge that cannot take one', async (t) => {
+  test('refuses a socket at another address, and the edge that cannot take one, with a clear message', async (t) => {
     const folder = folderFor(t);
     for (const [more, wanted] of [
       [
@@ -125,19 +127,19 @@ describe('a service of systemd', { skip: withoutSystemd() }, () => {
     }
   });
 
-  test('its units are sound', (t) => {
+  test('its units are valid', (t) => {
     const folder = folderFor(t);
-    // The program is where `npm install -g` puts it, which is not so here.
+    // The program is not installed here where `npm install -g` puts it.
     const service = readFileSync(join(root, 'deploy/svc.service'), 'utf8');
     writeFileSync(join(folder, 'svc.service'), service.replace('/usr/local/bin/svc', process.execPath));
     cpSync(join(root, 'deploy/svc.socket'), join(folder, 'svc.socket'));
     const units = ['svc.service', 'svc.socket'].map((name) => join(folder, name));
     const { status, stderr } = spawnSync('systemd-analyze', ['verify', ...units], { encoding: 'utf8' });
-    // It speaks of units of the machine too, which may not be there.
+    // It also checks units of the machine, which may be missing.
     const faults = stderr.split('\n').filter((line) => /svc\.(?:service|socket)/.test(line));
     assert.deepEqual(faults, [], stderr);
     assert.equal(status, 0, stderr);
-    // The gateway's own time to stop fits into that of the unit, and its watchdog is one.
+    // The gateway's time to stop fits into that of the unit, and its watchdog time is valid.
     const seconds = (key: string) => Number(new RegExp(`^${key}=(\\d+)s$`, 'm').exec(service)?.[1]);
     assert.ok(seconds('TimeoutStopSec') * 1000 > LIMITS.drainMs * 2);
     assert.ok(seconds('WatchdogSec') * 1000 > LIMITS.notifyMs * 2);

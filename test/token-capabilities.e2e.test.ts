@@ -1,4 +1,4 @@
-/** What a token for a program may do, tried route by route on both edges, and that everything it opened ends with it. */
+/** What a token for a program may do, tried route by route on both edges, and that its streams end with it. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ async function tokenFor(gateway: TestGateway, tools: Tools, apps: string[] | nul
 const revoke = async (gateway: TestGateway, { id }: Token) =>
   assert.equal((await gateway.call('DELETE', `/svc/_tokens/${id}`)).status, 200);
 
-/** One request, by what it needs. `app` is put into its address or body. */
+/** One request for each required right. `app` is put into its address or body. */
 type Attempt = { needs: Tools | 'never'; method: string; path: string; body?: unknown; upload?: true };
 
 const ATTEMPTS: Attempt[] = [
@@ -55,7 +55,7 @@ const ATTEMPTS: Attempt[] = [
   { needs: 'all', method: 'GET', path: '/svc/_runs?app=APP' },
   { needs: 'all', method: 'POST', path: '/svc/_apps/APP/copies' },
   { needs: 'all', method: 'POST', path: '/svc/_apps/APP/restart' },
-  // The gateway itself; above all nothing that would make the token more than it is.
+  // The gateway itself; above all nothing that would extend the token's rights.
   { needs: 'never', method: 'GET', path: '/svc/_tokens' },
   { needs: 'never', method: 'POST', path: '/svc/_tokens', body: { name: 'more', tools: 'all' } },
   { needs: 'never', method: 'DELETE', path: '/svc/_tokens/OWN_ID' },
@@ -66,7 +66,7 @@ const ATTEMPTS: Attempt[] = [
   { needs: 'never', method: 'PUT', path: '/_svc-user/prefs', body: { patch: { theme: 'dark' } } },
   { needs: 'never', method: 'POST', path: '/svc/_code/export' },
 ];
-/** A request that is let through where it must not be may never end. */
+/** A request that is wrongly allowed may never end. */
 const IN_TIME = { timeout: 60_000 };
 const RANK = { read: 0, write: 1, all: 2, never: 3 };
 
@@ -116,7 +116,7 @@ onEachEdge({}, (gateway) => {
         if (allowed) assert.ok(mine.status < 300, `${what}: ${mine.status} ${mine.text}`);
         else isRefused(mine, what);
         isRefused(await attempt(gateway, tried, 'other', own), `${what}, another app`);
-        // Whether there is such an app is not told either.
+        // The answer does not reveal whether the app exists.
         isRefused(await attempt(gateway, tried, 'nobody', own), `${what}, no app`);
         if (tried.needs === 'never') isRefused(await attempt(gateway, tried, 'own', every), `${what}, every app`);
       }
@@ -127,7 +127,7 @@ onEachEdge({}, (gateway) => {
     });
   }
 
-  test('a token that is revoked while an upload arrives makes nothing live', IN_TIME, async () => {
+  test('an upload whose token is revoked while it arrives does not go live', IN_TIME, async () => {
     const own = await tokenFor(gateway, 'all');
     const active = async () => (await gateway.call('GET', '/svc/_apps/own')).json.activeVersion;
     const before = await active();
@@ -151,7 +151,7 @@ onEachEdge({}, (gateway) => {
     assert.equal(await active(), before);
   });
 
-  test('a token that is unknown, revoked, shortened or sent otherwise is no token', IN_TIME, async () => {
+  test('a token that is unknown, revoked, shortened or sent in another way is refused', IN_TIME, async () => {
     const read = (token: string | null, headers: Record<string, string> = {}) =>
       gateway.read('own', 'count', {}, { token, headers });
     const own = await tokenFor(gateway, 'read');
@@ -167,7 +167,7 @@ onEachEdge({}, (gateway) => {
   });
 
   test(
-    'event streams end with the token that opened them, and only those who still may open others',
+    'event streams end with the token that opened them, and only callers that still may can open others',
     IN_TIME,
     async () => {
       const one = await tokenFor(gateway, 'all');
@@ -178,12 +178,12 @@ onEachEdge({}, (gateway) => {
       for (const path of paths) {
         await assert.rejects(streamWith(one, path.replace('own', 'other')), /^Error: 403 /, path);
       }
-      // What is about all apps together is for tokens of every app.
+      // Requests about all apps together need a token for every app.
       await assert.rejects(streamWith(one, '/svc/_logs?follow=1'), /^Error: 403 /);
       await revoke(gateway, one);
       await Promise.all(ending.map((stream) => stream.ended()));
       for (const path of paths) await assert.rejects(streamWith(one, path), /^Error: 401 /, path);
-      // Streams of others may have been asked to open again, and may.
+      // Streams of others may have been asked to reconnect, and may do so.
       for (const stream of staying) stream.close();
       const changes = await streamWith(two, '/svc/own/_changes');
       await gateway.write('own', 'add');
@@ -193,7 +193,7 @@ onEachEdge({}, (gateway) => {
     },
   );
 
-  test('an app that gets the id of a removed one is reached by no token of before', IN_TIME, async () => {
+  test('old tokens do not reach a new app with the id of a removed one', IN_TIME, async () => {
     await install(gateway, 'again');
     const only = await tokenFor(gateway, 'all', ['again']);
     const both = await tokenFor(gateway, 'read', ['again', 'own']);
@@ -207,7 +207,7 @@ onEachEdge({}, (gateway) => {
     await revoke(gateway, both);
   });
 
-  test('when it was last used is shown, also after a restart', IN_TIME, async () => {
+  test('the last use is shown, also after a restart', IN_TIME, async () => {
     const own = await tokenFor(gateway, 'read');
     const lastUse = async () =>
       (await gateway.call('GET', '/svc/_tokens')).json.find(({ id }: Token) => id === own.id).lastUsedAt;
@@ -222,7 +222,7 @@ onEachEdge({}, (gateway) => {
     await revoke(gateway, own);
   });
 
-  test("a rotation of the administrator's token leaves the others", IN_TIME, async () => {
+  test("a rotation of the administrator's token keeps the others", IN_TIME, async () => {
     const own = await tokenFor(gateway, 'read');
     const old = gateway.token;
     gateway.token = await rotateToken(join(gateway.dataDir, 'token.bin'));

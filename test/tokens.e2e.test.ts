@@ -99,7 +99,7 @@ describe('tokens', () => {
     assert.equal((await revoke(gateway, every.id)).status, 200);
   });
 
-  test('what is asked wrongly is refused by its member, and nothing is made', async () => {
+  test('a bad request is refused with the member, and makes no token', async () => {
     const good = { name: 'x', apps: ['word'], tools: 'read' };
     const long = 'x'.repeat(LIMITS.programTokenNameChars + 1);
     const many = Array.from({ length: LIMITS.programTokenApps + 1 }, (_, i) => `app-${i}`);
@@ -136,7 +136,7 @@ describe('tokens', () => {
     assert.deepEqual(await list(gateway), []);
   });
 
-  test('an app that gets the id of a removed one is named by no token of before', async () => {
+  test('old tokens do not name a new app with the id of a removed one', async () => {
     for (const query of ['', '?purge=1']) {
       await install(gateway, 'first');
       await install(gateway, 'other');
@@ -172,7 +172,7 @@ describe('on disk', () => {
     assert.deepEqual(await list(gateway), before);
   });
 
-  test('what was answered as made or revoked is so after a kill', async () => {
+  test('acknowledged tokens and revocations survive a kill', async () => {
     const expected = await list(gateway);
     for (let round = 0; round < 2; round++) {
       const { token, ...row } = await made(gateway, { name: `round ${round}`, tools: 'read' });
@@ -198,7 +198,7 @@ describe('on disk', () => {
     const without = () => {
       for (const { token } of [kept, gone]) assert.deepEqual(filesWith(gateway.dataDir, token.slice(5)), []);
     };
-    // That files are read at all, the write-ahead log among them.
+    // Checks that files are read at all, the write-ahead log among them.
     assert.match(filesWith(gateway.dataDir, 'needle-in-files').join(' '), /identity\.sqlite/);
     without();
     await gateway.stop();
@@ -207,7 +207,7 @@ describe('on disk', () => {
     await gateway.start();
   });
 
-  test('one that has expired is listed as such, and makes no stir at the start', async () => {
+  test('an expired token is listed as such, and causes no warning at the start', async () => {
     const { id } = await made(gateway, { name: 'short', tools: 'read', expiresInDays: 1 });
     await gateway.stop();
     const past = Date.now() - 1;
@@ -225,7 +225,7 @@ describe('on disk', () => {
 
 const skip = whyNoShim() ?? false;
 
-test('a removal that a crash cut off leaves no token for the next app of the id', { skip }, async (t) => {
+test('a removal that a crash interrupted leaves no token for the next app with the id', { skip }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
   const dataDir = join(folder, 'data');
   const plan = CrashPlan.in(folder, dataDir);
@@ -244,13 +244,13 @@ test('a removal that a crash cut off leaves no token for the next app of the id'
   assert.deepEqual(
     (await list(gateway)).map(({ apps }) => apps),
     [['word']],
-    'it names an app that is not there',
+    'it names an unknown app',
   );
   assert.equal((await gateway.upload('word', WORD)).status, 201);
   assert.deepEqual(await list(gateway), []);
 });
 
-test('a gateway starts and serves though its tokens cannot be read', async (t) => {
+test('a gateway starts and serves although its tokens cannot be read', async (t) => {
   const gateway = await startGateway(t);
   assert.equal((await gateway.upload('word', WORD)).status, 201);
   await made(gateway, { name: 'one', tools: 'read' });

@@ -1,4 +1,7 @@
-/** Traces in the real daemon, as a collector gets them: what belongs to what, in which process, and what happens without one. */
+/**
+ * Traces in the real daemon, as a collector gets them: the tree of spans, their processes, and what happens without a
+ * collector.
+ */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -149,7 +152,7 @@ function treeOf(spans: Traced[]): string[] {
   return [...roots].flatMap((id) => below(id, 0));
 }
 
-test('a write is one trace over all processes, and the requests that it makes go on with it', async (t) => {
+test('a write is one trace over all processes, and its requests continue it', async (t) => {
   const collector = await collect(t);
   const fetched: IncomingHttpHeaders[] = [];
   const url = await listen(t, (headers) => fetched.push(headers));
@@ -202,7 +205,7 @@ test('a write is one trace over all processes, and the requests that it makes go
   assert.equal(collector.requests[0]?.headers['x-collector-key'], 'abc');
   assert.ok(
     collector.requests.every(({ text }) => !text.includes(SECRET)),
-    'what was written, or asked for, is in a span',
+    'a span contains a written value or an address',
   );
 });
 
@@ -240,7 +243,7 @@ describe('as they are by default', () => {
     assert.deepEqual([fire?.attributes['svc.trigger'], fire?.attributes['svc.app']], ['manual', 'notes']);
   });
 
-  test('what a webhook fires, and the job of an upload, are part of its trace', async () => {
+  test('a run that a webhook fires, and the job of an upload, are part of the trace of the request', async () => {
     const automations = {
       hook: { triggers: [{ kind: 'webhook', pending: true }], run: '({ input }) => ({ output: input })' },
     };
@@ -261,7 +264,7 @@ describe('as they are by default', () => {
     assert.ok(!told.includes(SECRET) && !told.includes(hook.webhookId) && !told.includes(hook.secret));
   });
 
-  test('what goes wrong has the code of its error, and a call tells so many spans at most', async () => {
+  test('a failed span has the code of its error, and a call has a limited number of spans', async () => {
     assert.equal((await gateway.write('notes', 'fail', {}, { headers: traceparent('01') })).status, 500);
     await whole(collector);
     const failed = collector.spans.filter(({ traceId, status }) => traceId === trace && status.code === 2);
@@ -279,7 +282,7 @@ describe('as they are by default', () => {
     assert.equal(handled()?.attributes['svc.spans_left_out'], 202 - 128);
   });
 
-  test('a trace that is not sampled is sent on, and not recorded', async (t) => {
+  test('a trace that is not sampled is forwarded, and not recorded', async (t) => {
     const fetched: IncomingHttpHeaders[] = [];
     const url = await listen(t, (headers) => fetched.push(headers));
     await gateway.read('notes', 'fetch', { url }, { headers: traceparent('00') });
@@ -290,7 +293,7 @@ describe('as they are by default', () => {
   });
 });
 
-test('a collector of protocol buffers gets those; a ratio of nothing records nothing', async (t) => {
+test('a collector of protocol buffers gets those; a ratio of zero records nothing', async (t) => {
   const collector = await collect(t);
   const gateway = await started(t, collector, {
     OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
@@ -306,7 +309,7 @@ test('a collector of protocol buffers gets those; a ratio of nothing records not
   assert.ok(!text.includes('/svc/_apps'));
 });
 
-test('a collector that is away costs spans, which are counted, and no answers', async (t) => {
+test('an unreachable collector loses spans, which are counted, and no answers', async (t) => {
   const gateway = await started(t, { url: 'http://127.0.0.1:9' }, { OTEL_EXPORTER_OTLP_TIMEOUT: '300' });
   for (let i = 0; i < 20; i++) assert.equal((await gateway.read('notes', 'list', {})).status, 200);
   await eventually(async () => {
@@ -316,7 +319,7 @@ test('a collector that is away costs spans, which are counted, and no answers', 
   await gateway.stop();
 });
 
-test('a variable that cannot be followed is named, and the gateway runs without traces', async (t) => {
+test('an invalid variable is named, and the gateway runs without traces', async (t) => {
   const gateway = await startGateway(t, {
     env: { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:4317', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
   });
@@ -324,13 +327,13 @@ test('a variable that cannot be followed is named, and the gateway runs without 
   assert.match(gateway.log, /No traces are sent: OTEL_EXPORTER_OTLP_PROTOCOL must be/);
 });
 
-test('nothing of it is loaded where the variable is not set', async (t) => {
+test('without the variable, no tracing code is loaded', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-tracing-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const collector = await collect(t);
   const loaded = async (env: Record<string, string>): Promise<boolean> => {
     const own = mkdtempSync(join(folder, 'loaded-'));
-    // Says of each process which files it ran.
+    // Lists the files that each process ran.
     const gateway = await startGateway(t, { env: { ...env, NODE_V8_COVERAGE: own } });
     await gateway.upload('notes', NOTES);
     await gateway.read('notes', 'list', {}, { headers: traceparent('01') });

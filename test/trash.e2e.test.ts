@@ -1,4 +1,7 @@
-/** The trash: what of a removed app is restored, on both stores, who may do it, and `svc trash` as a person uses it. */
+/**
+ * The trash: which parts of a removed app are restored, on both stores, who may do it, and `svc trash` as a person uses
+ * it.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -117,7 +120,7 @@ onEachStore({}, (gateway, store) => {
     assert.deepEqual(await ok(gateway.call('GET', '/svc/_runs?ref=notes/tidy')), []);
     assert.deepEqual(await list(), []);
 
-    // It goes on like any other, also after a start.
+    // It works like any other app, also after a start.
     await ok(gateway.call('POST', '/svc/_apps/notes/rollback', { body: {} }));
     assert.equal(await data('notes', 'version'), '1.0.0');
     await gateway.stop();
@@ -133,7 +136,7 @@ onEachStore({}, (gateway, store) => {
     assert.equal(await data('notes', 'key'), true);
   });
 
-  test(`${store}: a taken id, unknown ids and bad pages are refused with words`, async () => {
+  test(`${store}: a taken id, unknown ids and bad pages are refused with clear messages`, async () => {
     await ok(gateway.upload('taken', notes('taken')), 201);
     await remove('taken');
     const [{ id }] = await list();
@@ -160,7 +163,7 @@ onEachStore({}, (gateway, store) => {
     assert.deepEqual(await list(), []);
   });
 
-  test(`${store}: only who administers the gateway sees or changes the trash`, async () => {
+  test(`${store}: only the administrator sees or changes the trash`, async () => {
     const { token } = await ok(gateway.call('POST', '/svc/_tokens', { body: { name: 'all', tools: 'all' } }), 201);
     for (const [method, path] of [
       ['GET', '/svc/_trash'],

@@ -46,7 +46,7 @@ async function rowsOf(gateway: TestGateway, path: string): Promise<string[]> {
   return answer.json.data.map(({ text }: { text: string }) => text);
 }
 
-test('an agent edits the draft and calls its tools; publishing brings it to live', async (t) => {
+test('an agent edits the draft and calls its tools; publishing makes it live', async (t) => {
   const gateway = await withAgent(t);
   const events = await say(
     gateway,
@@ -79,9 +79,9 @@ test('an agent edits the draft and calls its tools; publishing brings it to live
   assert.equal((await gateway.call('GET', `${DRAFT}/notes/`)).status, 404);
 });
 
-test('an agent that nobody needs any more ends at once', async (t) => {
+test('an agent that is no longer needed ends at once', async (t) => {
   const gateway = await withAgent(t);
-  // Besides those that are asked for their models at the start.
+  // Except those that are asked for their models at the start.
   const left = (count: number) => eventually(() => taggedWith(tagOf(gateway.dataDir)).length === count);
   const remove = async (path: string, warm = 1): Promise<void> => {
     await left(warm);
@@ -108,7 +108,7 @@ test('an agent that nobody needs any more ends at once', async (t) => {
   await remove('/svc/_apps/notes');
 });
 
-test('an agent gets the images and texts that go with a message', async (t) => {
+test('an agent gets the images and texts attached to a message', async (t) => {
   const gateway = await withAgent(t);
   const attachments: { sha256: string; name: string }[] = [];
   for (const [name, type, body] of [
@@ -124,7 +124,7 @@ test('an agent gets the images and texts that go with a message', async (t) => {
   assert.match(text, /milk,bread/);
 });
 
-test("an agent of a draft's own window works in that draft", async (t) => {
+test("an agent of a draft's window works in that draft", async (t) => {
   const gateway = await withAgent(t);
   assert.equal((await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } })).status, 201);
   const body = { windowId: 'w1', mode: 'full', message: 'edit index.html <p>of s1\ncall add {"text":"of s1"}' };
@@ -136,7 +136,7 @@ test("an agent of a draft's own window works in that draft", async (t) => {
   assert.match((await gateway.call('GET', '/svc/_draft/s1/notes/')).text, /<p>of s1/, 'the draft stays');
 });
 
-test('a kill in the middle keeps all that was said, the turn is interrupted, and the next one goes on', async (t) => {
+test('after a kill during a turn the conversation is complete, the turn is interrupted, and the next one continues', async (t) => {
   const gateway = await withAgent(t);
   const turn = await send(gateway, 'say before\nedit index.html <p>cut\ncall add {"text":"cut"}\nhang', {
     detach: true,
@@ -154,7 +154,7 @@ test('a kill in the middle keeps all that was said, the turn is interrupted, and
   );
   const [start] = seen;
   const again = await turnOf(await gateway.stream(`${CONVERSATION}/turns/${start?.turnId}/events`));
-  assert.deepEqual(again.slice(0, seen.length + result.length), [...seen, ...result], 'what was shown is stored');
+  assert.deepEqual(again.slice(0, seen.length + result.length), [...seen, ...result], 'the shown events are stored');
   assert.deepEqual(typesOf(again).slice(-2), ['error', 'end']);
   assert.deepEqual([state, counts.turns], ['interrupted', 1]);
   assert.ok(files.length <= 1);

@@ -82,7 +82,10 @@ async function install({ gateway }: Hosted): Promise<void> {
   assert.equal(upload.status, 201, upload.text);
 }
 
-/** The gateway of this file with the app `notes`, which goes after the test with its conversations, and no turns so far. */
+/**
+ * The gateway of this file with the app `notes`, which is removed after the test with its conversations, and no turns
+ * so far.
+ */
 async function hosted(t: TestContext): Promise<Hosted> {
   await install(shared);
   shared.turns.length = 0;
@@ -128,7 +131,7 @@ function refused(gateway: TestGateway, body: object): Promise<Answer> {
   return gateway.call('POST', '/svc/notes/_turn', { body });
 }
 
-test('a turn works in the draft of its conversation, says which files it changed, and live stays as it is', async (t) => {
+test('a turn works in the draft of its conversation, says which files it changed, and does not change the live app', async (t) => {
   const { gateway, turns, folder } = await hosted(t);
   const events = await say(gateway, 'say done\nedit index.html <p>two\nedit style.css p{}');
   const [start] = events;
@@ -161,7 +164,7 @@ test('a turn works in the draft of its conversation, says which files it changed
   const published = await gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} });
   assert.equal(published.status, 201, published.text);
   assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>three/);
-  // The next one goes on from what was published.
+  // The next turn continues from the published files.
   assert.deepEqual(filesOf(await say(gateway, 'edit index.html <p>four')), ['changed index.html']);
   assert.equal((await gateway.call('POST', '/svc/_apps/notes/rollback', { body: {} })).status, 200);
   assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>one/);
@@ -169,7 +172,7 @@ test('a turn works in the draft of its conversation, says which files it changed
   assert.ok(existsSync(folder('conversation-c1')));
 });
 
-test('the preview loads again while the agent writes', async (t) => {
+test('the preview reloads while the agent writes', async (t) => {
   const { gateway } = await hosted(t);
   await say(gateway, 'say open');
   assert.equal((await gateway.call('GET', '/svc/_draft/conversation-c1/notes/')).status, 200);
@@ -185,7 +188,7 @@ test('the preview loads again while the agent writes', async (t) => {
   changes.close();
 });
 
-test('a conversation has what was said in it, its title and its counts', async (t) => {
+test('a conversation has its messages, title and counts', async (t) => {
   const { gateway } = await hosted(t);
   const totals = async () => (await gateway.call('GET', '/svc/_insights')).json.totals.runs;
   const runsBefore = await totals();
@@ -239,7 +242,7 @@ test('a deleted conversation ends its turn and closes its session', async (t) =>
   assert.deepEqual(filesOf(await say(gateway, 'edit a.css x')), ['added a.css']);
 });
 
-test('a session that is closed while a turn runs in it ends the turn, and the next turn opens it again', async (t) => {
+test('closing a session ends the turn in it, and the next turn opens it again', async (t) => {
   const { gateway } = await hosted(t);
   const turn = await send(gateway, { message: 'edit a.css x\nhang' });
   await until(turn, 'file');
@@ -248,7 +251,7 @@ test('a session that is closed while a turn runs in it ends the turn, and the ne
   assert.deepEqual(filesOf(await say(gateway, 'edit a.css x')), ['added a.css']);
 });
 
-test('a turn under way when the gateway stops is interrupted, and the next one goes on', async (t) => {
+test('a turn that runs when the gateway stops is interrupted, and the next one continues', async (t) => {
   const { gateway, turns, restart } = await hosted(t);
   const turn = await send(gateway, { message: 'say before\nedit a.css x\nhang', detach: true });
   await until(turn, 'file');
@@ -259,7 +262,7 @@ test('a turn under way when the gateway stops is interrupted, and the next one g
   assert.equal(turns[1]?.resume, 'session-1');
 });
 
-test('a turn of mode full of a chat window works in a draft of its own', async (t) => {
+test('a turn of mode full in a chat window works in a separate draft', async (t) => {
   const { gateway, turns } = await hosted(t);
   const message = 'edit index.html <p>window';
   const events = await turnOf(await gateway.stream('/svc/notes/_chat', {}, { windowId: 'w1', message, mode: 'full' }));
@@ -272,7 +275,7 @@ test('a turn of mode full of a chat window works in a draft of its own', async (
   assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, []);
 });
 
-test('an app that is removed takes the sessions of its windows and conversations along', async (t) => {
+test('removing an app closes the sessions of its windows and conversations', async (t) => {
   const { gateway } = await hosted(t);
   const body = { windowId: 'w1', message: 'edit index.html <p>window', mode: 'full' };
   await turnOf(await gateway.stream('/svc/notes/_chat', {}, body));
@@ -285,7 +288,7 @@ test('an app that is removed takes the sessions of its windows and conversations
   await turnOf(working);
 });
 
-test('files go with a message, and stay as long as its conversation', async (t) => {
+test('files are attached to a message, and stay as long as its conversation', async (t) => {
   const { gateway, turns } = await hosted(t);
   const upload = async (body: Buffer | string, type: string): Promise<string> =>
     (await gateway.call('POST', BLOBS, { body, headers: { 'content-type': type } })).json.sha256;
@@ -308,7 +311,7 @@ test('files go with a message, and stay as long as its conversation', async (t) 
   assert.equal((await gateway.call('DELETE', `${BLOBS}/${image}`)).status, 200);
 });
 
-test('automations that ask for a webhook are named: publishing mints it', async (t) => {
+test('automations that ask for a webhook are named: publishing creates it', async (t) => {
   const { gateway } = await hosted(t);
   const file = automation({ triggers: [{ kind: 'webhook', pending: true }] });
   const handler = 'export default () => ({});';
@@ -332,7 +335,7 @@ test('automations that ask for a webhook are named: publishing mints it', async 
   assert.deepEqual((await diffOf()).webhooks, []);
 });
 
-test('a retry with its key is the turn of then, a client that leaves aborts its turn unless it is detached', async (t) => {
+test('a retry with its key gets the first turn; a client that leaves aborts its turn unless it is detached', async (t) => {
   const { gateway, turns } = await hosted(t);
   const first = await say(gateway, 'say once', { idempotencyKey: 'k' });
   assert.deepEqual(await say(gateway, 'say once', { idempotencyKey: 'k' }), first);
@@ -389,7 +392,7 @@ test('bad messages get the one error shape and leave no session', async (t) => {
   assert.deepEqual(codeOf(await gateway.call('GET', `${LIST}/c1/turns/x/events`)), [404, 'UNKNOWN_TURN']);
 });
 
-test('of an id that leaves no room for the name of a session, the end is a hash', async (t) => {
+test('the session of a conversation with a long id has a name that ends with a hash', async (t) => {
   const { gateway } = await hosted(t);
   const conversationId = 'x'.repeat(64);
   const [start] = await say(gateway, 'edit a.css x', { conversationId });

@@ -55,7 +55,7 @@ const FILES = (): Record<string, string> => ({
   'lib/label.ts': LABEL,
   'automations/digest/automation.json': automation(),
   'automations/digest/handler.ts': DIGEST,
-  // Nothing imports it: it is kept, and not judged.
+  // Nothing imports it, so it is kept and not checked.
   'src/page.tsx.ts': 'enum Page { One }\n',
 });
 
@@ -102,7 +102,7 @@ onEachStore({ config: { versionRetention: 2 } }, (gateway, store) => {
     );
   });
 
-  test('a version that is activated again runs as before, also one whose files had gone', async () => {
+  test('a version that is activated again runs as before, also one whose files were removed', async () => {
     const ids: string[] = [];
     for (const name of ['one', 'two', 'three', 'four']) {
       const label = `export const label = (kind: string): string => \`${name} \${kind}\`;\nexport type Kind = string;\n`;
@@ -118,7 +118,7 @@ onEachStore({ config: { versionRetention: 2 } }, (gateway, store) => {
   });
 
   if (store === 'git') {
-    test('a draft runs them as they are saved; the author reads back what was written', async () => {
+    test('a draft runs them as soon as they are saved; the author reads back the saved text', async () => {
       const put = async (path: string, body: string): Promise<void> => {
         const answer = await gateway.call('PUT', `/svc/_sessions/s/apps/typed/files/${path}`, { body });
         assert.ok(answer.status < 300, answer.text);
@@ -163,7 +163,7 @@ onEachStore({ config: { versionRetention: 2 } }, (gateway, store) => {
     return;
   }
 
-  // What is refused, and what the command does, no store has to do with.
+  // Refusals and the command do not depend on the store.
   const refusals: [what: string, file: string, text: string, place: string, words: RegExp][] = [
     ['an enum', 'queries/list.ts', `${LIST}\n\tenum Level { Low }\n`, '11:2', /enum.*cannot be erased/],
     ['a namespace', 'lib/label.ts', `${LABEL}export namespace A { export const b = 1 }`, '3:8', /namespace/],
@@ -171,9 +171,9 @@ onEachStore({ config: { versionRetention: 2 } }, (gateway, store) => {
     ['a decorator', 'queries/list.ts', `${LIST}function a() {}\n@a class B {}`, '11:1', /does not parse/],
     ['JSX', 'queries/list.ts', `${LIST}const page = <p>one</p>;`, '10:21', /does not parse/],
     ['a syntax error', 'automations/digest/handler.ts', `${DIGEST}const = 1;`, '7:7', /does not parse/],
-    ['an import without the ending', 'queries/list.ts', `import '../lib/label';\n${LIST}`, '1:8', /\.ts/],
+    ['an import without the extension', 'queries/list.ts', `import '../lib/label';\n${LIST}`, '1:8', /\.ts/],
     [
-      'an import of the .js that it is not',
+      'an import of a .js file that is .ts',
       'queries/list.ts',
       `import '../lib/label.js';\n${LIST}`,
       '1:8',

@@ -1,4 +1,4 @@
-/** What the rules for handlers do to an upload: they refuse it, or their findings come back with the answer (decisions, section 10). */
+/** The rules for handlers refuse an upload, or their findings come back with the answer (decisions, section 10). */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -51,7 +51,7 @@ onEachStore({}, (gateway, store) => {
   const broken: [name: string, file: string, text: string, rule: string][] = [
     ['does not parse', 'actions/add.js', 'export default async () => { return (; };\n', 'syntax'],
     ['has no default export', 'actions/add.js', 'export const add = async () => {};\n', 'default-export'],
-    ['imports a file that is not there', 'actions/add.js', `import '../lib/none.js';\n${HANDLER}`, 'import'],
+    ['imports a missing file', 'actions/add.js', `import '../lib/none.js';\n${HANDLER}`, 'import'],
     ['imports a file that does not parse', 'lib/a.js', 'let a; let a;\n', 'syntax'],
   ];
   for (const [name, file, text, rule] of broken) {
@@ -74,7 +74,7 @@ onEachStore({}, (gateway, store) => {
   }
 
   if (store === 'tarball') {
-    test('what breaks a rule is stored, and the findings come back with each answer', async () => {
+    test('a version that breaks a rule is stored, and the findings come back with each answer', async () => {
       const { status, json } = await gateway.upload('careless', careless('careless'));
       assert.equal(status, 201);
       assert.deepEqual(places(json.warnings), FOUND);
@@ -100,7 +100,7 @@ onEachStore({}, (gateway, store) => {
     return;
   }
 
-  test('svc push to the git store is refused for what publishing is refused for', async () => {
+  test('svc push to the git store is refused for the same reasons as publishing', async () => {
     const { status, json } = await gateway.upload('careless', careless('careless'));
     assert.deepEqual([status, json.error.code, places(json.error.issues)], [400, 'INVALID_HANDLER', FOUND]);
     assert.equal((await gateway.call('GET', '/svc/_apps/careless')).status, 404);

@@ -48,7 +48,7 @@ for (const store of ['tarball', 'git'] as const) {
     const refused = (answer: Answer, status: number, code: string) =>
       assert.equal(`${answer.status} ${answer.json?.error?.code}`, `${status} ${code}`, answer.text);
 
-    /** Of `svc …`, run as its users do. */
+    /** Runs `svc …` as its users do. */
     const svc = (...args: string[]): Promise<{ code: number; stdout: Buffer; stderr: string }> =>
       new Promise((resolve) => {
         const env = { PATH: process.env.PATH, HOME: folder, SVC_URL: gateway.url, SVC_TOKEN: gateway.token };
@@ -58,7 +58,7 @@ for (const store of ['tarball', 'git'] as const) {
         );
       });
 
-    test('each version has its own files, as they were sent', async () => {
+    test('each version has its files, as they were sent', async () => {
       const { json } = await gateway.call('GET', at(first, 'files'));
       const paths = json.map(({ path }: { path: string }) => path);
       assert.deepEqual(paths, [...paths].sort());
@@ -72,7 +72,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.match((await gateway.call('GET', at(second, 'files/lib/a%20b.js'))).text, /a = 1/);
     });
 
-    test('the difference has patches of texts, and says what is binary or too large for one', async () => {
+    test('the difference has patches of texts, and marks files that are binary or too large for one', async () => {
       const { json } = await gateway.call('GET', at(first, 'diff'));
       assert.deepEqual([json.from, json.to], [second, first]);
       const files = new Map(json.files.map((file: { path: string }) => [file.path, file]));
@@ -84,7 +84,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.deepEqual((await gateway.call('GET', at(second, 'diff'))).json.files, []);
     });
 
-    test('what there is not is refused, and nothing outside of the version is reached', async () => {
+    test('unknown versions and files are refused, and no file outside the version is reached', async () => {
       for (const rest of ['files', 'files/app.json', 'diff']) {
         refused(await gateway.call('GET', at(first, rest, 'nobody')), 404, 'UNKNOWN_APP');
         for (const unknown of [store === 'git' ? 'notes/v99' : 'v_20200101T000000000Z_000000', '../x', 'x/../..'])
@@ -144,7 +144,7 @@ for (const store of ['tarball', 'git'] as const) {
       const live = await svc('versions', 'files', 'notes');
       assert.match(live.stdout.toString(), /^FILE +SIZE\napp\.json/);
       assert.ok(live.stderr.includes(`of ${second}`), live.stderr);
-      // A program gets the bytes as they are.
+      // A program gets the raw bytes.
       assert.deepEqual((await svc('versions', 'show', 'notes', short, 'icon.png')).stdout, PIXEL);
       assert.match((await svc('versions', 'show', 'notes', short, 'lib/a b.js')).stdout.toString(), /^export const a/);
       const json = JSON.parse((await svc('versions', 'show', 'notes', short, 'icon.png', '--json')).stdout.toString());
@@ -155,7 +155,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.match(again.stderr, /kept\.png already exists\.\n.*--out/);
       assert.equal(again.code, 1);
 
-      // Without a version: what a rollback would change.
+      // Without a version: the changes of a rollback.
       const diff = (await svc('versions', 'diff', 'notes')).stdout.toString();
       assert.ok(diff.startsWith(`${second} → ${first}\n`), diff.slice(0, 200));
       assert.match(diff, /M index\.html {2}\+1 -1\n[\s\S]*\+<!doctype html><title>First/);

@@ -1,4 +1,4 @@
-/** Code that still runs stays on the disk, however many versions are published meanwhile, and goes afterwards. */
+/** Code that still runs stays on the disk, however many versions are published meanwhile, and is removed afterwards. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -37,7 +37,7 @@ const version = (n: number) =>
     files: { 'lib/late.js': `export const word = 'late ${n}';\n` },
   });
 
-/** With the table and the action that tell how many have begun. */
+/** With the table and the action that count how many have begun. */
 function files(n: number): Record<string, string | Buffer> {
   const made = version(n);
   const manifest = JSON.parse(String(made['app.json']));
@@ -50,7 +50,7 @@ function files(n: number): Record<string, string | Buffer> {
   };
 }
 
-test('an action and a fire of an old version end in their own code, which goes when nothing runs in it', async () => {
+test('an action and a fire of an old version end in their own code, which is removed when nothing runs in it', async () => {
   assert.equal((await gateway.upload(APP, files(1))).status, 201);
   const versionsDir = join(gateway.dataDir, 'apps', APP, 'versions');
   const action = gateway.write(APP, 'wait');
@@ -71,7 +71,7 @@ test('an action and a fire of an old version end in their own code, which goes w
   };
   for (let n = 0; n < LATER_VERSIONS; n++) await publish();
   const kept = readdirSync(versionsDir);
-  assert.ok(kept.includes('v1'), 'what runs in it keeps its files');
+  assert.ok(kept.includes('v1'), 'running code keeps its files');
   assert.ok(!kept.includes('v2'), 'those in which nothing runs go');
   assert.equal(kept.length, RETENTION);
 

@@ -1,4 +1,7 @@
-/** What handlers get of webhooks from elsewhere, and what they answer their senders, on both edges (decisions, section 13). */
+/**
+ * What handlers get from webhooks of services, and what they answer to the senders, on both edges (decisions, section
+ * 13).
+ */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
@@ -19,7 +22,7 @@ const hookedOn = async (gateway: TestGateway, id: string, run: string): Promise<
 
 onEachEdge({}, (gateway) => {
   const hooked = (id: string, run: string): Promise<MintedWebhook> => hookedOn(gateway, id, run);
-  test('the handler gets the request, and its answer is that of the webhook', async () => {
+  test('the handler gets the request, and its response is the answer of the webhook', async () => {
     const hook = await hooked(
       'answers',
       `async ({ input, request }) => ({ response: input === undefined ? { status: 204 } : {
@@ -66,7 +69,7 @@ onEachEdge({}, (gateway) => {
     const triggers = [{ kind: 'webhook', pending: true, verify, secret: 'KEY' }];
     const [webhook, ...others] = await push(gateway, id, { automations: { hook: { triggers, run } } });
     assert.deepEqual([webhook && 'secretName' in webhook && webhook.secretName, others], ['KEY', []]);
-    assert.ok(!('secret' in (webhook ?? {})), 'none is minted');
+    assert.ok(!('secret' in (webhook ?? {})), 'no secret is generated');
     await setKey(id, SECRET);
     return `/_svc-hook/${webhook?.webhookId}`;
   };
@@ -106,7 +109,7 @@ onEachEdge({}, (gateway) => {
     assert.equal((await runsOf(gateway, 'github/hook')).length, 2);
   });
 
-  test('Stripe: an event that failed or was refused may come again, one that was taken is confirmed', async () => {
+  test('Stripe: an event that failed or was refused may come again, an accepted one is confirmed', async () => {
     const path = await verified(
       'stripe',
       'stripe',
@@ -147,7 +150,7 @@ onEachEdge({}, (gateway) => {
     assert.equal((await runsOf(gateway, 'slack/hook')).length, 1);
   });
 
-  test('a secret that is not set lets nobody in, tells strangers nothing, and the owner what to do', async () => {
+  test('without the secret every request is refused, senders learn nothing, and the owner learns what to do', async () => {
     const path = await verified(
       'unset',
       'bearer',

@@ -1,4 +1,7 @@
-/** Webhooks over HTTP, on both edges: who may post, what, and how often (specification, "Webhook route"; decisions, section 6). */
+/**
+ * Webhooks over HTTP, on both edges: who may post, what, and how often (specification, "Webhook route"; decisions,
+ * section 6).
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -28,7 +31,7 @@ const CAP = LIMITS.webhookBodyBytes;
 const PENDING = [{ kind: 'webhook', pending: true }];
 
 onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
-  /** Each test has a webhook of its own, since what one may do is counted by slug. */
+  /** Each test has a separate webhook, because the limits count by slug. */
   const hooked = async (id: string, run: string, more: Record<string, unknown> = {}): Promise<MintedWebhook> =>
     only(await push(gateway, id, { ...NOTES, automations: { hook: { triggers: PENDING, run, ...more } } }));
   const echo = 'async ({ input, ctx }) => ({ output: { input, same: ctx.input === input, is: typeof input } })';
@@ -87,7 +90,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     assert.deepEqual(await runsOf(gateway, 'echo/hook'), runs);
   });
 
-  test('after 30 wrong secrets more are refused by count, whoever has the right one is not, and other webhooks are untouched', async () => {
+  test('after 30 wrong secrets further ones get 429, a right one is accepted, and other webhooks are not affected', async () => {
     const guessed = await hooked('guessed', echo);
     const codes = new Map<string, number>();
     for (let n = 0; n < LIMITS.webhookFailures + 5; n++) {
@@ -106,7 +109,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     refused(await post(gateway, echoing, 'x', { token: 'wrong' }), 401, 'UNAUTHORIZED');
   });
 
-  test('60 posts in a window run, and the next is told when to come again', async () => {
+  test('60 posts in a window run, and the next one learns when to try again', async () => {
     const hook = await hooked('busy', '() => ({})');
     for (let n = 0; n < LIMITS.webhookFires; n++) assert.equal((await post(gateway, hook)).status, 200);
     const answer = await post(gateway, hook);
@@ -144,7 +147,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     refused(await gateway.call('POST', `/_svc-hookx/${webhookId}`), 404, 'NOT_FOUND');
   });
 
-  test('a body is JSON when it can be, else text, else nothing', async () => {
+  test('a body is JSON if it parses, else text, else nothing', async () => {
     const bodies: [body: string | undefined, input: unknown][] = [
       ['{"a":[1,null]}', { a: [1, null] }],
       ['null', null],
@@ -169,7 +172,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     refused(await post(gateway, echoing, '['.repeat(30_000) + ']'.repeat(30_000)), 400, 'BAD_REQUEST');
   });
 
-  test('a body of 64 KiB runs and one byte more is refused, whether or not its length is said before', async () => {
+  test('a body of 64 KiB runs and one byte more is refused, with or without an announced length', async () => {
     const hook = await hooked('sizes', 'async ({ input }) => ({ output: { length: input.length } })');
     const auth = `authorization: Bearer ${hook.secret}`;
     const chunked = (bytes: number) => {
@@ -193,7 +196,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     assert.equal((await post(gateway, hook, 'free again')).status, 200);
   });
 
-  test('of 50 posts at once one runs and the others are told to wait; no two handlers are ever at work', async () => {
+  test('of 50 concurrent posts one runs and the others are told to wait; two handlers never run at once', async () => {
     const hook = await hooked(
       'crowd',
       `async ({ ctx, input }) => { ${note('crowd', '"in"')} await new Promise((go) => setTimeout(go, 30)); ${note('crowd', '"out"')} }`,
@@ -203,7 +206,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
       const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => post(gateway, hook, { n })));
       for (const answer of answers.filter(({ status }) => status !== 200)) refused(answer, 409, 'CONFLICT');
       const won = answers.filter(({ status }) => status === 200).length;
-      // Those that came after the first had ended had their turn.
+      // Posts that came after the end of the first one ran too.
       assert.ok(won >= 1, 'none of them ran');
       ran += won;
     }
@@ -214,7 +217,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     );
   });
 
-  test('while one is under way others wait outside: by post, async or not, also when its sender has gone', async () => {
+  test('while one is running others are refused: async or not, also if its sender has disconnected', async () => {
     const hook = await hooked(
       'held',
       `async ({ ctx, input }) => {
@@ -263,7 +266,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     };
     let socket = await open();
     await eventually(async () => {
-      // It was answered: it came while the post before had the slug.
+      // It was answered, because it came while the previous post had the slug.
       if (socket.bytesRead > 0) socket = await open();
       await gateway.call('GET', '/svc/_health');
       return (await post(gateway, hook)).status === 409;
@@ -289,7 +292,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     assert.equal((await cancelled).json.runId, runId);
   });
 
-  test('the id that is answered is that of the run whose nodes are stored', async () => {
+  test('the id in the answer is that of the run whose nodes are stored', async () => {
     const hook = await hooked('ids', `async ({ ctx, input }) => { ${note('ids', 'input')} }`);
     const stream = await gateway.stream('/svc/_runs/_events?ref=ids/hook');
     const { runId } = (await post(gateway, hook, 'one')).json;
@@ -306,7 +309,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     stream.close();
   });
 
-  test('a signed webhook takes what the standardwebhooks package signs, once', async () => {
+  test('a signed webhook accepts messages signed by the standardwebhooks package, once', async () => {
     const hook = only(
       await push(gateway, 'signed', {
         ...NOTES,
@@ -342,7 +345,7 @@ onEachEdge({ config: { automationTimeoutMs: 20_000 } }, (gateway, edge) => {
     const [{ runId } = { runId: '' }] = await runsOf(gateway, 'signed/hook');
     assert.equal((await gateway.call('POST', `/svc/_runs/${runId}/cancel`)).json.state, 'aborted');
     refused(await waiting, 500, 'RUN_ABORTED');
-    assert.equal((await signed('m4', { text: 'again' })).status, 200, 'what was cancelled may be sent again');
+    assert.equal((await signed('m4', { text: 'again' })).status, 200, 'a cancelled message may be sent again');
     refused(await signed('m4', { text: 'again' }), 409, 'CONFLICT');
     await gateway.kill();
     await gateway.start();

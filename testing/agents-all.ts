@@ -1,4 +1,4 @@
-// Real agents that speak ACP, by `npm run agents:all`: apart from the tests, because they are large and slow.
+// Real agents that speak ACP, by `npm run agents:all`: separate from the tests, because they are large and slow.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ const { gateway, remove } = makeGateway({ examples: ['todos'] });
 before(() => gateway.start());
 after(remove);
 
-/** With a home of its own, so that nothing of the user's is read or changed. */
+/** With a separate home, so that it does not read or change the user's files. */
 function environment(folder: string): Record<string, string> {
   const home = join(folder, 'home');
   mkdirSync(home, { recursive: true });

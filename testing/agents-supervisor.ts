@@ -1,4 +1,4 @@
-/** A process that does what a gateway does with agents, to be killed by a test. Prints the pids that must end with it. */
+/** A process that starts agents like a gateway, to be killed by a test. Prints the pids that must end with it. */
 import { eventsOf, finalOf, startAgents } from './agents.ts';
 
 const running = await startAgents();

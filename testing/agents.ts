@@ -1,4 +1,7 @@
-/** The agents of a gateway without the gateway: a supervision tree of its own, the real process of agents and scripted agents. */
+/**
+ * The agents of a gateway without the gateway: a separate supervision tree, the real process of agents and scripted
+ * agents.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +14,7 @@ import { Tree } from '../supervisor/tree/tree.ts';
 
 const STUB_AGENT = new URL('./stub-agent.mjs', import.meta.url).pathname;
 
-/** A runner whose agent does what each message says, a step a line. */
+/** A runner whose agent runs each message as a script, a step a line. */
 export function stubRunner(...args: string[]): RunnerSpec {
   const env = { PATH: process.env.PATH ?? '' };
   return { name: 'stub', kind: 'acp', command: [process.execPath, STUB_AGENT, ...args], env };
@@ -21,7 +24,7 @@ export type RunningAgents = {
   agents: AgentProcess;
   tree: Tree;
   folder: string;
-  /** Where the record of children is. */
+  /** The path of the record of children. */
   record: string;
   tag: string;
   log: string[];

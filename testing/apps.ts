@@ -8,7 +8,7 @@ export type AppSource = {
   actions?: Record<string, ToolSource>;
   /** The rest of the definition is that of `automation.json`. */
   automations?: Record<string, ToolSource>;
-  /** Migrations in their order. */
+  /** Migrations in order. */
   migrations?: string[];
   /** Other files by name. */
   files?: Record<string, string | Buffer>;

@@ -34,7 +34,7 @@ export function tarEntry({ name, content = '', type = '0', link = '', size }: En
   return Buffer.concat([header, body, Buffer.alloc((BLOCK - (body.length % BLOCK)) % BLOCK)]);
 }
 
-/** A pax header that gives the entry behind it a name of any length. */
+/** A pax header that gives the entry after it a name of any length. */
 export function paxName(name: string): Entry {
   const record = ` path=${name}\n`;
   let length = Buffer.byteLength(record);
@@ -42,12 +42,12 @@ export function paxName(name: string): Entry {
   return { name: 'PaxHeader/x', type: 'x', content: `${length}${record}` };
 }
 
-/** GNU tar's way to do the same. */
+/** GNU tar's header for the same. */
 export function gnuName(name: string): Entry {
   return { name: '././@LongLink', type: 'L', content: `${name}\0` };
 }
 
-/** The files of a small whole app, which tests change as they need. */
+/** The files of a small complete app, which tests change as they need. */
 export function appFiles(id: string, manifest: Record<string, unknown> = {}): Record<string, string> {
   return {
     'app.json': JSON.stringify({ id, name: 'Notes', version: '1.0.0', ...manifest }),

@@ -1,4 +1,4 @@
-/** For tests: real uploads with automations into a real directory, with the catalog and the enablement; nothing runs. */
+/** For tests: real uploads with automations into a real directory, with the catalog and the switches; nothing runs. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

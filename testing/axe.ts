@@ -1,4 +1,4 @@
-/** Asks axe-core what people who use a keyboard, a screen reader or high contrast cannot do on a page. */
+/** Asks axe-core for accessibility problems of a page: keyboard, screen reader, contrast. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';

@@ -5,7 +5,7 @@ import type { ServerEvent, Stream, TestGateway } from './gateway.ts';
 // biome-ignore lint/suspicious/noExplicitAny: the tests look into events of every type
 export type TurnEventSeen = { id: number; type: string; [member: string]: any };
 
-/** Sends a message; resolves with the open stream. Rejects with the answer when it is refused. */
+/** Sends a message; resolves with the open stream. Rejects with the answer if the message is refused. */
 export function send(gateway: TestGateway, app: string, body: Record<string, unknown>): Promise<Stream> {
   return gateway.stream(`/svc/${app}/_chat`, {}, body);
 }
@@ -24,7 +24,7 @@ export async function until(stream: Stream, type: string): Promise<TurnEventSeen
   return events;
 }
 
-/** All events up to `end`, once the stream has ended. */
+/** All events up to `end`, after the stream has ended. */
 export async function turnOf(stream: Stream): Promise<TurnEventSeen[]> {
   const events = await until(stream, 'end');
   await stream.ended();
@@ -54,7 +54,7 @@ export async function replay(
   return await turnOf(await gateway.stream(`/svc/${app}/_chat/windows/${windowId}/turns/${turnId}/events`, headers));
 }
 
-/** Of events from the first one on. */
+/** Checks the events of a turn from the first one on. */
 export function turnIdOf([start]: TurnEventSeen[]): string {
   if (start?.type !== 'assistant.start') throw new Error(`A turn began with ${start?.type}.`);
   return start.turnId;
@@ -64,7 +64,7 @@ export function typesOf(events: TurnEventSeen[]): string[] {
   return events.map(({ type }) => type);
 }
 
-/** What the agent said, piece by piece. */
+/** The agent's text, piece by piece. */
 export function textOf(events: TurnEventSeen[]): string {
   return events.map(({ type, delta }) => (type === 'assistant.delta' ? delta : '')).join('');
 }

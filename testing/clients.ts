@@ -1,21 +1,21 @@
-/** What the clients of a gateway under faults share: they go on until they are stopped, and count what they are told. */
+/** Shared by the clients of a gateway under faults: they run until they are stopped, and count the answers. */
 import type { TestGateway } from './gateway.ts';
 import { pause } from './waiting.ts';
 
-/** How often each thing came. */
+/** The count of each outcome. */
 export class Counts extends Map<string, number> {
   count(name: string, by = 1): void {
     this.set(name, (this.get(name) ?? 0) + by);
   }
 
-  /** `name: count`, one after the other. */
+  /** `name: count`, separated by commas. */
   list(): string {
     return [...this].map(([name, count]) => `${name}: ${count}`).join(', ') || 'none';
   }
 }
 
 export abstract class Client {
-  /** What must not be and was, in sentences. */
+  /** Violations, in sentences. */
   readonly violations: string[] = [];
   protected readonly gateway: TestGateway;
   protected running = true;
@@ -25,7 +25,7 @@ export abstract class Client {
     this.gateway = gateway;
   }
 
-  /** Repeats `turn`, with a pause after each, until `stop`; so do others beside it. */
+  /** Repeats `turn`, with a pause after each, until `stop`; several run concurrently. */
   protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: () => number): void {
     this.running = true;
     const loop = async (): Promise<void> => {

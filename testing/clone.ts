@@ -1,4 +1,4 @@
-/** A folder that looks like a clone of the project with the gateway of `npm start` running on it, for the documents. */
+/** A folder like a clone of the project with the gateway of `npm start` running on it, for the documents. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,12 +11,12 @@ import type { ModelStub } from './model-stub.ts';
 import { inTime, LONG_MS } from './waiting.ts';
 
 export const PROGRAMS_FOLDER: string = join(root, 'scripts/agents/node_modules/.bin');
-/** Those of the documents. */
+/** Environment variables of the documents. */
 const ADDRESS = '127.0.0.1:8787';
 export const MODEL_ADDRESS = '127.0.0.1:11434';
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
-/** Commands that work on the clone as a whole: nothing to run here, but what they name must exist. */
+/** Commands that work on the clone as a whole: they do not run here, but the things that they name must exist. */
 const CLONE_COMMANDS: [pattern: RegExp, check: (script: string) => void][] = [
   [/^npm (?:ci|link)$/, () => {}],
   [/^npm (start|test)$/, isScript],
@@ -38,7 +38,7 @@ function isAboutClone(line: string): boolean {
   );
 }
 
-/** A folder in which what the documents say works as written. */
+/** A folder in which the documents' commands work as written. */
 export class Clone {
   readonly folder = mkdtempSync(join(tmpdir(), 'svc-docs-'));
   readonly #env: NodeJS.ProcessEnv;
@@ -46,7 +46,7 @@ export class Clone {
   #address = ADDRESS;
   #modelAddress = MODEL_ADDRESS;
 
-  /** Its agents ask this server in place of their vendors'. */
+  /** Its agents ask this server instead of their vendors'. */
   useModel({ url }: ModelStub): void {
     this.#modelAddress = new URL(url).host;
     Object.assign(this.#env, {
@@ -66,7 +66,7 @@ export class Clone {
     writeFileSync(join(commands, 'svc'), '#!/bin/sh\nexec node $NODE_FLAGS "$(dirname "$0")/../bin/svc.js" "$@"\n', {
       mode: 0o755,
     });
-    // The daemon's sockets are in the folder too, and go with it.
+    // The daemon's sockets are in the folder too, and are removed with it.
     this.#env = {
       PATH: `${commands}:${dirname(process.execPath)}:${PROGRAMS_FOLDER}:${process.env.PATH}`,
       HOME: this.folder,
@@ -82,7 +82,7 @@ export class Clone {
     await this.#serve(serve);
   }
 
-  /** Runs the gateway that a document starts, in place of the one before. */
+  /** Runs the gateway that a document starts, instead of the previous one. */
   async serve(script: string): Promise<void> {
     const lines = script.trim().split('\n');
     const command = lines.pop() ?? '';
@@ -128,7 +128,10 @@ export class Clone {
     writeFileSync(file, this.#here(text));
   }
 
-  /** Runs what is not about the clone itself; resolves with its answer, fails with everything that it printed. */
+  /**
+   * Runs the lines that are not about the clone itself; resolves with their output, fails with everything that they
+   * printed.
+   */
   async run(script: string): Promise<string> {
     const lines = script.split('\n').filter((line) => line.trim() !== '' && !isAboutClone(line));
     if (lines.length === 0) return '';

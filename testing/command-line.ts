@@ -16,7 +16,7 @@ export type RunOptions = {
   cwd?: string;
   stdin?: string;
   tty?: boolean;
-  /** Of the terminal. */
+  /** Columns of the terminal. */
   columns?: number;
   onStdout?: (text: string) => void;
 };
@@ -73,7 +73,7 @@ function collect(
 }
 
 export type Seen = { method: string; path: string; headers: IncomingMessage['headers']; body: Buffer };
-/** What a route answers: a JSON value with its status, or raw text of another type, left open when it is a stream. */
+/** The answer of a route: a JSON value with its status, or raw text of another type, left open if it is a stream. */
 export type Reply = {
   status?: number;
   json?: unknown;
@@ -85,7 +85,7 @@ export type Routes = Record<string, Reply | ((seen: Seen) => Reply)>;
 
 export type FakeGateway = { url: string; seen: Seen[]; env: NodeJS.ProcessEnv };
 
-/** Serves `routes` (`METHOD /path?query` → reply) to those who bring the token; what it has not is `NOT_FOUND`. */
+/** Serves `routes` (`METHOD /path?query` → reply) to requests with the token; other routes are `NOT_FOUND`. */
 export async function startGateway(t: TestContext, routes: Routes): Promise<FakeGateway> {
   const seen: Seen[] = [];
   const server = createServer((request, response) => {

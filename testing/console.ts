@@ -1,4 +1,4 @@
-/** Drives the console in a browser for tests: signs in, opens its views, and looks for what must never be in one. */
+/** Drives the console in a browser for tests: signs in, opens its views, and checks for faults in them. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,7 +8,7 @@ import { linkTo } from './pages.ts';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** Each view of the console, where the template todos is an app: the end of its address by a short name. */
+/** Each view of the console with the template todos as an app: the end of its address by a short name. */
 export const VIEWS = {
   home: '/',
   overview: '/apps/todos',
@@ -32,7 +32,7 @@ export const VIEWS = {
   trash: '/system/trash',
 } as const;
 
-/** Opens a view, `/apps/todos/data` or the like, signed in. What the browser complains of is collected in `complaints`. */
+/** Opens a view, `/apps/todos/data` or the like, signed in. `complaints` collects the errors of the browser. */
 export async function openConsole(
   context: BrowserContext,
   gateway: TestGateway,
@@ -50,14 +50,14 @@ export async function openConsole(
   return { page, complaints };
 }
 
-/** Shows another view of a console that is open. */
+/** Shows another view of an open console. */
 export async function openView(page: Page, view: string): Promise<void> {
   await page.evaluate(`location.hash = ${JSON.stringify(`#${view}`)}`);
 }
 
 /**
- * Asserts that axe-core finds nothing to complain of, and that nothing of the page is wider than the window. What `without` selects
- * is not looked into: the page of an app in a frame has tests of its own.
+ * Asserts that axe-core finds no problem, and that the page is not wider than the window. It skips the elements that
+ * `without` selects: the page of an app in a frame has separate tests.
  */
 export async function assertAccessible(page: Page, without: readonly string[] = []): Promise<void> {
   await page.evaluate(AXE);

@@ -17,7 +17,7 @@ import type { Jobs } from '../supervisor/jobs/jobs.ts';
 import { appFiles, tarball } from './archive.ts';
 import { openJobs } from './jobs.ts';
 
-/** Moments at which a test may look at the disk, as a crash would leave it. */
+/** Moments at which a test may look at the disk in the state that a crash would leave. */
 export type Moments = Partial<
   Record<
     'staged' | 'migrating' | 'migrated' | 'flushing' | 'swapping' | 'stopping' | 'forgetting' | 'regaining',
@@ -44,7 +44,10 @@ export async function openDeployments() {
   };
 }
 
-/** What is running on one data directory: the real thing but for the databases, which are opened here instead of in the writer. */
+/**
+ * The parts that run on one data directory: the real ones, except that databases are opened here instead of in the
+ * writer.
+ */
 async function startIn(
   dataDir: string,
   jobs: Jobs,
@@ -145,7 +148,7 @@ async function startIn(
   return { layout, registry, deployments, databases, events, forgotten, warnings, atWork, upload, withData };
 }
 
-/** What a session gives to a publication; `told` gets what the publication tells it. */
+/** A session for a publication; `told` gets the calls of the publication. */
 export function sessionCopy(folder: string, base: string | null, told: string[] = []): SessionCopy {
   return {
     folder,

@@ -1,10 +1,15 @@
-/** Tells a test what the code that it calls flushes and renames, in order. Linux only: the paths of open files are in `/proc`. */
+/**
+ * Records the flushes and renames of the code under test, in order. Linux only: the paths of open files are in `/proc`.
+ */
 import fs, { readlinkSync } from 'node:fs';
 import promises, { type FileHandle, open } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import type { TestContext } from 'node:test';
 
-/** `path` of a flush is the file or folder, of a rename the new name; it is told when that is done. Until the test ends. */
+/**
+ * `path` of a flush is the file or folder, of a rename the new name; it is recorded when that is done. Until the test
+ * ends.
+ */
 export async function onDiskSteps(
   t: TestContext,
   note: (step: 'flush' | 'rename', path: string) => void,

@@ -37,7 +37,7 @@ export class FolderSessions implements DraftSource {
     }
   }
 
-  /** The same through the gateway, which tells of it. */
+  /** The same through the gateway, which announces it. */
   put(session: string, app: string, files: Record<string, string | Buffer | null>): void {
     this.write(session, app, files);
     this.#edited(session, app);
@@ -80,7 +80,7 @@ export type DraftGateway = {
   gateway: TestGateway;
   sessions: FolderSessions;
   dataDir: string;
-  /** Of the gateway that runs now. */
+  /** Those of the running gateway. */
   changes(): ChangeStreams;
   /** Ends it and starts another one on the same folders. */
   restart(): Promise<void>;

@@ -8,12 +8,12 @@ import { inTime, LIMIT_MS, pause } from './waiting.ts';
 
 export type StoreKind = 'tarball' | 'git';
 
-/** Both, or the one that this Node has (`supervisor/edge/uws-binding.ts`). */
+/** Both, or the one that this Node supports (`supervisor/edge/uws-binding.ts`). */
 export const EDGES: readonly EdgeKind[] = hasUws() ? ['uws', 'node'] : ['node'];
-/** The one that `auto` takes. */
+/** The one that `auto` chooses. */
 export const BEST_EDGE: EdgeKind = EDGES[0] ?? 'node';
 
-/** Both edges and both backends for code, in two runs: neither of the two has to do with the other. */
+/** Both edges and both backends for code, in two runs: edge and backend do not depend on each other. */
 const RUNS: readonly { edge: EdgeKind; store: StoreKind }[] = [
   { edge: BEST_EDGE, store: 'tarball' },
   { edge: 'node', store: 'git' },
@@ -28,7 +28,9 @@ function hasUws(): boolean {
   }
 }
 
-/** Runs the suite once for each edge and each store, with a gateway of its own that starts before it and ends after it. */
+/**
+ * Runs the suite once for each edge and each store, with a separate gateway that starts before it and ends after it.
+ */
 export function onEachEdge(
   options: StartOptions,
   suite: (gateway: TestGateway, edge: EdgeKind, store: StoreKind) => void,
@@ -43,7 +45,7 @@ export function onEachStore(options: StartOptions, suite: (gateway: TestGateway,
   for (const { store } of RUNS) describe(store, () => suite(gatewayOfSuite({ ...options, store }), store));
 }
 
-/** The gateway of the suite that is being defined. */
+/** The gateway of the suite being defined. */
 export function gatewayOfSuite(options: StartOptions): TestGateway {
   const { gateway, remove } = makeGateway(options);
   before(() => gateway.start());
@@ -51,7 +53,7 @@ export function gatewayOfSuite(options: StartOptions): TestGateway {
   return gateway;
 }
 
-/** Asks again until the condition holds; for what happens on disk or in another process without telling anybody. */
+/** Checks again until the condition holds; for changes on disk or in another process that cannot be awaited. */
 export async function eventually(condition: () => unknown): Promise<void> {
   const end = performance.now() + LIMIT_MS;
   while (!(await condition())) {
@@ -62,7 +64,7 @@ export async function eventually(condition: () => unknown): Promise<void> {
 
 export type RawAnswer = { status: number; head: string; body: string };
 
-/** Sends bytes as they are, and reads until the gateway ends the connection: the request must ask for that. */
+/** Sends raw bytes, and reads until the gateway ends the connection, which the request must ask for. */
 export function sendRaw(gateway: TestGateway, bytes: string | Buffer): Promise<RawAnswer> {
   const { hostname, port } = new URL(gateway.url);
   const answered = new Promise<RawAnswer>((resolve, reject) => {

@@ -1,7 +1,7 @@
 // Loaded into a daemon that a test starts: asks it to stop when its standard input, a pipe from the test, is closed.
 import { isMainThread } from 'node:worker_threads';
 
-/** For a daemon that does not stop when it is asked to. */
+/** Time after which a daemon that does not stop is killed. */
 const GRACE_MS = 10_000;
 
 if (isMainThread) {

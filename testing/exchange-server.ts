@@ -4,7 +4,7 @@ import type { ExchangeHandler } from '../supervisor/edge/edge.ts';
 import { type EdgeKind, openEdge } from '../supervisor/edge/open-edge.ts';
 import { inTime } from './waiting.ts';
 
-/** What ends what a test or a file of tests began, and takes notes: a test's context, or `after` and a function. */
+/** Registers the clean-up of a test or a file of tests: a test's context, or `after` and a function. */
 export type Ending = { after(cleanup: () => unknown): void; diagnostic(note: string): void };
 
 export type Answer = { status: number; headers: IncomingHttpHeaders; body: Buffer };
@@ -36,11 +36,11 @@ export function send(port: number, method: string, path: string, headers: Outgoi
 export type EventClient = {
   status: number;
   headers: IncomingHttpHeaders;
-  /** The next block; undefined once the server has ended the stream. */
+  /** The next block; undefined after the server has ended the stream. */
   next(): Promise<string | undefined>;
   pause(): void;
   resume(): void;
-  /** Goes away without a word, as a closed browser tab does. */
+  /** Disconnects abruptly, like a closed browser tab. */
   close(): void;
 };
 

@@ -41,10 +41,10 @@ export type LogLine = {
   runId?: string;
   [field: string]: unknown;
 };
-/** What a caller sees of a call that succeeded. */
+/** The result of a successful call, as the caller sees it. */
 export type Outcome = { status: number; value: unknown; handlerMs: number };
 
-/** What a fire asked, and how a test answers it. */
+/** A request of a fire, and how a test answers it. */
 export type Ask = {
   verb: AskVerb;
   callId: number;
@@ -147,7 +147,7 @@ export class FakeSupervisor {
     });
   }
 
-  /** Stores the app's files and starts an actor for them; resolves with it once it is ready or has failed to start. */
+  /** Stores the app's files and starts an actor for them; resolves with it when it is ready or has failed to start. */
   async app(source: AppSource, spec: Partial<ActorSpec> = {}): Promise<App> {
     const app = this.startApp(source, spec);
     await Promise.race([app.ready, app.exited]);
@@ -215,7 +215,7 @@ export class FakeSupervisor {
     return app;
   }
 
-  /** Ends all actors at once, whatever they do. */
+  /** Ends all actors at once, even busy ones. */
   async endApps(): Promise<void> {
     for (const app of this.#apps.values()) app.stop(true);
     await Promise.all([...this.#apps.values()].map((app) => app.exited));
@@ -272,7 +272,7 @@ export class App {
   /** For each log line, the call whose followers get it too. */
   readonly logCalls: (number | undefined)[] = [];
   readonly asks: Ask[] = [];
-  /** Answers what fires ask; without it, the test takes them from `asks`. */
+  /** Answers requests of fires; without it, the test takes them from `asks`. */
   onAsk: ((ask: Ask) => void) | null = null;
   readonly #supervisor: FakeSupervisor;
   readonly #events = new EventEmitter();
@@ -304,7 +304,7 @@ export class App {
     return this.call(ToolKind.sql, '', JSON.stringify({ sql, params }));
   }
 
-  /** One fire of the automation; members of `request` go in the place of the usual ones. */
+  /** One fire of the automation; members of `request` replace the usual ones. */
   fire(request: Record<string, unknown> = {}, remainingMs?: number): Promise<Outcome> {
     const id = this.spec.automation ?? '';
     const automation = { ref: `${this.spec.app}/${id}`, id, name: 'Test', version: '1.0.0' };
@@ -312,7 +312,7 @@ export class App {
     return this.call(ToolKind.fire, id, JSON.stringify(body), remainingMs);
   }
 
-  /** The `n`th thing that fires ask, past or future. */
+  /** The `n`th request of fires, past or future. */
   async asked(n: number): Promise<Ask> {
     for (;;) {
       const ask = this.asks[n];

@@ -1,4 +1,4 @@
-/** A gateway that has something of everything that lasts, and what of it a client sees. For drills and old data directories. */
+/** A gateway with some of every kind of stored data, and a client's view of it. For drills and old data directories. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { appOf } from './apps.ts';
@@ -51,7 +51,7 @@ export async function fill(gateway: TestGateway): Promise<void> {
     await must(gateway.call('PUT', '/svc/_sessions/draft/apps/shop/files/note.txt', { body: 'not published yet' }));
 }
 
-/** What `fill` has left, as a client sees it: equal before a backup and after its restore, or a migration. */
+/** A client's view of the data of `fill`: equal before a backup and after its restore, or a migration. */
 export async function contentOf(gateway: TestGateway): Promise<object> {
   const get = async (path: string) => (await must(gateway.call('GET', path))).json;
   const read = async (query: string, input?: object) => (await must(gateway.read('shop', query, input))).json.data;
@@ -79,7 +79,7 @@ export async function contentOf(gateway: TestGateway): Promise<object> {
       state,
       output,
     ]),
-    // Without when it was used last.
+    // Without the time of the last use.
     tokens: (await get('/svc/_tokens')).map(({ name, createdAt }: Record<string, unknown>) => [name, createdAt]),
     draft: draft.status === 200 ? draft.text : null,
   };

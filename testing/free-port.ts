@@ -1,8 +1,8 @@
-/** Finds a port of this machine for a program that has to be told one. */
+/** Finds a free port of this machine for a program that needs a fixed one. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 
-/** Free a moment ago. */
+/** A port that was free a moment ago. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

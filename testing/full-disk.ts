@@ -1,10 +1,10 @@
-/** Fills a file system up to what is to be left of it. */
+/** Fills a file system except for a given rest. */
 import { closeSync, openSync, statfsSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 const CHUNK = Buffer.alloc(64 * 1024, 1);
 
-/** Writes the file until `left` bytes are free on its file system; all there is by default. */
+/** Writes the file until `left` bytes are free on its file system, by default none. */
 export function fill(path: string, left = 0): void {
   const fd = openSync(path, 'w');
   try {

@@ -1,4 +1,4 @@
-/** What a test started ends with it, however the test ends. */
+/** Processes that a test started end with it, however the test ends. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ const STARTS_ONE = `
   await gateway.start();
   console.log(gateway.pid);`;
 
-test('a daemon ends, and takes its sockets away, when the test that started it is killed', async (t) => {
+test('a daemon ends, and removes its sockets, when the test that started it is killed', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-killed-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const parent = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', STARTS_ONE], {

@@ -40,8 +40,8 @@ export type CallOptions = { body?: unknown; headers?: Record<string, string>; to
 export type ServerEvent = { event: string; id: string; data: string };
 
 /**
- * An open event stream. `next` waits for the next event that is not a comment, and rejects when the stream ends first or
- * nothing comes in time; `ended` rejects when the stream does not end in time, `closed` waits as long as it takes.
+ * An open event stream. `next` waits for the next event that is not a comment, and rejects if the stream ends first or
+ * nothing comes in time; `ended` rejects if the stream does not end in time, `closed` waits without a limit.
  */
 export type Stream = {
   next(limitMs?: number): Promise<ServerEvent>;
@@ -50,7 +50,7 @@ export type Stream = {
   close(): void;
 };
 
-/** The checkout whose build is started, flags of Node for its supervisor, and what is run in place of `bin/svc.js`. */
+/** The checkout whose build is started, flags of Node for its supervisor, and the script that replaces `bin/svc.js`. */
 export type Build = { root: string; nodeFlags?: string[]; script?: string };
 
 export class TestGateway {
@@ -58,7 +58,7 @@ export class TestGateway {
   url = '';
   token = '';
   pid = 0;
-  /** What it wrote to standard error: its log. */
+  /** Its standard error, which is its log. */
   log = '';
   /** Milliseconds from its start until it said that it accepts requests. */
   readyMs = 0;
@@ -67,7 +67,7 @@ export class TestGateway {
   readonly #build: Build;
   #child: ChildProcess | null = null;
 
-  /** `env` is added to this process's own environment. */
+  /** `env` is added to the environment of this process. */
   constructor(dataDir: string, flags: string[], env: Record<string, string> = {}, build: Build = { root }) {
     this.dataDir = dataDir;
     this.#flags = flags;
@@ -75,7 +75,9 @@ export class TestGateway {
     this.#build = build;
   }
 
-  /** Starts, or starts again after `kill` or `stop`, on the same data; with the `port` that it had, at the same address. */
+  /**
+   * Starts, or starts again after `kill` or `stop`, on the same data; with the previous `port`, at the same address.
+   */
   async start(port = '0'): Promise<void> {
     const args = [
       ENDS_WITH_PARENT,
@@ -142,7 +144,7 @@ export class TestGateway {
     return exited;
   }
 
-  /** One request. A `Buffer` or string body is sent as it is, anything else as JSON. */
+  /** One request. A `Buffer` or string body is sent unchanged, anything else as JSON. */
   call(method: string, path: string, { body, headers = {}, token = this.token }: CallOptions = {}): Promise<Answer> {
     const bytes =
       body === undefined
@@ -200,7 +202,10 @@ export class TestGateway {
     });
   }
 
-  /** Opens an event stream, with a `body` by POST; resolves once its head has arrived. Rejects with the answer when it is no stream. */
+  /**
+   * Opens an event stream, with a `body` by POST; resolves when its head has arrived. Rejects with the answer if it is
+   * not a stream.
+   */
   async stream(path: string, headers: Record<string, string> = {}, body?: unknown): Promise<Stream> {
     const abort = new AbortController();
     const head = fetch(this.url + path, {
@@ -289,7 +294,7 @@ export function makeGateway({ edge, store, config = {}, examples = [], env = {} 
     ...(named ? ['--store', named] : []),
     ...examples.flatMap((name) => ['--with', appFolder(name)]),
   ];
-  // The folder of the sockets, which a daemon that is killed leaves behind, is removed with the rest.
+  // The folder of the sockets, which a killed daemon leaves behind, is removed with the rest.
   const gateway = new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env });
   const remove = async () => {
     await gateway.stop();

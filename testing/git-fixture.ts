@@ -21,7 +21,7 @@ export class GitFixture {
   #folders = 0;
   #at = 1_700_000_000_000;
 
-  /** What most jobs begin with. */
+  /** The first members of most jobs. */
   get by(): { repository: string; author: typeof author; at: number } {
     this.#at += 1000;
     return { repository: this.repository, author, at: this.#at };
@@ -42,13 +42,13 @@ export class GitFixture {
     return folder;
   }
 
-  /** The path of a folder that is not there yet. */
+  /** The path of a folder that does not exist yet. */
   fresh(): string {
     this.#folders++;
     return join(this.dir, `folder-${this.#folders}`);
   }
 
-  /** Runs git in the repository; what it prints. Throws when it fails. */
+  /** Runs git in the repository and returns its output. Throws if it fails. */
   git(...args: string[]): string {
     return execFileSync('git', args, { cwd: this.repository, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
   }
@@ -57,7 +57,7 @@ export class GitFixture {
     return new Repository(this.repository).objects.readAs('blob', sha);
   }
 
-  /** Throws when git finds anything wrong. */
+  /** Throws if git finds an error. */
   fsck(): void {
     this.git('fsck', '--strict', '--full', '--no-dangling');
   }

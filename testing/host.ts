@@ -1,4 +1,4 @@
-/** A server of somebody's own that has a gateway in it, in a process as its owner would start it. */
+/** A user's server with an embedded gateway, in a process started as its owner would. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,12 +10,12 @@ import { inTime, LONG_MS } from './waiting.ts';
 
 /** A running host. */
 export class Host {
-  /** Talks to the gateway inside it. */
+  /** Client of the gateway inside it. */
   readonly gateway: TestGateway;
   readonly #folder = mkdtempSync(join(tmpdir(), 'svc-host-'));
   readonly #child: ChildProcess;
 
-  /** `program` is what stands before the data directory and the port on the command line. */
+  /** `program` is the command line before the data directory and the port. */
   constructor(program: string[]) {
     const dataDir = join(this.#folder, 'data');
     this.gateway = new TestGateway(dataDir, []);
@@ -26,7 +26,7 @@ export class Host {
     });
   }
 
-  /** Waits for the line with its address. `hasToken` when the gateway checks one. */
+  /** Waits for the line with its address. `hasToken` if the gateway checks one. */
   async listening(hasToken: boolean): Promise<void> {
     const [url] = (await inTime(
       once(createInterface({ input: this.#child.stdout! }), 'line'),

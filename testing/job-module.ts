@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
-/** One module for Node that holds all it imports. */
+/** One module for Node with all its imports. */
 export const BUNDLE = {
   bundle: true,
   platform: 'node',
@@ -12,7 +12,7 @@ export const BUNDLE = {
   },
 } as const;
 
-/** The built file, which holds all it needs. */
+/** The built file, with everything that it needs. */
 export async function buildJobModule(dir: string): Promise<string> {
   const outfile = join(dir, 'job.mjs');
   await build({ ...BUNDLE, entryPoints: [join(import.meta.dirname, '../workers/jobs/thread.ts')], outfile });

@@ -1,4 +1,4 @@
-/** For tests: the jobs process without a gateway, on one folder; by default with the threads of the source. */
+/** For tests: the jobs process without a gateway, on one folder; by default with threads built from the source. */
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { LIMITS } from '../protocol/limits.ts';
@@ -21,7 +21,7 @@ export type OpenJobsOptions = {
   now?: () => number;
 };
 
-/** `root` is what the process may read and write. */
+/** `root` is the folder that the process may read and write. */
 export async function openJobs(root: string, options: OpenJobsOptions = {}): Promise<OpenJobs> {
   const thread = options.thread ?? (await buildJobModule(root));
   const { threadMemoryMb = LIMITS.jobMemoryMb, memoryMb = LIMITS.jobsMemoryMb, jobMs = LIMITS.jobMs } = options;

@@ -1,4 +1,4 @@
-/** Two judges of the same schemas: ours, by the way that an app's contract goes, and `@hyperjump/json-schema`. */
+/** Two judges of the same schemas: ours, on the path of an app's contract, and `@hyperjump/json-schema`. */
 import {
   registerSchema,
   type SchemaObject,
@@ -19,7 +19,7 @@ import { compileValidators } from '../workers/jobs/validators.ts';
 import { type Group, readRemotes } from './json-schema-suite.ts';
 
 export type Verdict = 'valid' | 'invalid' | 'refused';
-/** What a judge says of a group's cases, in their order; `reason` when it does not take the schema. */
+/** A judge's results for the cases of a group, in order; `reason` if it refuses the schema. */
 export type Judgement = { verdicts: Verdict[]; reason: string | null; code: string | null };
 
 const DRAFTS = 'https://json-schema.org/draft';
@@ -30,7 +30,7 @@ export function manifestWith(schema: JsonSchema): string {
   return JSON.stringify({ id: 'suite', name: 'Suite', version: '1', queries: [{ name: TOOL, input: schema }] });
 }
 
-/** Manifest checked and schema compiled as an upload does it; loaded and asked as the app's thread does it. */
+/** Checks the manifest and compiles the schema like an upload; loads and calls it like the app's thread. */
 export function judgeOurs({ schema, tests }: Group): Judgement {
   let validators: ReturnType<typeof loadValidators>;
   try {
@@ -50,7 +50,7 @@ export function judgeOurs({ schema, tests }: Group): Judgement {
   return { verdicts, reason: null, code: null };
 }
 
-/** The other implementation, with the suite's remote schemas. Formats count where the suite's file is about formats. */
+/** The other implementation, with the suite's remote schemas. Formats count in the suite's files about formats. */
 export class Hyperjump {
   #groups = 0;
 
@@ -61,7 +61,7 @@ export class Hyperjump {
   async judge({ file, schema, tests }: Group): Promise<Judgement> {
     const uri = `https://suite.example/${++this.#groups}`;
     setShouldValidateFormat(file.startsWith('optional/format/'));
-    // It tells on the console what it finds wrong with a host name.
+    // It prints faults of host names to the console.
     const { log } = console;
     console.log = () => {};
     try {

@@ -1,10 +1,10 @@
-/** What the official JSON Schema suite found, as the tables of docs/json-schema.md. */
+/** The results of the official JSON Schema suite, as the tables of docs/json-schema.md. */
 import { Hyperjump, type Judgement, judgeOurs, type Verdict } from './json-schema-judges.ts';
 import { type Group, readSuite, suiteCommit } from './json-schema-suite.ts';
 
 export type Judged = { group: Group; ours: Judgement; other: Judgement };
 
-/** The parts of the suite that are counted apart; the first whose start fits takes a file. */
+/** The parts of the suite that are counted separately; a file belongs to the first whose start matches. */
 const PARTS: [name: string, start: string][] = [
   ['Optional: formats', 'optional/format/'],
   ['Optional: other', 'optional/'],
@@ -97,7 +97,7 @@ function markdownTable(head: string[], rows: (string | number)[][]): string {
   return [line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)].join('\n');
 }
 
-/** Text that stays in its cell: the suite has names with every mark that Markdown or HTML reads. */
+/** Text escaped for a table cell: names of the suite contain every character with a meaning in Markdown or HTML. */
 function cell(text: string | number): string {
   return String(text)
     .replaceAll('\\', '\\\\')

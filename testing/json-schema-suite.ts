@@ -30,7 +30,7 @@ export function readSuite(): Group[] {
   });
 }
 
-/** The schemas that the suite expects at `http://localhost:1234/`, by address; those of other drafts only where used. */
+/** The schemas that the suite expects at `http://localhost:1234/`, by address; those of other drafts only if used. */
 export function readRemotes(): { uri: string; schema: JsonSchema }[] {
   return jsonFiles(REMOTES)
     .filter((path) => !/^draft(?!2020-12|2019-09|7\/)/.test(path))

@@ -1,4 +1,5 @@
-// An MCP server over streamable HTTP with sessions, at the port of its first argument; it prints the one it listens on.
+// An MCP server over streamable HTTP with sessions, at the port of its first argument; it prints the port on which it
+// listens.
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { NodeStreamableHTTPServerTransport } from '@modelcontextprotocol/node';

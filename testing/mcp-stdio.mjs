@@ -1,4 +1,4 @@
-// An MCP server over stdio; its first argument says what is wrong with it.
+// An MCP server over stdio; its first argument selects a fault.
 import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
 import { toolServer } from './mcp-tools.mjs';
 
@@ -6,16 +6,16 @@ const flaws = {
   none: () => {},
   /** Does not answer. */
   silent: () => process.stdin.resume(),
-  /** Writes for people where messages belong, and answers nothing. */
+  /** Writes text instead of messages, and answers nothing. */
   garbage: () => setInterval(() => console.log('Listening! {"jsonrpc": 1}'), 5),
-  /** Writes for people between its messages. */
+  /** Writes text between its messages. */
   chatty: () => setInterval(() => console.log('still here'), 5),
   noisy: () => setInterval(() => process.stderr.write('x'.repeat(100_000)), 1),
   dies: () => {
     console.error('the database is locked');
     process.exit(3);
   },
-  /** Ends neither with its input nor when it is told to. */
+  /** Does not end with its input or on a signal. */
   stubborn: () => {
     process.on('SIGTERM', () => {});
     setInterval(() => {}, 1000);

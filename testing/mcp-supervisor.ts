@@ -1,4 +1,4 @@
-/** A process that does what a gateway does with MCP servers, to be killed by a test. Prints the pids that must end with it. */
+/** A process that starts MCP servers like a gateway, to be killed by a test. Prints the pids that must end with it. */
 import { startServers, stdioServer } from './tool-servers.ts';
 
 const running = await startServers({ one: stdioServer(), stubborn: stdioServer('stubborn') });

@@ -1,4 +1,4 @@
-// The tools of the MCP servers that tests start, over stdio and HTTP alike.
+// The tools of the MCP servers that tests start, over stdio and HTTP.
 import { spawn } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { Server } from '@modelcontextprotocol/server';
@@ -25,12 +25,12 @@ const TOOLS = {
   // Numbers the calls of this process, so that a test sees whether they shared one.
   count: () => text(JSON.stringify({ pid: process.pid, call: ++calls })),
   environment: () => text(JSON.stringify(process.env)),
-  // A process of the server's own, which does not end by itself.
+  // A child process of the server, which does not end by itself.
   spawn: () => {
     const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
     return text(JSON.stringify({ server: process.pid, child: child.pid }));
   },
-  // Says in `file` that it began, and that it was cancelled.
+  // Records in `file` that it began, and that it was cancelled.
   hang: ({ file }, signal) =>
     new Promise(() => {
       appendFileSync(file, 'began\n');

@@ -10,7 +10,7 @@ import { inTime } from './waiting.ts';
 type Json = any;
 type Part = { text: string } | { call: string; args: string } | { think: string };
 
-/** How each protocol asks, and what of its answers is the same thing in all of them. */
+/** The requests of each protocol, and the common content of their answers. */
 const PROTOCOLS = {
   responses: {
     path: '/v1/responses',
@@ -163,7 +163,7 @@ for (const [name, protocol] of Object.entries(PROTOCOLS)) {
     assert.deepEqual(deltas(events), ['first', '{"n', '":1}', '{"n', '":2}']);
   });
 
-  test(`${name}: what it was asked is kept`, async (t) => {
+  test(`${name}: its requests are recorded`, async (t) => {
     const stub = await start(t);
     await post(stub, path, ask(['hello', '<context>say: no</context>'], false));
     const [request] = stub.requests;
@@ -175,7 +175,7 @@ for (const [name, protocol] of Object.entries(PROTOCOLS)) {
     assert.deepEqual(kept[0].body, request?.body);
   });
 
-  test(`${name}: it fails as it is told`, async (t) => {
+  test(`${name}: it fails as scripted`, async (t) => {
     const stub = await start(t);
     const twice = ask(['status: 429 2\nsay: at last'], false);
     const answers = [await post(stub, path, twice), await post(stub, path, twice), await post(stub, path, twice)];
@@ -194,7 +194,7 @@ for (const [name, protocol] of Object.entries(PROTOCOLS)) {
     await assert.rejects(hanging);
   });
 
-  test(`${name}: the test says when it goes on`, async (t) => {
+  test(`${name}: the test decides when it continues`, async (t) => {
     const stub = await start(t);
     const answer = post(stub, path, ask(['say: one\nwait: here\nsay: two'], false));
     await inTime(stub.reached('here'), 'the waiting');
@@ -210,7 +210,7 @@ test('a tool that takes text gets text', async (t) => {
   assert.deepEqual(parts(body), [{ call: 'apply_patch', args: 'a\nb' }]);
 });
 
-test('models, a key, and an address that nothing is at', async (t) => {
+test('models, a key, and an unknown address', async (t) => {
   const stub = await start(t, 'secret');
   assert.equal((await fetch(`${stub.url}/v1/models`)).status, 401);
   const models = await fetch(`${stub.url}/v1/models`, { headers: { authorization: 'Bearer secret' } });

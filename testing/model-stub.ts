@@ -1,27 +1,27 @@
 /**
- * A model server without a model, on loopback: OpenAI Responses, OpenAI Chat Completions and Anthropic Messages, streamed and
- * not, and `GET /v1/models`. It does what the last text of the user says, one step a line; lines that are no steps are left
- * out, and a text without steps is said again.
+ * A model server without a model, on loopback: OpenAI Responses, OpenAI Chat Completions and Anthropic Messages,
+ * streamed and not, and `GET /v1/models`. It runs the last text of the user as a script, one step a line; it skips
+ * lines that are not steps, and repeats a text without steps.
  *
  *     say: some words            says them, word by word; `\n` in them is a new line
  *     slow: 50 some words        the same with 50 ms between the words
  *     repeat: 1000 xyz           says `xyz` 1000 times
  *     think: some words          reasons
- *     call: add {"title":"tea"}  calls a tool: by its whole name, or by what stands after its server's. Calls that follow each
- *                                other are made in one answer; what comes after them waits for their results. Arguments in
+ *     call: add {"title":"tea"}  calls a tool: by its whole name, or by the part after its server's. Calls that follow each
+ *                                other are made in one answer; later steps wait for their results. Arguments in
  *                                quotes are for tools that take text
- *     then                       parts calls, so that the second is made after the first has answered
- *     report                     says what the last calls answered, one a line as `add: <text>`; so it does by itself when
+ *     then                       separates calls, so that the second is made after the first has answered
+ *     report                     says the results of the last calls, one a line as `add: <text>`; it does so by itself when
  *                                nothing comes after them
  *     usage: 100 20 5            counts 100 input tokens, 20 output tokens, 5 of the input cached; else it counts words
- *     wait: name                 goes on when the test calls `release(name)`, or somebody requests `POST /release/name`
- *     hang                       says nothing more and keeps the connection open; `reached('hang')` tells
- *     status: 429                answers with this status; `status: 500 2` does so twice, then leaves the step out
- *     garbage                    says what is not in the protocol, and ends
+ *     wait: name                 continues when the test calls `release(name)`, or a client requests `POST /release/name`
+ *     hang                       says nothing more and keeps the connection open; `reached('hang')` reports it
+ *     status: 429                answers with this status; `status: 500 2` does so twice, then skips the step
+ *     garbage                    says something outside the protocol, and ends
  *     cut                        ends the connection here
  *
- * As a program (`node --import tsx testing/model-stub.ts --port 8090`) it prints its address, and `GET /requests` shows what it
- * was asked.
+ * As a program (`node --import tsx testing/model-stub.ts --port 8090`) it prints its address, and `GET /requests` lists
+ * the requests.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -41,9 +41,9 @@ export const STUB_MODELS = ['stub-model', 'stub-small'];
 export type ModelStub = {
   /** `http://127.0.0.1:<port>`; addresses below it may begin with `/v1`. */
   url: string;
-  /** Everything that it was asked, oldest first. */
+  /** All requests, oldest first. */
   requests: ModelRequest[];
-  /** Resolves when a script has come to `wait: name`, or to `hang`. */
+  /** Resolves when a script has reached `wait: name`, or `hang`. */
   reached(name: string): Promise<void>;
   release(name: string): void;
   close(): Promise<void>;
@@ -107,7 +107,7 @@ class Performance {
   readonly #refused: Map<string, number>;
   readonly #answer: ModelAnswer;
   readonly #gone: Promise<void>;
-  /** What has been done in this answer: a second text is parted from the first by a space. */
+  /** The progress of this answer: a space separates a second text from the first. */
   readonly #said = new Set<Output['type']>();
   #words = 0;
   #usage: Usage | null = null;
@@ -194,7 +194,7 @@ class Performance {
         return 'end';
       case 'cut':
         this.#startStream();
-        // What was said before must have left, or it would be a connection that was never answered.
+        // Earlier output must have been sent, or the connection would look unanswered.
         await Promise.race([new Promise((resolve) => this.#response.write('\n', resolve)), this.#gone]);
         this.#response.destroy();
         return 'end';
@@ -215,11 +215,11 @@ class Performance {
   }
 }
 
-/** The places in scripts where the test decides when to go on. */
+/** The places in scripts where the test decides when to continue. */
 class Gates {
   readonly #gates = new Map<string, { reached: Deferred; released: Deferred }>();
 
-  /** Until it is released, or `gone`. */
+  /** Waits until it is released, or `gone`. */
   async wait(name: string, gone: Promise<void>): Promise<void> {
     const gate = this.#gate(name);
     gate.reached.resolve();
@@ -280,7 +280,7 @@ const ERROR_TYPES: Record<number, string> = {
   500: 'api_error',
 };
 
-/** In the shape that all three protocols have in common. */
+/** The error in the shape that all three protocols share. */
 function sendError(response: ServerResponse, status: number, message = `The stub was told to answer ${status}.`): void {
   const type = ERROR_TYPES[status] ?? 'invalid_request_error';
   sendJson(response, status, { type: 'error', error: { type, code: type, message, param: null } });

@@ -1,10 +1,13 @@
-/** A small file system of its own (tmpfs), for what runs full. */
+/** A small separate file system (tmpfs), for tests of full disks. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Mounts one of this size (`16m`) at a new folder; answers what unmounts it. Throws where that is not permitted. */
+/**
+ * Mounts one of this size (`16m`) at a new folder; returns a function that unmounts it. Throws if that is not
+ * permitted.
+ */
 export function mountSmall(at: string, size: string): () => void {
   mkdirSync(at);
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'none', at], { stdio: 'pipe' });

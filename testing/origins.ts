@@ -41,7 +41,7 @@ export async function signIn(gateway: TestGateway, host: string = consoleHost(ga
   return new Origin(gateway, host, cookieOf(answer));
 }
 
-/** The same browser at the origin of an app or draft, by the way that it is sent. */
+/** The same browser at the origin of an app or draft, by following the redirects. */
 export async function enter(gateway: TestGateway, console: Origin, owner: PageOwner): Promise<Origin> {
   const host = `${pageHost(owner)}.${console.host}`;
   const stranger = new Origin(gateway, host, '');
@@ -52,7 +52,7 @@ export async function enter(gateway: TestGateway, console: Origin, owner: PageOw
   return new Origin(gateway, host, cookieOf(entered));
 }
 
-/** Where an answer sends a browser, which must be at `host`. */
+/** The address to which an answer redirects a browser, which must be at `host`. */
 export function pathAt(answer: Answer, host: string): string {
   assert.equal(answer.status, 303, answer.text);
   const { pathname, search, host: there } = new URL(String(answer.headers.location), `http://${host}`);

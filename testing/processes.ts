@@ -4,7 +4,7 @@ import { identityOf, type ProcessIdentity } from '../storage/processes/process-i
 
 export type Child = ProcessIdentity & { role: 'writer' | 'host' | 'jobs' | 'agents' | 'other' };
 
-/** The daemon's own processes, with what tells each from a later one of its pid. */
+/** The daemon's processes, with a mark that distinguishes each from a later process with its pid. */
 export function childrenOf(daemon: number): Child[] {
   const children: Child[] = [];
   for (const name of readdirSync('/proc')) {
@@ -14,7 +14,7 @@ export function childrenOf(daemon: number): Child[] {
   return children;
 }
 
-/** False for one that has ended and was not reaped. */
+/** False for a process that has ended but was not reaped. */
 export function isRunning(pid: number): boolean {
   const stat = read(`${pid}`, 'stat');
   return stat !== null && stat.slice(stat.lastIndexOf(')') + 2)[0] !== 'Z';
@@ -26,7 +26,7 @@ function parentOf(pid: string): number | null {
   return stat === null ? null : Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
 }
 
-/** One that is being started still has its parent's command line. */
+/** A process that is being started still has its parent's command line. */
 function roleOf(pid: string): Child['role'] {
   const file = (read(pid, 'cmdline') ?? '').split('\0').find((argument) => argument.endsWith('.js')) ?? '';
   const [, role] = /(writer|host|jobs|agents)\.js$/.exec(file) ?? [];

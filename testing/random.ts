@@ -35,7 +35,7 @@ export class Random {
     return items;
   }
 
-  /** Random choices of their own, so that one part's use of chance does not shift another's. */
+  /** Separate random choices, so that one part's use of chance does not shift another's. */
   fork(): Random {
     return new Random(this.between(0, 0xffff_ffff));
   }

@@ -1,4 +1,4 @@
-/** For tests: the reverse proxies of deploy/ run from their files as they are, but for ports, names and certificates. */
+/** For tests: the reverse proxies of deploy/ run from their files, with only ports, names and certificates replaced. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ export type RecipeProxy = {
   readonly httpPort: number;
 };
 
-/** Each must be there: a recipe that changed is no longer what is tested. */
+/** Each text must occur: otherwise the test would not cover a changed recipe. */
 function replaceAll(text: string, replacements: [from: string, to: string][]): string {
   return replacements.reduce((changed, [from, to]) => {
     if (!changed.includes(from)) throw new Error(`The recipe has no "${from}".`);
@@ -119,7 +119,7 @@ export async function startRecipe(
     host: '127.0.0.1',
     port: ports.https,
     servername: host,
-    // Made for this test.
+    // A certificate made for this test.
     rejectUnauthorized: false,
     method,
     path,

@@ -107,7 +107,7 @@ export async function startWriter(t: TestContext): Promise<TestWriter> {
   };
 }
 
-/** A ledger that is open, and clients to look behind it. `warnings` is what it logged. */
+/** An open ledger, and clients to read its database. `warnings` is its log. */
 export async function startLedger(t: TestContext) {
   const writer = await startWriter(t);
   const clock = { now: NOW };
@@ -128,7 +128,7 @@ export async function startLedger(t: TestContext) {
 
 let made = 0;
 
-/** An id as the fires make them: the later, the greater. */
+/** An id as fires make them: later ones are greater. */
 export function runIdAt(time: number): string {
   const n = (++made).toString(16).padStart(15, '0');
   return `${firstRunIdAt(time)}-7${n.slice(0, 3)}-8${n.slice(3, 6)}-000${n.slice(6)}`;

@@ -1,4 +1,4 @@
-/** What every runner must do, whatever its agent is: each runner's test file calls this with its own. */
+/** The requirements for every runner, with any agent: the test file of each runner calls this. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,17 +14,17 @@ export type RunnerCases = {
   runner: Runner;
   /** Why it cannot be tested here; false when it can. */
   skip: string | false;
-  /** The runner with its model at `place.stub.url`, and with what it keeps below `place.folder`. */
+  /** The runner with its model at `place.stub.url`, and its files below `place.folder`. */
   spec(place: RunnerPlace): RunnerSpec;
   /** Whether it has a program, which keeps the conversation and can be killed. */
   hasProgram: boolean;
   /** Whether its model gets the instructions as its system text; else they come with the first message. */
   hasSystem: boolean;
-  /** Its pieces of text come through a turn of a window, which joins those that wait to be stored. */
+  /** Its pieces of text come through a turn of a window, which joins pieces that wait to be stored. */
   joinsPieces?: true;
-  /** Whether it shows what its model reasons. */
+  /** Whether it shows the reasoning of its model. */
   reasons: boolean;
-  /** How much a request tells its model to think; nothing when it does not say. */
+  /** The model's effort in a request; undefined if the request has none. */
   effortOf(body: RequestBody): unknown;
   /** A step of a script that makes it ask for permission in mode `full`, and what happens if it is granted. */
   asks?: { step(folder: string): string; granted(folder: string): boolean };

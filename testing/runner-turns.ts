@@ -11,7 +11,7 @@ import { inTime, LONG_MS } from './waiting.ts';
 
 type Context = { after(cleanup: () => Promise<void> | void): void };
 
-/** A turn under way, or over. `done` gives all of its events. */
+/** A running or ended turn. `done` resolves with all of its events. */
 export type RunningTurn = {
   events: RunnerEvent[];
   done: Promise<RunnerEvent[]>;
@@ -21,16 +21,16 @@ export type RunningTurn = {
   answer(requestId: string, optionId: string | null): void;
 };
 
-/** What tells one turn from another; the rest is the same for all. */
+/** The members that differ between turns; the rest is the same for all. */
 export type TurnWish = Partial<Omit<TurnOrder, 'runner'>> & { spec?: Partial<RunnerSpec> };
 
-/** Where a runner works in a test: a stub of its model, and a folder for its home and the like. */
+/** The surroundings of a runner in a test: a stub of its model, and a folder for its home and similar files. */
 export type RunnerPlace = { stub: ModelStub; folder: string };
 
 export class RunnerTurns {
   readonly stub: ModelStub;
   readonly folder: string;
-  /** Leaders of process groups that its runners started and that are not gone. */
+  /** Leaders of process groups that its runners started and that still exist. */
   readonly pids = new Set<number>();
   readonly log: string[] = [];
   readonly #spec: RunnerSpec;
@@ -119,7 +119,7 @@ export class RunnerTurns {
     return inTime(this.#agents.probe(++this.#turns, order), `what ${want} there are`, LONG_MS);
   }
 
-  /** Ends every program; what comes after is done by new ones. */
+  /** Ends every program; later turns start new ones. */
   async restart(): Promise<void> {
     await this.#agents.end();
     this.#agents = this.#newAgents();
@@ -153,7 +153,7 @@ export async function makePlace(t: Context): Promise<RunnerPlace> {
   return { stub, folder };
 }
 
-/** What holds for every turn (`RunnerEvent`). */
+/** Rules for every turn (`RunnerEvent`). */
 export function checkContract(events: RunnerEvent[]): void {
   const open = new Set<string>();
   const seen = new Set<string>();
@@ -191,7 +191,7 @@ export function textOf(events: RunnerEvent[]): string {
     .join('');
 }
 
-/** The text of `final`; fails with what the turn said instead. */
+/** The text of `final`; fails with the other end of the turn. */
 export function finalOf(events: RunnerEvent[]): string {
   const last = events.at(-1);
   assert.equal(last?.type, 'final', JSON.stringify(events));

@@ -1,4 +1,4 @@
-/** What end-to-end tests do with automations: push, fire, post, and wait for what becomes of the runs. */
+/** Helpers of end-to-end tests for automations: push, fire, post, and wait for the runs. */
 import assert from 'node:assert/strict';
 import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import type { RunEvent, RunNode, RunRecord } from '../protocol/automations/runs.ts';
@@ -28,7 +28,7 @@ export async function notesOf(gateway: TestGateway, app: string): Promise<string
   return (await gateway.read(app, 'list')).json.data as string[];
 }
 
-/** Uploads an app and answers the webhooks that were minted. */
+/** Uploads an app and returns the new webhooks. */
 export async function push(gateway: TestGateway, id: string, source: AppSource): Promise<MintedWebhook[]> {
   const answer = await gateway.upload(id, appOf(id, source));
   assert.ok(answer.status === 200 || answer.status === 201, answer.text);
@@ -83,7 +83,7 @@ export async function automationRow(gateway: TestGateway, ref: string): Promise<
   return answer.json;
 }
 
-/** Every event of a run, once it has ended. */
+/** Every event of a run, after it has ended. */
 export async function eventsOf(gateway: TestGateway, runId: string): Promise<RunEvent[]> {
   const stream = await gateway.stream(`/svc/_runs/${runId}/events`);
   const events: RunEvent[] = [];
@@ -93,7 +93,7 @@ export async function eventsOf(gateway: TestGateway, runId: string): Promise<Run
   return events;
 }
 
-/** The stored record, once the run has ended. */
+/** The stored record, after the run has ended. */
 export async function ended(gateway: TestGateway, runId: string): Promise<RunRecord> {
   await eventsOf(gateway, runId);
   return await runOf(gateway, runId);
@@ -111,7 +111,7 @@ export async function nextEvent(stream: Stream): Promise<RunEvent> {
   return { type, ...members } as RunEvent;
 }
 
-/** Reads on until an event fits; answers it. */
+/** Reads until an event matches, and returns it. */
 export async function untilEvent(stream: Stream, fits: (event: RunEvent) => boolean): Promise<RunEvent> {
   for (;;) {
     const event = await nextEvent(stream);
@@ -133,7 +133,7 @@ export function hanging(app: string): string {
   return `async ({ ctx, input }) => { ${note(app, '"began " + input')} if (input !== 'end') await new Promise(() => {}); }`;
 }
 
-/** Ends the daemon and all its processes, without a moment for anybody to notice. */
+/** Kills the daemon and all its processes at the same time. */
 export async function killAll(gateway: TestGateway): Promise<void> {
   const family = childrenOf(gateway.pid);
   const gone = gateway.kill();

@@ -7,7 +7,7 @@ export class ScriptedClock {
   timers = 0;
   #timer: { at: number; wake: () => void } | null = null;
   #turns: (() => void)[] = [];
-  /** Time that passes whatever the clock shows; timers go by it. */
+  /** Monotonic time, independent of the clock; timers use it. */
   #passed = 0;
 
   constructor(now: number | string) {
@@ -42,7 +42,7 @@ export class ScriptedClock {
     for (const rest of turns) rest();
   }
 
-  /** Turns until nothing is left to do, promises included. */
+  /** Runs turns until nothing is left to do, promises included. */
   async settle(): Promise<void> {
     do {
       this.turn();
@@ -50,7 +50,7 @@ export class ScriptedClock {
     } while (this.#turns.length > 0);
   }
 
-  /** Time passes; every timer wakes when it should. */
+  /** Time passes; every timer fires at its time. */
   async pass(ms: number): Promise<void> {
     const end = this.#passed + ms;
     await this.settle();
@@ -62,13 +62,13 @@ export class ScriptedClock {
     this.#go(end - this.#passed);
   }
 
-  /** The machine sleeps: time passes and nothing runs; what is due wakes at the end. */
+  /** The machine sleeps: time passes and nothing runs; due timers fire at the end. */
   async sleep(ms: number): Promise<void> {
     this.wakeAfter(ms);
     await this.settle();
   }
 
-  /** The same up to the wake: what was put off to later turns waits. */
+  /** The same up to the wake-up: work for later turns waits. */
   wakeAfter(ms: number): void {
     this.#go(ms);
     if (this.#timer && this.#timer.at <= this.#passed) this.#ring();

@@ -1,4 +1,4 @@
-/** For tests: actors under a clock that stands still, on a host whose threads do what the test says, frame by frame. */
+/** For tests: actors under a stopped clock, on a host whose threads are scripted by the test, frame by frame. */
 
 import { LIMITS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
@@ -12,13 +12,13 @@ import { Generation } from '../supervisor/tree/actor/generation.ts';
 import { type Child, StartLimiter } from '../supervisor/tree/child.ts';
 import { Population } from '../supervisor/tree/population.ts';
 
-/** What a caller got; `unknown` counts how often it was said that nobody knows what the call did. */
+/** The answer to a caller; `unknown` counts answers with an unknown outcome. */
 export type Caller = { actor: Actor; call: Call; answers: string[]; unknown: number; faults: unknown[] };
 
 /** One thread, as its host and its connection show it to the supervisor. */
 export class Thread {
   readonly generation: Generation;
-  /** Frames that it was sent. */
+  /** Frames sent to it. */
   readonly received: Frame[] = [];
   stopAsked: 'politely' | 'by force' | null = null;
   ended = false;
@@ -39,7 +39,7 @@ export class Thread {
     this.send([Kind.ready, { pid: 1 }]);
   }
 
-  /** Sends a frame, also one that no sound thread would send. Answers what the supervisor threw at it. */
+  /** Sends a frame, also one that a correct thread would never send. Returns the error that the supervisor threw. */
   send(frame: Frame): unknown {
     try {
       this.generation.onFrame(frame);
@@ -60,7 +60,7 @@ export class Thread {
     this.generation.onClose();
   }
 
-  /** The host's word that it ended. Its connection stays readable until `disconnect`. */
+  /** The host reports that it ended. Its connection stays readable until `disconnect`. */
   exited(reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start' = 'crash'): void {
     this.ended = true;
     this.generation.exited(reason, 'as the test wants it');
@@ -87,7 +87,7 @@ export class ScriptedHost {
 
   send(frame: Frame): void {
     if (frame[0] === Kind.start) {
-      // The constructor of a generation sends this before anybody has the generation.
+      // The constructor of a generation sends this before the caller has the generation.
       queueMicrotask(() => {
         const generation = this.#generations.get(frame[1].actorId);
         if (generation) this.threads.push(new Thread(generation));
@@ -119,7 +119,7 @@ export class ScriptedHost {
     for (const generation of this.#generations.values()) generation.hostReady();
   }
 
-  /** Threads that run. */
+  /** Running threads. */
   get running(): Thread[] {
     return this.threads.filter((thread) => !thread.ended);
   }
@@ -129,7 +129,7 @@ export class World {
   readonly host = new ScriptedHost();
   readonly callers: Caller[] = [];
   readonly retired: string[] = [];
-  /** What the supervisor wrote to the apps' logs. */
+  /** The supervisor's lines in the apps' logs. */
   readonly appLog: Record<string, unknown>[] = [];
   readonly #tick: (ms: number) => void;
   readonly #apps: Population<Actor>;
@@ -203,7 +203,7 @@ export class World {
     return made;
   }
 
-  /** Time goes by, in steps as small as those in which deadlines are looked at. */
+  /** Lets time pass, in steps as small as those in which deadlines are checked. */
   async pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 20) {
       const step = Math.min(left, 20);
@@ -214,12 +214,12 @@ export class World {
     await settle();
   }
 
-  /** The periodic turn of places, and the end of threads without work. */
+  /** The periodic check of places, and the end of idle threads. */
   rotate(): void {
     for (const population of [this.#apps, this.#fires]) population.tidy(this.now);
   }
 
-  /** The running thread that was started last, after what is due was done. */
+  /** The running thread that was started last, after pending work is done. */
   async thread(): Promise<Thread> {
     await settle();
     const thread = this.host.running.at(-1);
@@ -238,7 +238,7 @@ export function version(versionId: string): VersionSummary {
   return { versionId, queries: [], actions: [] } as unknown as VersionSummary;
 }
 
-/** Lets everything run that waits for a microtask. */
+/** Runs everything that waits for a microtask. */
 export async function settle(): Promise<void> {
   for (let n = 0; n < 10; n++) await Promise.resolve();
 }

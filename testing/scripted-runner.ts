@@ -1,18 +1,19 @@
-/** A `ConversationRunner` that does what the message says, for tests of everything above runners. */
+/** A `ConversationRunner` that runs the message as a script, for tests of everything above runners. */
 import { once } from 'node:events';
 import type { ConversationRunner, ConversationTurn } from '../supervisor/extension-points.ts';
 import { pause } from './waiting.ts';
 
 export type ScriptedRunner = ConversationRunner & {
-  /** The turns that it was asked for. */
+  /** The turns that it got. */
   turns: ConversationTurn[];
 };
 
 /**
- * A message is words, which are done one after the other:
- * `say:<text>` a delta · `think:<text>` · `tool:<name>` a tool that answers · `open:<name>` one that does not · `ask` asks for a permission
- * and says what was answered · `decided:<optionId>` says what its policy answered · `session:<id>` · `usage` · `final:<text>` · `error:<message>` · `throw` · `garbage` · `end` ·
- * `hang` waits for the abort · `deaf` waits for ever · `flood` events that are none until something else ran · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
+ * A message consists of words, which run one after the other: `say:<text>` a delta · `think:<text>` · `tool:<name>` a
+ * tool that answers · `open:<name>` one that does not · `ask` asks for a permission and says what was answered ·
+ * `decided:<optionId>` says what its policy answered · `session:<id>` · `usage` · `final:<text>` · `error:<message>` ·
+ * `throw` · `garbage` · `end` · `hang` waits for the abort · `deaf` waits for ever · `flood` events that are none until
+ * something else ran · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
  * `resume` says what it resumes with · `history` says what was said before.
  */
 export function scriptedRunner(): ScriptedRunner {

@@ -1,4 +1,4 @@
-/** For tests: a ledger that records and fails as it is told, actors whose handlers do what the test says, and automations. */
+/** For tests: a ledger that records and fails as told, actors whose handlers the test scripts, and automations. */
 import type { Logger } from 'pino';
 import type { AutomationManifest } from '../protocol/automations/automation.ts';
 import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../protocol/automations/runs.ts';
@@ -13,7 +13,7 @@ import type { Call } from '../supervisor/tree/actor/call.ts';
 
 type AutomationName = { app: string; id: string };
 
-/** Lets everything that is ready run. */
+/** Runs everything that is ready. */
 export const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export function automation(ref: string, more: Partial<AutomationManifest> = {}): LiveAutomation {
@@ -34,7 +34,7 @@ export function automation(ref: string, more: Partial<AutomationManifest> = {}):
 
 export const DISK_FULL = new SvcError('STORAGE_FULL', 'The disk is full.');
 
-/** Keeps what it is given; each operation can be held up, or made to fail. */
+/** Keeps its records in memory; each operation can be delayed, or made to fail. */
 export class RecordingLedger {
   readonly rows = new Map<string, RunRecord>();
   readonly nodes: RunNode[] = [];
@@ -99,7 +99,7 @@ export class RecordingLedger {
     this.values.delete(`${app}/${id} ${key}`);
   }
 
-  /** The states of all runs of an automation, in the order in which they were asked for. */
+  /** The states of all runs of an automation, in the order of the requests. */
   states(ref: string): string[] {
     const runs = [...this.rows.values()].filter((run) => run.ref === ref);
     return runs.sort((a, b) => (a.runId < b.runId ? -1 : 1)).map((run) => run.state);
@@ -156,9 +156,9 @@ export class RunsWorld {
   readonly ledger = new RecordingLedger();
   readonly events: RunEvent[] = [];
   readonly catalog = new Map<string, LiveAutomation>();
-  /** Every call that an actor got, in order. */
+  /** Every call of an actor, in order. */
   readonly calls: ScriptedCall[] = [];
-  /** What was logged as a warning or an error. */
+  /** Warnings and errors in the log. */
   readonly logged: string[] = [];
   readonly appLog: string[] = [];
   readonly fires: Fires;

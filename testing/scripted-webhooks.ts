@@ -1,4 +1,4 @@
-/** For tests: automations with webhooks, and runs that start when they are asked for and end when the test says so. */
+/** For tests: automations with webhooks, and runs that start on request and end when the test says so. */
 import { createHash } from 'node:crypto';
 import type { WebhookVerify } from '../protocol/automations/automation.ts';
 import type { RunRecord } from '../protocol/automations/runs.ts';
@@ -14,7 +14,7 @@ type FireRequest = Parameters<WebhooksOptions['fires']['start']>[0];
 export type ScriptedRun = {
   request: FireRequest;
   run: RunRecord;
-  /** What was stored with it: the last one claims its message. */
+  /** The records stored with it: the last one claims its message. */
   statements: SqlStatement[];
   end(last?: Partial<RunRecord>): void;
 };
@@ -61,7 +61,7 @@ export class ScriptedCatalog {
     this.#listeners.push(listener);
   }
 
-  /** Puts an automation at a slug, or takes the one there away. */
+  /** Puts an automation at a slug, or removes the one there. */
   set(slug: string, automation: LiveAutomation | null): void {
     if (automation === null) this.#bySlug.delete(slug);
     else this.#bySlug.set(slug, automation);
@@ -70,17 +70,17 @@ export class ScriptedCatalog {
 }
 
 export class ScriptedFires {
-  /** Everything that was started, in order. */
+  /** All started runs, in order. */
   readonly runs: ScriptedRun[] = [];
-  /** Ends runs as soon as they have started, when not null. */
+  /** If not null, ends runs as soon as they have started. */
   outcome: Partial<RunRecord> | null = {};
-  /** What handlers return for the sender. */
+  /** The responses that handlers return for the sender. */
   response: WebhookResponse | null = null;
   /** Thrown by the next start. */
   refusal: Error | null = null;
-  /** Runs under way at a time, for each automation, at most. */
+  /** The most concurrent runs of each automation. */
   most = 0;
-  /** Ids of signed messages that ran, and did not fail: what the ledger holds. */
+  /** Ids of signed messages that ran and did not fail, as in the ledger. */
   readonly ids = new Set<string>();
   readonly #underWay = new Map<string, number>();
   #waiting: (() => void)[] = [];
@@ -112,12 +112,12 @@ export class ScriptedFires {
     };
     this.runs.push({ request, run, statements, end });
     for (const tell of this.#waiting.splice(0)) tell();
-    // Runs take a turn at least, so that others come in between.
+    // Runs take at least one turn, so that others come in between.
     if (this.outcome) setImmediate(end, this.outcome);
     return { run, ended, response: () => this.response };
   }
 
-  /** The run of this number, counted from 1, once it has started. */
+  /** The run of this number, counted from 1, after it has started. */
   async started(number: number): Promise<ScriptedRun> {
     while (this.runs.length < number) {
       const told = new Promise<void>((resolve) => this.#waiting.push(resolve));

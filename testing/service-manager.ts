@@ -1,11 +1,11 @@
-/** For tests: what systemd does for a service, by its own programs and a datagram socket of ours. */
+/** For tests: systemd's side of a service, with its programs and a datagram socket of the test. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { inTime, LONG_MS } from './waiting.ts';
 
-/** Prints each datagram as a line of JSON text, its own lines parted by `\n`. */
+/** Prints each datagram as a line of JSON text, its lines separated by `\n`. */
 const RECEIVER = `
   use Socket;
   $| = 1;
@@ -26,13 +26,15 @@ export function withoutSystemd(): string | false {
 export type Datagrams = {
   /** For NOTIFY_SOCKET. */
   readonly path: string;
-  /** The next message that matches; others before it are passed over. */
+  /** The next message that matches; others before it are skipped. */
   next(pattern: RegExp): Promise<string>;
   /** The messages before the next one that matches. */
   until(pattern: RegExp): Promise<string[]>;
 };
 
-/** Receives what services tell systemd, at a socket in `folder`. The receiver is Perl: Node has no such sockets. */
+/**
+ * Receives services' notifications to systemd, at a socket in `folder`. The receiver is Perl: Node has no such sockets.
+ */
 export async function datagramsAt(t: { after(end: () => unknown): void }, folder: string): Promise<Datagrams> {
   const path = join(folder, 'notify.sock');
   const receiver = spawn('perl', ['-e', RECEIVER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -84,11 +86,11 @@ export type Activator = {
   readonly port: number;
   /** Starts the command; resolves with its process. */
   run(): Promise<number>;
-  /** The exit code of the one that runs, once it has ended. */
+  /** The exit code of the running process, after it has ended. */
   ended(): Promise<number>;
 };
 
-/** A socket that outlives the processes that serve it; `PORT` in the command is its port. */
+/** A socket that stays open after the processes that serve it end; `PORT` in the command is its port. */
 export async function activator(
   t: { after(end: () => unknown): void },
   command: string[],
@@ -100,7 +102,7 @@ export async function activator(
   });
   t.after(() => child.kill('SIGKILL') && once(child, 'exit'));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  /** The next line of its own; the command prints to the same output. */
+  /** The next line of the listener itself; the command prints to the same output. */
   const line = async (pattern: RegExp): Promise<number> => {
     const { value = '', done } = await inTime(lines.next(), 'the activator', LONG_MS);
     if (done) throw new Error('The activator ended.');

@@ -2,9 +2,10 @@
 /**
  * An agent that speaks the Agent Client Protocol in lines of JSON, scripted by the last text of each prompt (`stub-agent/steps.mjs`).
  *
- * Arguments: `--version`; `--keep DIR` keeps sessions there, so that they can be loaded; `--without http,image,embedded` lacks these
- * capabilities; `--start MS | crash | hang | signed-out` is how it starts; `--models` has two models to choose from; `--levels low,high`
- * lets these levels of thinking be chosen, which `level` then has as its result.
+ * Arguments: `--version`; `--keep DIR` keeps sessions there, so that they can be loaded; `--without
+ * http,image,embedded` lacks these capabilities; `--start MS | crash | hang | signed-out` is how it starts; `--models`
+ * has two models to choose from; `--levels low,high` offers these levels of thinking, which `level` then has as its
+ * result.
  *
  * With `--model URL` it is an agent with a model: it asks the model server there, which gets the tools of the MCP servers and
  * `edit {"path","text"}`, for which the agent asks for permission.
@@ -43,7 +44,7 @@ const MODELS = [
 /** Session id → its folder, MCP servers, number of prompts and the prompt under way. */
 const sessions = new Map();
 
-/** Has the model do a prompt; resolves with the members of its answer. */
+/** Lets the model run a prompt; resolves with the members of its answer. */
 async function promptModel(session, blocks, signal) {
   const steps = { signal, text: '' };
   const { messages, model } = session;
@@ -74,7 +75,7 @@ async function promptModel(session, blocks, signal) {
   }
 }
 
-/** Does the script of a prompt; resolves with the members of its answer. */
+/** Runs the script of a prompt; resolves with the members of its answer. */
 async function prompt({ sessionId, prompt: blocks }) {
   const session = sessions.get(sessionId);
   if (!session) return { error: { code: -32602, message: `There is no session ${sessionId}.` } };

@@ -1,4 +1,4 @@
-/** For tests of people's ways to agents: the configuration of the scripted one, and what it is told to do. */
+/** For tests of chats with agents: the configuration of the scripted agent, and its messages. */
 import { join } from 'node:path';
 import { root } from './gateway.ts';
 

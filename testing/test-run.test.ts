@@ -1,4 +1,4 @@
-/** The script that runs the tests, on tests that pass, fail and are skipped. */
+/** The script that runs the tests, with tests that pass, fail and are skipped. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ before(() => {
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 function run(name: keyof typeof FILES, ci: string) {
-  // A run that is inside of another one would tell that one its results.
+  // A run inside another one would report its results to that one.
   const { NODE_TEST_CONTEXT, NODE_V8_COVERAGE, ...env } = process.env;
   return spawnSync(process.execPath, [join(root, 'scripts/test.mjs'), join(folder, `${name}.test.ts`)], {
     env: { ...env, CI: ci },
@@ -40,12 +40,12 @@ for (const [name, ci, code] of [
   test(`${name}, CI="${ci}": exit code ${code}`, () => {
     const { status, stdout, stderr } = run(name, ci);
     assert.equal(status, code, stdout + stderr);
-    assert.match(stdout, new RegExp(`\\d s {2}.*${name}\\.test\\.ts`), 'says what it took');
+    assert.match(stdout, new RegExp(`\\d s {2}.*${name}\\.test\\.ts`), 'prints its duration');
     if (name === 'skips' && code === 1) assert.match(stderr, /one: needs a disk/);
   });
 }
 
-test('an option that it does not have, and a file that is not there, are refused', () => {
+test('an unknown option and a missing file are refused', () => {
   for (const argument of ['--recrod', 'no-such-file']) {
     const { status, stderr } = spawnSync(process.execPath, [join(root, 'scripts/test.mjs'), argument], {
       encoding: 'utf8',

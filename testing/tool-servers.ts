@@ -1,4 +1,4 @@
-/** The MCP servers of a gateway without the gateway: a supervision tree of its own and real processes. */
+/** The MCP servers of a gateway without the gateway: a separate supervision tree and real processes. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { Tree } from '../supervisor/tree/tree.ts';
 
 export const STDIO_SERVER = new URL('./mcp-stdio.mjs', import.meta.url).pathname;
 
-/** A stdio server of the tests, with what is wrong with it. */
+/** A stdio server of the tests, with its fault. */
 export function stdioServer(flaw = 'none', env: Record<string, string> = {}): ToolServerEntry {
   return { command: process.execPath, args: [STDIO_SERVER, flaw], env };
 }
@@ -17,7 +17,7 @@ export type RunningServers = {
   servers: McpToolServers;
   tree: Tree;
   log: string[];
-  /** Processes that the record of children holds now, by pid, with their roles. */
+  /** The processes in the record of children now, by pid, with their roles. */
   recorded: Map<number, string>;
   call(name: string, args?: unknown, signal?: AbortSignal): Promise<unknown>;
   stop(): Promise<void>;

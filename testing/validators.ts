@@ -1,7 +1,7 @@
-/** Texts of `validators.js` that can be told from others. */
+/** Texts of `validators.js` that can be distinguished from others. */
 import { createHash } from 'node:crypto';
 
-/** The text with a mark at its end, as whole as it was: its first line says so. */
+/** The text with a mark at its end, still intact according to its first line. */
 export function withMark(text: string, mark: string): string {
   const [line = '', ...rest] = text.split('\n');
   const body = `${rest.join('\n')}\n${mark}`;

@@ -3,12 +3,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 export { pause };
 
-/** Far more than anything takes that a test awaits, so that a busy machine fails nothing. */
+/** Far more than anything takes that a test awaits, so that no test fails on a busy machine. */
 export const LIMIT_MS = 20_000;
-/** For what may take its time: the start of a daemon, a call that waits for a large migration, a command. */
+/** For slow things: the start of a daemon, a call that waits for a large migration, a command. */
 export const LONG_MS = 120_000;
 
-/** What `promise` gives, or `late` when it takes longer than `ms`. */
+/** The result of `promise`, or `late` if it takes longer than `ms`. */
 export async function within<T>(ms: number, promise: Promise<T>): Promise<T | 'late'> {
   const timer = new AbortController();
   const late = pause(ms, 'late' as const, { signal: timer.signal }).catch(() => 'late' as const);
@@ -19,10 +19,10 @@ export async function within<T>(ms: number, promise: Promise<T>): Promise<T | 'l
   }
 }
 
-/** What `promise` gives; rejects with the name of what was awaited when it takes longer than `ms`. */
+/** The result of `promise`; rejects with the name of the awaited thing if it takes longer than `ms`. */
 export async function inTime<T>(promise: Promise<T>, what: string, ms: number = LIMIT_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  // Made here, so that its stack says who waited.
+  // Made here, so that its stack shows the waiting test.
   const late = new Error(`It did not come within ${ms / 1000} s: ${what}.`);
   try {
     return await Promise.race([

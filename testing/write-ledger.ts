@@ -1,4 +1,4 @@
-/** Clients that write under faults and remember what was acknowledged, and the check that none of it is lost. */
+/** Clients that write under faults and record acknowledged writes, and the check that none is lost. */
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
 import { Counts } from './clients.ts';
@@ -8,7 +8,7 @@ import { pause, within } from './waiting.ts';
 /** Far above every time limit of the gateway: a call that takes longer hangs. */
 export const HANG_MS = 60_000;
 
-/** One row, two in a `batch`, or two in a `transaction`: of the latter, one without the other is half an action. */
+/** One row, two in a `batch`, or two in a `transaction`: of the latter, one without the other is a partial action. */
 const ACTIONS = ['put', 'pair', 'move'] as const;
 type Action = (typeof ACTIONS)[number];
 const PARTS: Record<Action, number> = { put: 1, pair: 2, move: 2 };
@@ -21,7 +21,10 @@ const manifest = (id: string) => ({
   actions: ACTIONS.map((name) => ({ name, writes: ['entries'] })),
 });
 
-/** The files of an app whose rows say which write made them. Nothing in its table is unique: a write done twice shows. */
+/**
+ * The files of an app whose rows name the write that made them. Its table has no unique column, so that a repeated
+ * write shows.
+ */
 export const ledgerApp = (id: string): Record<string, string> => ({
   'app.json': JSON.stringify(manifest(id)),
   'migrations/0001_entries.sql':
@@ -45,7 +48,7 @@ export const ledgerApp = (id: string): Record<string, string> => ({
   };`,
 });
 
-/** The same with a mark that only rises, and seldom, so that most of its reads are answered with a kept result. */
+/** The same with a mark that only rises, and rarely, so that most of its reads are answered with a kept result. */
 export function markedLedgerApp(id: string): Record<string, string> {
   const { queries, actions, ...rest } = manifest(id);
   return {
@@ -64,7 +67,7 @@ export function markedLedgerApp(id: string): Record<string, string> {
   };
 }
 
-/** `sentAt` and `answeredAt` in milliseconds of `performance.now()`; `daemon` is the pid of the one that was asked. */
+/** `sentAt` and `answeredAt` in milliseconds of `performance.now()`; `daemon` is the pid of the daemon that got it. */
 export type Write = {
   app: string;
   action: Action;
@@ -88,24 +91,24 @@ export function newWrite(apps: string[], prefix: string, id: number, n: number, 
   };
 }
 
-/** How many rows the write makes. */
+/** The number of rows that the write makes. */
 export const partsOf = (write: Write): number => PARTS[write.action];
 
 export type LoadOptions = {
   /** Ids of apps made by `ledgerApp`. */
   apps: string[];
   clients: number;
-  /** Set apart the keys of one load from those of another over the same data. */
+  /** Separates the keys of one load from those of another on the same data. */
   prefix?: string;
 };
 
-/** Writes from `clients` callers at once, one after the other each, until `stop`. */
+/** Writes from `clients` concurrent callers, each one after the other, until `stop`. */
 export class Load {
   /** Every write that was answered with success. */
   readonly acknowledged: Write[] = [];
   /** Every write that was sent. */
   readonly sent = new Map<string, Write>();
-  /** How often each outcome came: a status with its error code, or `no answer` when the connection ended. */
+  /** The count of each outcome: a status with its error code, or `no answer` if the connection ended. */
   readonly outcomes = new Counts();
   /** Writes whose connection ended without an answer. */
   readonly unanswered: Write[] = [];
@@ -156,7 +159,7 @@ export class Load {
       if (outcome === 'no answer') this.unanswered.push(write);
       this.outcomes.count(outcome);
       if (outcome === '201') this.#acknowledge(write);
-      // A gateway that cannot answer now is asked again soon, not at once.
+      // A gateway that cannot answer now is asked again after a pause.
       else await pause(20);
     }
   }
@@ -191,7 +194,7 @@ export class Load {
   }
 }
 
-/** What several loads were told, one after the other, on the same data. */
+/** The answers to several loads, one after the other, on the same data. */
 export class Ledger {
   readonly acknowledged: Write[] = [];
   readonly sent = new Map<string, Write>();
@@ -210,8 +213,9 @@ export class Ledger {
 export type Verdict = { violations: string[]; rows: number; lost: number; stored: Set<string> };
 
 /**
- * Compares the databases below `dataDir` with what `load` was told: each acknowledged write is there once and whole, no
- * other is there twice or in part, and SQLite finds the file sound. Takes a load that has stopped; the gateway may run.
+ * Compares the databases below `dataDir` with the answers to `load`: each acknowledged write is there once and
+ * complete, no other is there twice or in part, and SQLite finds the file intact. The load must have stopped; the
+ * gateway may run.
  */
 export function verify(dataDir: string, load: Pick<Load, 'acknowledged' | 'sent'>): Verdict {
   const violations: string[] = [];

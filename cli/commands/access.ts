@@ -111,7 +111,8 @@ async function create({ args, terminal, connect }: CommandContext): Promise<void
     throw new UsageError('--name is required: it says who uses the token.', `Such as: ${EXAMPLE}`);
   if (tools === undefined)
     throw new UsageError('--tools is required: it says what the token may do.', `Such as: ${EXAMPLE}`);
-  if (!Object.hasOwn(TOOLS, tools)) throw new UsageError(`--tools takes read, write or all, not "${tools}".`);
+  if (!Object.hasOwn(TOOLS, tools))
+    throw new UsageError(`--tools takes one of ${Object.keys(TOOLS).join(', ')}; not "${tools}".`);
   const apps = args.list('app');
   const request = { name, tools, ...(apps.length > 0 && { apps }), expiresInDays: daysOf(args.text('expires')) };
   const client = connect();

@@ -1,4 +1,7 @@
-/** Authoring as people see it: pages that follow what is published, and drafts that follow their files (decisions, section 7). */
+/**
+ * Authoring as people see it: pages that follow publications, and drafts that follow their files (decisions, section
+ * 7).
+ */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
@@ -6,10 +9,10 @@ import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { baseOf, linkTo } from '../../testing/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 
-/** Several looks of a page. */
+/** Several checks of a page. */
 const LOOK_MS = 5000;
 
 describe('authoring in a browser', { skip: withoutChromium() }, () => {
@@ -61,7 +64,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
   async function open(path: string): Promise<Page> {
     const page = await context.newPage();
     await page.clock.install();
-    // Its change stream stands: from here on it hears of everything.
+    // Its change stream is open: from here on it gets every event.
     const following = page.waitForResponse(/_changes/);
     await page.goto(`http://${baseOf(gateway)}${path}`);
     await following;
@@ -70,7 +73,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
 
   const titled = (from: string, to: string) => (text: string) => text.replaceAll(`<h1>${from}</h1>`, `<h1>${to}</h1>`);
 
-  test('an open page shows what is published, and goes back with a rollback', async () => {
+  test('an open page shows a publication, and the old version after a rollback', async () => {
     const page = await open('/svc/notes/');
     await edit('index.html', titled('Notes', 'Second notes'));
     assert.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'Notes');
@@ -83,7 +86,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.close();
   });
 
-  test('nobody loses what is being written: the page waits', async () => {
+  test('unsaved input is not lost: the page waits', async () => {
     const page = await open('/svc/notes/');
     const field = page.getByLabel('New note');
     await field.fill('half a sentence');
@@ -101,7 +104,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.close();
   });
 
-  /** The page of the app is this form, with fields and places to write of every kind. */
+  /** Makes this form the page of the app, with fields and editable elements of every kind. */
   const FORM = `<!doctype html><html lang="en"><head><title>Form</title></head><body><h1>Form</h1>
 <form id="form"><label>Title <input name="title"></label><label>Text <textarea name="text"></textarea></label>
 <label>Size <select name="size"><option>small<option>large</select></label><label>Gift <input type="checkbox" name="gift"></label></form>
@@ -110,7 +113,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
 
   const heading = (page: Page) => page.getByRole('heading', { level: 1 }).textContent();
 
-  /** The page looks once a second whether it may load itself again: it looks several times, and does not. */
+  /** The page checks once a second whether it may reload: asserts that it checks several times, and does not reload. */
   async function staysForLooks(page: Page): Promise<void> {
     await page.evaluate('addEventListener("beforeunload", () => { window.leaves = true; })');
     await page.clock.runFor(LOOK_MS);
@@ -123,7 +126,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     return open('/svc/notes/');
   }
 
-  /** Publishes so often, and resolves when the page has been told of each. */
+  /** Publishes this many times, and resolves when the page got an event for each. */
   async function publishForms(page: Page, times: number): Promise<void> {
     for (let made = 0; made < times; made++) {
       const told = page.evaluate(
@@ -159,7 +162,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     ],
   ];
   for (const [name, write, empty] of writings) {
-    test(`${name} that is half written holds the page back when its field has lost the focus too`, async () => {
+    test(`${name} that is half written delays the reload, also after its field has lost the focus`, async () => {
       const page = await formPage();
       await write(page);
       await page.getByText('Elsewhere').focus();
@@ -171,7 +174,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     });
   }
 
-  test('what nobody would lose holds nothing back: a filter, a field that a script fills, a dialog that was closed', async () => {
+  test('input that nobody would lose does not delay a reload: a filter, a field that a script fills, a closed dialog', async () => {
     const page = await formPage();
     await page.getByLabel('Filter').selectOption('open');
     await page.evaluate('document.forms[0].title.value = "from the data"; document.forms[0].title.focus()');
@@ -183,7 +186,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.close();
   });
 
-  test('of several versions that come while somebody writes, the page loads the last one, once', async () => {
+  test('of several versions published while somebody writes, the page loads the last one, once', async () => {
     const page = await formPage();
     await page.getByLabel('Title').fill('half');
     await page.evaluate('window.timers = new Set()');
@@ -198,7 +201,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await page.evaluate('timers.size'), 1);
     let loads = 0;
     page.on('load', () => loads++);
-    // The stream of the page that comes stands, so that it hears of the version after it.
+    // The stream of the reloaded page is open, so that it learns of the next version.
     const following = page.waitForResponse(/_changes/);
     await page.getByLabel('Title').fill('');
     await page.clock.runFor(LOOK_MS);
@@ -232,7 +235,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.close();
   });
 
-  test('a page that was away while a version was published shows it when it is back', async () => {
+  test('a page that was offline while a version was published shows it when it is back', async () => {
     const page = await formPage();
     await page.evaluate('dispatchEvent(new PageTransitionEvent("pagehide"))');
     await edit('index.html', (text) => text.replace('<h1>Form</h1>', '<h1>New form</h1>'));
@@ -242,7 +245,7 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.close();
   });
 
-  test('a preview follows every edit, through a fault and out of it, and touches nothing live', async () => {
+  test('a preview follows every edit, also through a fault, and changes nothing live', async () => {
     await edit('index.html', () => wholePage);
     const page = await open(`/svc/_draft/${session}/notes/`);
     await page.getByText('half a sentence').waitFor();
@@ -256,7 +259,10 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.getByText('INVALID_MANIFEST').waitFor();
     await gateway.call('PUT', file('app.json'), { body: Buffer.from(manifest) });
     await page.getByRole('heading', { name: 'A draft' }).waitFor();
-    assert.ok(!(await gateway.read('notes', 'list', {})).text.includes('only in the draft'), 'live has no such note');
+    assert.ok(
+      !(await gateway.read('notes', 'list', {})).text.includes('only in the draft'),
+      'the live app has no such note',
+    );
     await page.close();
   });
 });

@@ -1,4 +1,4 @@
-/** Automations and runs in the console, looked at through a real browser: switched, run, and watched while they run. */
+/** Automations and runs in the console, in a real browser: switched, run, and watched while they run. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -13,11 +13,11 @@ import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { inTime } from '../../testing/waiting.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 const RUN_ID = /^[0-9a-f-]{36}$/;
 
-/** A server that keeps whoever asks it waiting until the test lets them go; `open` waits for somebody to come. */
+/** A server that holds requests until the test releases them; `open` waits for a request. */
 async function startDoor(owner: { after(cleanup: () => void): void }) {
   const waiting: ServerResponse[] = [];
   const server = createServer((_request, response) => {
@@ -39,7 +39,7 @@ async function startDoor(owner: { after(cleanup: () => void): void }) {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, open, letIn };
 }
 
-/** One that waits at the door between two calls, one that fails, one with a webhook. */
+/** One that waits for that server between two calls, one that fails, one with a webhook. */
 const kitchen = (door: string) =>
   appOf('kitchen', {
     queries: { stock: '({ input }) => input' },
@@ -100,7 +100,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     context = await browser.newContext({ viewport: { width: 1120, height: 1200 }, colorScheme: 'light' });
     context.setDefaultTimeout(PATIENCE_MS);
     complaints = [];
-    // Refused scripts and styles are complained of here too.
+    // Refused scripts and styles are reported here too.
     context.on('console', (message) => {
       if (message.type() === 'error') complaints.push(message.text());
     });
@@ -118,13 +118,13 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
   }
 
   const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
-  /** `screenshot` says where, when somebody wants to look. */
+  /** `screenshot` is the folder for pictures, if a person wants to look. */
   const picture = async (page: Page, name: string) => {
     const folder = process.env.SVC_LOOK;
     if (folder) await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true, animations: 'disabled' });
   };
 
-  test('the switch turns an automation off and on, also by keyboard and for everybody who looks', async () => {
+  test('the switch turns an automation off and on, also by keyboard and in other windows', async () => {
     const [here, there] = [await open(), await open()];
     await row(here, 'Bake bread')
       .getByText(/^At 05:00( AM)?, every day \(Europe\/Lisbon\)$/)
@@ -161,7 +161,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     const field = page.getByRole('textbox', { name: 'Address of kitchen/burn' });
     await field.waitFor();
     assert.equal(await field.inputValue(), `${gateway.url}/_svc-hook/${triggers[0].id}`);
-    assert.equal(await page.getByRole('textbox', { name: /Address of/ }).count(), 2, 'others have none');
+    assert.equal(await page.getByRole('textbox', { name: /Address of/ }).count(), 2, 'other automations have none');
     const problem = row(page, 'Take orders').getByText('svc secret set kitchen STRIPE_SECRET');
     await problem.waitFor();
     const body = { value: 'whsec_x' };
@@ -176,7 +176,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a run shows what it calls while it runs, to others as well, and how it ended', async () => {
+  test('a run shows its calls while it runs, also in other windows, and how it ended', async () => {
     const [here, there] = [await open(), await open('/runs?app=kitchen')];
     await here.getByRole('button', { name: 'Run now: Bake bread' }).click();
     await here.getByRole('heading', { name: 'kitchen/bake', level: 1 }).waitFor();
@@ -207,7 +207,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a run is done again with the same input', async () => {
+  test('a run is repeated with the same input', async () => {
     const { json } = await gateway.call('POST', '/svc/_automations/kitchen/order/run?wait=1', {
       body: { input: { cup: 7 } },
     });
@@ -234,7 +234,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     assert.match(secret, /.{20}/);
     const address = await minted.getByRole('textbox', { name: 'Address of kitchen/burn' }).inputValue();
     assert.notEqual(address, before);
-    // Another one takes its place; a view that is left loses neither.
+    // Another one replaces it; leaving the view loses neither.
     await page.getByRole('button', { name: 'Replace address and secret' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Replace', exact: true }).click();
     const next = minted.locator(`input[aria-label="Address of kitchen/burn"]:not([value="${address}"])`);
@@ -253,7 +253,7 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a file that is damaged is named, and the others go on', async () => {
+  test('a damaged file is named, and the others keep working', async () => {
     const { json } = await gateway.upload('attic', {
       ...appOf('attic'),
       'automations/sweep/automation.json': automation({ name: 'Sweep' }),

@@ -1,4 +1,7 @@
-/** Open pages while the gateway is away, and while nobody is signed in: what they say, what calls answer, and how they come back. */
+/**
+ * Open pages while the gateway is unreachable, and while signed out: their messages, the errors of calls, and how they
+ * recover.
+ */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, Frame, Page } from 'playwright-core';
@@ -7,7 +10,7 @@ import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { enter, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 const NOTES = { app: 'notes' };
 
@@ -37,7 +40,7 @@ const FILES = appOf('notes', {
 
 const OFFLINE = 'No connection.';
 const SIGNED_OUT = 'You are signed out.';
-/** What the page is told, in order, from now on. */
+/** The events of the page, in order, from now on. */
 const FOLLOW = `window.told = []; document.addEventListener('svc:status', ({ detail }) => told.push(detail.status));
   svc.onChange(({ type }) => told.push(type));`;
 const add = (text: string, more = '') =>
@@ -53,7 +56,7 @@ const heard = (window: Page, last: string) =>
 const isOnline = (window: Page | Frame) =>
   window.waitForFunction(() => (globalThis as unknown as Told).svc.status === 'online');
 
-/** A picture, when somebody wants to look: SVC_LOOK names the folder. */
+/** A picture, if a person wants to look: SVC_LOOK names the folder. */
 async function picture(window: Page, name: string): Promise<void> {
   const folder = process.env.SVC_LOOK;
   if (!folder) return;
@@ -96,7 +99,7 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     return json.data.filter((note: { text: string }) => note.text === text).length;
   };
 
-  test('a page notices that the gateway was killed, keeps what was typed, and comes back by itself', async () => {
+  test('a page notices that the gateway was killed, keeps typed text, and reconnects by itself', async () => {
     const window = await open();
     await window.getByLabel('Text').fill('half a sentence');
     assert.equal(await window.evaluate('svc.status'), 'online');
@@ -119,7 +122,7 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     assert.equal(await window.evaluate('document.documentElement.style.cssText'), '');
   });
 
-  test('a call that was under way when the gateway died says that nobody knows, and a person can look at once', async () => {
+  test('a call that ran when the gateway died rejects with an unknown outcome, and a person can retry at once', async () => {
     const window = await open();
     await window.route('**/_tool/svc_write', async (route) => {
       await gateway.kill();
@@ -156,7 +159,7 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     );
   });
 
-  test('a session that ended while the gateway was away is asked for when it is back', async () => {
+  test('a session that ended while the gateway was away shows as signed out when it is back', async () => {
     const window = await open();
     await window.getByLabel('Text').fill('half a sentence');
     await gateway.kill();
@@ -172,11 +175,11 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     assert.equal(await window.getByLabel('Text').inputValue(), 'half a sentence');
   });
 
-  test('what was sent once and had no answer is stored once, however often it is sent', async () => {
+  test('a call with `once` that got no answer is stored once, however often it is sent', async () => {
     const window = await open();
     const once = add('once', ', once: true');
     const keys: string[] = [];
-    // The call arrives, and its answer does not.
+    // The call arrives, but its answer does not.
     await window.route(
       '**/_tool/svc_write',
       async (route) => {
@@ -202,7 +205,7 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     assert.equal(await window.evaluate(add('twice')), 'stored');
   });
 
-  test('the bar is behind the content, as light or dark as the page, and within a dialog that is open', async () => {
+  test('the bar is below the content, as light or dark as the page, and inside an open dialog', async () => {
     const window = await open();
     await gateway.kill();
     await bar(window, OFFLINE).waitFor();
@@ -233,7 +236,7 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
   });
 
   for (const name of ['frame', 'sandbox']) {
-    test(`a page in a ${name} says where to sign in, and is there again afterwards`, async () => {
+    test(`a page in a ${name} says where to sign in, and works again afterwards`, async () => {
       const window = await open();
       await window.goto(`${originOf(gateway, NOTES)}/${name}.html`);
       const frame = window.frameLocator('iframe');
@@ -253,8 +256,8 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
   }
 
   for (const [way, refusal] of [
-    ['a 401 of its own', { status: 401, contentType: 'text/html', body: '<h1>Sign in</h1>' }],
-    ['a 401 in JSON of its own', { status: 401, contentType: 'application/json', body: '{"error":"sign in"}' }],
+    ['its own 401', { status: 401, contentType: 'text/html', body: '<h1>Sign in</h1>' }],
+    ['its own 401 in JSON', { status: 401, contentType: 'application/json', body: '{"error":"sign in"}' }],
     ['a redirect', { status: 302, headers: { location: '/login' } }],
   ] as const) {
     test(`a host in front of the gateway that refuses with ${way} signs in at the page itself`, async () => {
@@ -277,7 +280,7 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     });
   }
 
-  test('a visitor of a public page reads again what it shows when the gateway is back, without a session', async () => {
+  test('a visitor of a public page reads its data again when the gateway is back, without a session', async () => {
     const manifest = JSON.parse(String(FILES['app.json']));
     manifest.id = 'open';
     manifest.public = true;
@@ -298,7 +301,7 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     await window.getByRole('status').waitFor({ state: 'detached' });
   });
 
-  test('something else that answers in place of the gateway is no gateway', async () => {
+  test('another server that answers in place of the gateway is not taken for it', async () => {
     const window = await open();
     await window.route(/_tool|_session/, (route) => route.fulfill({ status: 502, body: '<h1>Bad gateway</h1>' }));
     assert.match(await window.evaluate(add('lost')), /^UNREACHABLE: /);

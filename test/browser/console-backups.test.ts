@@ -9,7 +9,7 @@ import { assertAccessible, openConsole, openView } from '../../testing/console.t
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 60_000;
 
 describe('backups and trash in the console', { skip: withoutChromium() }, () => {
@@ -54,7 +54,7 @@ describe('backups and trash in the console', { skip: withoutChromium() }, () => 
   };
   const files = async () => (await gateway.call('GET', '/svc/_backups/files')).json;
 
-  test('a backup is made, verified, and found to be changed; the command that restores it is shown', async () => {
+  test('a backup is made and verified, a changed one is detected; the command that restores it is shown', async () => {
     const page = await open('/system/backups');
     await page.getByText('No backup was made yet').waitFor();
     await page.getByRole('button', { name: 'Back up now' }).click();
@@ -72,7 +72,7 @@ describe('backups and trash in the console', { skip: withoutChromium() }, () => 
     await row.getByRole('alert').waitFor();
   });
 
-  test('a schedule is set, refused in words, and ended; a failed backup is said where it is looked for', async () => {
+  test('a schedule is set, refused with a message, and ended; a failed backup shows where people look for it', async () => {
     const page = await open('/system/backups');
     await page.getByRole('button', { name: 'Make backups on schedule…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Backups on schedule' });

@@ -13,10 +13,10 @@ import { linkTo } from '../../testing/pages.ts';
 import { STUB_RUNNERS, script } from '../../testing/stub-runner.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 
-/** What a model may say to do harm, one line each. */
+/** Harmful output of a model, one line each. */
 const ATTACKS = [
   '<script>window.harm = 1</script>',
   '<img src="/svc/_apps" onerror="window.harm = 2">',
@@ -60,7 +60,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     context = await (await sharedChromium()).newContext({ viewport: { width: 1200, height: 760 }, ...options });
     context.setDefaultTimeout(PATIENCE_MS);
     complaints = [];
-    // Refused scripts and frames are complained of here too.
+    // Refused scripts and frames are reported here too.
     context.on('console', (message) => {
       if (message.type() === 'error' && !/autofocusing/.test(message.text())) complaints.push(message.text());
     });
@@ -114,7 +114,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a conversation is there again after a reload, and another one can be chosen', async () => {
+  test('a conversation shows again after a reload, and another one can be chosen', async () => {
     const page = await open(tarball);
     await say(page, 'say Number one.');
     await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
@@ -148,7 +148,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('a turn that runs is followed after a reload, messages wait behind it, and it can be stopped', async () => {
+  test('a running turn is followed after a reload, messages wait behind it, and it can be stopped', async () => {
     const page = await open(tarball);
     await say(page, 'say I begin.', 'hang');
     await log(page).locator('.text', { hasText: 'I begin.' }).waitFor();
@@ -166,7 +166,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('what an agent says runs nothing, loads nothing, and leads to the web only', async () => {
+  test("an agent's text runs nothing, loads nothing, and links only to the web", async () => {
     const page = await open(tarball);
     const requests: string[] = [];
     page.on('request', (request) => requests.push(request.url()));
@@ -227,7 +227,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'hello');
   });
 
-  test('in mode full the draft is shown as it changes, its diff read, and published', async () => {
+  test('in mode full the preview follows the draft, its diff is shown, and it is published', async () => {
     const page = await open(git);
     await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
     await say(page, 'read index.html', 'edit index.html <h1>Errands</h1>', 'say Renamed.');
@@ -310,7 +310,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('in mode full files go with a message: chosen, dropped and pasted', async () => {
+  test('in mode full files are attached to a message: chosen, dropped and pasted', async () => {
     const page = await open(git);
     const attach = page.getByRole('button', { name: 'Attach' });
     const mode = page.getByRole('combobox', { name: 'What the agent may work on' });
@@ -390,7 +390,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
-  test('on a phone chat and page are two sides, and nothing is wider than the screen', async () => {
+  test('on a phone chat and page are two views, and nothing is wider than the screen', async () => {
     await context.close();
     await newContext({ viewport: { width: 390, height: 844 }, hasTouch: true });
     const page = await context.newPage();
@@ -429,7 +429,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await assertBothAccessible(page);
   });
 
-  test('what was typed is there again after a look at another view', async () => {
+  test('typed text is there again after a visit to another view', async () => {
     const page = await open(tarball);
     await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
     await openView(page, '/apps/todos');
@@ -440,7 +440,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await message.inputValue(), 'half a sentence');
   });
 
-  test('a page that focuses a field of its own takes no key from the message; a click in it does', async () => {
+  test('a page that focuses one of its fields takes no keys from the message; a click in it does', async () => {
     const page = await open(tarball);
     const message = page.getByRole('textbox', { name: 'Message' });
     const field = frameOf(page).getByLabel('New todo');
@@ -458,7 +458,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual([await field.inputValue(), await message.inputValue()], ['Milk', 'half more']);
   });
 
-  test('at an address that apps share, an app says itself what it is, and is talked with', async (t) => {
+  test('at an address that apps share, an app shows its name and page, and its chat works', async (t) => {
     const shared = await startGateway(t, {
       store: 'git',
       examples: ['todos'],

@@ -30,7 +30,7 @@ for (const store of ['tarball', 'git'] as const) {
     const versions = async (): Promise<{ versionId: string; active: boolean }[]> =>
       (await suite.gateway.call('GET', '/svc/_apps/shop/versions')).json;
 
-    test('shows the files of what is live, and of an earlier version', async () => {
+    test('shows the files of the live version, and of an earlier one', async () => {
       const { page, complaints } = await openConsole(suite.context, suite.gateway, '/apps/shop/code');
       await page.getByRole('link', { name: 'index.html' }).click();
       await page.getByText('<h1>Second</h1>').waitFor();
@@ -44,7 +44,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.deepEqual(complaints, []);
     });
 
-    test('goes back to a version, having said what that changes and what the data keeps', async () => {
+    test('rolls back to a version, after it showed the changes and what the data keeps', async () => {
       const { page, complaints } = await openConsole(suite.context, suite.gateway, '/apps/shop/code?show=versions');
       const [second = '', first = ''] = (await versions()).map(({ versionId }) => versionId);
       await row(page, first).getByRole('button', { name: 'Make' }).click();
@@ -127,11 +127,11 @@ for (const store of ['tarball', 'git'] as const) {
       );
     });
 
-    test('shows what the gates find at its line, and refuses to publish it', async () => {
+    test('shows findings of the checks at their lines, and refuses to publish', async () => {
       const { page } = await edit('queries/list.js');
       await type(page, 'queries/list.js', 'export default async () => {\n  return 1 +;\n};\n');
       const dialog = page.getByRole('dialog', { name: 'Publish this draft' });
-      // Publishing saves too: while a save is under way, it waits for that one.
+      // Publishing saves too: it waits for a running save.
       await page.route('**/files/queries/list.js', async (route) => {
         if (route.request().method() === 'PUT') await dialog.waitFor();
         await route.continue();
@@ -151,7 +151,7 @@ for (const store of ['tarball', 'git'] as const) {
       await found.getByText('app.json').first().waitFor();
     });
 
-    test('tells after each save what publishing would refuse, at its line, and only of what is saved now', async () => {
+    test('shows after each save what publishing would refuse, at its line, and only for the saved text', async () => {
       const { page } = await edit('queries/list.js');
       const live = await versions();
       const writes = 'export default async ({ db }) => {\n  await db.run("DELETE FROM items");\n  return [];\n};\n';
@@ -172,7 +172,7 @@ for (const store of ['tarball', 'git'] as const) {
       const next = page.waitForResponse('**/check');
       await saved(reads);
       assert.deepEqual((await (await next).json()).findings, []);
-      // The answer about the text before comes last.
+      // The answer about the previous text comes last.
       const late = page.waitForResponse('**/check');
       const body = { app: 'shop', findings: [{ code: 'INVALID_HANDLER', path: 'queries/list.js', message: 'late' }] };
       await first?.fulfill({ json: body });
@@ -192,7 +192,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.deepEqual(await versions(), live);
     });
 
-    test('text that is not saved is there again after another view, and goes with nothing but a discard', async () => {
+    test('unsaved text is there again after another view, and only a discard removes it', async () => {
       const { page, session } = await edit('index.html');
       await type(page, 'index.html', 'half a page');
       await page.getByRole('link', { name: 'app.json' }).click();
@@ -219,11 +219,11 @@ for (const store of ['tarball', 'git'] as const) {
       await page.getByRole('alert').filter({ hasText: 'Somebody else changed this file' }).waitFor();
       assert.equal((await suite.gateway.call('GET', file)).text, 'theirs');
       await page.getByRole('button', { name: 'Save mine over theirs' }).click();
-      // The question goes when the button is pressed; the text counts as saved once it is.
+      // The question closes when the button is pressed; the text counts as saved when it is stored.
       await page.getByText('Somebody else changed this file').waitFor({ state: 'detached' });
       await page.getByText('not saved', { exact: true }).waitFor({ state: 'detached' });
       assert.equal((await suite.gateway.call('GET', file)).text, 'mine');
-      // What is not being written in follows by itself.
+      // A file without local changes follows by itself.
       await suite.gateway.call('PUT', file, { body: Buffer.from('theirs again') });
       await page.getByText('theirs again').waitFor();
     });
@@ -258,7 +258,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.equal((await paths()).includes('lib/readme.md'), false);
     });
 
-    test('what others published is taken in, with both sides of what both changed', async () => {
+    test("others' publications are merged, with both versions of lines that both changed", async () => {
       const { page } = await edit('index.html');
       await type(page, 'index.html', '<h1>Mine</h1>\n');
       await page.keyboard.press('Control+s');

@@ -42,7 +42,7 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
     await page.getByRole('status').filter({ hasText: '100,000 rows' }).waitFor();
     await cell(page, 'Entry 1').waitFor();
     await cell(page, 'blob').waitFor();
-    assert.ok((await page.getByRole('row').count()) < 100, 'only what is seen is drawn');
+    assert.ok((await page.getByRole('row').count()) < 100, 'only visible rows are drawn');
     await page.getByRole('table').evaluate((grid) => {
       grid.scrollTop = grid.scrollHeight;
     });
@@ -72,7 +72,7 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('a cell is edited by keyboard, and not over what somebody else wrote meanwhile', async () => {
+  test('a cell is edited by keyboard, and does not overwrite a change by somebody else', async () => {
     const page = await open('?table=entries&where=id~%3D~7');
     await cell(page, 'Entry 7').press('Enter');
     await page.getByRole('textbox', { name: 'note' }).fill('Seven');
@@ -95,7 +95,7 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('a text of several lines keeps its lines, and what is typed is there when its row was out of sight', async () => {
+  test('a text of several lines keeps its lines, and typed text is there after its row was out of sight', async () => {
     await sql('UPDATE entries SET note = ? WHERE id = 8', ['one\r\ntwo']);
     await sql('UPDATE entries SET note = ? WHERE id = 9', ['one\ntwo']);
     const page = await open('?table=entries');
@@ -110,7 +110,7 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
       await note.pressSequentially('three');
       await note.press('Enter');
       await note.waitFor({ state: 'detached' });
-      // The keyboard goes on from there.
+      // The keyboard continues from there.
       await page.locator('.cell:focus', { hasText: 'three' }).waitFor();
     }
     assert.deepEqual((await sql('SELECT note FROM entries WHERE id IN (8, 9) ORDER BY id')).rows, [
@@ -130,7 +130,7 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('rows are added and deleted, in a table without rowid too; a refusal is said in the form', async () => {
+  test('rows are added and deleted, also in a table without rowid; a refusal shows in the form', async () => {
     const page = await open('?table=pairs');
     await cell(page, '1.5').waitFor();
     await page.getByRole('button', { name: 'Add row' }).click();
@@ -154,14 +154,14 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual((await sql('SELECT a, b, value FROM pairs')).rows, [['x', 'z', 2]]);
   });
 
-  test('a view is read and not edited', async () => {
+  test('a view is shown but cannot be edited', async () => {
     const page = await open('?table=totals');
     await cell(page, String(ROWS)).waitFor();
     assert.equal(await page.getByRole('button', { name: 'Add row' }).count(), 0);
     assert.equal(await page.getByRole('checkbox').count(), 0);
   });
 
-  test('SQL that was typed is there again after a look at a table', async () => {
+  test('typed SQL is there again after a visit to a table', async () => {
     const page = await open('?sql=1');
     const editor = page.getByRole('textbox', { name: 'SQL' });
     await editor.fill('SELECT 42 AS mine');
@@ -175,7 +175,7 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('SQL is typed as fast as keys come, and an earlier statement comes back', async () => {
+  test('SQL can be typed fast, and an earlier statement can be recalled', async () => {
     const page = await open('?sql=1');
     const editor = page.getByRole('textbox', { name: 'SQL' });
     const typed = 'SELECT note FROM entries WHERE id = 6';

@@ -46,7 +46,7 @@ describe('files of an app in the console', { skip: withoutChromium() }, () => {
   const status = (page: Page, text: string) => page.getByRole('status').filter({ hasText: text });
   const stored = async () => (await suite.gateway.call('GET', '/svc/album/_blobs')).json;
 
-  test('files are uploaded, looked at, downloaded and deleted; what does not fit is refused in words', async () => {
+  test('files are uploaded, viewed, downloaded and deleted; one that does not fit is refused with a message', async () => {
     const page = await open('/apps/album/files');
     await page.getByText('The app keeps no files yet').waitFor();
     await page.getByText('ctx.blobs.put').waitFor();
@@ -87,7 +87,7 @@ describe('files of an app in the console', { skip: withoutChromium() }, () => {
     await page.waitForURL((url) => !url.hash.includes('file='));
     await openView(page, `/apps/album/files?file=${sha256(text)}`);
     await page.getByRole('region', { name: 'Text of the file' }).getByText('<b>milk</b>').waitFor();
-    // Another view is chosen while a file is shown: the dialog that ends does not lead back.
+    // Another view is chosen while a file is shown: closing the dialog does not lead back.
     await page.keyboard.press('Control+k');
     await page.keyboard.type('insights');
     await page.getByRole('option', { name: /^Insights/, selected: true }).waitFor();
@@ -124,7 +124,7 @@ describe('files of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('files are dropped on the view, and a refusal of the gateway is said', async () => {
+  test('files are dropped on the view, and a refusal of the gateway is shown', async () => {
     const page = await open('/apps/album/files');
     await page.getByRole('button', { name: 'Upload…' }).waitFor();
     // Somebody else fills the quota meanwhile.

@@ -23,7 +23,7 @@ for (const store of ['tarball', 'git'] as const) {
     );
     const { open } = suite;
 
-    /** For what no store has to do with. */
+    /** For tests that do not depend on the store. */
     const once = store === 'tarball' ? test : () => {};
 
     once('each place has an address, is clean for axe-core, and fits a phone', async () => {
@@ -127,7 +127,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.equal((await suite.gateway.call('GET', '/svc/_apps/carried')).json.name, 'Carried');
     });
 
-    test('a template becomes an app where the store keeps code, and the refusal says what to do where it does not', async () => {
+    test('a template becomes an app on the git store; on the other store the refusal says what to do', async () => {
       const page = await open('/');
       await page.getByRole('button', { name: 'New app' }).click();
       const dialog = page.getByRole('dialog', { name: 'New app' });

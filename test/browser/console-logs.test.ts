@@ -25,7 +25,7 @@ describe('log of an app in the console', { skip: withoutChromium() }, () => {
   const say = (text: string, level = 'info') => suite.gateway.write('shop', 'say', { text, level });
   const lines = (page: Page) => page.locator('.log-line');
 
-  test('what was logged is there, and what comes is shown at once, also after an empty beginning', async () => {
+  test('past entries show, and new ones at once, also if the log was empty', async () => {
     const page = await open('/apps/quiet/logs');
     await page.getByText('Nothing was logged yet').waitFor();
     await page.getByText('following', { exact: true }).waitFor();
@@ -40,7 +40,7 @@ describe('log of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('by level, text and call, which the address keeps', async () => {
+  test('filters by level, text and call, which the address keeps', async () => {
     await say('all is well');
     await say('stock is low', 'warn');
     await suite.gateway.write('shop', 'fail', {});
@@ -78,7 +78,7 @@ describe('log of an app in the console', { skip: withoutChromium() }, () => {
     await lines(page).filter({ hasText: 'during the pause' }).waitFor();
   });
 
-  test('of thousands only what is near is drawn; earlier ones come, each once, without moving what is read', async () => {
+  test('of thousands of entries only near ones are drawn; earlier ones load, each once, without moving the text', async () => {
     await suite.gateway.write('long', 'many', { count: 3000 });
     const page = await open('/apps/long/logs');
     const line = (number: number) => page.locator('.log-text', { hasText: new RegExp(`line ${number}\\b`) });
@@ -91,7 +91,7 @@ describe('log of an app in the console', { skip: withoutChromium() }, () => {
       await page.getByRole('button', { name: 'Earlier entries' }).click();
       await line(first + 499).waitFor();
       const top = await page.evaluate("document.querySelector('.log-scroll').scrollTop");
-      assert.ok((top as number) > 1000, 'what was read stays where it was');
+      assert.ok((top as number) > 1000, 'the shown text does not move');
       await scrollTo(0);
       await line(first).waitFor();
       assert.equal(await line(first - 1).count(), 0);
@@ -102,7 +102,7 @@ describe('log of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('until a time, without what came after it', async () => {
+  test('up to a time, without later entries', async () => {
     await say('early');
     const { json } = await suite.gateway.call('GET', '/svc/_logs?app=shop&limit=1');
     await say('late');

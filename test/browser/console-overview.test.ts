@@ -1,4 +1,7 @@
-/** The console's Overview of an app, driven in a browser: its last hour, what it is made of, a quarantine and its end; and the CLI's. */
+/**
+ * The console's Overview of an app, driven in a browser: its last hour, its parts, a quarantine and its end; and `svc
+ * activity`.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { appOf } from '../../testing/apps.ts';
@@ -23,7 +26,7 @@ describe('overview of an app in the console', { skip: withoutChromium() }, () =>
   const { open } = suite;
   const activity = async (id: string) => (await suite.gateway.call('GET', `/svc/_apps/${id}/activity`)).json;
 
-  test('what was called in the last hour is drawn, and said', async () => {
+  test('the calls of the last hour are drawn, and given as text', async () => {
     for (let i = 0; i < 3; i++) await suite.gateway.read('shop', 'one');
     await suite.gateway.read('shop', 'fail');
     const { points, state, files } = await activity('shop');
@@ -45,7 +48,7 @@ describe('overview of an app in the console', { skip: withoutChromium() }, () =>
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('an app that somebody removes while it is looked at is said to be gone', async () => {
+  test('an app that is removed while it is shown is reported as gone', async () => {
     const { status, text } = await suite.gateway.upload('brief', appOf('brief'));
     assert.equal(status, 201, text);
     const page = await open('/apps/brief');
@@ -56,7 +59,7 @@ describe('overview of an app in the console', { skip: withoutChromium() }, () =>
     await page.getByRole('row').filter({ hasText: 'brief' }).waitFor();
   });
 
-  test('a quarantine says its reason, and a restart ends it', async () => {
+  test('a quarantine shows its reason, and a restart ends it', async () => {
     // The same call twice would be refused instead.
     for (let input = 1; (await activity('bad')).reason === null; input++) {
       assert.ok(input < 60, 'it is given up on');

@@ -70,7 +70,7 @@ describe("the console's palette", { skip: withoutChromium() }, () => {
       await page.setViewportSize({ width, height: 800 });
       await assertAccessible(page);
     }
-    // Up from the first is the last, which is brought into view.
+    // Up from the first goes to the last, which scrolls into view.
     await page.keyboard.press('ArrowUp');
     const last = page.getByRole('option', { selected: true });
     assert.equal(await last.textContent(), await page.getByRole('option').last().textContent());
@@ -103,7 +103,7 @@ describe("the console's palette", { skip: withoutChromium() }, () => {
     assert.equal(await page.getByRole('option').count(), 0);
   });
 
-  test('asks once the typing pauses, and an older answer never comes after a newer one', async () => {
+  test('asks when the typing pauses, and an older answer never replaces a newer one', async () => {
     const { page } = await open();
     const asked: string[] = [];
     let late: Route | undefined;
@@ -126,11 +126,11 @@ describe("the console's palette", { skip: withoutChromium() }, () => {
     await answered;
     const wanted = group(page, 'Runs').getByRole('option', { name: /^Weigh the cargo: ok/ });
     await wanted.waitFor();
-    // The browser gave the first request up: what it is answered now, and another after it, changes nothing.
+    // The browser cancelled the first request: a late answer to it, and another one, change nothing.
     await late?.continue().catch(() => {});
     await page.evaluate("fetch('/svc/_health').then((response) => response.text())");
     assert.equal(await wanted.isVisible(), true);
-    // Asked once for words that single out the same runs, of which a page is read.
+    // Asked once for words that select the same runs, of which one page is read.
     assert.ok(!asked.some((query, at) => query === asked[at - 1]), asked.join(' '));
     assert.match(asked.at(-1) ?? '', /limit=50&ref=ship%2Fweigh/);
   });

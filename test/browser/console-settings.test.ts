@@ -67,7 +67,7 @@ for (const store of ['tarball', 'git'] as const) {
       (await suite.gateway.read('shop', 'check', { name, expected })).json.data;
     const settings = async () => (await suite.gateway.call('GET', '/svc/_apps/shop/settings')).json.settings;
 
-    /** For what no store has to do with. */
+    /** For tests that do not depend on the store. */
     const once = store === 'tarball' ? test : () => {};
 
     once('a secret is set, replaced and removed; its value is not shown and not left in the page', async () => {
@@ -173,7 +173,7 @@ for (const store of ['tarball', 'git'] as const) {
       await assertAccessible(page);
     });
 
-    test('an app is restarted and removed, with what will happen said before', async () => {
+    test('an app is restarted and removed, after a description of what will happen', async () => {
       assert.equal((await suite.gateway.upload('gone', appOf('gone', { queries: { one: '() => 1' } }))).status, 201);
       const page = await open('/apps/gone/settings');
       await page.getByRole('button', { name: 'Restart', exact: true }).click();

@@ -1,32 +1,35 @@
-/** What suites of the console in a browser begin with: a gateway for all of their tests, and for each test a window of its own. */
+/** The set-up of suites of the console in a browser: one gateway for all tests, and a separate window for each. */
 import { after, afterEach, before, beforeEach } from 'node:test';
 import type { BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { openConsole } from '../../testing/console.ts';
 import { type StartOptions, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { sharedChromium } from './chromium.ts';
 
-/** Far more than anything takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 
 export type ConsoleSuite = {
   gateway: TestGateway;
   context: BrowserContext;
-  /** What the browser complained of in the page that was opened last. */
+  /** The errors of the browser in the page that was opened last. */
   complaints: string[];
   /** Opens a view, signed in. */
   open(view: string): Promise<Page>;
-  /** Another context in place of that of the test. */
+  /** Another context instead of the test's. */
   newContext(window: BrowserContextOptions): Promise<void>;
 };
 
-/** To be called in a suite. The gateway is started with `start`, then `prepare` has it; `window` is what each test's context has. */
+/**
+ * To be called in a suite. The gateway starts with `start`, then `prepare` gets it; `window` has the options of each
+ * test's context.
+ */
 export function consoleSuite(
   start: StartOptions,
   window: BrowserContextOptions,
   prepare: (gateway: TestGateway) => Promise<void> = async () => {},
 ): ConsoleSuite {
   const cleanups: (() => unknown)[] = [];
-  // What is missing here is there when the first test runs.
+  // Missing members exist when the first test runs.
   const suite = {
     complaints: [],
     open: async (view: string) => {

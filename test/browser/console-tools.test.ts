@@ -62,7 +62,7 @@ describe('tools of an app in the console', { skip: withoutChromium() }, () => {
   const { open } = suite;
   const result = (page: Page) => page.getByRole('region', { name: 'Result' });
 
-  test('the list says what there is, and an address shows one', async () => {
+  test('the list shows all tools, and an address shows one', async () => {
     const page = await open('/apps/shop/tools');
     const list = page.getByRole('navigation', { name: 'Tools' });
     await list.getByText('Answers what it gets').waitFor();
@@ -74,7 +74,7 @@ describe('tools of an app in the console', { skip: withoutChromium() }, () => {
     await page.getByText('The app has no such tool').waitFor();
   });
 
-  test('each kind of schema has its field, and the input is what was filled in', async () => {
+  test('each kind of schema has its field, and the input has the filled-in values', async () => {
     const page = await open('/apps/shop/tools?query=echo');
     const form = page.locator('.tool-form');
     await form.getByText('What it is called').waitFor();
@@ -121,7 +121,7 @@ describe('tools of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual(suite.complaints, []);
   });
 
-  test('what the gateway refuses is said at the field, what was typed stays', async () => {
+  test('a refusal of the gateway shows at the field, and typed text stays', async () => {
     const page = await open('/apps/shop/tools?query=echo');
     const form = page.locator('.tool-form');
     await form.getByLabel('title', { exact: true }).fill('x');
@@ -132,7 +132,7 @@ describe('tools of an app in the console', { skip: withoutChromium() }, () => {
     assert.equal(await title.inputValue(), 'x');
     assert.equal(await form.getByText('This is needed.').count(), 2, 'count, and the name of who');
 
-    // What is no JSON yet is not run in its last form, and all of it is there again after another tool.
+    // Incomplete JSON is not run in its last valid form, and it is there again after another tool.
     const before = (await suite.gateway.read('shop', 'rows')).json.data;
     await openView(page, '/apps/shop/tools?action=add');
     await form.getByLabel('title').fill('Typed');
@@ -209,7 +209,7 @@ describe('tools of an app in the console', { skip: withoutChromium() }, () => {
     assert.deepEqual([method, params], ['tools/call', { name: 'free', arguments: { title } }]);
   });
 
-  test('at an address that all apps share, tools are there for all who may call them, and nothing is administered', async (t) => {
+  test('at an address that all apps share, the tools can be called, and nothing can be administered', async (t) => {
     const shared = await startGateway(t, { config: { pageOrigins: 'shared' } });
     assert.equal((await shared.upload('shop', SHOP)).status, 201);
     const opened = await openConsole(suite.context, shared, '/');
@@ -228,7 +228,7 @@ describe('tools of an app in the console', { skip: withoutChromium() }, () => {
     await page.getByRole('button', { name: 'Run query' }).click();
     await result(page).getByText('Bread').first().waitFor();
     await assertAccessible(page);
-    // What it may not ask for it does not ask for.
+    // It sends no request that it may not send.
     assert.deepEqual(
       asked.filter((path) => /^\/svc\/_(?!tool\/|console\/|session$)/.test(path)),
       [],

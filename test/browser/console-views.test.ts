@@ -1,4 +1,7 @@
-/** Every view of the console, with apps that have hostile names and one in quarantine, on both stores: it is there, fits, and is accessible. */
+/**
+ * Every view of the console, with apps that have hostile names and one in quarantine, on both stores: each is there,
+ * fits, and is accessible.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -31,7 +34,7 @@ const FRAGILE = appOf('fragile', {
   },
 });
 
-/** The hostile app in the views of an app, and addresses that name nothing; what they say in their title. */
+/** The hostile app in the views of an app, and addresses of missing things; with the text of their title. */
 const OTHERS = {
   '/apps/fragile': 'fragile',
   '/apps/loud': HOSTILE,

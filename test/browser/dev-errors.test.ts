@@ -12,7 +12,7 @@ import { ENDS_WITH_PARENT, root, startGateway, type TestGateway } from '../../te
 import { linkTo, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 const DRAFT = { session: 'dev-faulty', app: 'faulty' };
 const SVC = join(root, 'bin/svc.js');
@@ -162,7 +162,7 @@ describe('errors while developing', { skip: withoutChromium() }, () => {
     assert.deepEqual(placeOf(refused), ['csp', 'js/app.js:20', 'number']);
   });
 
-  test('an error in a loop is one line, and how many more there were', { timeout: PATIENCE_MS }, async () => {
+  test('an error in a loop is one line, with the number of further ones', { timeout: PATIENCE_MS }, async () => {
     await fault('loops');
     assert.deepEqual(placeOf(await entryOf('again and again')), ['console', 'js/app.js:23', 'number']);
     assert.deepEqual((await entryOf('… 312 more')).page, { kind: 'more' });
@@ -202,7 +202,7 @@ describe('errors while developing', { skip: withoutChromium() }, () => {
     );
   });
 
-  test('TypeScript that is saved meanwhile is taken, with its own lines', { timeout: PATIENCE_MS }, async () => {
+  test('TypeScript that is saved meanwhile runs, with the lines of its source', { timeout: PATIENCE_MS }, async () => {
     const stream = page.waitForResponse(/_changes/);
     const lines = [
       'type Wanted = {',
@@ -218,7 +218,7 @@ describe('errors while developing', { skip: withoutChromium() }, () => {
     await page.getByText('queries/typed.ts:5:9', { exact: true }).waitFor();
   });
 
-  test('live pages have none of it, and may not report anything to a draft', { timeout: PATIENCE_MS }, async () => {
+  test('live pages show none of this, and may not report errors to a draft', { timeout: PATIENCE_MS }, async () => {
     const live = await context.newPage();
     await live.goto(await linkTo(gateway, { app: 'faulty' }));
     await live.getByRole('heading', { name: 'Faulty' }).waitFor();

@@ -1,4 +1,7 @@
-/** The embedding examples through a real browser: with origins where the gateway checks who calls, at the host's own address else. */
+/**
+ * The embedding examples through a real browser: with origins if the gateway checks who calls, else at the host's own
+ * address.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -10,7 +13,7 @@ import { Host } from '../../testing/host.ts';
 import { consoleOf, linkTo, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 
 for (const { file, hasToken } of [

@@ -1,4 +1,4 @@
-/** `svc.live` in a page, looked at through a real browser (decisions, section 13). */
+/** `svc.live` in a page, in a real browser (decisions, section 13). */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -70,9 +70,9 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
   });
 
   const add = (title: string) => gateway.write('notes', 'add', { title });
-  /** What the page was told last. */
+  /** The last value that the page got. */
   const last = (list: string, value: unknown) => holds(`told.${list}.at(-1) === ${JSON.stringify(value)}`);
-  /** Not `waitForFunction`: the page's policy lets it evaluate no text. A page that loads again is asked again. */
+  /** Not `waitForFunction`: the page's policy lets it evaluate no text. After a reload the page is asked again. */
   const holds = (expression: string) => eventually(() => page.evaluate(expression).catch(() => false));
 
   test('each callback is called at once and with each change, by one stream', async () => {
@@ -83,7 +83,7 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
     assert.equal((await gateway.system()).counters.subscribers, 1);
   });
 
-  test('what an action of the page wrote is told after its answer, unless that takes long', async () => {
+  test('a change by an action of the page comes after its answer, unless that takes long', async () => {
     const order = (title: string, ms: number) =>
       page.evaluate(
         `(async () => {
@@ -102,7 +102,7 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(await order('slow', 4000), [0, 1, 'answer']);
   });
 
-  test('a query that is followed later comes without those that the page has, and an ended one no more', async () => {
+  test('a query that is followed later comes without the others again, and an ended one no longer comes', async () => {
     await page.evaluate(`
       svc.live('list', { like: 'a' }, (rows) => told.a.push(rows.length));
       stop();
@@ -118,7 +118,7 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
     assert.equal((await gateway.system()).counters.subscribers, 1);
   });
 
-  test('after the connection was lost, what changed is told, and nothing twice', async () => {
+  test('after a lost connection the page gets the changes, and nothing twice', async () => {
     await page.context().setOffline(true);
     await holds('svc.status === "offline"');
     await add('banana');
@@ -127,10 +127,10 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(await page.evaluate('told.a'), [1, 2]);
   });
 
-  /** What `list` and `count` were told, and the page of its status, since this was asked last. */
+  /** The values of `list` and `count`, and the status events of the page, since the last call. */
   const news = () =>
     page.evaluate<unknown[][]>('[told.again, told.count, told.statuses].map((list) => list.splice(0))');
-  /** The page follows again: what it has not got yet is on its way. */
+  /** The page follows again: missing values are on their way. */
   const follows = () => eventually(async () => (await gateway.system()).counters.subscribers === 1);
   const startAgain = async () => {
     await gateway.start(new URL(gateway.url).port);
@@ -152,12 +152,12 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
     await follows();
   };
 
-  test('a gateway that is killed and comes back tells what changed by itself, once, and nothing to a page that has it', async () => {
+  test('a restarted gateway sends changes by itself, once, and nothing to a page that has them', async () => {
     await news();
     await gateway.kill();
     await holds('svc.status === "offline"');
     await startAgain();
-    // Whatever had been sent before this would have come before it.
+    // Anything sent earlier would have arrived before this.
     await add('cherry');
     await Promise.all([last('again', 4), last('count', 4)]);
     assert.deepEqual(await news(), [[4], [4], ['offline', 'online']]);
@@ -185,14 +185,14 @@ describe('svc.live in a browser', { skip: withoutChromium() }, () => {
       },
     ],
   ] as const) {
-    test(`when the session ${way}, the stream ends, the page says so, and gets the newest when somebody signs in`, async () => {
+    test(`when the session ${way}, the stream ends, the page says so, and gets the latest value after a sign-in`, async () => {
       await news();
       await end();
       await holds('svc.status === "signed-out"');
       await eventually(async () => (await gateway.system()).counters?.subscribers === 0);
       const before = (await gateway.read('notes', 'count')).json.data.n;
       await add('fig');
-      assert.deepEqual(await news(), [[], [], ['signed-out']], 'nothing is told without a session');
+      assert.deepEqual(await news(), [[], [], ['signed-out']], 'no value comes without a session');
       await signIn();
       await Promise.all([last('again', before + 1), last('count', before + 1)]);
       assert.deepEqual(await news(), [[before + 1], [before + 1], ['online']]);

@@ -14,7 +14,7 @@ import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 const PATIENCE_MS = 60_000;
-/** How long a page waits for what may never come. */
+/** How long a page waits for something that may never come. */
 const WAIT_MS = 4000;
 
 const HANDLERS = {
@@ -34,10 +34,10 @@ const HANDLERS = {
   },
 };
 
-/** One try of a page: an address of somebody else, and the request that it makes the browser send. */
+/** One attempt of a page: a foreign address, and the request that it makes the browser send. */
 type Try = { url: string; method?: 'GET' | 'POST' | 'PUT' | 'DELETE'; body?: string };
 
-/** Resolves when a frame has loaded: the page, or what the browser shows in its place. */
+/** Resolves when a frame has loaded: the page, or the browser's replacement. */
 const EMBED = `(src) => new Promise((resolve) => {
   const frame = Object.assign(document.createElement('iframe'), { src });
   frame.addEventListener('load', resolve);
@@ -75,7 +75,7 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
     await page.goto(`${origin('')}/svc/`);
     const headers = { authorization: `Bearer ${gateway.token}` };
     await page.evaluate(inPage("(headers) => fetch('/svc/_session', { method: 'POST', headers })", headers));
-    // The browser is signed in at every origin there is.
+    // The browser is signed in at every origin.
     for (const [path, host] of [
       ['/svc/hostile/', 'hostile'],
       ['/svc/victim/', 'victim'],
@@ -97,7 +97,7 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
   const call = (app: string, member: 'query' | 'action', name: string) =>
     JSON.stringify({ app, [member]: name, input: {} });
 
-  /** What a page of `own` must not reach, at the origins where somebody else may, and at its own. */
+  /** The requests that a page of `own` must not be able to make, at other origins and at its own. */
   function targets(own: string): Try[] {
     const bases = [own, origin(''), origin('victim'), origin('s1--victim.draft'), gateway.url].filter(Boolean);
     return bases.flatMap((base): Try[] => [
@@ -124,7 +124,7 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
     ]);
   }
 
-  /** Everything of the victim and of the gateway that a page could have changed. */
+  /** The state of the victim and of the gateway that a page could have changed. */
   async function state(): Promise<unknown> {
     const json = async (path: string) => (await gateway.call('GET', path)).json;
     const count = { app: 'victim', query: 'count' };
@@ -142,7 +142,7 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
     };
   }
 
-  /** Whether the browser is still signed in where it was. */
+  /** Whether the browser is still signed in at the same origins. */
   async function isSignedIn(): Promise<unknown> {
     const page = await context.newPage();
     await page.goto(`${origin('')}/svc/victim/`);
@@ -157,11 +157,11 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
   async function attackFrom(page: Page, own: string): Promise<void> {
     const before = await state();
     const learned = (await page.evaluate(inPage(ATTACK, targets(own), WAIT_MS))) as string[];
-    // What it opened and cannot close itself, since it has lost hold of it, would keep the connections that a browser has.
+    // Windows that it opened but can no longer close would occupy the browser's connections.
     for (const opened of context.pages()) if (opened !== page) await opened.close();
     const told = learned.filter((what) => !/"isError":true/.test(what));
-    assert.deepEqual(told, [], 'what the page could read');
-    assert.deepEqual(await state(), before, 'what the page could change');
+    assert.deepEqual(told, [], 'data that the page could read');
+    assert.deepEqual(await state(), before, 'state that the page could change');
     assert.equal(await isSignedIn(), true);
   }
 
@@ -169,7 +169,7 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
     ['of an app', 'hostile', '/'],
     ['of a draft', 's1--hostile.draft', '/'],
   ] as const) {
-    test(`${who} reads, changes and ends nothing of others`, { timeout: 300_000 }, async () => {
+    test(`${who} cannot read, change or end anything of others`, { timeout: 300_000 }, async () => {
       const page = await context.newPage();
       await page.goto(`${origin(host)}${path}`);
       await attackFrom(page, origin(host));
@@ -177,7 +177,9 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
     });
   }
 
-  test('of another server on this machine neither, though it has no policy', { timeout: 300_000 }, async (t) => {
+  test('of another server on this machine cannot either, although it has no policy', {
+    timeout: 300_000,
+  }, async (t) => {
     const server = createServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>Other</title><body>');
     });

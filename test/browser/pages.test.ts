@@ -1,4 +1,4 @@
-/** The console and the example apps, looked at through a real browser (decisions, section 5). */
+/** The console and the example apps, in a real browser (decisions, section 5). */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
@@ -7,7 +7,7 @@ import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { consoleOf, enter, linkTo } from '../../testing/pages.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 /** When the theme was set on `<html>`, in the page's own time. */
 const WATCH_THEME = `
@@ -40,7 +40,7 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     context = await browser.newContext({ viewport: { width: 1120, height: 620 }, colorScheme: 'light' });
     context.setDefaultTimeout(PATIENCE_MS);
     complaints = [];
-    // Refused scripts and styles are complained of here too.
+    // Refused scripts and styles are reported here too.
     context.on('console', (message) => {
       if (message.type() === 'error') complaints.push(message.text());
     });
@@ -56,7 +56,7 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     return page;
   }
 
-  test('the printed address signs in, and its code does not stay in it', async () => {
+  test('the printed address signs in, and the code does not stay in the address bar', async () => {
     const page = await context.newPage();
     await page.goto(await linkTo(gateway));
     await page.getByRole('heading', { name: 'Guestbook' }).waitFor();
@@ -105,7 +105,7 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     await page.getByRole('listitem').filter({ hasText: 'What a lovely place.' }).waitFor();
   });
 
-  test('settings are in force before the first paint', async () => {
+  test('settings apply before the first paint', async () => {
     const page = await open('guestbook');
     await page.locator('summary').click();
     await page.getByRole('radio', { name: 'Dark' }).check();

@@ -14,7 +14,7 @@ import { appFolder, root, startGateway, TestGateway } from '../../testing/gatewa
 import { baseOf, consoleOf, linkTo, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 const DRAFT = { session: 'dev-notes', app: 'notes' };
 
@@ -24,9 +24,9 @@ describe('previews', { skip: withoutChromium() }, () => {
   let removeGateway: () => Promise<void>;
   let context: BrowserContext;
   let dev: ChildProcess;
-  /** What `svc dev` prints first. */
+  /** The first event that `svc dev` prints. */
   let ready: { preview: string };
-  /** What it starts the browser with. */
+  /** The file with which it starts the browser. */
   let opened: string;
 
   before(async () => {
@@ -36,7 +36,7 @@ describe('previews', { skip: withoutChromium() }, () => {
       },
     };
     gateway = await startGateway(owner, { store: 'git' });
-    // In place of the system's own: hands on what it is asked to open.
+    // Replaces the system's program: passes on the file to open.
     writeFileSync(join(home, 'xdg-open'), `#!/bin/sh\nprintf %s "$*" > '${home}/opened'\n`, { mode: 0o755 });
     execFileSync('mkfifo', [join(home, 'opened')]);
     const env = {
@@ -73,7 +73,7 @@ describe('previews', { skip: withoutChromium() }, () => {
   });
   afterEach(() => context.close());
 
-  test('svc dev --open signs the browser in, by a file that is the user’s own and a link that works once', async () => {
+  test('svc dev --open signs the browser in, by a file that only the user can read and a link that works once', async () => {
     assert.equal(ready.preview, `${originOf(gateway, DRAFT)}/`);
     assert.deepEqual([statSync(dirname(opened)).mode & 0o777, statSync(opened).mode & 0o777], [0o700, 0o600]);
     const page = await context.newPage();
@@ -110,7 +110,7 @@ describe('previews', { skip: withoutChromium() }, () => {
     }
   });
 
-  test('a preview sends a browser that is not signed in to sign in, and gets it back; a program gets a 401', async () => {
+  test('a preview sends a signed-out browser to the sign-in and back; a program gets a 401', async () => {
     const page = await context.newPage();
     await page.goto(`${ready.preview}?theme=dark`);
     await page.getByText(`Continue to ${ready.preview}?theme=dark`).waitFor();
@@ -122,7 +122,7 @@ describe('previews', { skip: withoutChromium() }, () => {
     assert.deepEqual([program.status, program.json.error.code], [401, 'UNAUTHORIZED']);
   });
 
-  test('the console goes on to pages of its own gateway only', async () => {
+  test('the console redirects only to pages of its own gateway', async () => {
     const page = await context.newPage();
     for (const [name, value] of [
       ['open', '//evil.example'],

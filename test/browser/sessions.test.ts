@@ -10,10 +10,10 @@ import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { baseOf, consoleOf, enter, linkTo, originOf } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 const TODOS = { app: 'todos' };
-/** All that come with the gateway. */
+/** All apps that come with the gateway. */
 const APPS = [
   ...readdirSync(join(root, 'templates')).filter(isAppId),
   ...readdirSync(join(root, 'examples')).filter((name) => name !== 'embedding'),
@@ -40,7 +40,7 @@ async function typeToken(page: Page, token: string): Promise<void> {
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
-/** A picture, when somebody wants to look: SVC_LOOK names the folder. */
+/** A picture, if a person wants to look: SVC_LOOK names the folder. */
 async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env.SVC_LOOK;
   if (!folder) return;
@@ -87,7 +87,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     return page;
   }
 
-  test('a page with something typed says that its session ended, and goes on where it was after a sign-in in another tab', async () => {
+  test('a page with typed text says that its session ended, and continues after a sign-in in another tab', async () => {
     const page = await open();
     const field = page.getByLabel('New todo');
     await field.fill('half a sentence');
@@ -99,7 +99,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await page.evaluate(READ), 'UNAUTHORIZED: Your session has ended. Sign in and try again.');
     await field.press('Enter');
     await page.getByText('Your session has ended. Sign in and try again').waitFor();
-    // What was not taken need not be typed again.
+    // A refused text need not be typed again.
     await page.waitForFunction(`document.activeElement.value === 'half a sentence'`);
     await page.evaluate('window.told = []; svc.onChange((event) => told.push(event.type))');
     await picture(page, 'signed-out');
@@ -121,7 +121,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await page.getByRole('button', { name: 'half a sentence', exact: true }).waitFor();
   });
 
-  test('a page in which nothing is typed signs in where it is, and comes back to the very address', async () => {
+  test('a page without typed text signs in in the same tab, and returns to the exact address', async () => {
     const page = await open();
     await page.goto(`${page.url()}?theme=dark#here`);
     await context.clearCookies();
@@ -133,7 +133,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     assert.equal(context.pages().length, 1);
   });
 
-  test('a page that is signed out asks for nothing but whether it is signed in', async () => {
+  test('a signed-out page only asks whether it is signed in', async () => {
     await context.clock.install();
     const page = await open();
     await context.clearCookies();
@@ -164,7 +164,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await signInLink(page).click({ trial: true });
   });
 
-  test('a page in a frame offers to sign in in a tab of its own', async () => {
+  test('a page in a frame offers to sign in in a new tab', async () => {
     const page = await context.newPage();
     await enter(page, gateway, { app: 'frames' });
     const frame = page.frameLocator('iframe');
@@ -180,7 +180,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await frame.getByText('If no tab opened, go to').waitFor({ state: 'detached' });
   });
 
-  test('settings are taken from whoever may embed a page, the console too', async () => {
+  test('settings are accepted from every page that may embed it, the console too', async () => {
     // The console's own policy has no frames of other origins yet.
     const embedding = await (await sharedChromium()).newContext({ bypassCSP: true });
     embedding.setDefaultTimeout(PATIENCE_MS);
@@ -197,7 +197,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await embedding.close();
   });
 
-  test('the console says when its session has ended, and goes on where it was', async () => {
+  test('the console says when its session has ended, and continues at the same view', async () => {
     await open();
     const page = await openConsole();
     await page.evaluate('window.marked = true');
@@ -234,7 +234,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await other.close();
   });
 
-  test('an address that is opened signed out is what is shown after the sign-in', async () => {
+  test('an address that is opened signed out is shown after the sign-in', async () => {
     const page = await context.newPage();
     const address = `${originOf(gateway, TODOS)}/svc/todos/index.html?theme=dark`;
     await page.goto(address);
@@ -263,7 +263,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     for (const cleanup of cleanups) await cleanup();
   });
 
-  test('the console lists the apps, and says in words what it may not do and where it may', async () => {
+  test('the console lists the apps, and says what it may not do and where to do it', async () => {
     const context = await (await sharedChromium()).newContext();
     context.setDefaultTimeout(PATIENCE_MS);
     const page = await context.newPage();

@@ -70,7 +70,7 @@ describe('the website in a browser', { skip: withoutChromium() }, () => {
   }
   const overflow = (page: Page) => page.evaluate('document.documentElement.scrollWidth - innerWidth');
 
-  test('the first page says what it is: a sentence, a picture, the commands, and the way to the documents', async () => {
+  test('the start page says what it is: a sentence, a picture, the commands, and links to the documents', async () => {
     const { page, faults } = await open('', WIDE);
     await page.getByRole('heading', { level: 1, name: 'svc-gateway' }).waitFor();
     assert.equal(await page.locator('.hero code').first().textContent(), 'npm ci && npm start');
@@ -87,7 +87,7 @@ describe('the website in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(faults, []);
   });
 
-  test('the search finds by the keyboard, and opens the section', async () => {
+  test('the search works by keyboard, and opens the section', async () => {
     const { page, faults } = await open('files.html', WIDE);
     await page.keyboard.press('/');
     const field = page.getByRole('combobox', { name: 'Search the documents' });
@@ -130,7 +130,7 @@ describe('the website in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(faults, []);
   });
 
-  test('no page is wider than a phone or a window, and each has its documents beside it where there is room', async () => {
+  test('no page is wider than a phone or a window, and each has the list of documents beside it if there is room', async () => {
     for (const options of [PHONE, WIDE]) {
       const { page, faults } = await open('', options);
       const pages = await page

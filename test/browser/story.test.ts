@@ -56,7 +56,7 @@ test('a newcomer’s first ten minutes', { skip: withoutChromium() }, async (t) 
   await there.getByRole('button', { name: 'From the command line', exact: true }).waitFor();
 
   await svc(gateway, 'push', changedApp(folder));
-  // A page follows what is published by itself: to reload it here would cross that.
+  // A page follows publications by itself: a reload here would interfere.
   await there.waitForFunction("document.title === 'Todos, changed'");
   await svc(gateway, 'rollback', 'todos');
   await there.waitForFunction("document.title === 'Todos'");

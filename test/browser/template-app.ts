@@ -1,4 +1,7 @@
-/** What the tests of all templates need: each in a daemon of its own, its windows, and its tools called as its manifest says. */
+/**
+ * Helpers for the tests of all templates: each in a separate daemon, its windows, and calls of its tools by its
+ * manifest.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +14,7 @@ import { runToEnd } from '../../testing/runs.ts';
 import { sharedChromium } from './chromium.ts';
 import { CALLS, IMAGE } from './template-calls.ts';
 
-/** Far more than any of it takes, so that a busy machine fails nothing. */
+/** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
 
 type Tool = { name: string; input?: object; output?: object };
@@ -26,7 +29,7 @@ export class TemplateApp {
   readonly complaints: string[] = [];
   #context: Promise<BrowserContext> | undefined;
 
-  /** `template` is what the app was made from, when it has another id. */
+  /** `template` is the template of the app, if the app has another id. */
   constructor(id: string, gateway: TestGateway, template = id) {
     this.id = id;
     this.gateway = gateway;
@@ -34,7 +37,7 @@ export class TemplateApp {
     this.manifest = JSON.parse(readFileSync(join(root, 'templates', template, 'app.json'), 'utf8')) as Manifest;
   }
 
-  /** A window on the app, signed in. `query` stands behind its address, such as `?theme=dark`. */
+  /** A window on the app, signed in. `query` is appended to its address, such as `?theme=dark`. */
   async window(query = ''): Promise<Page> {
     this.#context ??= this.#openContext();
     const page = await (await this.#context).newPage();
@@ -43,12 +46,15 @@ export class TemplateApp {
     return page;
   }
 
-  /** Ends what a test opened: a browser keeps six connections to an address at most, and each window listens on one. */
+  /**
+   * Ends what a test opened: a browser keeps six connections to an address at most, and each window uses one for its
+   * stream.
+   */
   async closeWindows(): Promise<void> {
     for (const page of (await this.#context)?.pages() ?? []) await page.close();
   }
 
-  /** Forgets what the browser keeps of it. */
+  /** Clears the browser's storage of it. */
   async close(): Promise<void> {
     await (await this.#context)?.close();
   }
@@ -80,7 +86,7 @@ export class TemplateApp {
     return json.data;
   }
 
-  /** A picture of the page into the folder that SVC_LOOK names, when somebody wants to look: light, dark, on a phone. */
+  /** Pictures of the page in the folder that SVC_LOOK names, if a person wants to look: light, dark, on a phone. */
   async picture(page: Page, name: string): Promise<void> {
     const folder = process.env.SVC_LOOK;
     if (!folder) return;
@@ -99,7 +105,9 @@ export class TemplateApp {
   }
 }
 
-/** Installs a template into a fresh daemon, which ends with the test (or suite) `t`, as what it has of the browser does. */
+/**
+ * Installs a template into a fresh daemon, which ends with the test (or suite) `t`, and so does its browser context.
+ */
 export async function openTemplate(t: { after(cleanup: () => Promise<void>): void }, id: string): Promise<TemplateApp> {
   const cleanups: (() => Promise<void>)[] = [];
   t.after(async () => {
@@ -112,8 +120,8 @@ export async function openTemplate(t: { after(cleanup: () => Promise<void>): voi
 }
 
 /**
- * Calls each tool over HTTP with an input that is right, whose answer must fit the tool's `output`, and one that is wrong.
- * The calls must name every tool of the manifest. `id` is that of a row that is there, `web` a server that answers.
+ * Calls each tool over HTTP with a valid input, whose answer must match the tool's `output`, and with an invalid one.
+ * The calls must name every tool of the manifest. `id` is that of an existing row, `web` the address of a server.
  */
 export async function callEveryTool(
   { id, gateway, manifest, template }: TemplateApp,
@@ -141,7 +149,7 @@ export async function callEveryTool(
   }
 }
 
-/** Runs each automation of the template once with its input; each must end ok. Answers the outputs by id. */
+/** Runs each automation of the template once with its input; each must end ok. Returns the outputs by id. */
 export async function runEveryAutomation(
   app: TemplateApp,
   inputs: Record<string, unknown> = {},

@@ -1,4 +1,6 @@
-/** How each template's tools are called over HTTP, in this order: with what is right, and with what must be refused. */
+/**
+ * The calls of each template's tools over HTTP, in this order: with valid inputs, and with inputs that must be refused.
+ */
 import { createHash } from 'node:crypto';
 
 /** `valid` is called in this order; `invalid` must be refused with INVALID_INPUT. */
@@ -10,7 +12,7 @@ const DAY_MS = 86_400_000;
 export const IMAGE = Buffer.from('GIF89a');
 const IMAGE_SHA256 = createHash('sha256').update(IMAGE).digest('hex');
 
-/** So many days ago, in the time zone of this process. */
+/** The day this many days ago, in the time zone of this process. */
 export function dayAgo(ago = 0): string {
   const now = new Date();
   return new Date(Date.UTC(now.getFullYear(), now.getMonth(), now.getDate()) - ago * DAY_MS).toISOString().slice(0, 10);
@@ -18,7 +20,7 @@ export function dayAgo(ago = 0): string {
 
 const MESSAGE = { name: 'Ada', email: 'ada@example.org', message: 'Do you have time on Monday?' };
 
-/** `id` is that of a row that is there already, `web` the address of a server that answers. */
+/** `id` is that of an existing row, `web` the address of a server. */
 type Given = { id: number; web: string };
 
 export const CALLS: Record<string, (given: Given) => ToolCall[]> = {

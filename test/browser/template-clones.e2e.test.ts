@@ -1,6 +1,6 @@
 /**
- * Every template cloned under another id and name, over HTTP and by the command: its tools, its automations on every trigger, and
- * its page work there as they do under its own, and nothing of it asks for the app that it came from.
+ * Every template cloned under another id and name, over HTTP and by the command: its tools, its automations on every
+ * trigger, and its page work as under the original id, and nothing in it refers to the original app.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -23,7 +23,7 @@ const RSS =
   '<rss version="2.0"><channel><title>News</title><item><guid>1</guid><title>One</title></item></channel></rss>';
 const MESSAGE = { name: 'Ada', email: 'ada@example.org', message: 'Hello!' };
 
-/** What each needs before its tools are called, what its automations are given, and what its page shows then. */
+/** For each: the calls before its tools, the inputs of its automations, and the text that its page shows then. */
 const TEMPLATES: Record<
   string,
   { first?: [action: string, input: (web: string) => object]; inputs?: Record<string, unknown>; shows: string | RegExp }
@@ -42,7 +42,7 @@ const TEMPLATES: Record<
   todos: { first: ['add', () => ({ title: 'Call' })], inputs: { inbox: 'From the inbox' }, shows: 'From the inbox' },
 };
 
-/** A server that has one feed, and else a page. */
+/** A server with one feed, and a page at every other address. */
 async function startWeb(owner: Owner): Promise<string> {
   const server = createServer((request, response) => {
     response.end(request.url === '/rss.xml' ? RSS : '<!doctype html><title>A page</title>');
@@ -55,7 +55,7 @@ async function startWeb(owner: Owner): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Staged in a session over HTTP and published from there. Answers what was minted. */
+/** Staged in a session over HTTP and published from there. Returns the new webhooks. */
 async function cloneBySession(gateway: TestGateway, templateId: string, id: string, name: string) {
   const cloned = await gateway.call('POST', '/svc/_apps/_clone', { body: { templateId, id, name } });
   assert.deepEqual([cloned.status, cloned.json.app, cloned.json.staged], [201, id, true], cloned.text);
@@ -106,7 +106,7 @@ test('every template works under another id', { skip: withoutChromium() }, async
     });
   }
 
-  await t.test('feeds are fetched when the clock says so', async () => {
+  await t.test('feeds are fetched on schedule', async () => {
     const app = new TemplateApp('my-3', gateway, 'feeds');
     assert.ok((await automationRow(gateway, 'my-3/refresh')).nextRunAt > Date.now(), 'it is on the schedule');
     await app.write('subscribe', { url: `${web}/rss.xml` });
@@ -120,26 +120,23 @@ test('every template works under another id', { skip: withoutChromium() }, async
     assert.deepEqual((await ofClock())?.output, { checked: 1, added: 0, failed: 0 });
   });
 
-  await t.test(
-    'what is posted to the minted webhooks arrives, and what fails is noted by the clone itself',
-    async () => {
-      const [contact, todos] = ['contact', 'todos'].map((template) => only(minted.get(template) ?? []));
-      assert.ok(contact && todos, 'both were minted');
-      assert.deepEqual([contact.ownerApp, todos.ownerApp], ['my-1', 'my-8']);
-      const app = new TemplateApp('my-1', gateway, 'contact');
-      const before = await app.read('counts');
-      assert.equal((await post(gateway, contact, { ...MESSAGE, name: 'Grace' })).status, 200);
-      assert.equal((await app.read('counts')).open, before.open + 1);
-      assert.equal((await post(gateway, contact, { ...MESSAGE, email: 'nobody' })).status, 500);
-      await eventually(async () => (await app.read('counts')).refused === before.refused + 1);
-      assert.equal((await post(gateway, todos, 'Posted')).status, 200);
-      const list = await new TemplateApp('my-8', gateway, 'todos').read('list');
-      assert.equal(list[0].title, 'Posted');
-      assert.equal((await post(gateway, { ...todos, secret: contact.secret }, 'x')).status, 401);
-    },
-  );
+  await t.test('posts to the new webhooks arrive, and the clone itself records failures', async () => {
+    const [contact, todos] = ['contact', 'todos'].map((template) => only(minted.get(template) ?? []));
+    assert.ok(contact && todos, 'both were minted');
+    assert.deepEqual([contact.ownerApp, todos.ownerApp], ['my-1', 'my-8']);
+    const app = new TemplateApp('my-1', gateway, 'contact');
+    const before = await app.read('counts');
+    assert.equal((await post(gateway, contact, { ...MESSAGE, name: 'Grace' })).status, 200);
+    assert.equal((await app.read('counts')).open, before.open + 1);
+    assert.equal((await post(gateway, contact, { ...MESSAGE, email: 'nobody' })).status, 500);
+    await eventually(async () => (await app.read('counts')).refused === before.refused + 1);
+    assert.equal((await post(gateway, todos, 'Posted')).status, 200);
+    const list = await new TemplateApp('my-8', gateway, 'todos').read('list');
+    assert.equal(list[0].title, 'Posted');
+    assert.equal((await post(gateway, { ...todos, secret: contact.secret }, 'x')).status, 401);
+  });
 
-  await t.test('another name changes nothing but the name', async () => {
+  await t.test('another name changes only the name', async () => {
     const app = new TemplateApp('my-8', gateway, 'todos');
     const before = await app.read('list');
     const renamed = await gateway.call('POST', '/svc/_apps/my-8/meta', { body: { name: 'Errands', publish: true } });
@@ -183,8 +180,8 @@ test('clones never take an id, or a name of their own choosing, twice', async ()
       return (await gateway.call('POST', `/svc/_sessions/${json.sessionId}/publish`, { body: {} })).status;
     }),
   );
-  assert.deepEqual(outcomes.sort(), [201, 409], 'one of two that chose the same id is told so');
+  assert.deepEqual(outcomes.sort(), [201, 409], 'one of two with the same id is refused');
   const { name } = (await gateway.call('GET', '/svc/_apps/both')).json;
-  assert.ok(name === 'Left' || name === 'Right', 'live is what one of them had, whole');
+  assert.ok(name === 'Left' || name === 'Right', 'the live app is one of them, complete');
   assert.equal((await gateway.call('GET', '/svc/_apps/both/versions')).json.length, 1);
 });

@@ -1,4 +1,7 @@
-/** Every template while the gateway is away, when an answer is lost, and when its session has ended: nothing typed goes, nothing is stored twice. */
+/**
+ * Every template while the gateway is away, when an answer is lost, and when its session has ended: typed text stays,
+ * nothing is stored twice.
+ */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -12,13 +15,13 @@ import { TemplateApp } from './template-app.ts';
 /** How a person adds one thing in a template. */
 type Form = {
   id: string;
-  /** What must be there first. */
+  /** Rows that must exist first. */
   prepare?(app: TemplateApp): Promise<unknown>;
-  /** Nobody has to be signed in for it. */
+  /** It works without a sign-in. */
   isPublic?: boolean;
   fill(page: Page, text: string): Promise<void>;
   send(page: Page): Promise<void>;
-  /** The field with the text, and what shows that it was stored. */
+  /** The field with the text, and the element that shows that it was stored. */
   field(page: Page): Locator;
   row(page: Page, text: string): Locator;
   count(app: TemplateApp, text: string): Promise<number>;
@@ -96,7 +99,7 @@ const FORMS: Form[] = [
   },
 ];
 
-/** What `svc new` makes. */
+/** The app that `svc new` makes. */
 const BLANK: Form = {
   id: 'blank',
   fill: (page, text) => page.getByLabel('New note').fill(text),
@@ -145,7 +148,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await prepare?.(app);
     const page = await app.window();
     await page.evaluate('window.stays = true');
-    // Messages that go by themselves after 6 s may be gone before a busy machine looks.
+    // Messages that vanish after 6 s may be gone before a busy machine checks.
     await page.evaluate(
       '{ const later = setTimeout; window.setTimeout = (run, ms) => later(run, ms === 6000 ? 600_000 : ms); }',
     );
@@ -162,7 +165,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await page.evaluate('dispatchEvent(new Event("online"))');
     await bar(page, 'Connected again.');
   };
-  /** The session is revoked, as by whoever signs out at the console. */
+  /** Revokes the session, like a sign-out at the console. */
   const signOut = async (page: Page) => {
     const admin = await page.context().newPage();
     await admin.goto(consoleOf(gateway));
@@ -192,7 +195,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     });
 
   for (const { id, isPublic, prepare, fill, send, field, row, count } of [...FORMS, BLANK]) {
-    test(`${id}: what is added without a connection or a session stays typed, and is stored once`, async () => {
+    test(`${id}: text that is added without a connection or a session stays typed, and is stored once`, async () => {
       const page = await open(id, prepare);
       const typed = id === 'bookmarks' ? (text: string) => `https://127.0.0.1:1/${text}` : (text: string) => text;
       const isTyped = async (text: string) =>
@@ -245,7 +248,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     });
   }
 
-  test('todos: what is changed without a connection is shown as it is stored, and a new title stays to be stored', async () => {
+  test('todos: a change without a connection shows the stored state, and a new title stays to be stored', async () => {
     const page = await open('todos', (todos) => todos.write('add', { title: 'Sow peas' }));
     const box = page.getByRole('checkbox', { name: 'Sow peas' });
     await box.waitFor();
@@ -263,7 +266,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await page.getByRole('button', { name: 'Sow beans', exact: true }).waitFor();
   });
 
-  test('habits: a check without a connection is taken back, and a dialog stays until it is stored', async () => {
+  test('habits: a check without a connection is reverted, and a dialog stays until it is stored', async () => {
     const page = await open('habits', (habits) => habits.write('add', { name: 'Stretch' }));
     const box = page.getByRole('checkbox', { name: /^Stretch, / }).first();
     await box.waitFor();
@@ -284,7 +287,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await page.locator('#list').getByText('Swim', { exact: true }).waitFor();
   });
 
-  test('bookmarks: a dialog stays as it is until it is stored', async () => {
+  test('bookmarks: a dialog stays open until it is stored', async () => {
     const page = await open('bookmarks', (bookmarks) => bookmarks.write('add', { url: 'https://127.0.0.1:1/peas' }));
     await page.getByRole('button', { name: /^Change: .*peas/ }).click();
     await page.locator('#edit-note').fill('A long note');
@@ -309,7 +312,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await page.getByText('1 imported').first().waitFor();
   });
 
-  test('kanban: a card that is moved without a connection goes back', async () => {
+  test('kanban: a card that is moved without a connection moves back', async () => {
     const page = await open('kanban', async (kanban) => {
       const { id } = await kanban.write('addBoard', { name: 'House' });
       const { columns } = await kanban.read('board', { id });
@@ -384,7 +387,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     ['feeds', insertItem],
     [BLANK.id, () => app.write('add', { text: 'Meanwhile' })],
   ] as const) {
-    test(`${id}: what others wrote while nobody was signed in is there afterwards, without a click`, async () => {
+    test(`${id}: others' writes while signed out show afterwards, without a click`, async () => {
       const page = await open(id, id === 'kanban' ? (kanban) => kanban.write('addBoard', { name: 'Shed' }) : undefined);
       const row = page.getByText('Meanwhile', { exact: true });
       await signOut(page);

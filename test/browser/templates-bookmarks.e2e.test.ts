@@ -1,4 +1,4 @@
-/** The bookmarks template, used as somebody would, and its tools called one by one. */
+/** The bookmarks template as a person uses it, and its tools called one by one. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -38,7 +38,7 @@ describe('bookmarks', { skip: withoutChromium() }, () => {
   });
   afterEach(() => app.closeWindows());
 
-  test('an address is kept with the title of its page, another window sees it, and it is there after a reload', async () => {
+  test('an address is stored with the title of its page, another window shows it, and so does a reload', async () => {
     const [here, there] = [await app.window(), await app.window()];
     await here.getByText('No bookmarks yet.').waitFor();
     await app.picture(here, 'empty');
@@ -56,7 +56,7 @@ describe('bookmarks', { skip: withoutChromium() }, () => {
     assert.deepEqual(app.complaints, []);
   });
 
-  test('the same address is not kept twice, and what is no address is refused in words', async () => {
+  test('the same address is not stored twice, and an invalid one is refused with a message', async () => {
     const page = await app.window();
     await page.locator('#url').fill(`${web}/recipes`);
     await page.keyboard.press('Enter');
@@ -65,7 +65,7 @@ describe('bookmarks', { skip: withoutChromium() }, () => {
     await page.locator('#url').fill('javascript:alert(1)');
     await page.keyboard.press('Enter');
     await page.getByRole('alert').filter({ hasText: 'Paste the address of a web page' }).waitFor();
-    // The 409 is an error for the console of the browser, and for nobody else.
+    // Only the browser's console reports the 409 as an error.
     assert.deepEqual(
       app.complaints.splice(0).filter((text) => !text.includes('409')),
       [],

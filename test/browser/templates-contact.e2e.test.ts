@@ -95,7 +95,7 @@ test('contact: a visitor without a token sends a message, which only the owner r
   await owner.getByText('1 unread').waitFor();
   await owner.getByRole('button', { name: /Grace/ }).click();
   await owner.getByText('Hello from nobody in particular.').waitFor();
-  assert.equal(await visitor.getByRole('status').filter({ hasText: 'ign' }).count(), 0, 'nobody is asked to sign in');
+  assert.equal(await visitor.getByRole('status').filter({ hasText: 'ign' }).count(), 0, 'no sign-in is required');
   assert.deepEqual(
     requests.filter((request) => /_changes|_live|_session|_enter/.test(request)),
     [],
@@ -113,7 +113,7 @@ test('contact: a visitor without a token sends a message, which only the owner r
   assert.match(String(await probe(`svc.read({ query: 'inbox' })`)), /^UNAUTHORIZED: Sign in/);
 });
 
-test('contact: the owner signs in on a public page, and goes on where it was', {
+test('contact: the owner signs in on a public page, and continues there', {
   skip: withoutChromium(),
 }, async (t) => {
   const app = await openTemplate(t, 'contact');
@@ -139,7 +139,7 @@ test('contact: the owner signs in on a public page, and goes on where it was', {
   await other.getByRole('button', { name: /Ada/ }).waitFor();
 });
 
-test('contact: what another site posts arrives, and what is no message is told of', {
+test('contact: posts of another site arrive, and invalid ones are reported', {
   skip: withoutChromium(),
 }, async (t) => {
   const app = await openTemplate(t, 'contact');
@@ -147,7 +147,7 @@ test('contact: what another site posts arrives, and what is no message is told o
   const inbox = await app.window('inbox.html');
   assert.equal((await post(app.gateway, webhook, { ...ADA, id: 'm-1' })).status, 200);
   await inbox.getByRole('button', { name: /Ada/ }).waitFor();
-  assert.equal((await post(app.gateway, webhook, { ...ADA, id: 'm-1' })).status, 200, 'once more, as a sender may');
+  assert.equal((await post(app.gateway, webhook, { ...ADA, id: 'm-1' })).status, 200, 'repeated, as a sender may do');
   assert.equal(
     (await post(app.gateway, webhook, 'name=Grace+H&email=grace%40example.org&message=By+form')).status,
     200,

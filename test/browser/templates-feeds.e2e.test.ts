@@ -18,7 +18,7 @@ const ATOM = `<feed xmlns="http://www.w3.org/2005/Atom"><title type="html">Night
   <entry><id>tag:moon</id><title>Moon</title><link rel="self" href="/x.xml"/><link href="/moon"/><updated>2026-11-20T21:00:00Z</updated>
   <content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml">Full <b>moon</b></div></content></entry></feed>`;
 
-/** Answers by path; what is asked for, with what the sender knew, is kept. */
+/** Answers by path; records the requests with their conditional headers. */
 async function startSite(owner: { after(cleanup: () => void): void }) {
   const pages: Record<string, { body: string; type?: string; etag?: string }> = {
     '/rss.xml': { body: rss(RYE + TRAP), etag: '"1"' },
@@ -132,7 +132,7 @@ test('feeds: its tools, and the automation that fetches', { skip: withoutChromiu
   const app = await openTemplate(t, 'feeds');
   const site = await startSite(t);
   await callEveryTool(app, { web: site.url });
-  assert.deepEqual(site.asked, ['/rss.xml -', '/rss.xml "1"'], 'the server is told what is known');
+  assert.deepEqual(site.asked, ['/rss.xml -', '/rss.xml "1"'], 'the request has the known validators');
   assert.deepEqual((await app.read('items', { show: 'all' })).items, []);
 
   for (const path of ['/rss.xml', '/atom.xml', '/broken.xml']) await app.write('subscribe', { url: site.url + path });

@@ -31,7 +31,7 @@ const choose = (page: Page, ...files: [name: string, buffer: Buffer, mimeType?: 
     .getByLabel('Add photos')
     .setInputFiles(files.map(([name, buffer, mimeType = 'image/png']) => ({ name, buffer, mimeType })));
 
-/** Lets go of a file over the page, or pastes it. */
+/** Drops a file on the page, or pastes it. */
 const bring = (page: Page, how: 'drop' | 'paste', name: string, bytes: Buffer): Promise<void> =>
   page.evaluate(
     `(() => {
@@ -112,7 +112,7 @@ test('gallery: photos are dropped, pasted, chosen, captioned and removed, in two
   assert.deepEqual(app.complaints, []);
 });
 
-test('gallery: an upload that fails can be tried again, and what is no photo is said to be none', {
+test('gallery: an upload that fails can be tried again, and a file that is not a photo is refused', {
   skip: withoutChromium(),
 }, async (t) => {
   const app = await openTemplate(t, 'gallery');

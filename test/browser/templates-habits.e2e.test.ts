@@ -1,4 +1,4 @@
-/** The habits template, used as somebody would, and its tools called one by one. */
+/** The habits template as a person uses it, and its tools called one by one. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -29,7 +29,7 @@ describe('habits', { skip: withoutChromium() }, () => {
     page.getByRole('listitem').filter({ has: page.getByRole('group', { name }) });
   const today = (page: Page, name: string) => row(page, name).locator('input.today');
 
-  test('a habit is added and checked off, another window sees it, and it is there after a reload', async () => {
+  test('a habit is added and checked off, another window shows it, and so does a reload', async () => {
     const [here, there] = [await app.window(), await app.window()];
     await here.getByText('No habits yet.').waitFor();
     await app.picture(here, 'empty');
@@ -91,7 +91,7 @@ describe('habits', { skip: withoutChromium() }, () => {
     assert.deepEqual(app.complaints, []);
   });
 
-  test('a habit is changed, put away, taken back and removed', async () => {
+  test('a habit is changed, archived, restored and removed', async () => {
     const page = await app.window();
     await page.getByRole('button', { name: /^Run/ }).click();
     const editor = page.getByRole('dialog', { name: 'Change the habit' });

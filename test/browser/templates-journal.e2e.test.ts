@@ -1,4 +1,4 @@
-/** The journal template, written in as somebody would, and its tools called one by one. */
+/** The journal template as a person uses it, and its tools called one by one. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { withoutChromium } from './chromium.ts';
@@ -27,7 +27,7 @@ describe('journal', { skip: withoutChromium() }, () => {
 
   afterEach(() => app.closeWindows());
 
-  test('what is written is kept, seen in another window, and there after a reload', async () => {
+  test('a text is stored, shown in another window, and shown after a reload', async () => {
     const [here, there] = [await app.window(), await app.window()];
     await here.getByText('Nothing yet.').waitFor();
     await app.picture(here, 'empty');
@@ -48,7 +48,7 @@ describe('journal', { skip: withoutChromium() }, () => {
     assert.deepEqual(app.complaints, []);
   });
 
-  test('nothing can be typed before the day is there, which would replace it', async () => {
+  test('typing is possible only after the day has loaded, which would replace the text', async () => {
     const page = await app.window();
     const entry = page.getByLabel('Entry');
     let answer = () => {};
@@ -70,10 +70,10 @@ describe('journal', { skip: withoutChromium() }, () => {
     await page.unrouteAll({ behavior: 'wait' });
   });
 
-  test('when two windows write on the same day, the writer decides whose text to keep', async () => {
+  test('when two windows edit the same day, the person decides which text to keep', async () => {
     const [here, there] = [await app.window(), await app.window()];
     for (const page of [here, there]) await page.getByText('Saved', { exact: true }).waitFor();
-    // What here does not hear of: a write between its last read and its save.
+    // A write that this window does not notice, between its last read and its save.
     await here.route(
       '**/_tool/svc_write',
       async (route) => {
@@ -90,7 +90,7 @@ describe('journal', { skip: withoutChromium() }, () => {
     await here.getByText('Saved', { exact: true }).waitFor();
     assert.equal((await app.read('entry', { day: day() })).text, 'Mine.');
     await there.getByText('1 word', { exact: true }).waitFor();
-    // The 409 is an error for the console of the browser, and for nobody else.
+    // Only the browser's console reports the 409 as an error.
     assert.deepEqual(
       app.complaints.splice(0).filter((text) => !text.includes('409')),
       [],

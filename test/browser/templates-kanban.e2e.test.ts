@@ -21,7 +21,7 @@ async function shows(pages: Page[], text: string): Promise<void> {
   }
 }
 
-/** What the gateway holds, in the same words. */
+/** The stored board, in the same form. */
 async function stored(app: TemplateApp, id = 1): Promise<string> {
   const board = await app.read('board', { id });
   return board.columns
@@ -115,7 +115,7 @@ test('kanban: its tools', { skip: withoutChromium() }, async (t) => {
   );
 });
 
-test('kanban: the order holds however often and however many at once move cards', {
+test('kanban: the order stays right after many moves, also concurrent ones', {
   skip: withoutChromium(),
 }, async (t) => {
   const app = await openTemplate(t, 'kanban');
@@ -138,5 +138,5 @@ test('kanban: the order holds however often and however many at once move cards'
   );
   const board = await app.read('board', { id: 1 });
   const ids = board.columns.flatMap(({ cards }: { cards: { id: number }[] }) => cards.map(({ id }) => id));
-  assert.deepEqual(ids.sort(), [1, 2, 3, 4], 'each card is somewhere, once');
+  assert.deepEqual(ids.sort(), [1, 2, 3, 4], 'each card exists once');
 });

@@ -1,4 +1,7 @@
-/** The todos template: a second window, a reload, and its tools called one by one. The page's look is held by pages.test.ts. */
+/**
+ * The todos template: a second window, a reload, and its tools called one by one. pages.test.ts covers the look of the
+ * page.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { withoutChromium } from './chromium.ts';
@@ -24,7 +27,7 @@ test('todos', { skip: withoutChromium() }, async (t) => {
     assert.deepEqual(app.complaints, []);
   });
 
-  await t.test('what is added where the filter hides it is there with the next filter, in every window', async () => {
+  await t.test('a todo that the filter hides shows with the next filter, in every window', async () => {
     const show = (filter: string) => here.locator('#filter label').filter({ hasText: filter }).click();
     await show('Done');
     await here.getByText('Nothing done yet.').waitFor();

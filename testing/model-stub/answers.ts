@@ -9,7 +9,9 @@ export type Output =
 
 export type Usage = { input: number; output: number; cached: number };
 
-/** One answer. `start`, `add` and `end` give what a stream says; `whole` is the body of what was added. */
+/**
+ * One answer. `start`, `add` and `end` return the text of a stream; `whole` is the body with everything that was added.
+ */
 export interface ModelAnswer {
   start(): string;
   add(output: Output): string;
@@ -31,7 +33,7 @@ const newId = (kind: string): string => `${kind}_${randomUUID().replaceAll('-', 
 const event = (type: string, data: object): string => `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
 const half = (text: string): [string, string] => [text.slice(0, text.length / 2), text.slice(text.length / 2)];
 
-/** Puts what belongs together into blocks: the deltas of a text, each call. */
+/** Groups the parts of an answer into blocks: the deltas of a text, each call. */
 abstract class BlockAnswer implements ModelAnswer {
   protected readonly blocks: Block[] = [];
   protected readonly model: string;

@@ -1,4 +1,4 @@
-/** What the three protocols of model servers ask for, read into one form. */
+/** Parses the requests of the three protocols of model servers into one form. */
 import type { IncomingHttpHeaders } from 'node:http';
 
 export type ModelTool = {
@@ -9,7 +9,7 @@ export type ModelTool = {
   schema?: unknown;
 };
 
-/** One request to a stub model. `body` is all of it; the other members say the same of every protocol. */
+/** One request to a stub model. `body` is the whole request; the other members are the same for every protocol. */
 export type ModelRequest = {
   api: 'responses' | 'messages' | 'chat';
   path: string;
@@ -17,16 +17,16 @@ export type ModelRequest = {
   body: Json;
   model: string;
   isStreamed: boolean;
-  /** Everything that the model is told as a system or developer text. */
+  /** All system and developer texts. */
   system: string;
   tools: ModelTool[];
-  /** All texts of all messages of the user, in their order. */
+  /** All texts of all messages of the user, in order. */
   said: string[];
-  /** The last of them that is the user's own: programs add texts in `<tags>`, and where they put an image. */
+  /** The last of them that the user wrote: programs add texts in `<tags>`, and for images. */
   text: string;
   /** The images in the conversation: data addresses. */
   images: string[];
-  /** What tools answered since `text`. */
+  /** The results of tools since `text`. */
   results: { tool: string; text: string }[];
 };
 
@@ -142,7 +142,7 @@ function functionOf(tool: Json): ModelTool {
   };
 }
 
-/** Of a text, or of a list of parts in any of the protocols. */
+/** The text of a string, or of a list of parts in any of the protocols. */
 function textsOf(content: Json): string[] {
   if (typeof content === 'string') return [content];
   if (!Array.isArray(content)) return [];

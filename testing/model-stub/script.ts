@@ -1,4 +1,4 @@
-/** The script of a stub model: reads the steps out of a user's text, and finds where a conversation stands in them. */
+/** The script of a stub model: parses the steps in a user's text, and finds the position of a conversation in them. */
 
 export type Step =
   | { do: 'say'; words: string[]; msBetween: number }
@@ -13,15 +13,15 @@ export type Step =
   | { do: 'cut' }
   | { do: 'garbage' };
 
-/** The steps of `text`, which is said again when it has none. */
+/** The steps of `text`; a text without steps is repeated. */
 export function readScript(text: string): Step[] {
   const steps = text.split('\n').flatMap((line) => readStep(line.trim()) ?? []);
   return steps.length > 0 ? steps : [{ do: 'say', words: wordsOf(`You said: ${text}`), msBetween: 0 }];
 }
 
 /**
- * What is left to do when `results` tools have answered since the user spoke: the steps after that many calls, up to and with
- * the next group of calls. Where nothing comes after the last calls, they are reported.
+ * The remaining steps when `results` tools have answered since the user's message: those after that many calls, up to
+ * and including the next group of calls. If nothing follows the last calls, their results are reported.
  */
 export function stepsAfter(steps: Step[], results: number): { steps: Step[]; reported: number } {
   let calls = 0;
@@ -36,7 +36,7 @@ export function stepsAfter(steps: Step[], results: number): { steps: Step[]; rep
   };
 }
 
-/** How many calls stand in a row right before `position`. */
+/** The number of consecutive calls right before `position`. */
 function callsBefore(steps: Step[], position: number): number {
   const before = steps.slice(0, position).reverse();
   const end = before.findIndex((step) => step.do !== 'call');
@@ -77,7 +77,7 @@ function readStep(line: string): Step | null {
   }
 }
 
-/** Words with the space before them, so that they put together are the text; `\n` is a new line. */
+/** Words with the space before them, so that joined they are the text; `\n` is a new line. */
 function wordsOf(text: string): string[] {
   return text.replaceAll('\\n', '\n').match(/\s*\S+/g) ?? [];
 }

@@ -1,4 +1,4 @@
-/** What the model of kept results is about: an app, its queries, and a thread that runs them. */
+/** The subject of the model of kept results: an app, its queries, and a thread that runs them. */
 import type { Request } from '../../supervisor/dispatch/request.ts';
 import type { CallReply } from '../../supervisor/tree/actor/call.ts';
 
@@ -21,13 +21,13 @@ export const QUERIES: Record<string, { sources: Source[]; keep: boolean; caller:
 export type Seen = Record<string, number>;
 export type Answer = { seen: Seen; version: string; caller: string | null };
 
-/** A query at work in a thread. */
+/** A query that runs in a thread. */
 export type Work = {
   query: string;
   sources: Source[];
   caller: string;
   seen: Seen;
-  /** The tables that it says it read; null for any. */
+  /** The tables that it reports as read; null for any. */
   tables: Set<string>;
   schema: number | undefined;
   reply: CallReply;
@@ -41,7 +41,7 @@ export class Thread {
   readonly inbox: Message[] = [];
   readonly works: Work[] = [];
   readonly outbox: Work[] = [];
-  /** The table behind the view, once it was looked up. */
+  /** The table behind the view, after it was looked up. */
   known: Table | null = null;
   told = -1;
 

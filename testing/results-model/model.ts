@@ -1,9 +1,10 @@
 /**
- * A model of all that takes part in kept results: clients, an app's threads, writers, a process of somebody else, and the code of
- * the supervisor as it is. A seed decides what happens next, which message arrives, is late, is lost or is overtaken, and who
- * dies. Checks for each read that it shows every write that was acknowledged before it began, and nothing older than the same
- * client has seen, in a read or by a live query; for each who follows a live query that what it is told is no older than its
- * subscription, never goes back, is what its caller may see, and is the last state at the end (decisions, section 13).
+ * A model of all participants in kept results: clients, an app's threads, writers, a foreign process, and the real code
+ * of the supervisor. A seed decides what happens next, which message arrives, is late, is lost or is overtaken, and
+ * which process dies. It checks that each read shows every write that was acknowledged before it began, and nothing
+ * older than the same client has seen, in a read or by a live query; and that each follower of a live query gets
+ * results no older than its subscription, never goes back, gets only results for its caller, and has the last state at
+ * the end (decisions, section 13).
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -32,7 +33,7 @@ import { Subscribers } from './subscribers.ts';
 
 type Note = { before: Uint8Array; after: Uint8Array; tables: string[] | null };
 type Timer = { at: number; run: () => void };
-/** What is wrong in the order of the model on purpose, to see that it is found. */
+/** Faults that are put into the order of the model on purpose, to see that it finds them. */
 export type Fault =
   | 'messages only'
   | 'schema not told'
@@ -53,7 +54,7 @@ export class ResultsModel {
   readonly #results: Results;
   readonly #cached: CachedReads;
   readonly #fault: Fault;
-  /** Whether results are kept at all; they are not in drafts. */
+  /** Whether results are kept; they are not in drafts. */
   readonly #keeps: boolean;
   readonly #subscribers: Subscribers;
   readonly #timers = new Set<Timer>();
@@ -66,15 +67,15 @@ export class ResultsModel {
   #exists = true;
   #shown: Table = 'a';
   readonly #written: Seen = { a: 1, b: 1, c: 1, schema: 1 };
-  /** What was acknowledged to anybody, or told by an event. */
+  /** The state that was acknowledged to any client, or sent in an event. */
   readonly #acknowledged: Seen = { a: 1, b: 1, c: 1, schema: 1 };
-  /** Notes under way, by the writer that sent them. */
+  /** Notes in transit, by the writer that sent them. */
   #notes: Note[][] = [[]];
-  /** Commits whose writer died before it answered: the supervisor hears of that later. */
+  /** Commits whose writer died before it answered: the supervisor learns that later. */
   #losses = 0;
   #version = 'v1';
   #thread = new Thread('v1');
-  /** Acknowledgements under way. */
+  /** Acknowledgements in transit. */
   readonly #answers: Seen[] = [];
   readonly #clients: { seen: Seen }[] = [{ seen: {} }, { seen: {} }, { seen: {} }];
 
@@ -123,10 +124,10 @@ export class ResultsModel {
     if (fault === 'runs shared for ever') this.#results.holds = () => true;
   }
 
-  /** What a supervisor that only hears messages takes for the state. */
+  /** The state as a supervisor sees it that only gets messages. */
   #notedState: Uint8Array;
 
-  /** Lets so many things happen, and then lets everything come to its end. */
+  /** Runs this many events, and then lets everything finish. */
   async run(steps: number): Promise<void> {
     for (let step = 0; step < steps; step++) {
       this.#step();
@@ -136,7 +137,7 @@ export class ResultsModel {
     this.#commits.close();
   }
 
-  /** States that those who follow live queries were told. */
+  /** States that followers of live queries got. */
   get told(): number {
     return this.#subscribers.told;
   }
@@ -162,7 +163,7 @@ export class ResultsModel {
     }
   }
 
-  /** What happens once in a while. */
+  /** Rare events. */
   #trouble(): void {
     const steps: (() => void)[] = [
       // Another process writes; its user knows at once.
@@ -184,7 +185,7 @@ export class ResultsModel {
         this.#acknowledge(this.#change([...TABLES], null, true));
         this.#commits.changed(APP);
       },
-      // Nobody has the database open any more; the next one to open it begins a new log.
+      // No process has the database open any more; the next one to open it begins a new log.
       () => {
         this.#exists = false;
       },
@@ -214,7 +215,7 @@ export class ResultsModel {
     return state;
   }
 
-  /** A commit by a writer of ours, which notes it, or by somebody else. Answers what it wrote. */
+  /** A commit by one of our writers, which notes it, or by another process. Returns what it wrote. */
   #change(tables: string[], notes: Note[] | null, schema = false): Seen {
     const before = this.#state();
     this.#exists = true;
@@ -244,7 +245,7 @@ export class ResultsModel {
       this.#acknowledged[table] = Math.max(this.#acknowledged[table] ?? 0, commit);
   }
 
-  /** The write's caller has its answer, or an event has told of it. Notes and answers come on different ways. */
+  /** The write's caller has its answer, or an event has reported it. Notes and answers take different ways. */
   #deliverAnswer(): void {
     const at = this.#random.between(0, this.#answers.length - 1);
     for (const written of this.#answers.splice(at, 1)) this.#acknowledge(written);
@@ -257,7 +258,7 @@ export class ResultsModel {
     this.#commits.committed(APP, note.before, note.after, note.tables);
   }
 
-  /** What it had noted may still arrive, after what the next one notes, or not at all. */
+  /** Its notes may still arrive, after those of the next one, or not at all. */
   #writerDies(): void {
     const left = this.#notes.at(-1) ?? [];
     if (this.#random.next() < 0.5) left.length = 0;
@@ -391,7 +392,7 @@ export class ResultsModel {
     this.#thread.outbox.push(work);
   }
 
-  /** Looks up the tables first and reads then: something may happen in between. */
+  /** Looks up the tables first, then reads: something may happen in between. */
   #statement(thread: Thread, work: Work): void {
     const source = work.sources[0] as Source;
     this.#exists = true;
@@ -450,12 +451,12 @@ export class ResultsModel {
       this.violations.push(`${query} of ${version} shows a result of ${answer.version}`);
   }
 
-  /** Everything under way ends; then each read shows the data as it is, and so does each live query. */
+  /** Everything in progress ends; then each read and each live query shows the current data. */
   async #fence(): Promise<void> {
     this.#ending = true;
-    // Whoever waits for the supervisor to hear of a lost writer does so.
+    // Lets the supervisor learn of lost writers.
     if (this.#losses > 0) this.#commits.changed(APP);
-    // A look finds what another process wrote, a second one that no note of it comes.
+    // One check finds the write of another process, a second one that no note of it comes.
     for (let look = 0; look < 3; look++) {
       await this.#settle();
       this.#commits.upToDate(APP);
@@ -492,7 +493,7 @@ export class ResultsModel {
   }
 }
 
-/** What the supervisor does next within a turn of its event loop is done. */
+/** Lets the supervisor finish its current turn of the event loop. */
 async function settled(): Promise<void> {
   for (let i = 0; i < 5; i++) await null;
 }

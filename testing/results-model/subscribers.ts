@@ -1,16 +1,16 @@
-/** Follows live queries in the model of kept results, and checks what it is told. */
+/** Follows live queries in the model of kept results, and checks their results. */
 import type { Dispatcher } from '../../supervisor/dispatch/dispatcher.ts';
 import type { LiveQueries } from '../../supervisor/live/live-queries.ts';
 import type { LiveState } from '../../supervisor/live/live-query.ts';
 import type { Random } from '../random.ts';
 import { type Answer, APP, newest, QUERIES, type Seen } from './app.ts';
 
-/** One who follows a live query. */
+/** A follower of a live query. */
 type Subscriber = {
   readonly query: string;
   readonly caller: string;
   readonly client: { seen: Seen };
-  /** What was known when it began, and then what it was told. */
+  /** The state known when it began, then the state that it got. */
   least: Seen;
   /** The newest; null before the first result, and after an error. */
   last: Answer | null;
@@ -18,7 +18,7 @@ type Subscriber = {
 };
 
 export class Subscribers {
-  /** States that they were told. */
+  /** States that they got. */
   told = 0;
   readonly #live: LiveQueries;
   readonly #dispatcher: Dispatcher;
@@ -33,7 +33,7 @@ export class Subscribers {
     this.#violations = violations;
   }
 
-  /** Somebody begins to follow a query, or one who does ends it. */
+  /** A new follower begins, or one ends. */
   step(client: { seen: Seen }, acknowledged: Seen): void {
     if (this.#all.size > 0 && this.#random.next() < 0.4) {
       const ended = this.#random.pick([...this.#all]);
@@ -54,7 +54,9 @@ export class Subscribers {
     subscriber.stop = stop;
   }
 
-  /** Everything under way has ended. `tablesOf` are the tables that a query shows, and the schema where it shows that. */
+  /**
+   * Everything in progress has ended. `tablesOf` are the tables that a query shows, and the schema if it shows that.
+   */
   end(written: Seen, tablesOf: (query: string) => string[]): void {
     for (const { query, last, stop } of this.#all) {
       for (const table of tablesOf(query)) {

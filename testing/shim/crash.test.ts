@@ -17,7 +17,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** Makes, replaces and removes; one call fails and one is elsewhere. A child with an empty environment then does the same. */
+/**
+ * Creates, replaces and removes files; one call fails and one is elsewhere. A child with an empty environment then does
+ * the same.
+ */
 const work = (child: boolean): string => `
   import { spawnSync } from 'node:child_process';
   import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, unlinkSync, writeFileSync, writeSync } from 'node:fs';
@@ -44,7 +47,7 @@ const POINTS = [
 ];
 
 describe('crashes at calls that change files', { skip: whyNoShim() ?? false }, () => {
-  test('without one, what was done is recorded, by names that stay the same', () => {
+  test('without a crash, the calls are recorded, by names that stay the same', () => {
     assert.equal(runOn(plan, work(false)), 0);
     assert.deepEqual(
       plan.passed().map(({ point }) => point),
@@ -67,7 +70,7 @@ describe('crashes at calls that change files', { skip: whyNoShim() ?? false }, (
     assert.equal(plan.pending(), 0);
   });
 
-  test('a child that is given no environment ends alone, or with all of its tree', () => {
+  test('a child without an environment ends alone, or with its whole tree', () => {
     plan.set([{ point: 'rmdir *', passing: 1, mode: 'process' }]);
     assert.equal(runOn(plan, work(true)), 0);
     assert.equal(plan.pending(), 0);

@@ -1,4 +1,4 @@
-/** Crashes to come at calls that change files, and the calls that were made, as `crash.c` has them. */
+/** Planned crashes at calls that change files, and the recorded calls, in the format of `crash.c`. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import { buildSync } from 'esbuild';
 import { BUNDLE } from '../job-module.ts';
 import { compileShim } from './compile.ts';
 
-/** `passing`: at which passing of the point, from 1. `tree` takes every process with the same plan along. */
+/** `passing`: the number of the passing of the point, from 1. `tree` also ends every process with the same plan. */
 export type Crash = { point: string; passing: number; mode: 'process' | 'tree' };
 
 export type Passed = { point: string; pid: number };
@@ -17,30 +17,30 @@ export class CrashPlan {
   readonly env: Record<string, string>;
   readonly #file: string;
 
-  /** `library` is compiled from `crash.c`. `folders` are watched; `file`, outside of them, is made. */
+  /** `library` is compiled from `crash.c`. `folders` are watched; `file`, outside of them, is created. */
   constructor(library: string, file: string, folders: string[]) {
     this.#file = file;
     this.env = { LD_PRELOAD: library, CRASH_FOLDERS: folders.join(':'), CRASH_PLAN: file, UV_USE_IO_URING: '0' };
     this.set([]);
   }
 
-  /** One whose files are in `folder`, for a test. */
+  /** A plan whose files are in `folder`, for a test. */
   static in(folder: string, watched: string): CrashPlan {
     return new CrashPlan(shimOfTests(), join(folder, 'plan'), [watched]);
   }
 
-  /** What is passed from here on is recorded anew. */
+  /** Clears the record of passed points. */
   set(crashes: Crash[]): void {
     writeFileSync(`${this.#file}.passed`, '');
     writeFileSync(this.#file, crashes.map(({ point, passing, mode }) => `${passing} ${mode} ${point}\n`).join(''));
   }
 
-  /** Those that have not come are not to come any more; what was passed stays recorded. */
+  /** Cancels the remaining crashes; passed points stay recorded. */
   cancel(): void {
     writeFileSync(this.#file, '');
   }
 
-  /** Crashes that are still to come. */
+  /** The remaining crashes. */
   pending(): number {
     return linesOf(this.#file).length;
   }
@@ -53,7 +53,7 @@ export class CrashPlan {
   }
 }
 
-/** Runs the text of a module, with what it imports, in a process of its own; its exit code, null when it was killed. */
+/** Runs the text of a module with its imports in a separate process; returns its exit code, null if it was killed. */
 export function runOn(plan: CrashPlan, code: string): number | null {
   const stdin = { contents: code, resolveDir: import.meta.dirname };
   const [built] = buildSync({ ...BUNDLE, stdin, write: false }).outputFiles;
@@ -63,7 +63,7 @@ export function runOn(plan: CrashPlan, code: string): number | null {
 
 let shim: string | null = null;
 
-/** Compiled once, and there until the process ends. */
+/** Compiled once, and kept until the process ends. */
 function shimOfTests(): string {
   if (shim !== null) return shim;
   const folder = mkdtempSync(join(tmpdir(), 'svc-shim-'));

@@ -1,4 +1,4 @@
-/** The disk below a gateway's data directory, as `powercut.c` makes it behave: filled up, failing, or without power. */
+/** The disk below a gateway's data directory, which `powercut.c` can make full, failing, or without power. */
 import {
   closeSync,
   mkdirSync,
@@ -42,7 +42,10 @@ export class FaultyDisk {
   readonly #folder: string;
   readonly #control: number;
 
-  /** Compiles the shim into `folder`, which must be new, on the file system of `root` and outside of it. `root` is made. */
+  /**
+   * Compiles the shim into `folder`, which must be new, on the file system of `root` and outside of it. `root` is
+   * created.
+   */
   constructor(root: string, folder: string) {
     mkdirSync(root, { recursive: true });
     mkdirSync(folder, { recursive: true });
@@ -56,13 +59,15 @@ export class FaultyDisk {
     this.env = { LD_PRELOAD: library, POWERCUT_ROOT: this.#root, POWERCUT_DIR: this.#folder, UV_USE_IO_URING: '0' };
   }
 
-  /** From now on a power cut takes back what was not synced. Each fsync takes up to `syncDelayUs` microseconds. */
+  /**
+   * From now on a power cut reverts everything that was not synced. Each fsync takes up to `syncDelayUs` microseconds.
+   */
   keepJournal(syncDelayUs: number): void {
     this.#set(AT.syncDelayUs, syncDelayUs);
     this.#set(AT.journalling, 1);
   }
 
-  /** Strikes the paths that hold `only`, or all, until it is called again; without faults the disk is well. */
+  /** Sets faults for paths that contain `only`, or for all, until the next call; without faults the disk works. */
   strike(faults: Fault[], only = ''): void {
     const text = Buffer.alloc(AT.onlyBytes);
     text.write(only, 0, AT.onlyBytes - 1);
@@ -74,14 +79,14 @@ export class FaultyDisk {
     );
   }
 
-  /** How often a fault of this kind was met since the disk was made. */
+  /** How often this kind of fault occurred since the disk was created. */
   hits(fault: Fault): number {
     return this.#get(AT.hits[fault]);
   }
 
   /**
-   * From one instant on nothing reaches the disk; then every process on it is killed and what was not durable is taken back.
-   * The disk is ready for the next daemon afterwards.
+   * From one instant on nothing reaches the disk; then every process on it is killed and everything that was not
+   * durable is reverted. Afterwards the disk is ready for the next daemon.
    */
   async cutPower(survival: Survival, random: Random): Promise<TakenBack> {
     this.#set(AT.halted, 1);
@@ -93,7 +98,7 @@ export class FaultyDisk {
     emptyFolder(keepDir);
     truncateSync(journal);
     this.#set(AT.end, 0);
-    // The lock may have died with its holder; the next daemon makes it anew.
+    // The lock's holder may have died with it; the next daemon creates it again.
     this.#set(AT.ready, 0);
     this.#set(AT.halted, 0);
     return taken;
@@ -103,7 +108,7 @@ export class FaultyDisk {
     closeSync(this.#control);
   }
 
-  /** Those that have this disk in their environment, and no other. */
+  /** The processes that have this disk in their environment. */
   async #killAll(): Promise<void> {
     const mark = `POWERCUT_DIR=${this.#folder}\0`;
     for (let pids = processesWith(mark); pids.length > 0; pids = processesWith(mark)) {
@@ -131,7 +136,7 @@ function processesWith(mark: string): number[] {
     .filter((pid) => pid > 0 && pid !== process.pid && environmentOf(pid).includes(mark));
 }
 
-/** Empty for a process that is gone, dead and not reaped, or another user's. */
+/** Empty for a process that is gone, dead but not reaped, or another user's. */
 function environmentOf(pid: number): string {
   try {
     return `${readFileSync(`/proc/${pid}/environ`, 'latin1')}\0`;

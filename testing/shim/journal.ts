@@ -1,4 +1,7 @@
-/** What the disk of `powercut.c` holds after a power cut: its journal read, and taken back what had not become durable. */
+/**
+ * The state of the disk of `powercut.c` after a power cut: reads its journal, and reverts everything that was not
+ * durable.
+ */
 import {
   closeSync,
   existsSync,
@@ -52,17 +55,17 @@ type Entry = {
 const HEADER_BYTES = 88;
 const SECTOR_BYTES = 512;
 
-/** What of that which no fsync covered is on the disk all the same. */
+/** The parts that no fsync covered but that are on the disk anyway. */
 export type Survival = {
-  /** Share of the sectors of 512 bytes, each decided for itself: writes are reordered and torn. From 0 to 1. */
+  /** Share of the sectors of 512 bytes, each decided separately: writes are reordered and torn. From 0 to 1. */
   sectors: number;
-  /** Names: each for itself by this share, or those before one moment, as a journalling file system has it. */
+  /** Names: each separately by this share, or all before one moment, as on a journalling file system. */
   names: number | 'before a moment';
 };
 
 export type TakenBack = { writes: number; names: number; survivedWrites: number; survivedNames: number };
 
-/** `journal` up to the byte `end`, which the control page tells. */
+/** `journal` up to the byte `end`, which is in the control page. */
 function parse(journal: Buffer, end: number): Entry[] {
   const entries: Entry[] = [];
   for (let at = 0; at < end; ) {
@@ -99,7 +102,7 @@ const isData = ({ kind }: Entry): boolean => kind === 'write' || kind === 'trunc
 /** The file or folder whose fsync makes it durable. */
 const owner = (entry: Entry): number => (entry.kind === 'rename' ? entry.other : entry.ino);
 
-/** What no fsync made durable. What a failed one covered never becomes so. */
+/** The records that no fsync made durable. Those of a failed fsync never become durable. */
 function volatileEntries(entries: Entry[]): Set<Entry> {
   const lost = new Set<Entry>();
   let pending: Entry[] = [];
@@ -116,7 +119,7 @@ function volatileEntries(entries: Entry[]): Set<Entry> {
   return new Set([...lost, ...pending]);
 }
 
-/** Sets the files below `root` to what they were on the disk. No process may use them. `keepDir` holds removed files. */
+/** Sets the files below `root` to their state on the disk. No process may use them. `keepDir` holds removed files. */
 export function takeBack(
   options: { root: string; keepDir: string; journal: string; end: number },
   survival: Survival,
@@ -140,7 +143,7 @@ export function takeBack(
   }
 }
 
-/** Inodes by number. Folders are held open, so that they are reached wherever they are moved. */
+/** Inodes by number. Folders are held open, so that they are reachable wherever they are moved. */
 class Found {
   readonly keepDir: string;
   readonly #files = new Map<number, string>();
@@ -153,7 +156,7 @@ class Found {
     for (const name of readdirSync(keepDir)) this.#addFile(join(keepDir, name));
   }
 
-  /** Open for writing; null when nothing leads to the file any more. */
+  /** Open for writing; null if no path leads to the file any more. */
   openFile(ino: number): number | null {
     const path = this.#files.get(ino);
     if (path === undefined) return null;
@@ -167,7 +170,7 @@ class Found {
     return this.#files.get(ino);
   }
 
-  /** A path to the entry; null when the folder itself is gone. */
+  /** A path to the entry; null if the folder itself is gone. */
   entry(folder: number, name: string): string | null {
     const fd = this.#folders.get(folder);
     return fd === undefined ? null : `/proc/self/fd/${fd}/${name}`;
@@ -203,7 +206,7 @@ class Found {
   }
 }
 
-/** From the last write back to the first. A sector that keeps a later write keeps what that one was laid over, too. */
+/** From the last write back to the first. A sector that keeps a later write also keeps the write under it. */
 function takeBackData(
   entries: Entry[],
   volatile: Set<Entry>,

@@ -1,4 +1,4 @@
-/** nginx and HAProxy as Debian packages them, each a process of its own in front of one gateway. */
+/** nginx and HAProxy as Debian packages them, each a separate process in front of one gateway. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -9,7 +9,10 @@ import { freePort } from '../free-port.ts';
 
 export type ProxyKind = 'nginx' | 'haproxy';
 
-/** How a proxy is set up: as its documentation shows it, or to hand on as much of what it gets as it can be told to. */
+/**
+ * The configuration of a proxy: as in its documentation, or as lenient as possible, so that it passes on as much as it
+ * can.
+ */
 export type Strictness = 'default' | 'lenient';
 
 export type ProxyProcess = {
@@ -20,7 +23,7 @@ export type ProxyProcess = {
 
 const READY_MS = 10_000;
 
-/** The command's path and version; null where it is not installed. */
+/** The command's path and version; null if it is not installed. */
 export function installed(kind: ProxyKind): { command: string; version: string } | null {
   for (const command of [`/usr/sbin/${kind}`, kind]) {
     const { error, stdout, stderr } = spawnSync(command, ['-v'], { encoding: 'utf8' });
@@ -29,7 +32,7 @@ export function installed(kind: ProxyKind): { command: string; version: string }
   return null;
 }
 
-/** Starts the proxy in `folder`. Throws, with what it said, when it does not come up, or is not installed. */
+/** Starts the proxy in `folder`. Throws with its output if it does not start, or is not installed. */
 export async function startProxy(kind: ProxyKind, upstreamPort: number, folder: string): Promise<ProxyProcess> {
   const found = installed(kind);
   if (found === null) throw new Error(`${kind} is not installed.`);

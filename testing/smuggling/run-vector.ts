@@ -1,13 +1,13 @@
-/** Sends one vector to one place, and decides by what happened whether it was read as two requests. */
+/** Sends one vector to one place, and decides from the outcome whether it was parsed as two requests. */
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Vector, Way } from './vectors.ts';
 import { markingRequest, swallowingRequest, WITNESS } from './witness.ts';
 
-/** Nothing more is expected on a connection that has been silent this long after an answer, or without one. */
+/** A connection that is silent for this long, after an answer or without one, is considered done. */
 const SILENT_MS = { answered: 50, unanswered: 300 };
-/** The same where it matters that there was no other answer, on a machine that is busy with something else. */
+/** The same if a missing second answer matters, for a busy machine. */
 const SURELY_SILENT_MS = { answered: 2000, unanswered: 2000 };
 
 /** Where vectors are sent. */
@@ -16,14 +16,14 @@ export type Target = {
   readonly way: Way;
   readonly port: number;
   readonly token: string;
-  /** Whether the first request of a vector has the token; the one inside, and those that look, always have. */
+  /** Whether the first request of a vector has the token; the inner one, and the checking ones, always have it. */
   readonly isStranger?: boolean;
 };
 
 export type Outcome = {
-  /** What the sender saw: the status of its first answer, `closed` without one, or `silent`: it waits for more. */
+  /** The sender's view: the status of its first answer, `closed` without one, or `silent` if it waits for more. */
   seen: string;
-  /** What must not be, in sentences. */
+  /** Violations, in sentences. */
   violations: string[];
   /** Keys of rows that only a smuggled request would write, and what it means when they are there. */
   forbidden: Map<string, string>;
@@ -32,8 +32,8 @@ export type Outcome = {
 type Exchanged = { statuses: number[]; closed: boolean };
 
 /**
- * `key` must be new. Whether a forbidden row is there is for the caller to look up in the end (`rowsOf`), since nothing
- * says when a request that should not run would have run.
+ * `key` must be new. The caller checks for forbidden rows at the end (`rowsOf`), because there is no event for a
+ * request that did not run.
  */
 export async function runVector(target: Target, vector: Vector, key: string): Promise<Outcome> {
   const auth = `Authorization: Bearer ${target.token}`;
@@ -46,8 +46,8 @@ export async function runVector(target: Target, vector: Vector, key: string): Pr
     const exchanged = await exchange(target.port, pieces, isSplit ? SURELY_SILENT_MS : SILENT_MS);
     const answered = exchanged.statuses.slice(1).filter((status) => status < 400);
     if (answered.length > 0 && !isSplit) violations.push(`${how}: its second answer is ${answered[0]}`);
-    // Where the first reader reads two, it must know that it does: an answer too few is one that somebody else gets.
-    // Without any, it still waits for the first one.
+    // If the first reader parses two requests, it must know it: a missing answer would go to another client. Without
+    // any, it still waits for the first one.
     if (!isSplit || exchanged.statuses.length === 1) forbidden.set(row, `${how}: the request inside ran`);
     violations.push(...(await disturbed(target)).map((what) => `${how}: ${what}`));
     return exchanged;
@@ -71,8 +71,8 @@ export async function runVector(target: Target, vector: Vector, key: string): Pr
 }
 
 /**
- * Sends damaged bytes, of which nobody knows the right reading: a first reader may rightly find two requests in them. But
- * then its client gets an answer to each, and no other client notices. Returns what must not be, in sentences.
+ * Sends damaged bytes, whose right reading is unknown: a first reader may correctly find two requests in them. But then
+ * its client gets an answer to each, and no other client is affected. Returns violations, in sentences.
  */
 export async function exchangeMutant(target: Target, bytes: Vector['bytes'], key: string): Promise<string[]> {
   const auth = `Authorization: Bearer ${target.token}`;
@@ -89,7 +89,7 @@ export async function exchangeMutant(target: Target, bytes: Vector['bytes'], key
   const violations = await disturbed(target);
   if (looksFooled && (await isFooled(`${key}, again`, SURELY_SILENT_MS))) {
     const sent = text;
-    // Malformed bytes behind the second request end the connection before its answer: without them there are two.
+    // Malformed bytes after the second request end the connection before its answer: without them there are two.
     const isExplained = (await send(`${key}, cut`, SURELY_SILENT_MS, true)).length === 2;
     text = sent;
     if (!isExplained) violations.push(`the request inside ran, and its sender got one answer`);
@@ -105,10 +105,10 @@ export async function rowsOf(target: Target): Promise<Set<string>> {
 
 let asked = 0;
 
-/** What other clients notice who ask something well-formed now. */
+/** The effects on other clients that send well-formed requests now. */
 async function disturbed(target: Target): Promise<string[]> {
   const what: string[] = [];
-  // Two, since a proxy may hold more than one connection to the gateway.
+  // Two, because a proxy may hold more than one connection to the gateway.
   for (let i = 0; i < (target.way === 'direct' ? 1 : 2); i++) {
     asked += 1;
     const text = `innocent ${asked}.`;
@@ -119,7 +119,7 @@ async function disturbed(target: Target): Promise<string[]> {
   return what;
 }
 
-/** A query on a connection of its own; status 0 where the connection failed. */
+/** A query on a separate connection; status 0 if the connection failed. */
 function ask({ port, token }: Target, tool: object): Promise<{ status: number; body: string }> {
   return new Promise((resolve) => {
     const text = JSON.stringify(tool);
@@ -171,7 +171,7 @@ async function write(socket: Socket, pieces: Buffer[]): Promise<void> {
   }
 }
 
-/** Cut inside the head, behind it, and inside what follows, so that a parser meets each part by itself. */
+/** Cut inside the head, after it, and inside the rest, so that a parser gets each part separately. */
 export function inPieces(bytes: Buffer): Buffer[] {
   const head = bytes.indexOf('\r\n\r\n') + 4;
   const cuts = [20, Math.max(20, Math.floor(head / 2)), head, Math.floor((head + bytes.length) / 2), bytes.length];

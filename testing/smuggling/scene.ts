@@ -17,7 +17,7 @@ export function missingProxies(): ProxyKind[] {
 
 export class Scene {
   readonly gateway: TestGateway;
-  /** Every way that this machine has to this gateway; the first is the direct one. */
+  /** Every way to this gateway on this machine; the first is the direct one. */
   readonly targets: readonly Target[];
   readonly #proxies: ProxyProcess[];
 
@@ -53,7 +53,7 @@ export class Scene {
     }
   }
 
-  /** Sends every vector to one target: behind a proxy one after the other, so that it is known whom one disturbed. */
+  /** Sends every vector to one target: behind a proxy one after the other, to know which one disturbed others. */
   async runAll(target: Target): Promise<{ seen: Map<Vector, string>; violations: string[] }> {
     const outcomes = new Map<Vector, Outcome>();
     const queue = [...VECTORS];

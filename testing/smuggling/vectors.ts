@@ -6,8 +6,8 @@ export const WAYS = ['direct', 'nginx', 'nginx lenient', 'haproxy', 'haproxy len
 export type Way = (typeof WAYS)[number];
 
 /**
- * Ways on which the first reader itself takes this for two requests and says so with two answers. It is not fooled by whoever is
- * behind it, and neither is another client.
+ * Ways on which the first reader itself parses two requests and sends two answers. Then neither it nor another client
+ * is fooled.
  */
 type ReadAsTwoBy = readonly (Way | 'uws, in pieces')[];
 
@@ -20,9 +20,10 @@ export type Vector = {
 };
 
 /**
- * By kind and name the bytes, with a second request, `{inner}`, at a place where the right reading finds none: in a body, in a
- * chunk, or behind something malformed. Whoever runs it was fooled. `{length}` is its length, `{hex}` the same in hexadecimal,
- * `{digits + 2}` as many as those digits and a line end; `{60*X#: a}` is a text 60 times, numbered from 0.
+ * By kind and name the bytes, with a second request, `{inner}`, at a place where the right reading finds none: in a
+ * body, in a chunk, or after something malformed. A server that runs it was fooled. `{length}` is its length, `{hex}`
+ * the same in hexadecimal, `{digits + 2}` as many as those digits and a line end; `{60*X#: a}` is a text 60 times,
+ * numbered from 0.
  */
 type Table = Record<string, Record<string, string | { bytes: string; readAsTwoBy: ReadAsTwoBy; why: string }>>;
 

@@ -1,4 +1,4 @@
-/** The app that shows whether a smuggled request ran: its action leaves a row, its query answers what it was asked. */
+/** The app that shows whether a smuggled request ran: its action leaves a row, its query returns its input. */
 import { appOf } from '../apps.ts';
 import { tarball } from '../archive.ts';
 
@@ -19,13 +19,13 @@ export function witnessArchive(): Buffer {
   return tarball(app);
 }
 
-/** A whole request that leaves `key` in the app's table when it runs. */
+/** A complete request that leaves `key` in the app's table if it runs. */
 export function markingRequest(key: string, auth: string): string {
   const body = JSON.stringify({ app: WITNESS, action: 'put', input: { key } });
   return `POST /svc/_tool/svc_write HTTP/1.1\r\nHost: localhost\r\n${auth}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** The start of a request whose next header would swallow the request line of whoever comes next on the connection. */
+/** The start of a request whose next header would swallow the request line of the next request on the connection. */
 export function swallowingRequest(auth: string): string {
   return `GET /svc/_apps/smuggled HTTP/1.1\r\nHost: localhost\r\n${auth}\r\nX-Swallow: `;
 }

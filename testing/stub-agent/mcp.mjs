@@ -3,7 +3,7 @@ import { request as httpRequest } from 'node:http';
 
 let lastId = 0;
 
-/** One message; resolves with the answer's `result`, and what the server calls the session. */
+/** One message; resolves with the answer's `result`, and the server's id of the session. */
 function post(server, message) {
   const body = JSON.stringify({ jsonrpc: '2.0', ...message });
   const headers = {
@@ -36,7 +36,7 @@ function post(server, message) {
   });
 }
 
-/** The tools of a server, as it lists them when it is asked for the first time. */
+/** The tools of a server, from its first list. */
 export async function toolsOf(server) {
   if (!server.tools) {
     const clientInfo = { name: 'stub-agent', version: '1' };
@@ -50,7 +50,7 @@ export async function toolsOf(server) {
   return server.tools;
 }
 
-/** What the first server that has the tool answers. */
+/** The answer of the first server that has the tool. */
 export async function callTool(servers, name, args) {
   for (const server of servers) {
     if (!(await toolsOf(server)).some((tool) => tool.name === name)) continue;

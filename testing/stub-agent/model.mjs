@@ -1,6 +1,6 @@
 /** Asks a model server (Chat Completions) for one turn of the stub agent: again and again until it calls no more tools. */
 
-/** One of its own, for which it asks. */
+/** A tool of the agent, for which it asks permission. */
 const EDIT = {
   name: 'edit',
   description: 'Writes a file.',
@@ -17,8 +17,9 @@ export function userMessage(blocks) {
 }
 
 /**
- * Resolves with the usage, in the terms of the Agent Client Protocol; rejects with what went wrong, which has a `status` when the
- * server answered with one. Adds to `messages` what was said. `say(kind, text)` takes the deltas, `call(name, args)` the tools.
+ * Resolves with the usage, in the terms of the Agent Client Protocol; rejects with an error, which has a `status` if
+ * the server answered with one. Adds the new messages to `messages`. `say(kind, text)` takes the deltas, `call(name,
+ * args)` the tools.
  */
 export async function askModel({ url, model, effort, messages, tools, signal, say, call }) {
   const usage = { inputTokens: 0, outputTokens: 0, cachedReadTokens: 0, totalTokens: 0 };

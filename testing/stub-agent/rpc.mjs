@@ -1,4 +1,4 @@
-/** Speaks JSON-RPC in lines over standard input and output: sends, asks, and answers what is asked. */
+/** Speaks JSON-RPC in lines over standard input and output: sends, asks, and answers requests. */
 import { createInterface } from 'node:readline';
 
 /** Our requests to the client that it has not answered. */
@@ -24,7 +24,7 @@ export function ask(method, params) {
   });
 }
 
-/** From now on nothing is read, and neither the end of the input nor SIGTERM ends the process. */
+/** From now on it reads nothing, and neither the end of the input nor SIGTERM ends the process. */
 export function beDeaf() {
   isDeaf = true;
   process.on('SIGTERM', () => {});

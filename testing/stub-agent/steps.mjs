@@ -1,26 +1,26 @@
 /**
  * The steps of which a prompt is a script, one a line:
  *
- *   say WORDS              streams the words, as a new line after others; `{result}` in them is what the last step gave
- *   pace MS                waits so long before each later word; 0 at first
+ *   say WORDS              streams the words, as a new line after others; `{result}` in them is the result of the last step
+ *   pace MS                waits this long before each later word; 0 at first
  *   think WORDS            streams reasoning
  *   call TOOL [JSON]       calls a tool of the MCP servers it was given; the result is its text
  *   tools                  the result is the names of all these tools
  *   servers                the result is these servers, with their addresses and headers, as JSON
  *   ask WORDS              asks for permission to do so; the result is `allowed`, `rejected` or `cancelled`
- *   ask-edit PATH · ask-tool NAME [KIND]   the same for an edit of the file, and for a tool that is called so
+ *   ask-edit PATH · ask-tool NAME [KIND]   the same for an edit of the file, and for a tool with this name
  *   read PATH              reads through the client's `fs`; the result is the text. Paths are relative to the session's folder
  *   write PATH WORDS       writes through the client's `fs`; `\n` in the words is a new line
  *   edit PATH WORDS        writes the file itself and reports the edit
- *   sleep SECONDS          starts `sleep` in a process group of its own, and leaves it; the result is its pid
+ *   sleep SECONDS          starts `sleep` in a separate process group, and leaves it running; the result is its pid
  *   daemon SECONDS         the same, forked twice: its parent is gone
  *   wait MS                is silent
- *   usage USED [USD]       reports so many tokens and a cost
+ *   usage USED [USD]       reports this many tokens and a cost
  *   env · folder · prompts the result is its environment as JSON; its folder; how many prompts its session had
  *   heard                  the result is the whole text of the prompt
- *   flood COUNT [BYTES]    writes so many pieces of text as fast as they are taken
- *   clock COUNT MS         writes the time so often, so far apart: milliseconds since the epoch
- *   garbage [WORDS]        writes a line that is no JSON
+ *   flood COUNT [BYTES]    writes this many pieces of text as fast as they are read
+ *   clock COUNT MS         writes the time this often, at this interval: milliseconds since the epoch
+ *   garbage [WORDS]        writes a line that is not JSON
  *   line MIB               writes one line of that size
  *   errors WORDS           writes them to its standard error
  *   hang                   is silent until the prompt is cancelled
@@ -28,8 +28,7 @@
  *   crash [CODE]           ends
  *   fail WORDS             answers the prompt with an error
  *   stop REASON            answers the prompt with this `stopReason`; `end_turn` at the end of the script
- *
- * Any other line is said as it is. A step that fails has `error: …` as its result and says that.
+ * Any other line is said unchanged. A step that fails has `error: …` as its result and says that.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -53,7 +52,7 @@ export async function toolsOfAll({ servers }) {
   return (await Promise.all(servers.map(toolsOf))).flat();
 }
 
-/** Does one step; returns its result, `{ stop }` to end the prompt, or nothing. */
+/** Runs one step; returns its result, `{ stop }` to end the prompt, or nothing. */
 export async function step(session, verb, rest, { signal, text }) {
   const update = (members) => send({ method: 'session/update', params: { sessionId: session.id, update: members } });
   const stream = async (kind, words) => {
