@@ -24,7 +24,7 @@ function setUp() {
     reads.submit(
       TARGET,
       'v1',
-      { body: new Uint8Array(), input: {}, traceId: '', source: 'handler', caller },
+      { body: new Uint8Array(), input: {}, traceId: () => '', source: 'handler', caller },
       {
         answered: (_status, body) => told.push(`${caller.name ?? caller.kind}: ${Buffer.from(body)}`),
         failed: ({ message }) => told.push(`${caller.name ?? caller.kind}: ${message}`),

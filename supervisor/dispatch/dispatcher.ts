@@ -188,8 +188,9 @@ export class Dispatcher {
   }
 
   /** The span of a call, from its place in the mailbox to its end. */
-  #trace({ id }: App, kind: string, tool: string, traceId: string): { traceId: string; span: Span | null } {
+  #trace({ id }: App, kind: string, tool: string, traceOf: () => string): { traceId: string; span: Span | null } {
     const { tracing } = this.#options;
+    const traceId = traceOf();
     if (tracing === null) return { traceId, span: null };
     const span = tracing.start(`${kind} ${id}.${tool}`, 'internal', traceId);
     span.set('svc.app', id);

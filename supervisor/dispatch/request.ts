@@ -15,12 +15,12 @@ export type Target =
 /**
  * The parameters of a call. `body` is JSON text whose `input` member is the input; empty for `{}`. `input` is the same as a
  * value, undefined for `{}`; a query whose `input` is bytes does not use kept results. `tracked` asks what a query read, even
- * if its result is not kept. `traceId` is a whole `traceparent` where the call is part of a span.
+ * if its result is not kept. `traceId` makes the trace id when the call runs, or the whole `traceparent` where it is part of a span.
  */
 export type Request = {
   body: Uint8Array;
   input: unknown;
-  traceId: string;
+  traceId(): string;
   source: Change['source'];
   caller: HandlerCaller;
   tracked?: boolean;

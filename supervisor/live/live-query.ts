@@ -226,7 +226,7 @@ export class LiveQuery {
         {
           body,
           input: JSON.parse(input) as unknown,
-          traceId: newTraceId(undefined),
+          traceId: newTraceId,
           source: 'handler',
           caller,
           tracked: true,

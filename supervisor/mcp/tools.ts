@@ -165,8 +165,7 @@ export async function appTools(
     templates: () => [queryTemplate(app)],
     read: async (uri, signal) => {
       if (uri === manifestUri) return JSON.stringify(manifest, null, 2);
-      if (uri === tablesUri)
-        return (await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(undefined), signal)).text;
+      if (uri === tablesUri) return (await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(), signal)).text;
       const named = ownQuery(uri);
       return named && (await readQuery(dispatcher, caller, named, signal));
     },
@@ -186,7 +185,7 @@ async function readQuery(
 ): Promise<string> {
   await caller.permit('read', app);
   const target = await dispatcher.resolve(app, 'query', query);
-  const options = { caller, traceId: newTraceId(undefined), signal, promisesObject: false };
+  const options = { caller, traceId: newTraceId(), signal, promisesObject: false };
   return (await run(dispatcher, target, input, options)).text;
 }
 
@@ -272,7 +271,13 @@ function run(
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
     const { source, shown } = caller;
-    const request = { body: Buffer.from(JSON.stringify({ input })), input, traceId, source, caller: shown };
+    const request = {
+      body: Buffer.from(JSON.stringify({ input })),
+      input,
+      traceId: () => traceId,
+      source,
+      caller: shown,
+    };
     const sink = new AnswerSink(promisesObject, resolve, reject);
     onAbort(signal, dispatcher.submit(target, request, sink));
   });
@@ -305,7 +310,7 @@ function runSql(
   signal?: AbortSignal,
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
-    const request = { body: Buffer.from(JSON.stringify(statement)), traceId, source: 'agent' } as const;
+    const request = { body: Buffer.from(JSON.stringify(statement)), traceId: () => traceId, source: 'agent' } as const;
     const submitted = dispatcher.sql(app, request, new AnswerSink(false, resolve, reject));
     submitted.then((callOff) => onAbort(signal, callOff), reject);
   });

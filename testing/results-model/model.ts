@@ -292,7 +292,7 @@ export class ResultsModel {
     const request: Request = {
       body: Buffer.alloc(0),
       input: {},
-      traceId: '',
+      traceId: () => '',
       source: 'handler',
       caller: { kind: 'token', name: caller },
     };

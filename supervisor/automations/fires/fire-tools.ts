@@ -67,7 +67,7 @@ export class FireTools {
         {
           body,
           input: args.input,
-          traceId,
+          traceId: () => traceId,
           source: 'automation',
           caller: { kind: 'automation', name: caller.automation.ref },
         },

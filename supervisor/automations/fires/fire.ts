@@ -90,7 +90,7 @@ export class Fire implements CallReply {
 
   constructor(options: FireOptions) {
     this.options = options;
-    this.traceId = options.span?.traceId ?? newTraceId(undefined);
+    this.traceId = options.span?.traceId ?? newTraceId();
     this.caller = Object.freeze({ kind: 'automation', name: options.automation.ref });
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;

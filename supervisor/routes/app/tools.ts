@@ -10,6 +10,7 @@ import {
   appOf,
   type Dispatcher,
   type RecordedSink,
+  type Request,
   type Sink,
   type Target,
   toolOf,
@@ -132,12 +133,17 @@ class HttpCall implements Sink, RecordedSink {
 
   #run(target: Target, body: Body, bytes: Buffer): void {
     const exchange = this.#exchange;
-    const traceId = traceOf(exchange);
     exchange.span?.set('svc.app', target.app.id);
     exchange.span?.set('svc.tool', target.tool.name);
     const source = this.#caller.kind === 'agent' ? 'agent' : 'handler';
     const { shown: caller } = this.#caller;
-    const request = { body: bytes.length === 0 ? EMPTY : bytes, input: body.input, traceId, source, caller } as const;
+    const request: Request = {
+      body: bytes.length === 0 ? EMPTY : bytes,
+      input: body.input,
+      traceId: () => traceOf(exchange),
+      source,
+      caller,
+    };
     const key = this.#kind === 'action' ? exchange.header('idempotency-key') : undefined;
     if (key === undefined) {
       exchange.onAbort(this.#dispatcher.submit(target, request, this));

@@ -99,6 +99,5 @@ async function runSql({ dispatcher, log }: Services, exchange: Exchange, id: str
     failed: fail,
     faulted: fail,
   };
-  const traceId = traceOf(exchange);
-  exchange.onAbort(await dispatcher.sql(id, { body, traceId, source: 'external' }, sink));
+  exchange.onAbort(await dispatcher.sql(id, { body, traceId: () => traceOf(exchange), source: 'external' }, sink));
 }

@@ -50,8 +50,9 @@ const tracePrefix = randomBytes(8).toString('hex');
 let traced = 0;
 
 /** 32 hex characters: those of an incoming `traceparent`, else new ones. */
-export function newTraceId(traceparent: string | undefined): string {
-  return parseTraceparent(traceparent)?.traceId ?? tracePrefix + (++traced).toString(16).padStart(16, '0');
+export function newTraceId(traceparent?: string): string {
+  const sent = traceparent === undefined ? null : parseTraceparent(traceparent);
+  return sent?.traceId ?? tracePrefix + (++traced).toString(16).padStart(16, '0');
 }
 
 /** The trace of a request's call: its span's `traceparent` if there is one, else a trace id. */
