@@ -167,11 +167,12 @@ export class Pipeline {
 
   #caller(exchange: Exchange, place: Place): Caller | SvcError {
     const { access, authorize, agentTokens } = this.#options;
-    // Where a host owns authentication too: what an agent may do is ours to decide.
-    const agent = agentCaller(exchange, agentTokens);
-    if (agent !== null) return agent;
-    if (access) return access.caller(exchange, place);
-    return authorize === null ? ADMIN : new HostCaller(exchange, authorize);
+    if (access === null) {
+      // Where a host owns authentication, what an agent may do is still ours to decide.
+      return agentCaller(exchange, agentTokens) ?? (authorize === null ? ADMIN : new HostCaller(exchange, authorize));
+    }
+    const caller = access.caller(exchange, place);
+    return caller instanceof SvcError ? (agentCaller(exchange, agentTokens) ?? caller) : caller;
   }
 
   /** The path of the route: at a page's own origin, its files are at `/` as well. */
