@@ -138,7 +138,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       ...treeOptions(config, layout, log, host),
       appLog,
       onWriterLost,
-      onCommitted: (...commit) => commits.committed(...commit),
+      onCommitted: commits.committed.bind(commits),
       onProcess,
       secrets: (app) => secrets.given(app),
       simulation: host.simulation,

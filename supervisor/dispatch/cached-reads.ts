@@ -123,11 +123,6 @@ export class CachedReads {
     if (run.waiters.size === 0) run.abandon();
   }
 
-  /** See `Commits.acknowledging`. */
-  acknowledging(): void {
-    this.#results.acknowledging();
-  }
-
   /** Runs the query past everything that is kept. */
   bypass(app: string, request: Request, sink: Sink, start: StartRun): () => void {
     return start(request, new BypassReply(sink), request.tracked ? this.#results.schemaOf(app) : undefined);

@@ -4,13 +4,13 @@
  * `remember` runs an action under an idempotency key and records its answer.
  */
 import { SvcError } from '../../protocol/errors.ts';
-import { isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { membersOf } from '../../protocol/rules/json-members.ts';
 import { ToolKind } from '../../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
 import type { Config } from '../config.ts';
+import type { Commits } from '../results/commits.ts';
 import type { Span } from '../tracing/span.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
@@ -23,6 +23,7 @@ import type { Request, Sink, Target } from './request.ts';
 export type DispatcherOptions = {
   apps: AppsView;
   changes: ChangeStreams;
+  commits: Pick<Commits, 'acknowledging'>;
   reads: CachedReads;
   idempotency: Idempotency;
   tracing: Tracing | null;
@@ -82,8 +83,8 @@ export class Dispatcher {
     // Only the app knows what else such a query reads.
     if (cache === false)
       return reads.bypass(app.key, request.tracked ? { ...request, tracked: false } : request, sink, start);
-    // A quarantined app answers its error even if results are kept.
-    if (isDraftKey(app.key) || actor.refusing) return reads.bypass(app.key, request, sink, start);
+    // Of a draft none are kept. A quarantined app answers its error even if some are.
+    if (app.key !== app.id || actor.refusing) return reads.bypass(app.key, request, sink, start);
     return reads.submit(target, versionId, request, sink, start, actor.meter);
   }
 
@@ -131,7 +132,7 @@ export class Dispatcher {
     const app = await this.apps.get(id);
     const reply: CallReply = {
       result: (status, answer, timing) => {
-        this.#options.reads.acknowledging();
+        this.#options.commits.acknowledging();
         if (status === 201) this.#announceSql(app, answer, source);
         sink.answered(200, answer, timing);
       },
@@ -151,7 +152,7 @@ export class Dispatcher {
   /** Tells the subscribers of an app what an action that answered with this status wrote. */
   announce({ app, kind, tool }: Target, status: number, source: Change['source']): void {
     if (kind === 'query') return;
-    this.#options.reads.acknowledging();
+    this.#options.commits.acknowledging();
     if (status >= 400) return;
     for (const table of tool.writes) this.#options.changes.emit(app.key, { table, action: tool.name, source });
   }

@@ -54,8 +54,7 @@ export class Drafts {
 
   /** For the tools of a session's drafts, under the ids of their apps. */
   dispatcher(session: string): Dispatcher {
-    const { changes, reads, idempotency, tracing, config } = this.#options;
-    return new Dispatcher({ apps: this.#view(session), changes, reads, idempotency, tracing, config });
+    return new Dispatcher({ ...this.#options, apps: this.#view(session) });
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */

@@ -80,11 +80,6 @@ export class Results {
     return { key, history, since: history.now, schema: history.schema, era: this.#eraOf(app) };
   }
 
-  /** See `Commits.acknowledging`. */
-  acknowledging(): void {
-    this.#commits.acknowledging();
-  }
-
   /** See `History.schema`. */
   schemaOf(app: string): number {
     return this.#commits.schemaOf(app);

@@ -34,6 +34,7 @@ class ScriptedGateway {
       if (!this.ids.includes(id)) throw new SvcError('UNKNOWN_APP', `There is no "${id}".`);
       return { id, key: id, active: SUMMARY };
     };
+    const commits = new Commits({ file: () => '' });
     return new Dispatcher({
       tracing: null,
       apps: {
@@ -51,7 +52,8 @@ class ScriptedGateway {
         emit: (id: string, change: Change) => this.changes.push([id, change]),
         reset: (id: string) => this.resets.push(id),
       },
-      reads: new CachedReads(new Results(new Commits({ file: () => '' }))),
+      commits,
+      reads: new CachedReads(new Results(commits)),
       config: { queryTimeoutMs: 10, actionTimeoutMs: 30 },
     } as unknown as DispatcherOptions);
   }
