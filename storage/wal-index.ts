@@ -2,7 +2,7 @@
  * Reads the state of a database: the first bytes of its write-ahead log's index. Every commit of any process changes them
  * before it returns, and no two states have the same bytes (sqlite.org/walformat.html, "The WAL-Index Header").
  */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { endianness } from 'node:os';
 
 /** Bytes of a state. */
@@ -34,13 +34,13 @@ function countOf(state: Uint8Array): number {
 }
 
 /** Whether it is that of a log to which nothing was written yet: it has no salt, and all such states are the same. */
-export function isEmptyLog(state: Uint8Array): boolean {
+function isEmptyLog(state: Uint8Array): boolean {
   for (let at = SALT; at < SALT + SALT_BYTES; at++) if (state[at] !== 0) return false;
   return true;
 }
 
 /** Writes the state of the database file into that of an empty log. */
-export function mixInFile(state: Uint8Array, modifiedMs: number, size: number): void {
+function mixInFile(state: Uint8Array, modifiedMs: number, size: number): void {
   const view = new DataView(state.buffer, state.byteOffset);
   view.setFloat64(CHECKSUM, modifiedMs);
   view.setFloat64(SALT, size);
@@ -80,5 +80,49 @@ export class WalIndex {
   close(): void {
     if (this.#handle >= 0) closeSync(this.#handle);
     this.#handle = -1;
+  }
+}
+
+/** Reads the state of a database while other processes open, write, close and replace it. */
+export class StateReader {
+  readonly #file: string;
+  readonly #index: WalIndex;
+  readonly #state = Buffer.alloc(STATE_BYTES);
+  /** The turn of the event loop in which the state was last read, and whether it could be told. */
+  #readIn = -1;
+  #isKnown = false;
+
+  /** `file` is that of the database. */
+  constructor(file: string) {
+    this.#file = file;
+    this.#index = new WalIndex(file);
+  }
+
+  /**
+   * The state in this turn of the event loop, in memory that the next turn reuses; null when unreadable. Read once per turn: no
+   * client can commit after that, get the answer and send a request within the same turn.
+   */
+  read(turn: number): Uint8Array | null {
+    if (this.#readIn !== turn) {
+      this.#readIn = turn;
+      this.#isKnown = this.#look();
+    }
+    return this.#isKnown ? this.#state : null;
+  }
+
+  #look(): boolean {
+    const state = this.#state;
+    if (!this.#index.isInPlace()) this.#index.close();
+    if (!this.#index.readInto(state)) return false;
+    if (!isEmptyLog(state)) return true;
+    // Such states do not differ: the file was not written in between.
+    const found = statSync(this.#file, { throwIfNoEntry: false });
+    if (found === undefined) return false;
+    mixInFile(state, found.mtimeMs, found.size);
+    return true;
+  }
+
+  close(): void {
+    this.#index.close();
   }
 }

@@ -3,8 +3,8 @@
  * tells watchers what each commit wrote, before the write is acknowledged (decisions, section 13).
  */
 import { LIMITS } from '../../protocol/limits.ts';
+import { StateReader } from '../../storage/wal-index.ts';
 import { History, type Written } from './history.ts';
-import { StateReader } from './state-reader.ts';
 
 export type { Written } from './history.ts';
 
