@@ -42,7 +42,10 @@ function linesIn(folder: string): number {
     .reduce((sum, file) => sum + readFileSync(join(root, file), 'utf8').split('\n').length - 1, 0);
 }
 
-/** Has every function say on standard error which file it is of; the daemon's processes get its own standard error. */
+/**
+ * Has every function say on standard error which file it is of, each file once in a while: a full pipe would hold up the daemon. The
+ * daemon's processes get its own standard error.
+ */
 const instrument: Plugin = {
   name: 'instrument',
   setup(build) {
@@ -63,7 +66,12 @@ const instrument: Plugin = {
       let text = code;
       for (const [at, added] of edits.sort(([a], [b]) => b - a)) text = text.slice(0, at) + added + text.slice(at);
       const line = JSON.stringify(`${MARK}${file}\n`);
-      const passed = `import { writeSync as __write } from 'node:fs'; const __passed = () => { try { __write(2, ${line}); } catch {} };`;
+      const passed =
+        `import { writeSync as __write } from 'node:fs'; const __now = performance.now.bind(performance); let __at = -1e9;
+        const __passed = () => {
+          if (__now() - __at < ${SETTLE_MS / 2}) return;
+          for (__at = __now(); ; ) try { __write(2, ${line}); return; } catch (error) { if (error.code !== 'EAGAIN') return; }
+        };`.replaceAll('\n', '');
       return { contents: `${passed} ${NO_INTERVALS}\n${text}`, loader: 'js' };
     });
   },
