@@ -1,16 +1,17 @@
 /**
- * Reads the format of a data directory (`format.json`), migrates it to the next one, and undoes a migration that was
- * interrupted. All steps of a start count together or not at all: the files that they change are copied first, `migration.json`
- * says where, and writing `format.json` decides.
+ * Reads and writes what a data directory says of itself: the kind of gateway that uses it (`profile.json`), and its format
+ * (`format.json`). Migrates it to the next format, and undoes a migration that was interrupted. All steps of a start count together or
+ * not at all: the files that they change are copied first, `migration.json` says where, and writing `format.json` decides.
  */
 import { existsSync, mkdirSync } from 'node:fs';
-import { copyFile, rm } from 'node:fs/promises';
+import { copyFile, readFile, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DATA_FORMAT, type DataFormat, tooNew } from '../protocol/data-format.ts';
 import { isDiskFull, SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import {
   exists,
+  isMissing,
   isRecord,
   namesIn,
   readJson,
@@ -140,4 +141,19 @@ async function copyOf(from: string, to: string): Promise<void> {
   if (!from.endsWith('.sqlite')) return await copyFile(from, to);
   const { copyDatabase } = await import('./backup/database.ts');
   await copyDatabase(from, to, () => {});
+}
+
+/**
+ * Makes `profile.json` once (specification, "Gateway profile"); later only its `kind` changes. A damaged file is left alone.
+ */
+export async function writeProfile(path: string, kind: 'daemon' | 'desktop' | 'plugin'): Promise<void> {
+  let profile: object = { id: 'local', kind, label: 'Local gateway', createdAt: new Date().toISOString() };
+  try {
+    const stored = JSON.parse(await readFile(path, 'utf8')) as { kind?: unknown };
+    if (stored.kind === kind) return;
+    profile = { ...stored, kind };
+  } catch (error) {
+    if (!isMissing(error)) return;
+  }
+  await writeFileAtomic(path, `${JSON.stringify(profile, null, 2)}\n`);
 }

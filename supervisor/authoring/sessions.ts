@@ -3,8 +3,11 @@
  * (decisions, section 7). Operations on one app in one session run one after the other.
  */
 import { randomBytes } from 'node:crypto';
+import { createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -23,11 +26,11 @@ import {
   touchedAt,
 } from '../../storage/authoring/sessions.ts';
 import { exists } from '../../storage/files/atomic-file.ts';
+import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Deployments, PublishResult } from '../deployments/deploy.ts';
 import { SerialByKey } from '../serial.ts';
 import { checkDraft, type DraftCheck } from './draft-check.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
-import { withUpload } from './session-upload.ts';
 
 export type SessionsOptions = SessionFoldersOptions & {
   author: GitAuthor;
@@ -407,5 +410,25 @@ export class Sessions {
 
   #tellEdited(id: string, app: string): void {
     for (const told of this.#edited) told(id, app);
+  }
+}
+
+/**
+ * Receives an archive into a folder on the session's file system, so that its files are moved, not copied. `work` gets where the
+ * archive is, and a name beside it for the folder that it is unpacked to. Both are gone when it has ended.
+ */
+async function withUpload<T>(
+  store: CodeStorePaths,
+  body: Readable,
+  work: (archive: string, unpackTo: string) => Promise<T>,
+): Promise<T> {
+  const staged = await stagingFolder(store);
+  const archive = join(staged, 'upload.tgz');
+  try {
+    if (body.errored) throw body.errored;
+    await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
+    return await work(archive, join(staged, 'files'));
+  } finally {
+    await rm(staged, { recursive: true, force: true });
   }
 }

@@ -29,7 +29,6 @@ import {
   stagingFolder,
 } from './publication.ts';
 import { type RestoreResult, removeApp, restoreApp, trashedOf, unknownTrash } from './removal.ts';
-import { reviewFiles } from './review.ts';
 import { unknownVersion, type VersionPage } from './store/code-store.ts';
 
 export type DeploymentsOptions = Omit<PublicationOptions, 'now'> & { now?(): number };
@@ -194,9 +193,29 @@ export class Deployments {
     });
   }
 
-  /** Rejects with the error with which `publish` would refuse the session's files; does not run their migrations. */
-  review(id: string, copy: Pick<SessionCopy, 'folder' | 'base'>): Promise<void> {
-    return reviewFiles(this.#options, id, copy);
+  /**
+   * Rejects with the error with which `publish` would refuse the session's files, but never with `NO_CHANGES`; runs no migrations
+   * and stores nothing.
+   */
+  async review(id: string, { folder, base }: Pick<SessionCopy, 'folder' | 'base'>): Promise<void> {
+    const { registry, layout, store, jobs, now } = this.#options;
+    const active = registry.has(id) ? (await registry.state(id)).active : null;
+    const live = active === null ? null : layout.app(id).version(active.versionId);
+    const staging = stagingFolder(layout);
+    try {
+      await mkdir(staging, { mode: 0o700 });
+      await jobs.review({
+        source: { session: folder, base, anew: true },
+        commit: store.commitOrder(null),
+        app: id,
+        staging,
+        uploadedAt: now(),
+        known: [],
+        active: live && { code: live.code, prepared: live.prepared },
+      });
+    } finally {
+      await rm(staging, { recursive: true, force: true });
+    }
   }
 
   /** Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION`, `MIGRATION_FAILED`, and on the git store with `STORE_DAMAGED`. */

@@ -6,7 +6,6 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Meter } from '../operations/metrics/meters.ts';
-import { canonicalInput } from '../results/canonical.ts';
 import type { Beginning, Reads, Results } from '../results/results.ts';
 import type { CallReply, CallTiming, Tracked } from '../tree/actor/call.ts';
 import type { Request, Sink, Target } from './request.ts';
@@ -165,4 +164,52 @@ function answer(sink: Sink, say: () => void): void {
   } catch (error) {
     sink.faulted(error);
   }
+}
+
+/** Deeper inputs have none. */
+const MOST_DEPTH = 32;
+
+/**
+ * The canonical JSON of an input, the same for equal inputs: no spaces, sorted members. Null for an input that has none: bytes, too
+ * deep, over `mostChars`, or with a number that JSON text cannot hold again.
+ */
+function canonicalInput(input: unknown, mostChars: number): string | null {
+  if (input instanceof Uint8Array) return null;
+  const text = textOf(input ?? {}, MOST_DEPTH);
+  return text === null || text.length > mostChars ? null : text;
+}
+
+function textOf(value: unknown, depth: number): string | null {
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value);
+    case 'number':
+      // `1e999` is infinite, and -0 would become 0.
+      return Number.isFinite(value) && !Object.is(value, -0) ? String(value) : null;
+    case 'boolean':
+      return value ? 'true' : 'false';
+    case 'object':
+      break;
+    default:
+      return null;
+  }
+  if (value === null) return 'null';
+  if (depth === 0) return null;
+  if (Array.isArray(value)) {
+    const items: string[] = [];
+    for (const item of value) {
+      const text = textOf(item, depth - 1);
+      if (text === null) return null;
+      items.push(text);
+    }
+    return `[${items.join(',')}]`;
+  }
+  const members: string[] = [];
+  const names = Object.keys(value);
+  for (const name of names.length > 1 ? names.sort() : names) {
+    const text = textOf((value as Record<string, unknown>)[name], depth - 1);
+    if (text === null) return null;
+    members.push(`${JSON.stringify(name)}:${text}`);
+  }
+  return `{${members.join(',')}}`;
 }

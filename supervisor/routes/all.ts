@@ -16,7 +16,6 @@ import { draftRoutes } from './authoring/drafts.ts';
 import { sessionRoutes } from './authoring/sessions.ts';
 import { automationRoutes, fireRoutes, hookRoutes } from './automations/automations.ts';
 import { runRoutes } from './automations/runs.ts';
-import { openApiRoutes } from './openapi.ts';
 import { registryRoutes } from './operations/registry.ts';
 import { secretRoutes } from './operations/secrets.ts';
 import { settingsRoutes } from './operations/settings.ts';
@@ -59,8 +58,7 @@ export function allRoutes(services: Services): Route[] {
     ...settingsRoutes(services),
     ...secretRoutes(services),
     ...blobRoutes(services),
-    ...systemRoutes(services),
-    ...openApiRoutes(services, () => routes),
+    ...systemRoutes(services, () => routes),
     ...agentRoutes(services),
     ...tokenRoutes(services),
     ...transferRoutes(services),

@@ -3,18 +3,26 @@
  * it started, then itself.
  */
 import { createInterface } from 'node:readline';
-import type { AgentsBootstrap, ProbeOrder, TurnOrder } from '../../protocol/agents/agents.ts';
+import type { AgentsBootstrap, ProbeOrder, RunnerKind, TurnOrder } from '../../protocol/agents/agents.ts';
 import { Kind } from '../../protocol/wire/frames.ts';
 import { openLink, pong } from '../../protocol/wire/link.ts';
 import { Agents } from './agents.ts';
-import { runnerOf } from './runners.ts';
+import type { Runner } from './runner.ts';
+
+/** Loaded when one is first needed: some bring large libraries. */
+const RUNNERS: Record<RunnerKind, () => Promise<Runner>> = {
+  codex: async () => (await import('./codex/codex.ts')).codexRunner,
+  'claude-code': async () => (await import('./claude-code/claude-code.ts')).claudeCode,
+  model: async () => (await import('./model/model.ts')).modelRunner,
+  acp: async () => (await import('./acp/acp.ts')).acpRunner,
+};
 
 function run({ supervisorSocket, ticket, tag, maxAgents, idleMs }: AgentsBootstrap): void {
   const agents = new Agents({
     tag,
     maxAgents,
     idleMs,
-    runnerOf,
+    runnerOf: (kind) => RUNNERS[kind](),
     onProcess: (pid, alive) => link.send([Kind.toolProcess, pid, alive]),
     log: (level, message) => link.send([Kind.log, JSON.stringify({ level, message })]),
   });

@@ -1,14 +1,17 @@
-/** Serves the state of the gateway over HTTP: health, the process tree, logs, and SQL by hand. */
+/** Serves the gateway itself over HTTP: its health, process tree, logs, metrics and OpenAPI documents, and SQL by hand. */
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
 import { type LogCursor, parseCursor } from '../../../storage/logs/log-pages.ts';
+import { noActiveVersion } from '../../dispatch/apps.ts';
 import type { Sink } from '../../dispatch/dispatcher.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { constantHeaders } from '../../edge/exchange.ts';
 import { demand } from '../../http/access/access.ts';
 import { answerError, answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
+import { appDocument } from '../../openapi/app-document.ts';
+import { gatewayDocument } from '../../openapi/gateway-document.ts';
 import { Metrics } from '../../operations/metrics/metrics.ts';
 import { systemStatus } from '../../operations/status.ts';
 import type { Services } from '../../services.ts';
@@ -23,13 +26,14 @@ const METRICS_HEADERS = constantHeaders({
 });
 const LOGS_FOLLOW = Buffer.from(': log entries follow\n\n');
 
-export function systemRoutes(services: Services): Route[] {
-  const { apps } = services;
+/** `allRoutes` are those that the OpenAPI document of the gateway describes. */
+export function systemRoutes(services: Services, allRoutes: () => readonly Route[]): Route[] {
+  const { apps, version } = services;
   const metrics = new Metrics(services);
+  // The same for as long as the gateway runs.
+  let gatewayText: Buffer | null = null;
   return [
-    route('GET', '/svc/_health', 'anyone', (exchange) =>
-      answerJson(exchange, 200, { ok: true, version: services.version }, NO_STORE),
-    ),
+    route('GET', '/svc/_health', 'anyone', (exchange) => answerJson(exchange, 200, { ok: true, version }, NO_STORE)),
     route('GET', '/svc/_system', 'admin', async (exchange) =>
       answerJson(exchange, 200, await systemStatus(services), NO_STORE),
     ),
@@ -46,6 +50,15 @@ export function systemRoutes(services: Services): Route[] {
       const bytes = await readBytes(exchange, LIMITS.requestBodyBytes);
       if (isTooDeep(bytes)) checkShape('depth');
       await runSql(services, exchange, id, bytes);
+    }),
+    route('GET', '/svc/_openapi.json', 'anyone', (exchange) => {
+      gatewayText ??= Buffer.from(JSON.stringify(gatewayDocument(allRoutes(), version)));
+      exchange.send(200, { 'cache-control': 'no-cache' }, gatewayText, JSON_HEADERS);
+    }),
+    route('GET', '/svc/:id/_openapi.json', 'read', async (exchange, { id = '' }) => {
+      const manifest = await apps.manifest(id);
+      if (manifest === null) throw noActiveVersion(id);
+      answerJson(exchange, 200, appDocument(manifest), NO_STORE);
     }),
   ];
 }
