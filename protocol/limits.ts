@@ -332,7 +332,7 @@ export const LIMITS = {
   agentEndMs: 2 * SECOND, // from closing an agent's input until SIGTERM, and from there until SIGKILL
   agentAbortMs: 5 * SECOND, // from the abort of a turn until an agent that still works is ended
   agentLossEndMs: 500, // `agentEndMs` when the gateway is gone
-  agentPrograms: 256, // programs of agents that are recorded at a time
+  reportedProcesses: 1024, // programs of agents, or MCP servers, that are recorded at a time
   agentsMemoryMb: 512, // heap of the process that owns the agents, in MiB
   catalogItems: 1000, // models of one runner that are kept, and as many tools
   groundingTextBytes: 8 * KiB, // text that every agent gets; the next three are its parts for one app

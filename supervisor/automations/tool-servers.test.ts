@@ -16,7 +16,7 @@ function scene() {
     state: 'running',
     lastExit: null,
     send: (frame: Frame) => sent.push(frame),
-    start: () => {},
+    wake: () => true,
     stop: async () => {},
   };
   let events: ChildEvents | undefined;

@@ -13,8 +13,9 @@ import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Frame, Kind, ToolKind } from '../../protocol/wire/frames.ts';
 import { GROUP_LEADER } from '../../storage/processes/children.ts';
-import { identityOf, killGroup, type ProcessIdentity } from '../../storage/processes/process-identity.ts';
+import { killGroup } from '../../storage/processes/process-identity.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
+import { ReportedProcesses } from '../tree/reported-processes.ts';
 
 /** The public state of a server: its environment, arguments, address and headers may be secret. */
 export type ToolServerStatus = {
@@ -56,14 +57,14 @@ export class McpToolServers {
   readonly #answerBytes: number;
   readonly #servers: Map<string, ToolServerStatus>;
   readonly #calls = new Map<number, Call>();
-  /** The servers' processes, each the leader of a group. */
-  readonly #processes = new Map<number, ProcessIdentity>();
+  /** The servers' processes. */
+  readonly #processes: ReportedProcesses;
   #nextId = 0;
-  #failedAt = 0;
   #stopping = false;
 
   constructor(options: ToolServersOptions) {
     this.#options = options;
+    this.#processes = new ReportedProcesses(GROUP_LEADER, options.onProcess);
     this.#now = options.now ?? (() => performance.now());
     this.#servers = new Map(
       Object.entries(options.servers).map(([name, entry]) => [
@@ -102,7 +103,7 @@ export class McpToolServers {
     if (this.#calls.size >= LIMITS.toolServerCalls)
       throw new SvcError('OVERLOADED', 'Too many calls to MCP servers are running. Try again later.');
     if (signal.aborted) throw cancelled(server, signal);
-    this.#wake();
+    if (!child.wake()) throw failed(`The process that talks to MCP servers does not stay up: ${child.lastExit}.`);
     const id = ++this.#nextId;
     let cleanUp = () => {};
     try {
@@ -138,16 +139,6 @@ export class McpToolServers {
     this.#killProcesses();
   }
 
-  /** Starts the process on its first call; one that kept dying is tried again after a while. */
-  #wake(): void {
-    const child = this.#child;
-    if (child.state === 'stopped') child.start();
-    if (child.state !== 'failed') return;
-    if (this.#now() - this.#failedAt < LIMITS.restartWindowMs)
-      throw failed(`The process that talks to MCP servers does not stay up: ${child.lastExit}.`);
-    child.revive();
-  }
-
   #ready(): void {
     for (const call of [...this.#calls.values()]) this.#send(call);
   }
@@ -166,7 +157,6 @@ export class McpToolServers {
     this.#killProcesses();
     for (const server of this.#servers.values()) if (server.state === 'connected') server.state = 'idle';
     if (this.#child.state === 'failed') {
-      this.#failedAt = this.#now();
       this.#rejectAll(`The process that talks to MCP servers does not stay up: ${reason}.`);
       return;
     }
@@ -177,11 +167,9 @@ export class McpToolServers {
 
   /** A process that was killed could not end its servers. */
   #killProcesses(): void {
-    for (const leader of this.#processes.values()) {
-      killGroup(leader);
-      this.#options.onProcess(leader.pid, GROUP_LEADER, false);
-    }
-    this.#processes.clear();
+    const left = this.#processes.takeAll();
+    for (const leader of left) killGroup(leader);
+    this.#processes.ended(left);
   }
 
   #rejectAll(why: string): void {
@@ -207,7 +195,7 @@ export class McpToolServers {
         this.#changed(frame[1], frame[2], frame[3], frame[4]);
         break;
       case Kind.toolProcess:
-        this.#process(frame[1], frame[2]);
+        if (!this.#processes.report(frame[1], frame[2])) throw malformed('process');
         break;
       default:
         throw new Error(`The process of the MCP servers may not send frames of kind ${frame[0]}.`);
@@ -223,17 +211,6 @@ export class McpToolServers {
     server.lastError = detail.slice(0, LIMITS.errorMessageChars);
     const words = said.slice(-LIMITS.toolServerStderrBytes);
     this.#options.log('warn', `MCP server ${server.name}: ${server.lastError}${words === '' ? '' : `: ${words}`}`);
-  }
-
-  #process(pid: unknown, alive: unknown): void {
-    if (!Number.isSafeInteger(pid) || (pid as number) <= 1 || typeof alive !== 'boolean') throw malformed('process');
-    const id = pid as number;
-    if (alive && id !== process.pid && this.#processes.size < LIMITS.toolServerCalls) {
-      this.#processes.set(id, identityOf(id));
-      this.#options.onProcess(id, GROUP_LEADER, true);
-    } else if (!alive && this.#processes.delete(id)) {
-      this.#options.onProcess(id, GROUP_LEADER, false);
-    }
   }
 }
 

@@ -93,7 +93,6 @@ export class Jobs {
   /** Until then the process is kept without work. */
   #keepUntil = 0;
   #resting: NodeJS.Timeout | undefined;
-  #failedAt = 0;
   #closed = false;
 
   constructor({
@@ -187,7 +186,6 @@ export class Jobs {
 
   async #run<T>(name: JobName, job: object, { signal, ...terms }: Terms): Promise<T> {
     if (this.#closed) throw stopping();
-    this.#wake();
     const id = ++this.#nextId;
     const cancel = () => {
       const waits = this.#queue.waiting.find((one) => one.id === id);
@@ -195,6 +193,7 @@ export class Jobs {
       else this.#child.send([Kind.cancel, id, 'cancelled']);
     };
     if (signal?.aborted) throw cancelled(terms.subject);
+    if (!this.#child.wake()) throw down();
     const span = this.#options.tracing?.current?.child(`job ${name}`);
     try {
       return await new Promise<T>((resolve, reject) => {
@@ -219,14 +218,6 @@ export class Jobs {
 
   #all(): Job[] {
     return [...this.#queue.running, ...this.#queue.waiting];
-  }
-
-  /** A process that kept dying is tried again after a while. */
-  #wake(): void {
-    const child = this.#child;
-    if (child.state !== 'failed') return;
-    if (this.#options.now() - this.#failedAt < LIMITS.restartWindowMs) throw down();
-    child.revive();
   }
 
   #pump(): void {
@@ -300,10 +291,7 @@ export class Jobs {
     this.#queue.again(again);
     // Where the culprit is known, the death is not the process's own.
     if (hit.length === 1 && !this.#closed) this.#child.revive();
-    if (this.#child.state === 'failed') {
-      this.#failedAt = this.#options.now();
-      for (const job of this.#all()) this.#reject(job, down());
-    }
+    if (this.#child.state === 'failed') for (const job of this.#all()) this.#reject(job, down());
     this.#pump();
   }
 

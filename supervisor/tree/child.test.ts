@@ -90,7 +90,7 @@ class Watched {
 }
 
 describe('a child process', () => {
-  test('that keeps failing is restarted up to the limit, says why, and starts again when it is revived', async () => {
+  test('that keeps failing is restarted up to the limit, says why, and starts again later or when it is revived', async (t) => {
     const watched = new Watched('broken');
     const { child } = watched;
     child.start();
@@ -99,8 +99,15 @@ describe('a child process', () => {
     assert.equal(child.restarts, LIMITS.restartIntensity);
     assert.equal(child.lastExit, 'exited with code 3');
     assert.equal(watched.log.at(-1), 'child exited with code 3: it cannot work');
+    const failedBy = performance.now();
+    assert.deepEqual([child.wake(), child.state], [false, 'failed']);
+    const clock = t.mock.method(performance, 'now', () => failedBy + LIMITS.restartWindowMs);
+    assert.deepEqual([child.wake(), child.state, child.wake()], [true, 'starting', true]);
+    clock.mock.restore();
+    await watched.until(() => child.state === 'failed');
+    assert.equal(watched.starts, 2 * (LIMITS.restartIntensity + 1));
     child.revive();
-    await watched.until(() => watched.starts > LIMITS.restartIntensity + 1);
+    await watched.until(() => watched.starts > 2 * (LIMITS.restartIntensity + 1));
   });
 
   test('that is patient and does not come up is tried again now and then, and does not fail', async () => {

@@ -49,7 +49,7 @@ export type ChildReports = {
 export const OUT_OF_MEMORY = 'out of memory';
 
 const MiB = 1024 * 1024;
-const now = performance.now.bind(performance);
+const now = (): number => performance.now();
 
 export class Child {
   readonly spec: ChildSpec;
@@ -73,6 +73,7 @@ export class Child {
   #pings = 0;
   /** Starts in a row that never became ready. */
   #startFailures = 0;
+  #failedAt = 0;
   /** Why we ended it ourselves, if we did; otherwise the exit code or signal is the reason. */
   #killReason: string | null = null;
   #stderr = '';
@@ -123,6 +124,15 @@ export class Child {
     });
     child.on('close', (code, signal) => this.#gone(child, signal ? `ended by ${signal}` : `exited with code ${code}`));
     if (child.pid !== undefined) this.#events.onProcess(child.pid, this.spec.role, true);
+  }
+
+  /** Starts one that runs on need. False for one that kept dying, which is tried again after `LIMITS.restartWindowMs`. */
+  wake(): boolean {
+    if (this.state === 'stopped') this.start();
+    if (this.state !== 'failed') return true;
+    if (now() - this.#failedAt < LIMITS.restartWindowMs) return false;
+    this.revive();
+    return true;
   }
 
   /** The connection of this child, after its ticket was checked; what is left of an earlier one is not listened to. */
@@ -262,8 +272,10 @@ export class Child {
     const wait = this.#policy.exited(now()) ?? (hopeless ? LIMITS.restartBackoffMaxMs : null);
     const detail = this.#stderr.trim();
     this.#events.log(wait === null ? 'error' : 'warn', `${this.name} ${how}${detail ? `: ${detail}` : ''}`);
-    if (wait === null) this.state = 'failed';
-    else {
+    if (wait === null) {
+      this.state = 'failed';
+      this.#failedAt = now();
+    } else {
       this.state = 'backoff';
       this.restarts++;
       this.#restartTimer = setTimeout(() => this.start(), wait);

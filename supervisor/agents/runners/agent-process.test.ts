@@ -16,17 +16,16 @@ const asked: RunnerEvent = { type: 'permission', requestId: '1', toolName: 'rm',
 
 function setUp({ ready = true } = {}) {
   const sent: Frame[] = [];
-  let now = 0;
   let events: ChildEvents | null = null;
   const child = {
     state: 'stopped',
     lastExit: null as string | null,
-    start() {
+    wake() {
+      if (this.state === 'failed') return false;
+      if (this.state !== 'stopped') return true;
       this.state = 'starting';
       if (ready) come();
-    },
-    revive() {
-      this.start();
+      return true;
     },
     send: (frame: Frame) => void sent.push(frame),
     stop: async () => die('stopped', 'was stopped'),
@@ -49,14 +48,13 @@ function setUp({ ready = true } = {}) {
     },
     onProcess: () => {},
     log: () => {},
-    now: () => now,
   });
   const receive = (...frames: Frame[]) => {
     for (const frame of frames) events?.onFrame(frame);
   };
   const controller = new AbortController();
   const run = (options: Partial<RunOptions> = {}) => agents.run(order, { signal: controller.signal, ...options });
-  return { agents, child, sent, come, die, receive, run, controller, pass: (ms: number) => (now += ms) };
+  return { agents, child, sent, come, die, receive, run, controller };
 }
 
 /** The next event; 'end' at the end. */
@@ -206,8 +204,8 @@ describe('a process that dies', () => {
     assert.equal(kinds(sent, Kind.turn).length, 2);
   });
 
-  test('again and again is not asked for a while', async () => {
-    const { run, die, pass, sent } = setUp();
+  test('again and again is not asked until it is tried again', async () => {
+    const { run, die, child, sent } = setUp();
     const first = next(run());
     await settle();
     die('failed', 'exited with code 1');
@@ -218,7 +216,7 @@ describe('a process that dies', () => {
     };
     assert.deepEqual(await first, error);
     assert.deepEqual(await next(run()), error);
-    pass(LIMITS.restartWindowMs);
+    child.state = 'stopped';
     void run().next();
     await settle();
     assert.equal(kinds(sent, Kind.turn).length, 2);

@@ -5,14 +5,10 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type Frame, Kind } from '../../../protocol/wire/frames.ts';
 import { AGENT_LEADER } from '../../../storage/processes/children.ts';
-import {
-  compareIdentity,
-  identityOf,
-  killGroup,
-  type ProcessIdentity,
-} from '../../../storage/processes/process-identity.ts';
+import { compareIdentity, killGroup } from '../../../storage/processes/process-identity.ts';
 import { descendantsOf, killAll, sweepTagged } from '../../../storage/processes/tagged.ts';
 import type { Child, ChildEvents } from '../../tree/child.ts';
+import { ReportedProcesses } from '../../tree/reported-processes.ts';
 import { TurnFeed } from './turn-feed.ts';
 
 export type AgentProcessOptions = {
@@ -25,7 +21,6 @@ export type AgentProcessOptions = {
   /** A program of an agent came into being or is gone: the record of children on disk is due. */
   onProcess(pid: number, role: string, alive: boolean): void;
   log(level: 'info' | 'warn', message: string): void;
-  now?(): number;
 };
 
 export type RunOptions = {
@@ -48,21 +43,19 @@ type Probe = {
 
 export class AgentProcess {
   readonly #options: AgentProcessOptions;
-  readonly #now: () => number;
   readonly #child: Child;
   readonly #turns = new Map<number, Turn>();
   readonly #probes = new Map<number, Probe>();
-  /** The agents' programs, each the leader of a group. */
-  readonly #programs = new Map<number, ProcessIdentity>();
+  /** The agents' programs. */
+  readonly #programs: ReportedProcesses;
   readonly #sweeps = new Set<Promise<void>>();
   #nextId = 0;
   #starts = 0;
-  #failedAt = 0;
   #stopping = false;
 
   constructor(options: AgentProcessOptions) {
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
+    this.#programs = new ReportedProcesses(AGENT_LEADER, options.onProcess);
     const settings = { tag: () => `${options.tag}.${++this.#starts}`, maxAgents: options.maxAgents };
     this.#child = options.createChild(settings, {
       onReady: () => this.#ready(),
@@ -149,15 +142,9 @@ export class AgentProcess {
     }
   }
 
-  /** Starts the process with the first turn; one that kept dying is tried again after a while. */
   #wake(): void {
     if (this.#stopping) throw failed('The gateway stops.');
-    const child = this.#child;
-    if (child.state === 'stopped') child.start();
-    if (child.state !== 'failed') return;
-    if (this.#now() - this.#failedAt < LIMITS.restartWindowMs)
-      throw failed(`The process of the agents does not stay up: ${child.lastExit}.`);
-    child.revive();
+    if (!this.#child.wake()) throw failed(`The process of the agents does not stay up: ${this.#child.lastExit}.`);
   }
 
   #ready(): void {
@@ -205,7 +192,6 @@ export class AgentProcess {
   #onExit(reason: string): void {
     this.#sweep();
     if (this.#child.state === 'failed') {
-      this.#failedAt = this.#now();
       this.#failAll(`The process of the agents does not stay up: ${reason}.`);
       return;
     }
@@ -217,16 +203,15 @@ export class AgentProcess {
 
   /** A process that was killed could not end its programs. */
   #sweep(): void {
-    const recorded = [...this.#programs.values()];
+    const recorded = this.#programs.takeAll();
     const leaders = recorded.filter((leader) => compareIdentity(leader) !== 'gone');
-    this.#programs.clear();
     // Listed first: the children of a program that has ended are no longer its descendants.
     const started = descendantsOf(leaders.map(({ pid }) => pid));
     for (const leader of leaders) killGroup(leader);
     killAll(started);
     const swept = sweepTagged(`${this.#options.tag}.${this.#starts}`, recorded).then((left) => {
       if (left.length > 0) this.#options.log('warn', `Processes of agents do not end: ${left.map(({ pid }) => pid)}.`);
-      for (const { pid } of recorded) this.#options.onProcess(pid, AGENT_LEADER, false);
+      this.#programs.ended(recorded);
     });
     this.#sweeps.add(swept);
     void swept.finally(() => this.#sweeps.delete(swept));
@@ -247,7 +232,7 @@ export class AgentProcess {
         this.#probed(frame[1], frame[2]);
         break;
       case Kind.toolProcess:
-        this.#process(frame[1], frame[2]);
+        if (!this.#programs.report(frame[1], frame[2])) throw malformed('process');
         break;
       case Kind.log:
         this.#log(frame[1]);
@@ -276,17 +261,6 @@ export class AgentProcess {
     if (typeof why === 'string') probe?.reject(failed(why.slice(0, LIMITS.errorMessageChars)));
     else if (isProbeResult(answer)) probe?.resolve(answer);
     else throw malformed('answer');
-  }
-
-  #process(pid: unknown, alive: unknown): void {
-    if (!Number.isSafeInteger(pid) || (pid as number) <= 1 || typeof alive !== 'boolean') throw malformed('process');
-    const id = pid as number;
-    if (alive && id !== process.pid && this.#programs.size < LIMITS.agentPrograms) {
-      this.#programs.set(id, identityOf(id));
-      this.#options.onProcess(id, AGENT_LEADER, true);
-    } else if (!alive && this.#programs.delete(id)) {
-      this.#options.onProcess(id, AGENT_LEADER, false);
-    }
   }
 
   #log(line: unknown): void {
