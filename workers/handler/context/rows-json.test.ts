@@ -9,7 +9,7 @@ import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
 import { openSqlite } from '../../../storage/sqlite.ts';
 import type { RowStatement } from '../../writer/statements.ts';
 import { installJsonRules, toJsonBytes } from '../result.ts';
-import { Reader } from './database.ts';
+import { Reader } from './reader.ts';
 import { JsonStatement } from './rows-json.ts';
 
 const RANDOM_ROWS = 100_000;

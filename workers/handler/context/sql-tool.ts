@@ -7,7 +7,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlParams, SqlValue } from '../../../protocol/wire/frames.ts';
 import { bindIntegers, numberIfSafe, type RowStatement } from '../../writer/statements.ts';
-import type { Reader } from './database.ts';
+import type { Reader } from './reader.ts';
 import { toParams } from './sql-params.ts';
 
 /** Rows as arrays, at most `LIMITS.sqlRows` of them; `truncated` when there were more. */

@@ -15,9 +15,10 @@ import { type Answer, actionAnswer, queryAnswer } from '../result.ts';
 import { checkInput, type Validators } from '../validators.ts';
 import type { ActorBlobs, BlobsOfContext } from './blobs.ts';
 import { shownTime } from './clock.ts';
-import { CallDatabase, finished, Reader, settled } from './database.ts';
+import { CallDatabase, finished, settled } from './database.ts';
 import { type FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
+import { Reader } from './reader.ts';
 import type { ActorSecrets, SecretsOfContext } from './secrets.ts';
 import { runSql } from './sql-tool.ts';
 
