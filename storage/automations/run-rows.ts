@@ -7,7 +7,7 @@ import { automationRef } from '../../protocol/automations/automation.ts';
 import type { RunNode, RunRecord, RunState, Usage } from '../../protocol/automations/runs.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isTooDeep } from '../../protocol/rules/json-depth.ts';
+import { isTooDeep } from '../../protocol/rules/json-text.ts';
 import type { Row, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
 
 /**

@@ -6,7 +6,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { membersOf } from '../../protocol/rules/json-members.ts';
+import { membersOf } from '../../protocol/rules/json-text.ts';
 import { ToolKind } from '../../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
 import type { Config } from '../config.ts';

@@ -2,7 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
-import { isTooDeep } from '../../protocol/rules/json-depth.ts';
+import { isTooDeep } from '../../protocol/rules/json-text.ts';
 
 export type McpResource = { uri: string; name: string; description: string; mimeType: string };
 

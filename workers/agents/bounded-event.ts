@@ -1,7 +1,7 @@
 /** Cuts the texts and values of a runner's event to the limits of a turn. */
 import type { RunnerEvent } from '../../protocol/agents/agents.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isTooDeep } from '../../protocol/rules/json-depth.ts';
+import { isTooDeep } from '../../protocol/rules/json-text.ts';
 
 /** Limit of names, labels and the like. */
 const NAME_CHARS = 500;

@@ -13,7 +13,7 @@ import {
 import { USAGE_MEMBERS } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
+import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 
 type Yielded = { type: string; [member: string]: unknown };
 /** A runner's events, sound. */

@@ -3,7 +3,7 @@
 import { USAGE_MEMBERS, type Usage } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
+import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 
 export type AgentTurn = {

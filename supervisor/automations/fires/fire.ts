@@ -18,7 +18,7 @@ import { type WebhookResponse, webhookResponse } from '../../../protocol/automat
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
-import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
+import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import type { AskVerb } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import { type RunFilter, recordedValue } from '../../../storage/automations/run-rows.ts';

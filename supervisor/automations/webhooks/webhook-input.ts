@@ -4,7 +4,7 @@ import type { WebhookVerify } from '../../../protocol/automations/automation.ts'
 import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
+import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 
 /** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */
 export const SECRET_HEADER = 'x-host-webhook-secret';

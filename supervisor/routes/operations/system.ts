@@ -1,7 +1,7 @@
 /** Serves the gateway itself over HTTP: its health, process tree, logs, metrics and OpenAPI documents, and SQL by hand. */
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { isTooDeep } from '../../../protocol/rules/json-depth.ts';
+import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import { type LogCursor, parseCursor } from '../../../storage/logs/log-pages.ts';
 import { noActiveVersion } from '../../dispatch/apps.ts';
 import type { Sink } from '../../dispatch/dispatcher.ts';

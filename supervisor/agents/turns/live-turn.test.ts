@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { StorePace } from './store-pace.ts';
+import { StorePace } from './live-turn.ts';
 
 test('few stores wait only for each other; with many, each has its own time', async (t) => {
   let now = 1000;
