@@ -60,6 +60,18 @@ test('a draft is edited over HTTP and by hand, and the live app does not change'
   assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'live' }]);
 });
 
+test('a query of a draft runs each time, also where the live app has a kept result', async (t) => {
+  const gateway = await withSession(t);
+  await tool(gateway, 'svc_write', { app: 'notes', action: 'add', input: { text: 'draft' } });
+  for (const [read, last] of [
+    [() => gateway.read('notes', 'list'), 'hit'],
+    [() => tool(gateway, 'svc_read', { app: 'notes', query: 'list' }), 'bypass'],
+  ] as const) {
+    await read();
+    assert.match(String((await read()).headers['server-timing']), new RegExp(`cache;desc=${last}$`));
+  }
+});
+
 test('data that is copied during writes to the live app has every acknowledged write, and no partial transaction', async (t) => {
   const gateway = await withSession(t);
   let acknowledged = 0;
