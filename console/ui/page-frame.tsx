@@ -4,15 +4,18 @@ import { useEffect, useRef } from 'preact/hooks';
 import { useGateway } from '../gateway-state.tsx';
 import { enterAddress } from '../session.ts';
 
-/** The page of the app, live or of a draft. Its own element for each address: one more in a frame's history would be one more step back. */
-export function PageFrame({ page }: { page: string }) {
+/**
+ * The page of the app, live or of a draft; an empty place while `page` is null. Each address has an element of its own: a frame that
+ * goes to another address adds a step to the browser's history.
+ */
+export function PageFrame({ page }: { page: string | null }) {
   const { hasSessions } = useGateway();
-  const address = hasSessions ? enterAddress(page) : page;
+  const address = page !== null && hasSessions ? enterAddress(page) : page;
   const frame = useRef<HTMLIFrameElement>(null);
   useFocusKept(frame);
   return (
     <div class="chat-page card">
-      <iframe key={address} ref={frame} src={address} title="The app's page" />
+      {address !== null && <iframe key={address} ref={frame} src={address} title="The app's page" />}
     </div>
   );
 }

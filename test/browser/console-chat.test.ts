@@ -252,6 +252,62 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.deepEqual(complaints, []);
   });
 
+  test('each conversation loads the page it shows and no other; one with the same page loads nothing', async () => {
+    const page = await open(git);
+    const mode = page.getByRole('combobox', { name: 'What the agent may work on' });
+    const chosen = page.getByRole('combobox', { name: 'Conversation' });
+    /** What the frame was sent to since this was asked last. */
+    const asked: string[] = [];
+    const loaded = () => asked.splice(0);
+    page.on('request', (request) => {
+      const { pathname, searchParams } = new URL(request.url());
+      const to = searchParams.get('to');
+      if (pathname === '/svc/_enter' && to !== null) asked.push(to);
+    });
+    for (const [kind, text] of [
+      ['data', 'One of data'],
+      ['data', 'Two of data'],
+      ['full', 'About code'],
+    ] as const) {
+      await page.getByRole('button', { name: 'New' }).click();
+      await mode.selectOption(kind);
+      await say(page, ...(kind === 'full' ? ['edit index.html <h1>Drafted</h1>'] : []), `say ${text}.`);
+      await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
+    }
+    await frameOf(page).getByRole('heading', { name: 'Drafted' }).waitFor();
+    const [draft = '', ...more] = loaded();
+    assert.match(draft, /^\/svc\/_draft\/conversation-\w+\/todos\/$/);
+    assert.deepEqual(more, [], 'the live page was there before');
+
+    await page.reload();
+    await frameOf(page).getByRole('heading', { name: 'Drafted' }).waitFor();
+    assert.deepEqual(loaded(), [draft], 'a conversation with a draft is opened');
+
+    const choose = async (text: string) => {
+      await chosen.selectOption({ label: `say ${text}.` });
+      await log(page).locator('.text', { hasText: text }).waitFor();
+    };
+    await choose('One of data');
+    await frameOf(page).getByRole('heading', { name: 'Todos' }).waitFor();
+    assert.deepEqual(loaded(), ['/svc/todos/'], 'from the draft to the live page');
+    await choose('Two of data');
+    await page.getByRole('button', { name: 'New' }).click();
+    await choose('One of data');
+    assert.deepEqual(loaded(), [], 'between conversations with the live page');
+    await chosen.selectOption({ index: 0 });
+    await frameOf(page).getByRole('heading', { name: 'Drafted' }).waitFor();
+    assert.deepEqual(loaded(), [draft], 'back to the draft');
+
+    await say(page, 'say It goes on.', 'hang');
+    await log(page).locator('.text', { hasText: 'It goes on.' }).waitFor();
+    await page.reload();
+    await log(page).locator('.text', { hasText: 'It goes on.' }).waitFor();
+    await frameOf(page).getByRole('heading', { name: 'Drafted' }).waitFor();
+    assert.deepEqual(loaded(), [draft], 'one whose turn runs is opened');
+    await page.getByRole('button', { name: 'Stop' }).click();
+    assert.deepEqual(complaints, []);
+  });
+
   test('the secrets beside the page of a draft are those of the draft', async () => {
     const page = await open(git);
     await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');

@@ -76,6 +76,8 @@ export function ChatView(props: AppViewProps) {
   return conversations && talk ? <Chat {...props} conversations={conversations} talk={talk} /> : <Loading />;
 }
 
+/** `name` is that of the conversation, `session` of the draft it works on, null without one. `side` is the version that is shown. */
+type Read = { name: string; session: string | null; side: 'draft' | 'live' };
 type ChatProps = AppViewProps & { conversations: Conversations; talk: Talk };
 
 function Chat({ app, conversations, talk }: ChatProps) {
@@ -88,8 +90,8 @@ function Chat({ app, conversations, talk }: ChatProps) {
   const mode: Mode = known?.mode ?? freshMode;
   const [thread, setThread] = useState<Thread>();
   const [problem, complain] = useState<Error | null>(null);
-  const [session, setSession] = useState<string | null>(null);
-  const [side, setSide] = useState<'draft' | 'live'>('live');
+  /** The conversation that was read last, with the session of its draft. Its page stays in the frame until the next one is read. */
+  const [read, setRead] = useState<Read>();
   const [edits, countEdit] = useReducer((count: number) => count + 1, 0);
   const [shown, show] = useState<'talk' | 'page'>('talk');
   const [open, setOpen] = useState<'secrets' | 'delete' | null>(null);
@@ -111,31 +113,37 @@ function Chat({ app, conversations, talk }: ChatProps) {
     }
   };
   const models = useModels(complain);
+  const name = `${talk.kind}/${talk.id}`;
+  const session = read?.name === name ? read.session : null;
+  const setSide = (side: Read['side']) => setRead((last) => last && { ...last, side });
 
   /** The conversation is shown from here on; choosing a mode for a new one makes it another kind, and no other conversation. */
   useEffect(() => {
+    let isShown = true;
     const listener = {
       changed: drawn,
       complain,
-      session: (id: string) => {
-        setSession((last) => {
-          if (last !== id) setSide('draft');
-          return id;
-        });
-      },
+      session: (id: string) =>
+        setRead((last) => (last?.name === name && last.session === id ? last : { name, session: id, side: 'draft' })),
       edited: () => countEdit(undefined),
+    };
+    const hasNoDraft = () => {
+      if (isShown) setRead((last) => (last?.name === name ? last : { name, session: null, side: 'live' }));
     };
     const made = new Thread(conversations, talk, listener);
     complain(null);
-    setSession(null);
-    setSide('live');
     attachments.clear();
     key.current = null;
     isAtEnd.current = true;
     setThread(made);
-    if (known) void attempt(() => made.open());
-    return () => made.close();
-  }, [conversations, `${talk.kind}/${talk.id}`]);
+    // Only a conversation about code can have a draft; the page of any other is known at once.
+    if (known?.mode !== 'full') hasNoDraft();
+    if (known) void attempt(() => made.open()).then(hasNoDraft);
+    return () => {
+      isShown = false;
+      made.close();
+    };
+  }, [conversations, name]);
 
   useEffect(() => {
     if (matchMedia('(min-width: 60rem)').matches) focusMessage();
@@ -200,22 +208,23 @@ function Chat({ app, conversations, talk }: ChatProps) {
   };
 
   /** The session of the draft whose page is shown; null while it is the live one. */
-  const draft = side === 'draft' ? session : null;
+  const draft = read?.side === 'draft' ? read.session : null;
+  const live = path`/svc/${app.id}/`;
   return (
     <div class="chat" data-side={shown}>
       <div class="chat-bar">
         {session !== null && (
           <Choice label="Which version of the page" class="chat-sides">
-            <Pressed isPressed={side === 'draft'} onPress={() => setSide('draft')}>
+            <Pressed isPressed={draft !== null} onPress={() => setSide('draft')}>
               Draft
             </Pressed>
-            <Pressed isPressed={side === 'live'} onPress={() => setSide('live')}>
+            <Pressed isPressed={draft === null} onPress={() => setSide('live')}>
               Live
             </Pressed>
           </Choice>
         )}
         {!isShared && (
-          <Button class="small" onClick={() => setOpen('secrets')}>
+          <Button class="small" disabled={read?.name !== name} onClick={() => setOpen('secrets')}>
             Secrets
           </Button>
         )}
@@ -228,7 +237,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
           </Pressed>
         </Choice>
       </div>
-      <PageFrame page={draft === null ? path`/svc/${app.id}/` : path`/svc/_draft/${draft}/${app.id}/`} />
+      <PageFrame page={!read ? null : draft === null ? live : path`/svc/_draft/${draft}/${app.id}/`} />
       <section
         class="chat-panel card"
         aria-label="Conversation"

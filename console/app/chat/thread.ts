@@ -61,11 +61,11 @@ export class Thread {
     return this.#running.size;
   }
 
-  /** Reads its latest turns, and which draft they work on. */
+  /** Reads its latest turns, and tells which draft they work on before it resolves, also while one of them runs. */
   async open(): Promise<void> {
     const read = await this.readEarlier();
     const last = read.at(-1);
-    if (this.#conversations.find(this.talk)?.mode !== 'full' || !last?.turnId || this.#running.has(last)) return;
+    if (this.#conversations.find(this.talk)?.mode !== 'full' || !last?.turnId) return;
     const start = await this.#conversations.start(this.talk, last.turnId);
     if (start?.sessionId && !this.#isClosed) this.#listener.session(start.sessionId);
   }
