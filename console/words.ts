@@ -1,4 +1,4 @@
-/** Says numbers, sizes and times in words. */
+/** Writes numbers, sizes, times and shell words. */
 
 export const plural = (count: number, noun: string): string =>
   `${count.toLocaleString()} ${count === 1 ? noun : noun.replace(/(?<![aeiou])y$/, 'ie').concat('s')}`;
@@ -37,6 +37,9 @@ export function bytes(count: number): string {
   }
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
+
+/** A word of a POSIX shell. */
+export const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** A colour of its own for each app, the same wherever it is shown. */
 export function hueOf(id: string): number {

@@ -12,6 +12,7 @@ import { Button, Card, Confirm, Empty, Field, Loading, Problem } from '../ui/par
 import { ahead, clock } from '../words.ts';
 import { nextFires } from './calendar.tsx';
 import { Addresses, RunNow, Switch, triggerText, triggerWords } from './parts.tsx';
+import { TestCall } from './test-call.tsx';
 
 export function AutomationView({ app, id }: { app: string; id: string }) {
   const ref = `${app}/${id}`;
@@ -106,12 +107,7 @@ function Webhook({ row, trigger, onChange }: { row: AutomationRow; trigger: Show
   };
   return (
     <div class="stack webhook">
-      {'url' in trigger && !hasOwnSecret && !trigger.signing && (
-        <details>
-          <summary>Test call</summary>
-          <pre>{`curl -d '{"hello":"world"}' -H "authorization: Bearer $SECRET" \\\n  '${trigger.url}'`}</pre>
-        </details>
-      )}
+      {'url' in trigger && <TestCall trigger={trigger} />}
       <p>
         <Button class="small" disabled={isWaiting} onClick={() => (isPending ? void provision() : setAsking(true))}>
           {isPending ? 'Create its address' : hasOwnSecret ? 'Replace its address' : 'Replace address and secret'}

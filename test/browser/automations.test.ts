@@ -1,5 +1,6 @@
 /** Automations and runs in the console, in a real browser: switched, run, and watched while they run. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
@@ -250,6 +251,80 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     await openView(page, '/automations/calendar');
     await page.getByRole('listitem').getByText('Bake bread').first().waitFor();
     await assertAccessible(page);
+    assert.deepEqual(complaints, []);
+  });
+
+  test('every webhook has a test call that the gateway accepts, whatever proof it asks for', async () => {
+    const hmac = { header: 'X-Mac', algorithm: 'sha512', encoding: 'base64', prefix: "it's $HOME " };
+    const plain = { header: 'X-Plain', algorithm: 'sha1', encoding: 'hex' };
+    const modes = {
+      minted: {},
+      signed: { signing: true },
+      ...Object.fromEntries(
+        Object.entries({
+          bearer: 'bearer',
+          standard: 'standard',
+          github: 'github',
+          stripe: 'stripe',
+          slack: 'slack',
+          hmac,
+          plain,
+        }).map(([id, verify]) => [id, { verify, secret: 'SHARED' }]),
+      ),
+    };
+    const { status, text, json } = await gateway.upload('gates', {
+      ...appOf('gates'),
+      ...Object.fromEntries(
+        Object.entries(modes).flatMap(([id, mode]) => [
+          [
+            `automations/${id}/automation.json`,
+            automation({ triggers: [{ kind: 'webhook', pending: true, ...mode }] }),
+          ],
+          [`automations/${id}/handler.js`, "export default ({ input }) => ({ summary: 'hello ' + input.hello });"],
+        ]),
+      ),
+    });
+    assert.equal(status, 201, text);
+    // Base64, as a key of Standard Webhooks is; to the others it is a text.
+    const shared = Buffer.from("it's a $secret of 33 characters.").toString('base64');
+    await gateway.call('PUT', '/svc/_apps/gates/secrets/SHARED', { body: { value: shared } });
+    const minted = new Map<string, string>(
+      json.webhooks.map((made: { automationId: string; secret?: string }) => [
+        made.automationId,
+        made.secret ?? shared,
+      ]),
+    );
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    const page = await open();
+    for (const id of Object.keys(modes)) {
+      await openView(page, `/automations/gates/${id}`);
+      await page.getByText(`gates/${id}`).first().waitFor();
+      await page.getByText('Test call', { exact: true }).press('Enter');
+      await page
+        .getByText(id === 'signed' ? 'key' : id === 'minted' ? 'secret that was shown' : 'SHARED')
+        .first()
+        .waitFor();
+      await page.getByRole('button', { name: 'Copy the call' }).click();
+      await page.getByText('Copied').waitFor();
+      const call = await page.evaluate<string>('navigator.clipboard.readText()');
+      const send = (secret: string) =>
+        spawnSync('sh', ['-c', `curl() { command curl -sS "$@"; }\n${call}`], {
+          env: { ...process.env, SECRET: secret },
+          encoding: 'utf8',
+        });
+      const refused = send('d3JvbmcgYnV0IGJhc2U2NA==');
+      assert.match(refused.stdout, /"UNAUTHORIZED"/, `${id}: ${refused.stderr}${call}`);
+      const accepted = send(minted.get(id) ?? '');
+      assert.match(accepted.stdout, /"runId"/, `${id}: ${accepted.stdout}${accepted.stderr}${call}`);
+      await page.getByRole('link', { name: /^ok gates.* hello world/ }).waitFor();
+      assert.ok(!call.includes(minted.get(id) ?? ''), 'the secret is not in it');
+    }
+    await picture(page, 'test-call');
+    await assertAccessible(page);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await page.setViewportSize({ width: 390, height: 844 });
+    await assertAccessible(page);
+    await picture(page, 'test-call-narrow');
     assert.deepEqual(complaints, []);
   });
 

@@ -1,5 +1,6 @@
 /** Calls a tool of an app, and writes the same call for other programs. */
 import { isSignedOut, setSignedOut } from '../../gateway.ts';
+import { quoted } from '../../words.ts';
 
 export type Kind = 'query' | 'action';
 export type ToolCall = { app: string; kind: Kind; tool: string; input: unknown };
@@ -55,9 +56,6 @@ export function issuesOf({ error }: Pick<Outcome, 'error'>): Map<string, string>
   }
   return issues;
 }
-
-/** For a POSIX shell. */
-const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The token is never in it: the shell asks for it. */
 export function asCurl({ app, kind, tool, input }: ToolCall, origin: string): string {
