@@ -1,10 +1,8 @@
-/** The runs of automations and chats, newest first: filtered, and followed while they go on. */
+/** A list of runs, newest first: those that fit a filter, followed while they go on. */
 import { useState } from 'preact/hooks';
 import type { ShownRun } from '../../protocol/answers.ts';
-import { RUN_STATES, type RunRecord } from '../../protocol/automations/runs.ts';
-import { go, hrefOf } from '../address.ts';
+import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { get } from '../gateway.ts';
-import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Empty, Loading, Problem, State } from '../ui/parts.tsx';
@@ -13,54 +11,10 @@ import { useRunsStream } from './run-streams.ts';
 import { nameOfRun, outcomeOf, runHref } from './words.ts';
 
 const PAGE = 50;
-/** Of the filters that the address has, in the order of its query. */
-const FILTERS = ['app', 'ref', 'state'] as const;
+/** The members of an address that filter runs, for the view and for the gateway alike. */
+export const FILTERS = ['app', 'ref', 'state'] as const;
 
-export function RunFilters({ query }: { query: URLSearchParams }) {
-  const { apps = [] } = useGateway();
-  const choose = (name: string, value: string) => {
-    const chosen = Object.fromEntries(FILTERS.map((filter) => [filter, query.get(filter) ?? '']));
-    // An automation belongs to one app.
-    if (name === 'app') chosen.ref = '';
-    go(hrefOf(['runs'], { ...chosen, [name]: value }));
-  };
-  const ref = query.get('ref');
-  return (
-    <div class="line filters">
-      <select
-        aria-label="App"
-        value={query.get('app') ?? ''}
-        onChange={({ currentTarget }) => choose('app', currentTarget.value)}
-      >
-        <option value="">All apps</option>
-        {apps.map(({ id, name }) => (
-          <option key={id} value={id}>
-            {name}
-          </option>
-        ))}
-      </select>
-      <select
-        aria-label="State"
-        value={query.get('state') ?? ''}
-        onChange={({ currentTarget }) => choose('state', currentTarget.value)}
-      >
-        <option value="">All states</option>
-        {RUN_STATES.map((state) => (
-          <option key={state} value={state}>
-            {state}
-          </option>
-        ))}
-      </select>
-      {ref && (
-        <Button class="small" onClick={() => choose('ref', '')} aria-label={`Show not only ${ref}`}>
-          {ref} ×
-        </Button>
-      )}
-    </div>
-  );
-}
-
-/** `query` has the filters; the list tells of runs as they start and end. */
+/** `query` has the filters; runs appear and change as they start and end. */
 export function RunList({ query }: { query: URLSearchParams }) {
   const filter = new URLSearchParams(
     FILTERS.flatMap((name) => (query.get(name) ? [[name, query.get(name) ?? '']] : [])),

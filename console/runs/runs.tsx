@@ -1,6 +1,10 @@
-/** The runs of automations and chats: all of them, or one. */
-import type { Address } from '../address.ts';
-import { RunFilters, RunList } from './list.tsx';
+/** The runs of automations and chats: a list with a bar that filters it, or one of them. */
+import { CHAT_RUNS, RUN_STATES } from '../../protocol/automations/runs.ts';
+import { type Address, go, hrefOf } from '../address.ts';
+import { readAutomations } from '../automations/read.ts';
+import { useGateway } from '../gateway-state.tsx';
+import { usePolled } from '../polled.ts';
+import { FILTERS, RunList } from './list.tsx';
 import { RunView } from './run.tsx';
 
 export function RunsView({ address }: { address: Address }) {
@@ -11,8 +15,81 @@ export function RunsView({ address }: { address: Address }) {
       <header class="heading">
         <h1>Runs</h1>
       </header>
-      <RunFilters query={address.query} />
+      <Filters query={address.query} />
       <RunList query={address.query} />
     </>
+  );
+}
+
+/** An address with `ref` alone shows its app too. */
+function Filters({ query }: { query: URLSearchParams }) {
+  const { apps = [] } = useGateway();
+  const ref = query.get('ref') ?? '';
+  const app = query.get('app') ?? '';
+  const choose = (changed: Partial<Record<(typeof FILTERS)[number], string>>) =>
+    go(hrefOf(['runs'], { ...Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ''])), ...changed }));
+  const appOptions = apps.map(({ id, name }): Option => [id, name]);
+  return (
+    <div class="line filters">
+      {/* An automation of another app would match no run. */}
+      <Filter
+        label="App"
+        every="All apps"
+        value={app || (ref.split('/')[0] ?? '')}
+        options={appOptions}
+        onChoose={(value) => choose({ app: value, ref: '' })}
+      />
+      <Filter
+        label="Automation"
+        every="All automations"
+        value={ref}
+        options={useAutomationOptions(app)}
+        onChoose={(value) => choose({ ref: value })}
+      />
+      <Filter
+        label="State"
+        every="All states"
+        value={query.get('state') ?? ''}
+        options={RUN_STATES.map((state): Option => [state, state])}
+        onChoose={(value) => choose({ state: value })}
+      />
+    </div>
+  );
+}
+
+/**
+ * The automations of one app and its chats, or with `app` empty the automations of all. Choosing one of all leaves all to be chosen
+ * from: a browser chooses with each letter that is typed.
+ */
+function useAutomationOptions(app: string): Option[] {
+  const search = app === '' ? '' : `?app=${encodeURIComponent(app)}`;
+  const { value } = usePolled((signal) => readAutomations(search, signal), search, 0);
+  const options = (value?.rows ?? []).map(({ ref, id }): Option => [ref, app === '' ? ref : id]);
+  return app === '' ? options : [...options, [`${app}/${CHAT_RUNS}`, 'Chat']];
+}
+
+type Option = [value: string, text: string];
+type FilterProps = {
+  label: string;
+  /** What is shown while nothing is chosen. */
+  every: string;
+  value: string;
+  options: Option[];
+  onChoose: (value: string) => void;
+};
+
+/** The value may be none of the options: the history has runs of automations and apps that were removed. */
+function Filter({ label, every, value, options, onChoose }: FilterProps) {
+  const isListed = value === '' || options.some(([one]) => one === value);
+  return (
+    <select aria-label={label} value={value} onChange={({ currentTarget }) => onChoose(currentTarget.value)}>
+      <option value="">{every}</option>
+      {!isListed && <option value={value}>{value}</option>}
+      {options.map(([one, text]) => (
+        <option key={one} value={one}>
+          {text}
+        </option>
+      ))}
+    </select>
   );
 }

@@ -10,6 +10,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { appOf, automation } from '../../testing/apps.ts';
 import { assertAccessible, openConsole, openView } from '../../testing/console.ts';
+import { eventually } from '../../testing/edges.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { inTime } from '../../testing/waiting.ts';
 import { startChromium, withoutChromium } from './chromium.ts';
@@ -205,6 +206,69 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     await here.getByRole('link', { name: /^ok kitchen\/bake two loaves/ }).waitFor();
     await openView(here, '/automations');
     await row(here, 'Bake bread').getByText('two loaves').waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  test('runs are filtered by app and automation, by keyboard, and the address says how', async () => {
+    const run = async (ref: string) =>
+      (await gateway.call('POST', `/svc/_automations/${ref}/run?wait=1`, { body: { input: { careful: true } } })).json;
+    for (const ref of ['kitchen/burn', 'kitchen/order']) assert.equal((await run(ref)).state, 'ok');
+    await gateway.upload('shed', {
+      ...appOf('shed'),
+      'automations/order/automation.json': automation({ name: 'Order the shed' }),
+      'automations/order/handler.js': 'export default () => {};',
+    });
+    await run('shed/order');
+    const page = await open('/runs');
+    const filter = (name: string) => page.getByRole('combobox', { name, exact: true });
+    const hash = () => new URL(page.url()).hash;
+    const shown = async () => [
+      ...new Set(await page.getByRole('list', { name: 'Runs' }).getByRole('listitem').locator('b').allInnerTexts()),
+    ];
+    const settled = async (expected: string[]) => {
+      await eventually(async () => JSON.stringify((await shown()).sort()) === JSON.stringify(expected));
+      assert.deepEqual((await shown()).sort(), expected);
+    };
+    await filter('Automation').locator('option', { hasText: 'shed/order' }).waitFor({ state: 'attached' });
+    await filter('Automation').focus();
+    await page.keyboard.type('kitchen/or');
+    await settled(['kitchen/order']);
+    assert.equal(hash(), '#/runs?ref=kitchen%2Forder');
+    assert.equal(await filter('App').inputValue(), 'kitchen');
+    await filter('State').selectOption('error');
+    await page.getByText('No runs match').waitFor();
+    await filter('State').selectOption('');
+    await filter('App').selectOption('shed');
+    await settled(['shed/order']);
+    assert.equal(hash(), '#/runs?app=shed');
+    assert.deepEqual(await filter('Automation').locator('option').allInnerTexts(), [
+      'All automations',
+      'order',
+      'Chat',
+    ]);
+    await filter('Automation').selectOption('Chat');
+    await page.getByText('No runs match').waitFor();
+    assert.equal(hash(), '#/runs?app=shed&ref=shed%2F_chat');
+    await filter('App').selectOption('');
+    await eventually(async () => (await shown()).includes('kitchen/burn') && (await shown()).includes('shed/order'));
+    assert.equal(hash(), '#/runs');
+
+    // A link to the runs of one automation, which may be gone while its history is kept.
+    await openView(page, '/runs?ref=kitchen%2Fburn');
+    await settled(['kitchen/burn']);
+    assert.deepEqual(
+      [await filter('App').inputValue(), await filter('Automation').inputValue()],
+      ['kitchen', 'kitchen/burn'],
+    );
+    await picture(page, 'runs-filtered');
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await page.setViewportSize({ width: 390, height: 844 });
+    await assertAccessible(page);
+    await picture(page, 'runs-filtered-narrow');
+    await openView(page, '/runs?ref=kitchen%2Fgone');
+    await page.getByText('No runs match').waitFor();
+    assert.equal(await filter('Automation').inputValue(), 'kitchen/gone');
+    await gateway.call('DELETE', '/svc/_apps/shed');
     assert.deepEqual(complaints, []);
   });
 
