@@ -105,12 +105,14 @@ const eventStream = (...events: { type: string }[]) => ({
 });
 
 const LINK = 'http://svc.localhost:8787/svc/#link=c0de';
+/** In local time, as it is printed. */
+const LINK_ENDS = new Date(2026, 0, 31, 9, 5, 59).getTime();
 
 const ROUTES: Routes = {
   'GET /svc/_session': { json: { signedIn: false, place: 'loopback', console: 'http://svc.localhost:8787/svc/' } },
   'POST /svc/_session/links': ({ body }) => {
     const { open } = JSON.parse(body.toString());
-    return { status: 201, json: { url: open === undefined ? LINK : `${LINK}&open=${open}`, expiresAt: 0 } };
+    return { status: 201, json: { url: open === undefined ? LINK : `${LINK}&open=${open}`, expiresAt: LINK_ENDS } };
   },
   'GET /svc/_sessions/ben/apps/notes/files': { json: [] },
   'GET /svc/_apps/nots': failure(404, 'UNKNOWN_APP', 'No app is registered as "nots".'),
@@ -304,7 +306,8 @@ const CASES: Case[] = [
     body: {},
   },
   { line: ['rollback', 'notes', V3], body: { version: V3 } },
-  { line: ['open'], out: [new RegExp(`^${LINK}\n$`)], err: [/Signs one browser in, until \d\d:\d\d/], body: {} },
+  { line: ['open'], out: [new RegExp(`^${LINK}\n$`)], err: ['Signs one browser in, until 09:05.\n'], body: {} },
+  { line: ['open', '--json'], out: [`{"url":"${LINK}","expiresAt":${LINK_ENDS}}\n`], not: ['Signs one'] },
   { line: ['open', 'notes'], out: [`${LINK}&open=notes`], body: { open: 'notes' } },
   {
     line: ['open', 'notes', '--session', 'ben'],
@@ -530,6 +533,16 @@ const CASES: Case[] = [
   { line: ['run', 'cancel', RUN], out: ['■ aborted  notes/digest'] },
   { line: ['runs'], out: ['✓ ok', 'notes/digest', '2 open', '↷ skipped', RUN] },
   { line: ['runs', 'notes/digest', '--state', 'error', '-n', '5'], err: ['No run is recorded.'] },
+  {
+    line: ['runs', '--state', 'failed'],
+    code: EXIT.usage,
+    err: ['There is no state "failed".', 'States: queued, running, ok, error, aborted, interrupted, skipped'],
+  },
+  { line: ['runs', '--state', 'ok', '--follow'], code: EXIT.usage, err: ['--state is not for --follow'] },
+  {
+    line: ['help', 'runs'],
+    out: ['--state <queued|running|ok|error|aborted|interrupted|skipped>', 'Only those in this state'],
+  },
   { line: ['versions', 'a/../b'], code: EXIT.failed, request: 'GET /svc/_apps/a%2F..%2Fb/versions?limit=50' },
   { line: [], out: ['svc <command>', ...COMMANDS.map(({ summary }) => summary)] },
   { line: ['read', 'notes'], code: EXIT.usage, err: ['✗ <query> is missing.\n  See: svc help read\n'] },

@@ -61,7 +61,7 @@ const ROUTES: Routes = {
 const many = Array.from({ length: LIMITS.chatAttachments + 1 }, () => '--attach a.txt').join(' ');
 const inFull = 'chat notes hi --mode full --attach';
 
-const USAGE = `--apps; aps; run notes; read; read a b c d; token drop; read notes list --limit 1; apps --json=1; apps --url;
+const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --follow; read; read a b c d; token drop; read notes list --limit 1; apps --json=1; apps --url;
   apps --url ftp://x; read notes list {; logs -n 0; token create; token create --name x; token create --name x --tools some;
   token create --name x --tools read --expires never; token --name x; token ls more; token revoke; token revoke twice;
   open --session one; automations enable notes; secret set notes; secret ls notes more; sessions update one; publish; restore x;

@@ -6,6 +6,46 @@ import { failure, type Routes, startGateway, svc } from '../../testing/command-l
 const RUN = '01a219d4-f8d6-72a1-9a2b-52a1213aa467';
 const NOW = Date.now();
 
+const TOKENS = {
+  'GET /svc/_tokens?limit=500': {
+    json: [
+      {
+        id: 'tok_4f81c2d09a6be317',
+        name: 'the importer of the accounts',
+        apps: ['kanban', 'notes', 'todos'],
+        tools: 'read',
+        createdAt: NOW,
+        expiresAt: NOW + 9.6 * 86_400_000,
+        lastUsedAt: NOW - 120_000,
+      },
+    ],
+  },
+};
+const DESCRIBED = {
+  'POST /svc/_tool/svc_describe': {
+    json: {
+      data: {
+        app: 'notes',
+        name: 'Notes',
+        version: '1.0.0',
+        queries: [{ name: 'list', description: 'All notes that are not in the archive, the newest first.' }],
+        actions: [
+          {
+            name: 'add_to_the_notebook',
+            description: 'Adds a note.',
+            confirmation: 'required',
+            input: {
+              type: 'object',
+              properties: { text: {}, notebook: {}, colour: {}, pinned: {} },
+              required: ['text', 'notebook'],
+            },
+          },
+        ],
+      },
+    },
+  },
+};
+
 const CASES: [line: string, routes: Routes, names: string[], columns: number][] = [
   [
     'versions notes',
@@ -70,6 +110,28 @@ const CASES: [line: string, routes: Routes, names: string[], columns: number][] 
     },
     ['s08b350ba67637bf8', 'kanban, '],
     40,
+  ],
+  ['token ls', TOKENS, ['TOKEN', 'tok_4f81c2d09a6be317', 'NAME', 'the importer'], 40],
+  ['token ls', TOKENS, ['tok_4f81c2d09a6be317', 'the importer of', 'kanban, ', 'EXPIRES', 'in 10 d'], 80],
+  [
+    'describe notes',
+    DESCRIBED,
+    [
+      'QUERY\nlist()\n  All notes that are not in the archive,\n  the newest first.\n',
+      'ACTION\nadd_to_the_notebook(text, notebook,\n  colour?, pinned?)\n  Adds a note. (asks first)\n',
+    ],
+    40,
+  ],
+  [
+    'describe notes',
+    DESCRIBED,
+    [
+      'QUERY  INPUT  DESCRIPTION',
+      'ACTION               INPUT',
+      'text, notebook, colour?, pin',
+      'Adds a note. (asks first)',
+    ],
+    80,
   ],
 ];
 

@@ -46,6 +46,12 @@ export function drawTable(titled: Column[], all: Cell[][], width: number, style:
   return [head, ...shown].map(line);
 }
 
+/** Whether a table of this width has all its columns. */
+export function hasRoom(titled: Column[], all: Cell[][], width: number): boolean {
+  const columns = titled.map((column) => (typeof column === 'string' ? { title: column } : column));
+  return keptColumns(columns, all, width).length === columns.length;
+}
+
 type FullColumn = Exclude<Column, string>;
 
 /** The places of the columns that are drawn. */

@@ -5,17 +5,20 @@ import {
   publicParts,
   type QueryDefinition,
 } from '../../../protocol/manifest.ts';
+import { printable } from '../../../protocol/printable.ts';
 import { askFirst, type CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import { type AppSummary, allApps, type DescribedApp, route, type ToolAnswer, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { nearest } from '../../terminal/nearest.ts';
-import type { Column } from '../../terminal/table.ts';
+import { type Cell, type Column, hasRoom } from '../../terminal/table.ts';
 import { drawJson, type Terminal } from '../../terminal/terminal.ts';
 import { formatAge } from '../../terminal/units.ts';
+import { wrap } from '../../terminal/wrap.ts';
 import { drawState } from '../operations/status.ts';
 import { drawNetwork, drawPublic, drawUses } from './versions.ts';
 
+const INDENT = '  ';
 const NO_APPS = 'No app is registered yet. Make one: svc new notes && svc push notes';
 
 export async function apps({ terminal, connect }: CommandContext): Promise<void> {
@@ -106,17 +109,39 @@ function drawApp(terminal: Terminal, { app, name, version, description, ...manif
   const open = publicParts(manifest);
   if (open.length > 0) terminal.line(style('dim', `visitors may use ${drawPublic(open)}`));
   if (Array.isArray(uses)) terminal.line(style('dim', `its pages call tools of ${drawUses(uses.map(String))}`));
-  for (const [title, tools] of Object.entries({ QUERY: queries, ACTION: actions })) {
-    if (tools.length === 0) continue;
+  const sections = Object.entries({ QUERY: queries, ACTION: actions })
+    .filter(([, tools]) => tools.length > 0)
+    .map(([title, tools]) => ({ title, tools: tools.map(drawnTool) }));
+  const isNarrow = sections.some(({ title, tools }) => !hasRoom(...toolTable(title, tools), terminal.columns));
+  for (const { title, tools } of sections) {
     terminal.line();
-    terminal.table(
-      [title, { title: 'INPUT', squeeze: true, drop: 1 }, { title: 'DESCRIPTION', squeeze: true }],
-      tools.map((tool) => [
-        { text: tool.name, format: 'cyan' },
-        signature(tool.input),
-        (tool.description ?? '') + (tool.confirmation === 'required' ? ' (asks first)' : ''),
-      ]),
-    );
+    if (isNarrow) drawStacked(terminal, title, tools);
+    else terminal.table(...toolTable(title, tools));
+  }
+}
+
+type DrawnTool = { name: string; input: string; about: string };
+
+function drawnTool({ name, input, description = '', confirmation }: DescribedApp['queries'][number]): DrawnTool {
+  return { name, input: signature(input), about: description + (confirmation === 'required' ? ' (asks first)' : '') };
+}
+
+function toolTable(title: string, tools: DrawnTool[]): [Column[], Cell[][]] {
+  return [
+    [title, { title: 'INPUT', squeeze: true, drop: 1 }, { title: 'DESCRIPTION', squeeze: true }],
+    tools.map(({ name, input, about }) => [{ text: name, format: 'cyan' }, input, about]),
+  ];
+}
+
+/** Where the table would lose a column: `add(text, done?)`, with the description on the lines below it. */
+function drawStacked(terminal: Terminal, title: string, tools: DrawnTool[]): void {
+  const { style, columns } = terminal;
+  terminal.line(style('dim', title));
+  for (const { name, input, about } of tools) {
+    const [first = '', ...rest] = wrap(printable(`${name}(${input})`), columns - INDENT.length);
+    terminal.line(style('cyan', first.slice(0, name.length)) + first.slice(name.length));
+    const below = about === '' ? rest : [...rest, ...wrap(printable(about), columns - INDENT.length)];
+    terminal.lines(below.map((line) => INDENT + line));
   }
 }
 

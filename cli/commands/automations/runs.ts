@@ -2,6 +2,7 @@
 import { parseRef } from '../../../protocol/automations/automation.ts';
 import {
   CHAT_RUNS,
+  RUN_STATES,
   type RunEvent,
   type RunNode,
   type RunRecord,
@@ -117,14 +118,19 @@ function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[] = []): voi
 
 /** The latest runs, newest first; with `-f`, what happens from now on. With `--json` and `-f`, one event a line. */
 export async function runs({ args, terminal, connect }: CommandContext): Promise<void> {
-  const client = connect();
   const filter = { ref: args.optionalAt(0), app: args.text('app') };
+  const state = args.text('state');
+  if (state !== undefined && !RUN_STATES.some((one) => one === state))
+    throw new UsageError(`There is no state "${state}".`, `States: ${RUN_STATES.join(', ')}`);
+  if (state !== undefined && args.has('follow'))
+    throw new UsageError('--state is not for --follow, which shows each run from its start to its end.');
+  const client = connect();
   if (args.has('follow')) {
     await checkNamed(client, filter);
     return follow(client, terminal, withQuery('/svc/_runs/_events', filter));
   }
   const limit = args.number('lines', 1, MAX_RUNS) ?? DEFAULT_RUNS;
-  const rows = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state: args.text('state'), limit }));
+  const rows = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state, limit }));
   // Runs can outlive their automation. Without any run, the named app or automation may not exist.
   if (rows.length === 0) await checkNamed(client, filter);
   const now = Date.now();
