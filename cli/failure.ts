@@ -77,6 +77,7 @@ const REASONS: Record<string, string> = {
   EFBIG: 'it would be too large',
   EIO: 'the disk reports a fault',
   ENOENT: 'there is no such file or folder',
+  EEXIST: 'something else has this name',
   ENOTDIR: 'a folder in its path is a file',
   EISDIR: 'it is a folder',
   ENAMETOOLONG: 'the name is too long',
@@ -84,6 +85,7 @@ const REASONS: Record<string, string> = {
 };
 
 const PERMISSIONS = 'Name another place, or run the command as the user who owns this one.';
+const ANOTHER = 'Name another place, then run the command again.';
 const SPACE = 'Free some space, then run the command again.';
 const PLACE = 'Check the path, then run the command again.';
 const STEPS: Record<string, string> = {
@@ -113,14 +115,21 @@ const DONE: Record<string, string> = {
 /** `<path> cannot be opened: permission is denied.` Null for an error of another kind, or one that names no path. */
 export function fileFault(error: unknown): string | null {
   const { code = '', syscall = '', path, dest } = error as NodeJS.ErrnoException & { dest?: string };
-  const reason = REASONS[code];
+  const reason = isRefusedFolder(error) ? 'the folder above it takes no new folders' : REASONS[code];
   if (!(error instanceof Error) || reason === undefined || typeof path !== 'string') return null;
   return `${dest ?? path} cannot be ${DONE[syscall] ?? 'used'}: ${reason}.`;
+}
+
+/** The folder above it is there, and none can be made in it, as in `/proc`: see `makeFolder`. */
+function isRefusedFolder(error: unknown): boolean {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' && syscall === 'mkdir';
 }
 
 /** What to do about a system error, or an unexpected one. */
 export function systemStep(error: unknown): string {
   const { code = '' } = error as NodeJS.ErrnoException;
+  if (isRefusedFolder(error)) return ANOTHER;
   return STEPS[code] ?? (fileFault(error) === null ? 'See what is wrong here: svc doctor' : PLACE);
 }
 

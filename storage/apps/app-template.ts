@@ -1,8 +1,9 @@
 /** Makes the files of a new app: a blank one with its words filled in, or the copy of a template under a new id. */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import { listTreeSync, pathOf } from '../files/list-tree.ts';
+import { makeFolder } from '../files/make-folder.ts';
 
 /** Folder for editors in an app's folder; its name keeps it out of uploads. */
 const SCHEMAS_FOLDER = '.schemas';
@@ -10,7 +11,7 @@ const SCHEMAS = ['app.schema.json', 'automation.schema.json'];
 
 /** Copies the schemas that the manifests of an app name from the package's folder `from`; gives the paths written. */
 export function writeSchemas(from: string, folder: string): string[] {
-  mkdirSync(join(folder, SCHEMAS_FOLDER), { recursive: true });
+  makeFolder(join(folder, SCHEMAS_FOLDER), 0o777);
   for (const name of SCHEMAS) copyFileSync(join(from, name), join(folder, SCHEMAS_FOLDER, name));
   return SCHEMAS.map((name) => `${SCHEMAS_FOLDER}/${name}`);
 }
@@ -31,7 +32,7 @@ export function writeBlankApp(template: string, folder: string, id: string, name
     .sort();
   for (const file of files) {
     const target = join(folder, file);
-    mkdirSync(dirname(target), { recursive: true });
+    makeFolder(dirname(target), 0o777);
     writeFileSync(target, fill(readFileSync(join(template, file), 'utf8'), file, id, name), { flag: 'wx' });
   }
   return files;

@@ -1,11 +1,11 @@
 /** Checks the folder for backups on schedule, moves a finished backup into it, removes the oldest ones. */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { access, constants, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { access, constants, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { SvcError } from '../../protocol/errors.ts';
-import { inParallel, isMissing, isThere, syncDir, syncFile } from '../files/atomic-file.ts';
+import { inParallel, isMissing, isThere, mkdirDurable, syncDir, syncFile } from '../files/atomic-file.ts';
 import { BACKUP_EXTENSION, invalidBackup } from './format.ts';
 
 const CHUNK_BYTES = 256 * 1024;
@@ -23,7 +23,7 @@ export async function checkFolder(folder: string, mayMake: boolean): Promise<voi
   // A fixed name: the next backup replaces what a crash left.
   const trial = join(folder, '.svc-backup.tmp');
   try {
-    if (mayMake) await makeFolder(folder);
+    if (mayMake) await mkdirDurable(folder);
     if (!(await stat(folder)).isDirectory()) throw Object.assign(new Error('no folder'), { code: 'ENOTDIR' });
     await access(folder, constants.W_OK | constants.X_OK);
     const file = await open(trial, 'w', 0o600);
@@ -32,21 +32,6 @@ export async function checkFolder(folder: string, mayMake: boolean): Promise<voi
   } catch (error) {
     throw folderFault(error, folder);
   }
-}
-
-/** One level at a time: Node's `recursive` never ends where no folder can be made, as in `/proc`. */
-async function makeFolder(folder: string): Promise<void> {
-  const make = () => mkdir(folder, { mode: 0o700 });
-  try {
-    await make();
-  } catch (error) {
-    const above = dirname(folder);
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-    if (!isMissing(error) || (await isThere(above))) throw error;
-    await makeFolder(above);
-    await make();
-  }
-  await syncDir(dirname(folder));
 }
 
 /** A name that no file in the folder has, from the time in milliseconds: `svc-20260131T030000Z.svc-backup.tar.gz`. */

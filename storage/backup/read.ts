@@ -20,6 +20,7 @@ import { createGunzip } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { syncDir, syncTree, writeFileAtomic } from '../files/atomic-file.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { inspectDatabase } from './database.ts';
 import {
   BACKUP_MANIFEST,
@@ -190,7 +191,7 @@ export async function restoreBackup(file: string, target: string, signal?: Abort
   const place = resolve(target);
   checkTarget(place);
   checkRoom(file, place);
-  const made = mkdirSync(dirname(place), { recursive: true, mode: 0o700 });
+  const made = makeFolder(dirname(place));
   const arriving = join(dirname(place), `.${basename(place)}.${randomUUID()}.tmp`);
   try {
     mkdirSync(arriving, { mode: 0o700 });

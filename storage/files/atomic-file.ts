@@ -5,10 +5,11 @@
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
-import { access, cp, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { access, cp, lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { flush } from './flush.ts';
 import { listTreeSync, pathOf } from './list-tree.ts';
+import { makeFolder } from './make-folder.ts';
 
 /** Replaces the file, durably. The folder must exist. Rejects with Node's error (`ENOSPC`, …) and leaves the old file. */
 export async function writeFileAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
@@ -126,7 +127,7 @@ export async function removeDurable(path: string): Promise<void> {
 
 /** Creates a folder and those above it, durably; readable by its owner only. */
 export async function mkdirDurable(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode: 0o700 });
+  const first = makeFolder(resolve(path));
   if (first === undefined) return;
   // Each is a name in the one above it.
   for (let made = resolve(path); made.length >= first.length; made = dirname(made)) await syncDir(dirname(made));

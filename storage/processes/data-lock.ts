@@ -1,17 +1,9 @@
 /** Locks a data directory for one gateway: a lock file with the identity of the process that holds it. */
 import { randomUUID } from 'node:crypto';
-import {
-  linkSync,
-  mkdirSync,
-  readFileSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { linkSync, readFileSync, readlinkSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDiskFull } from '../../protocol/errors.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from './process-identity.ts';
 
 export class DataLockedError extends Error {
@@ -34,7 +26,7 @@ const TRIES = 5;
 export function acquireDataLock(path: string): DataLock {
   const identity = identityOf(process.pid);
   let mine = JSON.stringify(identity);
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(path));
   const written = `${path}.${randomUUID()}.tmp`;
   let place = (): boolean => created(() => linkSync(written, path));
   try {

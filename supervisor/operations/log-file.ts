@@ -1,7 +1,8 @@
 /** Writes the file of the gateway's log, and rotates it before it exceeds its limit. */
-import { closeSync, existsSync, fstatSync, mkdirSync, openSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, renameSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isMissing } from '../../storage/files/atomic-file.ts';
+import { makeFolder } from '../../storage/files/make-folder.ts';
 
 const MiB = 1024 * 1024;
 const NEWLINE = 10;
@@ -74,18 +75,5 @@ export class LogFile {
         if (!isMissing(error)) throw error;
       }
     }
-  }
-}
-
-/** One level at a time: Node's `recursive` never ends where no folder can be made, as in `/proc`. */
-function makeFolder(folder: string): void {
-  const make = (): void => mkdirSync(folder, { mode: 0o700 });
-  if (existsSync(folder)) return;
-  try {
-    make();
-  } catch (error) {
-    if (!isMissing(error) || existsSync(dirname(folder))) throw error;
-    makeFolder(dirname(folder));
-    make();
   }
 }

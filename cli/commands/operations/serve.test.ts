@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { svc, temporaryFolder } from '../../../testing/command-line.ts';
+import { EXIT } from '../../failure.ts';
 import { drawPinoLine } from '../../terminal/log-entry.ts';
 import { createStyle } from '../../terminal/style.ts';
 import { readyLine, type Welcome, welcome } from './serve.ts';
@@ -45,4 +49,23 @@ test("the gateway's log is one readable line for each entry, with its date, and 
   const [line = '', ...more] = drawPinoLine(JSON.stringify(entry), plain);
   assert.match(line, /^\d{4}-\d\d-\d\d \d\d:\d\d:00\.000 {2}warn {3}notes {2}It broke\. {2}code=EIO$/);
   assert.deepEqual(more, ['    │ Error: it broke', '    │ at a (a.js:1:2)', '    │ at b (b.js:3:4)']);
+});
+
+test('a data directory that cannot be made is named, with what to do', async (t) => {
+  const cwd = temporaryFolder(t);
+  writeFileSync(join(cwd, 'file'), '');
+  const serve = (place: string) => svc(['serve', '--port', '0', '--data-dir', place], { cwd });
+  const below = await serve('file/data');
+  assert.deepEqual([below.code, below.stdout], [EXIT.failed, '']);
+  assert.match(below.stderr, /file\/data cannot be used: what should be a folder is a file\.\n {2}Check the path/);
+  if (process.platform !== 'linux') return;
+  // Node's recursive mkdir never ends there.
+  for (const place of ['/proc/x', '/proc/x/y']) {
+    const refused = await serve(place);
+    assert.equal(refused.code, EXIT.failed);
+    assert.match(
+      refused.stderr,
+      /^✗ \/proc\/x cannot be made: the folder above it takes no new folders\.\n {2}Name another/,
+    );
+  }
 });
