@@ -120,8 +120,24 @@ test('a newer or a damaged one is refused with words, and stays as it is', async
   });
   for (const text of ['', '{', '[]', '{"format":"1"}', '{"format":-1,"svcVersion":"1"}', '{"format":1}']) {
     writeFileSync(layout.format, text);
-    await assert.rejects(checkFormat(layout), { code: 'DATA_FORMAT', message: /format\.json .* is damaged/ }, text);
+    const message = text.includes('svcVersion')
+      ? /last is svc 1\. .*If this is that release/
+      : /does not say which release/;
+    await assert.rejects(checkFormat(layout), { code: 'DATA_FORMAT', message }, text);
   }
+  const refused = (release: string) => ({
+    code: 'DATA_FORMAT',
+    message: new RegExp(`^${layout.format} is damaged\\. .*svc ${release}\\. .*remove the file: .*svc restore <file>`),
+  });
+  writeFileSync(layout.format, '{"format":1,"svcVersion":"1.2.3');
+  mkdirSync(layout.runDir);
+  writeFileSync(join(layout.runDir, 'daemon.json'), '{"pid":1,"version":"1.2.4-rc.1"}');
+  await assert.rejects(checkFormat(layout), refused('1.2.4-rc.1'));
+  writeFileSync(layout.format, '{"format":1,"svcVersion":"1.2.3"');
+  await assert.rejects(checkFormat(layout), refused('1.2.3'));
+  writeFileSync(join(layout.runDir, 'daemon.json'), '{');
+  writeFileSync(layout.format, 'not JSON');
+  await assert.rejects(checkFormat(layout), { message: /It does not say which release ran here last/ });
   assertOld(layout);
 });
 

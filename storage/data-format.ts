@@ -43,13 +43,30 @@ export async function checkFormat(layout: Layout): Promise<DataFormat | null> {
   }
   const { format, svcVersion } = isRecord(stored) ? stored : {};
   if (!Number.isSafeInteger(format) || (format as number) < 0 || typeof svcVersion !== 'string')
-    throw new SvcError(
-      'DATA_FORMAT',
-      'format.json in the data directory is damaged, so it cannot be told which release wrote it. If it was this one, remove the file; else restore a backup.',
-    );
+    throw damaged(layout.format, await lastRelease(layout));
   const found = { format: format as number, svcVersion };
   if (found.format > DATA_FORMAT) throw tooNew(found);
   return found;
+}
+
+/** The release that a damaged `format.json` still names, or that left `daemon.json` when it was killed; null for neither. */
+async function lastRelease(layout: Layout): Promise<string | null> {
+  const named = /"svcVersion"\s*:\s*"([\w.+-]{1,64})"/.exec(await readFile(layout.format, 'utf8'))?.[1];
+  if (named !== undefined) return named;
+  const daemon = await readJson(join(layout.runDir, 'daemon.json'), null).catch(() => null);
+  const { version } = isRecord(daemon) ? daemon : {};
+  return typeof version === 'string' && /^[\w.+-]{1,64}$/.test(version) ? version : null;
+}
+
+function damaged(file: string, release: string | null): SvcError {
+  const [wrote, same] =
+    release === null
+      ? ['It does not say which release ran here last.', 'If it was this one']
+      : [`The release that ran here last is svc ${release}.`, 'If this is that release'];
+  return new SvcError(
+    'DATA_FORMAT',
+    `${file} is damaged. ${wrote} Nothing was changed. ${same} (svc --version), remove the file: the next start writes it again. If not, restore a backup: svc restore <file> --data-dir <new directory>.`,
+  );
 }
 
 /**

@@ -114,7 +114,7 @@ describe('of a gateway with data', () => {
     writeFileSync(join(dataDir, 'format.json'), 'not JSON');
     const damaged = await svc('serve', '--port', '0', '--data-dir', dataDir);
     assert.equal(damaged.code, 1);
-    assert.match(damaged.stderr, /DATA_FORMAT: format\.json in the data directory is damaged[\s\S]+remove the file/);
+    assert.match(damaged.stderr, /DATA_FORMAT: \S+\/format\.json is damaged\.[\s\S]+remove the file[\s\S]+svc restore/);
 
     // With the release that wrote it, it works as before.
     writeFileSync(join(dataDir, 'format.json'), written);

@@ -57,7 +57,7 @@ test('a data directory that cannot be made is named, with what to do', async (t)
   const serve = (place: string) => svc(['serve', '--port', '0', '--data-dir', place], { cwd });
   const below = await serve('file/data');
   assert.deepEqual([below.code, below.stdout], [EXIT.failed, '']);
-  assert.match(below.stderr, /file\/data cannot be used: what should be a folder is a file\.\n {2}Check the path/);
+  assert.match(below.stderr, /file\/data cannot be used: a folder in its path is a file\.\n {2}Check the path/);
   if (process.platform !== 'linux') return;
   // Node's recursive mkdir never ends there.
   for (const place of ['/proc/x', '/proc/x/y']) {
