@@ -85,6 +85,34 @@ describe('of the runs', () => {
     );
   });
 
+  test('a failed run is failing until its automation succeeds', async () => {
+    await push(gateway, 'mend', {
+      automations: {
+        one: 'async ({ input }) => { if (input) throw new Error("no"); }',
+        two: 'async () => { throw new Error("no"); }',
+      },
+    });
+    const failing = async (more = '') => {
+      const { status, json } = await gateway.call('GET', `/svc/_runs?failing=1&app=mend${more}`);
+      assert.equal(status, 200);
+      return json.map(({ runId }: RunRecord) => runId);
+    };
+    const runs: string[] = [];
+    for (const [ref, input] of [
+      ['mend/one', 1],
+      ['mend/two', 1],
+      ['mend/one', 1],
+    ] as const)
+      runs.unshift((await runToEnd(gateway, ref, input)).runId);
+    assert.deepEqual(await failing(), runs);
+    assert.deepEqual(await failing('&limit=1'), runs.slice(0, 1));
+    assert.deepEqual(await failing('&ref=mend/two'), [runs[1]]);
+    await runToEnd(gateway, 'mend/one', 0);
+    assert.deepEqual(await failing(), [runs[1]]);
+    const { status, json } = await gateway.call('GET', '/svc/_runs?failing=yes');
+    assert.deepEqual([status, json.error.code, json.error.path], [400, 'BAD_REQUEST', 'failing']);
+  });
+
   /** Also of a run that the history does not keep. */
   const eventuallyEnded = (runId: string) =>
     eventually(async () => {

@@ -25,18 +25,10 @@ type Read = { failed: ShownRun[][]; tokens: Token[] };
 
 async function read(signal: AbortSignal): Promise<Read> {
   const [failed, tokens] = await Promise.all([
-    get<ShownRun[]>('/svc/_runs?state=error&limit=50', signal),
+    get<ShownRun[]>('/svc/_runs?failing=1&limit=500', signal),
     get<Token[]>('/svc/_tokens', signal),
   ]);
-  const recent = failed.filter(({ endedAt }) => endedAt !== null && Date.now() - endedAt < DAY_MS);
-  const byRef = [...Map.groupBy(recent, ({ ref }) => ref)];
-  const still = await Promise.all(
-    byRef.map(async ([ref, runs]) => {
-      const [good] = await get<ShownRun[]>(`/svc/_runs?state=ok&limit=1&ref=${encodeURIComponent(ref)}`, signal);
-      return good === undefined || good.runId < runs[0]!.runId ? [runs] : [];
-    }),
-  );
-  return { failed: still.flat(), tokens };
+  return { failed: [...Map.groupBy(failed, ({ ref }) => ref).values()], tokens };
 }
 
 /** `tone` is `warn` where nothing is broken yet. */

@@ -110,8 +110,17 @@ export const ANALYTICS_SCHEMA = `
   );
   CREATE INDEX IF NOT EXISTS run_summaries_by_end ON run_summaries (ended_at)`;
 
-/** Which runs; all that are given must fit. `before` is a run id: only older ones. */
-export type RunFilter = { ref?: { app: string; id: string }; app?: string; state?: RunState; before?: string };
+/**
+ * Which runs; all that are given must fit. `before` is a run id: only older ones. `failingFrom` is a run id: only failed runs from there
+ * on whose automation has not succeeded since.
+ */
+export type RunFilter = {
+  ref?: { app: string; id: string };
+  app?: string;
+  state?: RunState;
+  before?: string;
+  failingFrom?: string;
+};
 
 const USAGE_COLUMNS = 'input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd';
 const PLAIN_COLUMNS = `run_id, kind, app_id, automation_id, trigger_kind, trigger_origin, parent_run_id, state, summary, error,
@@ -134,6 +143,8 @@ const INSERT_NODE = `INSERT INTO run_nodes (run_id, ordinal, batch_id, kind, nam
 
 const OPEN = ' AND ended_at IS NULL';
 const NOT_OK = " AND state <> 'ok' AND ended_at IS NOT NULL";
+const NOT_MENDED = `NOT EXISTS (SELECT 1 FROM runs AS later WHERE later.app_id = runs.app_id
+  AND later.automation_id = runs.automation_id AND later.run_id > runs.run_id AND later.state = 'ok')`;
 /** A condition that makes the planner use the index of a state; `ok` runs are in the indexes of all runs. */
 const INDEXED_TERMS: Record<RunState, string> = {
   queued: OPEN,
@@ -212,7 +223,7 @@ export function insertNode(node: RunNode, limit: number): { statement: SqlStatem
 }
 
 /** The newest runs first. Every combination of filters has an index. */
-export function listRuns({ ref, app, state, before }: RunFilter, limit: number): SqlStatement {
+export function listRuns({ ref, app, state, before, failingFrom }: RunFilter, limit: number): SqlStatement {
   const terms: string[] = [];
   const params: SqlValue[] = [];
   const where = (term: string, ...values: SqlValue[]): void => {
@@ -223,6 +234,7 @@ export function listRuns({ ref, app, state, before }: RunFilter, limit: number):
   if (app !== undefined && app !== ref?.app) where('app_id = ?', app);
   if (state !== undefined) where(`state = ?${INDEXED_TERMS[state]}`, state);
   if (before !== undefined) where('run_id < ?', before);
+  if (failingFrom !== undefined) where(`state = 'error'${NOT_OK} AND run_id >= ? AND ${NOT_MENDED}`, failingFrom);
   const condition = terms.length === 0 ? '' : `WHERE ${terms.join(' AND ')}`;
   // Otherwise the planner reads all runs of an app to find the few that have not ended.
   const from = state === 'queued' || state === 'running' ? 'runs INDEXED BY runs_open' : 'runs';

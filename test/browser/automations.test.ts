@@ -424,6 +424,8 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
   });
 
   test('a failed run says why, wherever it is shown', async () => {
+    const run = 'async () => { throw new Error("blown"); }';
+    await gateway.upload('fuses', appOf('fuses', { automations: { one: run, two: run, three: run } }));
     const page = await open();
     await page.getByRole('button', { name: 'Run now: Burn toast' }).click();
     await page.getByRole('alert').filter({ hasText: 'HANDLER_ERROR: the toaster is on <fire>' }).waitFor();
@@ -438,9 +440,21 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
       .getByRole('link', { name: /^error/ })
       .click();
     await page.getByRole('alert').filter({ hasText: 'the toaster is on <fire>' }).waitFor();
+    // One request tells of all that fail.
+    for (const id of ['one', 'two', 'three']) {
+      const { status } = await gateway.call('POST', `/svc/_automations/fuses/${id}/run?wait=1`, { body: {} });
+      assert.equal(status, 500);
+    }
+    const asked: string[] = [];
+    page.on('request', (request) => {
+      if (request.url().includes('/svc/_runs?')) asked.push(new URL(request.url()).search);
+    });
     await openView(page, '/');
     const attention = page.getByRole('region', { name: 'Needs attention' });
     await attention.getByText('kitchen/burn').waitFor();
+    for (const id of ['one', 'two', 'three']) await attention.getByText(`fuses/${id}`).waitFor();
+    assert.deepEqual(asked, ['?failing=1&limit=500']);
+    await gateway.call('DELETE', '/svc/_apps/fuses');
     await attention.getByRole('link', { name: 'Show the failed run of kitchen/burn' }).click();
     await page.getByRole('alert').filter({ hasText: 'the toaster is on <fire>' }).waitFor();
     assert.deepEqual(complaints, []);
@@ -455,9 +469,9 @@ describe('automations in a browser', { skip: withoutChromium() }, () => {
     // One that succeeded since needs no attention.
     const again = { body: { input: { careful: true } } };
     assert.equal((await gateway.call('POST', '/svc/_automations/kitchen/burn/run?wait=1', again)).status, 200);
-    const asked = page.waitForResponse(/_runs\?state=ok&limit=1&ref=kitchen%2Fburn$/);
+    const told = page.waitForResponse(/_runs\?failing=1/);
     await openView(page, '/');
-    await (await asked).finished();
+    await (await told).finished();
     await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))');
     assert.equal(await attention.count(), 0);
   });

@@ -436,6 +436,31 @@ test('lists are filtered and paged, the newest first', async (t) => {
   assert.equal(last.get('todos/digest')?.runId, waiting.runId);
 });
 
+test('the failing runs are the failed ones of automations that have not succeeded since', async (t) => {
+  const { ledger } = await startLedger(t);
+  let at = NOW;
+  const run = (automation: string, state: string, app = 'todos') =>
+    endedRun(ledger, { app, automation, state: state as 'ok', queuedAt: ++at });
+  await run('old', 'error');
+  const from = runIdAt(++at);
+  await run('mended', 'error');
+  for (const automation of ['broken', 'mended']) await run(automation, 'ok');
+  const expected = [
+    await run('broken', 'error'),
+    await run('broken', 'error'),
+    await run('mended', 'error', 'notes'),
+    await run('once', 'error'),
+  ];
+  for (const state of ['skipped', 'aborted', 'interrupted']) await run('broken', state);
+  await ledger.insert(queuedRun({ app: 'todos', automation: 'broken', queuedAt: ++at }));
+  const newest = ids(expected).reverse();
+  assert.deepEqual(ids(await ledger.list({ failingFrom: from })), newest);
+  assert.deepEqual(ids(await ledger.list({ failingFrom: from }, 2)), newest.slice(0, 2));
+  assert.deepEqual(ids(await ledger.list({ failingFrom: from, app: 'notes' })), [newest[1]]);
+  await run('broken', 'ok');
+  assert.deepEqual(ids(await ledger.list({ failingFrom: from })), newest.slice(0, 2));
+});
+
 test('of 100,000 runs every page comes from an index', async (t) => {
   const { ledger, runtime } = await startLedger(t);
   await fill(runtime, 100_000);
@@ -457,6 +482,13 @@ test('of 100,000 runs every page comes from an index', async (t) => {
     await ledger.list(filter);
     t.diagnostic(`${JSON.stringify(filter)}: ${(performance.now() - started).toFixed(1)} ms (${plan[0]})`);
   }
+  const [failing, given] = listRuns({ failingFrom: before }, 50);
+  const steps = await planOf(runtime, failing, given);
+  assert.match(steps[0] ?? '', /^SEARCH runs USING INDEX runs_not_ok \(state=\? AND run_id>\?\)/);
+  assert.ok(
+    steps.some((step) => /SEARCH later USING INDEX runs_by_automation .*run_id>/.test(step)),
+    steps.join('; '),
+  );
   for (const [sql, params] of [
     [DROP_OLDEST, ['app3', 'a1', 1, before]],
     [DROP_OLD, ['app3', 'a1', before, NOW, 1]],

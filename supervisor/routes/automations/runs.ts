@@ -6,6 +6,7 @@ import { isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { RunFilter } from '../../../storage/automations/run-rows.ts';
 import type { RunLedger } from '../../automations/history/ledger.ts';
+import { firstRunIdAt } from '../../automations/history/retention.ts';
 import type { RunEvents } from '../../automations/history/run-events.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
 import { type Caller, demand } from '../../http/access/access.ts';
@@ -113,7 +114,7 @@ function refOf(name: string): { app: string; id: string } | null {
 /** Throws `BAD_REQUEST` with the parameter's name in `path`. */
 function filterOf(query: URLSearchParams): RunFilter {
   const refused = (path: string, message: string) => new SvcError('BAD_REQUEST', message, { path });
-  const [name, app, state, before] = ['ref', 'app', 'state', 'before'].map((one) => query.get(one));
+  const [name, app, state, before, failing] = ['ref', 'app', 'state', 'before', 'failing'].map((one) => query.get(one));
   const ref = typeof name === 'string' ? refOf(name) : undefined;
   if (ref === null)
     throw refused('ref', `"ref" must be <app>/<automation>; an automation's id matches ${AUTOMATION_ID}.`);
@@ -121,5 +122,12 @@ function filterOf(query: URLSearchParams): RunFilter {
   const known = RUN_STATES.find((one) => one === state);
   if (typeof state === 'string' && !known) throw refused('state', `"state" must be one of ${RUN_STATES.join(', ')}.`);
   if (typeof before === 'string' && !isRunId(before)) throw refused('before', '"before" must be the id of a run.');
-  return { ...(ref && { ref }), ...(app && { app }), ...(known && { state: known }), ...(before && { before }) };
+  if (typeof failing === 'string' && failing !== '1') throw refused('failing', '"failing" must be 1.');
+  return {
+    ...(ref && { ref }),
+    ...(app && { app }),
+    ...(known && { state: known }),
+    ...(before && { before }),
+    ...(failing && { failingFrom: firstRunIdAt(Date.now() - LIMITS.dayMs) }),
+  };
 }
