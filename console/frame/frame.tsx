@@ -14,9 +14,9 @@ import { sample } from '../system/samples.ts';
 import { Notices, notifyProblem } from '../ui/notice.tsx';
 import { Button, Empty, State } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
+import { placesOf } from './entries.ts';
 import { lazy } from './lazy.tsx';
 import { Palette } from './palette.tsx';
-import { titleOf } from './title.ts';
 
 const AppView = lazy(async () => (await import('../app/app.tsx')).AppView);
 const AutomationsView = lazy(async () => (await import('../automations/automations.tsx')).AutomationsView);
@@ -156,6 +156,16 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
       <Notices />
     </GatewayContext.Provider>
   );
+}
+
+/** The title of the browser's tab, which its history and bookmarks show too. */
+function titleOf({ parts }: Address, apps: readonly AppRecord[], isShared: boolean): string {
+  const [place, first, second] = parts;
+  const places = placesOf(place === 'apps' ? apps.filter(({ id }) => id === first) : [], isShared);
+  const name =
+    places.find(({ key }) => key === hrefOf(parts))?.text ??
+    (place === 'automations' && second !== undefined ? `${first}/${second}` : place === 'runs' ? 'Run' : undefined);
+  return name === undefined ? 'svc' : `${name} – svc`;
 }
 
 const isMac = /Mac|iP(?:hone|ad)/.test(navigator.platform);

@@ -5,16 +5,16 @@ import { go, hrefOf } from '../../address.ts';
 import { path, post, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
-import { Button, Confirm, Empty, Problem } from '../../ui/parts.tsx';
+import { Button, Confirm, Empty, Loading, Problem } from '../../ui/parts.tsx';
 import { ago, plural } from '../../words.ts';
 import { useWork } from '../../work.ts';
 import type { AppViewProps } from '../views.ts';
 import { forget, unsavedOf } from './buffers.ts';
-import { Changes } from './draft-changes.tsx';
+import { Brought, broughtBy, FileDiffs } from './changes.tsx';
 import type { Finding } from './editor.tsx';
 import { Files } from './files.tsx';
 import { PublishDialog } from './publish.tsx';
-import { keyOf, readSessions, type Source } from './session.ts';
+import { keyOf, readDiff, readSessions, type Source } from './session.ts';
 import { Versions } from './versions.tsx';
 
 const PARTS = [
@@ -212,5 +212,24 @@ function SourceChoice({ app, sessions, session, version }: ChoiceProps) {
         </option>
       ))}
     </select>
+  );
+}
+
+/** What a draft changes against the version that is live. */
+function Changes({ app, session }: { app: string; session: string }) {
+  const { value: diff, error, reload } = usePolled(() => readDiff(app, session), `${app} ${session}`);
+  if (!diff) return error ? <Problem error={error} retry={reload} /> : <Loading />;
+  if (diff.files.length === 0) {
+    return (
+      <Empty title="Nothing is changed">
+        <p>What you save in this draft is compared here with what is live.</p>
+      </Empty>
+    );
+  }
+  return (
+    <div class="code-scroll card">
+      <Brought texts={broughtBy(diff)} />
+      <FileDiffs files={diff.files} />
+    </div>
   );
 }
