@@ -1,4 +1,4 @@
-/** What every view knows of the gateway: its apps and its processes, read again while the page is seen. */
+/** What every view knows of the gateway: its apps and its processes, polled while the page is visible. */
 import { createContext } from 'preact';
 import { useContext } from 'preact/hooks';
 import type { AppRecord } from '../protocol/answers.ts';

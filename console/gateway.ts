@@ -35,7 +35,7 @@ export const SIGNED_IN = 'svc-console:signed-in';
 
 let signedOut = false;
 
-/** Nothing is asked by itself then: the gateway counts refused requests. */
+/** Polling stops then, because the gateway counts refused requests. */
 export const isSignedOut = (): boolean => signedOut;
 
 export function setSignedOut(ended: boolean): void {

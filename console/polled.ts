@@ -1,12 +1,12 @@
-/** Reads what the gateway says, again and again while somebody looks. */
+/** Polls the gateway while the page is visible. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { type GatewayError, isSignedOut, SIGNED_IN, unreachable } from './gateway.ts';
 
-/** `value` is the last that came, also while `error` says why a newer one did not. */
+/** `value` is the last answer, also while `error` says why a newer request failed. */
 export type Polled<T> = { value: T | undefined; error: GatewayError | undefined; reload: () => void };
 
 export const REFRESH_MS = 3000;
-/** For one answer. A connection may be lost without a word: what was read before must not pass for what is. */
+/** Time for one answer. A connection may be lost silently, and an old value must not pass for a current one. */
 const LIMIT_MS = 20_000;
 
 /**

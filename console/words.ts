@@ -18,7 +18,7 @@ export function took(ms: number): string {
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : duration(ms);
 }
 
-/** The clocks of browser and gateway may differ a little: nothing has happened in the future. */
+/** The clocks of browser and gateway may differ a little, so a time in the future counts as now. */
 export const ago = (at: number): string => (Date.now() - at < 1000 ? 'just now' : `${duration(Date.now() - at)} ago`);
 
 export const ahead = (at: number): string => (at - Date.now() < 1000 ? 'now' : `in ${duration(at - Date.now())}`);

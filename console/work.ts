@@ -1,4 +1,4 @@
-/** Does what a person asked for, once: what waits meanwhile, and why it failed. */
+/** Runs one piece of work at a time, and says whether it is busy and why it failed. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { GatewayError } from './gateway.ts';
 

@@ -32,7 +32,7 @@ const VIEWS: Record<AppViewId, ComponentType<AppViewProps>> = {
   settings: SettingsView,
 };
 
-/** What an app says of itself, where its record may not be read. */
+/** The app by its own description, where its record may not be read. */
 async function describedApp(id: string, signal: AbortSignal): Promise<AppDetail> {
   const { data } = await post<{ data: Manifest }>('/svc/_tool/svc_describe', { app: id }, signal);
   return {
@@ -49,7 +49,7 @@ export function AppView({ id, address }: { id: string; address: Address }) {
   const { value: app, error, reload } = usePolled(load, `${id} ${isShared}`);
   const views = APP_VIEWS.filter(({ id: view }) => !isShared || SHARED_VIEWS.has(view));
   const current = address.parts[2] ?? views[0]?.id ?? '';
-  // Also when somebody else removes it while it is looked at.
+  // Also when somebody else removes it while this view is open.
   if (error?.code === 'UNKNOWN_APP') {
     return (
       <Empty title={`There is no app “${id}”`} whole>

@@ -59,8 +59,8 @@ function Quarantined({ app, reason, lastExit, onRestarted }: QuarantinedProps) {
       <div class="setting">
         <div class="stack">
           <p>
-            {reason ? `${reason[0]?.toUpperCase()}${reason.slice(1)}.` : 'It was given up on.'} Calls are refused until
-            it is restarted, or another version is live.
+            {reason ? `${reason[0]?.toUpperCase()}${reason.slice(1)}.` : 'The gateway gave up on restarting it.'} Calls
+            are refused until it is restarted, or another version is live.
           </p>
           {lastExit && (
             <p class="hint">

@@ -1,4 +1,4 @@
-/** Restarts an app, and has what is shown of it read again. */
+/** Restarts an app, then reads its state again. */
 import { path, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { notify } from '../ui/notice.tsx';

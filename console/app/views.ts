@@ -23,5 +23,5 @@ export const APP_VIEWS = [
 
 export type AppViewId = (typeof APP_VIEWS)[number]['id'];
 
-/** Those that an address shared by all apps has: there the apps are used, and nothing is administered. */
+/** The views at an address that all apps share: there apps are used, and nothing is administered. */
 export const SHARED_VIEWS: ReadonlySet<string> = new Set<AppViewId>(['tools', 'chat']);

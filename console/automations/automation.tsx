@@ -22,7 +22,7 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
     reload,
   } = usePolled((signal) => get<AutomationRow>(path`/svc/_automations/${app}/${id}`, signal), ref);
   const fires = usePolled((signal) => nextFires(app, id, signal), `${ref} ${row?.nextRunAt}`, 0);
-  // Also when another version without it goes live while it is looked at.
+  // Also when a version without it goes live while this view is open.
   if (error?.code === 'UNKNOWN_AUTOMATION' || error?.code === 'UNKNOWN_APP') {
     return (
       <Empty title={`There is no automation “${ref}”`} whole>
@@ -84,13 +84,13 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
   );
 }
 
-/** How to call it, and what makes its address and secret. */
+/** How to call the webhook, and the button that makes or replaces its address and secret. */
 function Webhook({ row, trigger, onChange }: { row: AutomationRow; trigger: ShownTrigger; onChange: () => void }) {
   const [isAsking, setAsking] = useState(false);
   const [isWaiting, setWaiting] = useState(false);
   if (trigger.kind !== 'webhook') return null;
   const isPending = 'pending' in trigger;
-  /** Services have their own secret, which the app's secrets keep. */
+  /** The secret of a service is one of the app's secrets. */
   const hasOwnSecret = 'verify' in trigger && trigger.verify !== undefined;
   const provision = async () => {
     setAsking(false);
@@ -121,7 +121,7 @@ function Webhook({ row, trigger, onChange }: { row: AutomationRow; trigger: Show
           onClose={() => setAsking(false)}
         >
           <p>
-            The present address answers 404 at once. Whoever calls it needs the new one
+            The current address stops working at once (404). Its callers need the new one
             {hasOwnSecret ? '' : ' and its secret'}.
           </p>
         </Confirm>
@@ -130,7 +130,7 @@ function Webhook({ row, trigger, onChange }: { row: AutomationRow; trigger: Show
   );
 }
 
-/** What an input is here: JSON, or nothing. */
+/** The input as JSON; an empty text is no input. */
 function parsed(text: string): { input?: unknown; problem?: string } {
   if (text.trim() === '') return {};
   try {

@@ -1,4 +1,4 @@
-/** What the schedules fire in the next days, a column for each day. */
+/** When the schedules fire in the next days, with a column for each day. */
 import { useState } from 'preact/hooks';
 import type { UpcomingAnswer } from '../../protocol/answers.ts';
 import { get } from '../gateway.ts';
@@ -9,7 +9,7 @@ import { automationHref } from './parts.tsx';
 
 const READ_MS = 60_000;
 const DAYS = 7;
-/** Of one automation on one day, before they are counted only. */
+/** Times of one automation on one day that are listed; if there are more, only their number is. */
 const SHOWN_FIRES = 3;
 
 type Shown = UpcomingAnswer['rows'][number];
@@ -56,7 +56,7 @@ export function Calendar() {
       </ol>
       {value.rows.some(({ more }) => more) && (
         <p class="hint">
-          Only the first times are known here of what fires often:{' '}
+          These fire so often that only their first times are shown:{' '}
           {value.rows
             .filter(({ more }) => more)
             .map(({ ref }) => ref)
@@ -64,7 +64,7 @@ export function Calendar() {
           .
         </p>
       )}
-      {value.more && <p class="hint">There are more automations than are shown.</p>}
+      {value.more && <p class="hint">There are more automations than this list shows.</p>}
       {days < 28 && (
         <p class="more">
           <Button class="small" onClick={() => setWeeks(weeks + 1)}>

@@ -11,14 +11,14 @@ import { ago, ahead, clock } from '../words.ts';
 import { Addresses, automationHref, RunNow, Switch, triggerText, triggerWords } from './parts.tsx';
 import { type Automations, readAutomations } from './read.ts';
 
-/** What changes them without a run, such as another browser's switch, is seen after this long. */
+/** A change without a run, such as a switch in another browser, shows after this time. */
 const READ_MS = 5000;
 
-/** Those of one app, or of all, as they are now. */
+/** The automations of one app, or of all, kept up to date. */
 export function useAutomations(app?: string): Polled<Automations> & { put: (row: AutomationRow) => void } {
   const query = app === undefined ? '' : `?app=${encodeURIComponent(app)}`;
   const read = usePolled((signal) => readAutomations(query, signal), `automations${query}`, READ_MS);
-  /** What an answer or an event told since the list was read. */
+  /** Rows that an answer changed since the list was read. */
   const [told, setTold] = useState<{ of: Automations | undefined; rows: ReadonlyMap<string, AutomationRow> }>();
   const known = told !== undefined && told.of === read.value ? told.rows : new Map<string, AutomationRow>();
   const put = (row: AutomationRow) => setTold({ of: read.value, rows: new Map(known).set(row.ref, row) });
@@ -27,7 +27,7 @@ export function useAutomations(app?: string): Polled<Automations> & { put: (row:
   return { ...read, value, put };
 }
 
-/** Of one app, or of all, grouped by app. */
+/** The list for one app, or for all, grouped by app. */
 export function AutomationList({ app }: { app?: string }) {
   const { value, error, reload, put } = useAutomations(app);
   const { apps = [] } = useGateway();

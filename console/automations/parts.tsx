@@ -12,7 +12,7 @@ import { Button } from '../ui/parts.tsx';
 export const automationHref = ({ app, id }: Pick<AutomationRow, 'app' | 'id'>): string =>
   hrefOf(['automations', app, id]);
 
-/** The whole address of each webhook, and why it refuses every request where it does. */
+/** The whole address of each webhook and, if it refuses every request, the reason. */
 export function Addresses({ row }: { row: Pick<AutomationRow, 'ref' | 'triggers'> }) {
   return (
     <>
@@ -41,11 +41,11 @@ export function triggerWords(trigger: ShownTrigger): string {
   return trigger.kind === 'cron' && trigger.tz ? `${words} (${trigger.tz})` : words;
 }
 
-/** Switches it on, or off; resolves to what it is then. */
+/** Switches it on or off; resolves to its new row. */
 export const toggled = ({ app, id, enabled }: Pick<AutomationRow, 'app' | 'id' | 'enabled'>): Promise<AutomationRow> =>
   post(path`/svc/_automations/${app}/${id}/enabled`, { enabled: !enabled });
 
-/** Fires it now, and shows the run. */
+/** Fires it now and shows the run. */
 export async function runNow({ app, id }: Pick<AutomationRow, 'app' | 'id'>, input?: unknown): Promise<void> {
   const body = input === undefined ? {} : { input };
   const { runId } = await post<{ runId: string }>(path`/svc/_automations/${app}/${id}/run`, body);
@@ -65,7 +65,7 @@ export function Switch({ row, onChange }: { row: AutomationRow; onChange: (row: 
   );
 }
 
-/** A second click would be a second run: the button rests until the first one is stored. */
+/** A second click would start a second run, so the button does nothing until the first one is stored. */
 export function RunNow({ row, input }: { row: Pick<AutomationRow, 'app' | 'id' | 'name'>; input?: unknown }) {
   const [isWaiting, setWaiting] = useState(false);
   const run = async () => {

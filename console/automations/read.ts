@@ -2,7 +2,7 @@
 import type { AutomationRow } from '../../protocol/answers.ts';
 import { get } from '../gateway.ts';
 
-/** Of an automation whose file is damaged. */
+/** An automation whose file is damaged. */
 type Fault = { ref: string; code: string; message: string; path?: string };
 export type Automations = { rows: AutomationRow[]; errors: Fault[]; total: number };
 

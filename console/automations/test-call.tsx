@@ -1,4 +1,4 @@
-/** A request to a webhook as a shell command: with the proof that the webhook asks for, made where the command runs. */
+/** Shows a shell command that calls a webhook. The command makes the signature that the webhook asks for. */
 
 import type { ShownTrigger } from '../../protocol/answers.ts';
 import type { HmacVerify, WebhookVerify } from '../../protocol/automations/automation.ts';

@@ -1,6 +1,6 @@
 /** The bar at the bottom of a page that says why nothing is stored at the moment, and what to do about it. */
 
-/** How long it says that everything is well again. */
+/** How long it shows that the problem is over. */
 const GOOD_NEWS_MS = 4000;
 
 const TEXTS = {

@@ -1,4 +1,4 @@
-/** Finds out whether the gateway answers and the session lasts, and keeps looking until both is so again. */
+/** Checks that the gateway answers and the session lasts; after a failure it checks until both are true again. */
 
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 30_000;
@@ -14,8 +14,8 @@ export const retryDelay = (failures) => jitter(Math.min(RETRY_MS * 2 ** failures
 
 /**
  * `changed(status)` hears of `online`, `offline` and `signed-out`. `check()` looks now and resolves to the status; `refused(byHost)` is
- * for a call that was refused for want of a session; `signInAddress()` is where one signs in and comes back. A page that nobody looks
- * at checks again when it is looked at. A visitor of a public page needs no session until a call is refused for want of one.
+ * for a call that was refused for want of a session; `signInAddress()` is where one signs in and comes back. A hidden page
+ * checks again when it becomes visible. A visitor of a public page needs no session until a call is refused for want of one.
  */
 export function watchConnection(changed, { isVisitor = false } = {}) {
   let needsSession = !isVisitor;

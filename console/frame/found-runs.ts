@@ -7,13 +7,13 @@ import { runHref } from '../runs/words.ts';
 import { ago } from '../words.ts';
 import { type Entry, fits, wordsOf } from './entries.ts';
 
-/** After the last key, before the gateway is asked. */
+/** From the last key until the gateway is asked. */
 const PAUSE_MS = 150;
-/** Read of each search: the words are looked for in these. */
+/** Runs that one search reads, in which it looks for the words. */
 const READ = 50;
 const SHOWN = 5;
 
-/** What people call states. */
+/** Other words that people use for states. */
 const ALSO: Partial<Record<ShownRun['state'], string>> = {
   ok: 'succeeded done',
   error: 'failed failure',
@@ -26,8 +26,8 @@ const ANY_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 export type Known = { apps: readonly AppRecord[]; automations: readonly AutomationRow[] };
 
 /**
- * The request that finds the latest runs which the words may mean: the most special filter that they single out. What they do not
- * say as a filter is looked for in the answer.
+ * The request for the latest runs that the words may mean, with the narrowest filter that the words identify. The other words are
+ * looked for in the answer.
  */
 export function runsAddress(words: readonly string[], { apps, automations }: Known): string {
   const [whole = ''] = words;
@@ -82,7 +82,7 @@ function entryOf(run: ShownRun, { apps, automations }: Known): Entry {
   };
 }
 
-/** One that is not kept, and what cannot be asked, is nothing found. */
+/** Finds nothing for a run that is not kept, and where the request is refused. */
 const find = (address: string, signal: AbortSignal): Promise<readonly ShownRun[]> =>
   get<ShownRun | ShownRun[]>(address, signal).then(
     (answer) => (Array.isArray(answer) ? answer : [answer]),
@@ -90,8 +90,8 @@ const find = (address: string, signal: AbortSignal): Promise<readonly ShownRun[]
   );
 
 /**
- * The latest runs that fit what is typed, asked for when the typing pauses, and once for the words that mean the same. Only the answer
- * to the last question counts, and of an earlier one is shown what fits the present words. Null: this origin may not ask.
+ * The latest runs that fit the typed words. The gateway is asked when typing pauses, and not again for words that mean the same. Until
+ * the answer comes, runs of the answer before that still fit are shown. Null: this origin may not ask.
  */
 export function useFoundRuns(sought: string, known: Known | null): { entries: Entry[]; isReading: boolean } {
   const [found, setFound] = useState<{ address: string; runs: readonly ShownRun[] }>();

@@ -1,4 +1,4 @@
-/** The frame around every view: where one can go, how the gateway is, and the command palette. */
+/** The frame around every view: navigation, the state of the gateway, and the command palette. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
@@ -35,7 +35,7 @@ const RESTING = new Set(['stopped', 'idle']);
 
 type Read = { apps: AppRecord[]; system: SystemStatus | undefined; isShared: boolean };
 
-/** An address that apps share administers nothing: there the apps say of themselves what they are. */
+/** At an address that apps share, nothing is administered: there the list comes from the apps’ own descriptions. */
 let isShared = false;
 
 async function readGateway(signal: AbortSignal): Promise<Read> {
@@ -78,7 +78,7 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
   const [isSearching, setSearching] = useState(false);
   const [dialog, setDialog] = useState<((close: () => void) => ComponentChildren) | null>(null);
   const { value, error, reload } = usePolled(readGateway, 'gateway');
-  // Curves begin when the console is opened, not when they are looked at.
+  // Charts begin when the console is opened, not when they are first shown.
   if (value?.system) sample(value.system);
   const state: GatewayState = {
     apps: value?.apps,
@@ -90,7 +90,7 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
     reload,
   };
 
-  // With the first drawing: a key that is pressed then counts.
+  // Before the first paint, so that no key press is lost.
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       if (!(event.metaKey || event.ctrlKey) || event.key.toLowerCase() !== 'k') return;
@@ -197,7 +197,7 @@ export function Icon({ path }: { path: string }) {
   );
 }
 
-/** The worst that is known, and where to look at it. */
+/** The most serious problem that is known, as a link to it. */
 function Health({ state: { apps, system, error, isShared } }: { state: GatewayState }) {
   if (error) return <State state="lost" text={error.message} />;
   if (isShared || system === undefined) return null;

@@ -1,4 +1,4 @@
-/** Loads a view's code when it is first shown: what nobody opens is never read. */
+/** Loads the code of a view when the view is first shown. */
 import type { ComponentType, JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Loading, Problem } from '../ui/parts.tsx';

@@ -17,7 +17,7 @@ const SHOWN = { places: 8, commands: 6 };
 type Lists = { automations: AutomationRow[]; templates: TemplateRow[] };
 const NONE: Lists = { automations: [], templates: [] };
 
-/** What runs and commands are named by. Without one of the lists the rest is found all the same. */
+/** Names for runs and commands. A list that cannot be read is empty, and the rest is still found. */
 async function readLists(signal: AbortSignal): Promise<Lists> {
   const [automations, templates] = await Promise.allSettled([
     readAutomations('', signal),
@@ -64,7 +64,7 @@ export function Palette({ ask, signOut, onClose }: PaletteProps) {
       ],
       words,
     ),
-    // They come later than what is known here: nothing above them moves.
+    // They arrive later than the other groups, so they are last: nothing above them moves.
     ...(runs.entries.length > 0 ? [{ name: 'Runs', entries: runs.entries }] : []),
   ];
   const found = groups.flatMap(({ entries }) => entries);

@@ -1,4 +1,4 @@
-/** What somebody should look at, with the reason and the next step; nothing where all is well. */
+/** Problems that need attention, each with its reason and the next step. Draws nothing if there are none. */
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { AppRecord, ShownRun } from '../../protocol/answers.ts';
@@ -20,7 +20,7 @@ const LEAST_BYTES = 2 ** 30;
 const LEAST_SHARE = 0.05;
 
 type Token = { id: string; name: string; expiresAt: number | null };
-/** `failed` are runs of the last day, by automation, of those that did not succeed since. */
+/** `failed` has the failed runs of the last day for each automation that has not succeeded since. */
 type Read = { failed: ShownRun[][]; tokens: Token[] };
 
 async function read(signal: AbortSignal): Promise<Read> {
@@ -124,7 +124,7 @@ function disk(system: System): Item[] {
   ];
 }
 
-/** From a failure to the next good one. */
+/** Shown from a failure until the next good backup. */
 function backup(system: System): Item[] {
   const { state, lastFailure } = system?.backups ?? {};
   if (state !== 'failed' || !lastFailure) return [];

@@ -84,7 +84,7 @@ function NoApps() {
   );
 }
 
-/** Why there is nothing else here. */
+/** Why only the apps are here. */
 function Shared() {
   const { consoleAddress } = useGateway();
   return (

@@ -48,7 +48,7 @@ export function RunList({ query }: { query: URLSearchParams }) {
   if (runs.length === 0) {
     return (
       <Empty title={search === '' ? 'No runs yet' : 'No runs match'}>
-        <p class="hint">A run is what an automation does when it is fired, or an agent in a chat.</p>
+        <p class="hint">A run is recorded each time an automation fires or an agent answers in a chat.</p>
       </Empty>
     );
   }
@@ -70,7 +70,7 @@ export function RunList({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** Newest first, each once. What a stream told may be newer than an answer that was under way, but nothing runs after its end. */
+/** Newest first, each once. A stream may be ahead of an answer that was under way; a run that has ended stays ended. */
 function merged(
   read: readonly ShownRun[],
   told: readonly (ShownRun | RunRecord)[],

@@ -8,7 +8,7 @@ const RETRY_MS = 3000;
 type EventOf<Type extends RunEvent['type']> = Extract<RunEvent, { type: Type }>;
 
 /**
- * Calls `onRun` with each run that starts or ends, and `onMissed` when some may not have been told. The stream is open while the page
+ * Calls `onRun` with each run that starts or ends, and `onMissed` when some may have been missed. The stream is open while the page
  * is visible: a browser has six connections for all its tabs.
  */
 export function useRunsStream(query: string, onRun: (run: RunRecord) => void, onMissed: () => void): void {
@@ -34,7 +34,7 @@ export function useRunsStream(query: string, onRun: (run: RunRecord) => void, on
       }
     };
     follow();
-    // A lost connection the browser opens again by itself, a refused one is tried again here.
+    // The browser reopens a lost connection by itself; a refused one is tried again here.
     const timer = setInterval(follow, RETRY_MS);
     document.addEventListener('visibilitychange', follow);
     addEventListener(SIGNED_IN, follow);
@@ -47,7 +47,7 @@ export function useRunsStream(query: string, onRun: (run: RunRecord) => void, on
   }, [query]);
 }
 
-/** A call of a run: what it is while it goes on, and all of it once it has ended. `said` is what an agent wrote meanwhile. */
+/** A call of a run; its answer is there once it has ended. `said` is what an agent has written so far. */
 export type ShownNode = Pick<RunNode, 'ordinal' | 'batchId' | 'kind' | 'name' | 'args' | 'startedAt'> &
   Partial<RunNode> & { said: string };
 
@@ -62,7 +62,7 @@ type LogLine = { level?: string; msg?: string; ts?: number };
 const NOTHING: FollowedRun = { run: undefined, nodes: [], lines: [], error: undefined };
 const MOST_LINES = 1000;
 
-/** One run with what it calls and logs: everything that was, then what happens. */
+/** Follows one run with its calls and log: first what has happened, then what happens. */
 export function useRun(runId: string): FollowedRun {
   const [followed, setFollowed] = useState<FollowedRun>(NOTHING);
   useEffect(() => {
@@ -81,7 +81,7 @@ export function useRun(runId: string): FollowedRun {
     const source = new EventSource(path`/svc/_runs/${runId}/events`);
     const on = <Type extends RunEvent['type']>(type: Type, handle: (event: EventOf<Type>) => void) =>
       source.addEventListener(type, ({ data }) => handle(JSON.parse(data) as EventOf<Type>));
-    // After a lost connection all of it comes again.
+    // After a lost connection everything is sent again.
     source.addEventListener('open', () => change(() => ({ nodes: [], lines: [] })));
     on('run.start', ({ run }) => change(() => ({ run })));
     on('node.start', (node) => putNode({ ...node, said: '' }));
@@ -109,7 +109,7 @@ export function useRun(runId: string): FollowedRun {
       source.close();
       change(() => ({ run }));
     });
-    // Events of an ended run have cut values; and what keeps its stream from opening only a request can say.
+    // Events of an ended run have shortened values, and only a request tells why a stream does not open.
     const read = () =>
       get<RunRecord>(path`/svc/_runs/${runId}`).then(
         (run) => change((last) => ({ run: last.run?.endedAt ? last.run : run })),

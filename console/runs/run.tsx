@@ -17,9 +17,9 @@ export function RunView({ runId }: { runId: string }) {
   if (!run) {
     if (error?.code === 'UNKNOWN_RUN') {
       return (
-        <Empty title="This run is not kept any more" whole>
+        <Empty title="This run is no longer kept" whole>
           <p>
-            The history of an automation has its latest runs. <a href={hrefOf(['runs'])}>All runs</a>
+            The history keeps only the latest runs of an automation. <a href={hrefOf(['runs'])}>All runs</a>
           </p>
         </Empty>
       );
@@ -32,7 +32,7 @@ export function RunView({ runId }: { runId: string }) {
     setWaiting(false);
   };
   const isChat = run.automation === CHAT_RUNS;
-  /** An input that the list cut is read whole before it is used again. */
+  /** Reads the whole input first: lists have only its beginning. */
   const again = () =>
     attempt(async () => {
       const { input } = await get<RunRecord>(path`/svc/_runs/${runId}`);
@@ -66,7 +66,7 @@ export function RunView({ runId }: { runId: string }) {
       <Facts facts={factsOf(run)} />
       <Card title="Calls" aside={<span class="hint">{plural(nodes.length, 'call')}</span>}>
         {nodes.length === 0 ? (
-          <p class="hint">{run.endedAt === null ? 'It has called nothing yet.' : 'It called nothing.'}</p>
+          <p class="hint">{run.endedAt === null ? 'No calls yet.' : 'It made no calls.'}</p>
         ) : (
           <Timeline run={run} nodes={nodes} />
         )}

@@ -58,8 +58,8 @@ function Filters({ query }: { query: URLSearchParams }) {
 }
 
 /**
- * The automations of one app and its chats, or with `app` empty the automations of all. Choosing one of all leaves all to be chosen
- * from: a browser chooses with each letter that is typed.
+ * The automations of one app and its chats; with `app` empty, the automations of all apps. A choice then does not shorten the list:
+ * a browser chooses again at each letter that is typed.
  */
 function useAutomationOptions(app: string): Option[] {
   const search = app === '' ? '' : `?app=${encodeURIComponent(app)}`;

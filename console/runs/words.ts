@@ -3,7 +3,7 @@ import type { ShownRun } from '../../protocol/answers.ts';
 import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
 import { hrefOf } from '../address.ts';
 
-/** The automation, or that an app was talked about. */
+/** The automation, or the app with "chat". */
 export const nameOfRun = ({ app, automation, ref }: Pick<ShownRun, 'app' | 'automation' | 'ref'>): string =>
   automation === CHAT_RUNS ? `${app}, chat` : ref;
 

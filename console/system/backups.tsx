@@ -196,7 +196,7 @@ function Schedule({ status, onDone, onClose }: { status: BackupStatus; onDone: (
   };
   const end = async () => {
     if (!(await run(() => remove('/svc/_backups')))) return;
-    notify('No backups are made on schedule; those that were made stay.');
+    notify('Backups on schedule are off. Existing backups stay.');
     onDone();
     onClose();
   };

@@ -1,4 +1,4 @@
-/** Keeps what the gateway said of itself while the console is open, for curves. */
+/** Keeps samples of the gateway's status while the console is open, for its charts. */
 import type { SystemStatus } from '../../supervisor/operations/status.ts';
 
 /** `cpu` is in cores; rates are per second; null in the first sample. */
@@ -30,7 +30,7 @@ export function sample(system: SystemStatus): void {
   if (last?.system === system || (last && at - last.at < LEAST_MS)) return;
   const before = last?.system;
   const seconds = last ? (at - last.at) / 1000 : 0;
-  /** Counters begin anew with a process: a rate is never negative. */
+  /** Counters restart with their process, so a negative difference counts as zero. */
   const rate = (read: (process: SystemStatus['processes'][number]) => number): number | null =>
     before ? Math.max(0, sumOf(system, read) - sumOf(before, read)) / seconds : null;
   const cpu = rate(({ cpuMs }) => cpuMs ?? 0);

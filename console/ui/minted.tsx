@@ -4,7 +4,7 @@ import type { NewWebhook } from '../../protocol/automations/automation.ts';
 import { CopyField } from './copy.tsx';
 import { Button } from './parts.tsx';
 
-/** App → what was not said to be kept yet: a view that is left must not lose a secret. */
+/** App → webhooks that the user has not confirmed yet: leaving a view must not lose a secret. */
 const unkept = new Map<string, readonly NewWebhook[]>();
 const watchers = new Set<() => void>();
 
@@ -13,14 +13,14 @@ function change(app: string, webhooks: readonly NewWebhook[]): void {
   for (const watcher of watchers) watcher();
 }
 
-/** Shows them in every view of the app that has `Minted`. With `renewed` those of the same automations, which work no more, go. */
+/** Shows them in every view of the app that has `Minted`. With `renewed` they replace earlier ones of the same automations, which no longer work. */
 export function showMinted(app: string, webhooks: readonly NewWebhook[], { renewed = false } = {}): void {
   if (webhooks.length === 0) return;
   const isDead = (one: NewWebhook) => renewed && webhooks.some(({ automationId }) => automationId === one.automationId);
   change(app, [...(unkept.get(app) ?? []).filter((one) => !isDead(one)), ...webhooks]);
 }
 
-/** `onKept` is called before they go, and gets the focus to where it belongs. */
+/** `onKept` is called before they disappear, and moves the focus. */
 export function Minted({ app, onKept }: { app: string; onKept?: () => void }) {
   const [, draw] = useReducer((count: number) => count + 1, 0);
   const section = useRef<HTMLElement>(null);

@@ -22,7 +22,7 @@ const WAITING = new Set(
   'degraded no_active_version placed waiting starting draining stopping backoff queued retrying'.split(' '),
 );
 
-/** What is said of an app; other states are their own words. */
+/** How states of apps are shown; other states are shown as they are. */
 const WORDS: Record<string, string> = { active: 'live', no_active_version: 'not published' };
 
 /** A state is a coloured dot and a word; `text` replaces the word. */
@@ -98,7 +98,7 @@ export function Card({
   );
 }
 
-/** What is said where a list is empty: what would be here, and how it gets here. With `whole` it is all that the view has. */
+/** Shown in place of an empty list: what would be here, and how to add it. With `whole` it is the whole view. */
 export function Empty({ title, whole = false, children }: Children & { title: string; whole?: boolean }) {
   return (
     <div class="empty">
@@ -114,7 +114,7 @@ export function Empty({ title, whole = false, children }: Children & { title: st
   );
 }
 
-/** The place of something that is being read; it appears only when that takes a while. */
+/** A placeholder for something that is being read; it appears only when that takes a while. */
 export function Loading() {
   return (
     <p class="loading" role="status">
@@ -137,7 +137,7 @@ export function Dialog({
     shown?.showModal();
     return () => shown?.close();
   }, []);
-  // The browser tells of the end later: a view that is left must not act on it.
+  // The browser reports the close later, and a view that was left must not act on it.
   const closed = () => dialog.current !== null && onClose();
   return (
     <dialog ref={dialog} class={wide ? 'wide-dialog' : ''} aria-labelledby={id} onClose={closed}>
@@ -221,7 +221,7 @@ export function Tabs({
   current: string;
 }) {
   const row = useRef<HTMLElement>(null);
-  // On a narrow window the current one may be out of sight.
+  // In a narrow window the current tab may be out of sight.
   useLayoutEffect(() => {
     const one = row.current?.querySelector<HTMLElement>('[aria-current]');
     if (row.current && one) row.current.scrollLeft = one.offsetLeft - (row.current.clientWidth - one.offsetWidth) / 2;

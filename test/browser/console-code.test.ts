@@ -270,7 +270,7 @@ for (const store of ['tarball', 'git'] as const) {
       await page.getByRole('button', { name: 'Publish' }).click();
       const dialog = page.getByRole('dialog', { name: 'Publish this draft' });
       await dialog.getByRole('button', { name: 'Publish' }).click();
-      await dialog.getByRole('button', { name: 'Take in what was published' }).click();
+      await dialog.getByRole('button', { name: 'Merge what was published' }).click();
       await dialog.getByText('stand between marks').waitFor();
       await dialog.getByRole('button', { name: 'Show the files' }).click();
       await page.getByText('<<<<<<< session').waitFor();

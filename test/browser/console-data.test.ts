@@ -205,7 +205,7 @@ describe('data of an app in the console', { skip: withoutChromium() }, () => {
       .waitFor();
     await editor.fill('INSERT INTO pairs VALUES (1, 2, 3)');
     await page.getByRole('button', { name: 'Explain' }).click();
-    await page.getByText('It reads no table step by step').waitFor();
+    await page.getByText('this statement reads no table').waitFor();
     await editor.fill('SELEC 1');
     await page.getByRole('button', { name: 'Run' }).click();
     await page.getByRole('alert').filter({ hasText: 'syntax error' }).waitFor();

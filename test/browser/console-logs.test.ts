@@ -27,7 +27,7 @@ describe('log of an app in the console', { skip: withoutChromium() }, () => {
 
   test('past entries show, and new ones at once, also if the log was empty', async () => {
     const page = await open('/apps/quiet/logs');
-    await page.getByText('Nothing was logged yet').waitFor();
+    await page.getByText('Nothing has been logged yet').waitFor();
     await page.getByText('following', { exact: true }).waitFor();
     await suite.gateway.write('quiet', 'say', { text: 'the first words' });
     await lines(page).filter({ hasText: 'the first words' }).getByText('extra=7').waitFor();

@@ -120,7 +120,7 @@ for (const store of ['tarball', 'git'] as const) {
       const theme = page.getByRole('group', { name: 'Theme' });
       await theme.getByRole('radio', { name: 'Auto' }).focus();
       await page.keyboard.press('ArrowRight');
-      await page.getByText('Stored.').waitFor();
+      await page.getByText('Saved.').waitFor();
       assert.deepEqual(await settings(), { theme: 'dark' });
       await page.getByRole('group', { name: 'Accent' }).getByText('Teal').click();
       await page.getByRole('button', { name: 'Use default of Accent' }).waitFor();
@@ -132,7 +132,7 @@ for (const store of ['tarball', 'git'] as const) {
 
     once('a token is made for the app, shown once, and revoked', async () => {
       const page = await open();
-      await page.getByText('No program may use this app').waitFor();
+      await page.getByText('No program has a token for this app').waitFor();
       await page.getByRole('button', { name: 'New token' }).click();
       await page.getByRole('dialog').getByLabel('Name').fill('zapier');
       await page.getByRole('button', { name: 'Make token' }).click();
@@ -183,7 +183,7 @@ for (const store of ['tarball', 'git'] as const) {
       await question.getByText('svc trash restore gone').waitFor();
       await question.getByText(store === 'git' ? 'stays in the history' : 'versions go to the trash').waitFor();
       await question.getByLabel('Delete it for good').check();
-      await question.getByText('Nothing brings it back').waitFor();
+      await question.getByText('Only a backup can bring it back').waitFor();
       await question.getByRole('button', { name: /^Remove / }).click();
       await page.waitForURL(/#\/$/);
       assert.equal((await suite.gateway.call('GET', '/svc/_apps/gone')).status, 404);

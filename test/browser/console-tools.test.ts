@@ -130,7 +130,7 @@ describe('tools of an app in the console', { skip: withoutChromium() }, () => {
     const title = form.getByLabel('title', { exact: true });
     assert.equal(await title.getAttribute('aria-invalid'), 'true');
     assert.equal(await title.inputValue(), 'x');
-    assert.equal(await form.getByText('This is needed.').count(), 2, 'count, and the name of who');
+    assert.equal(await form.getByText('This is required.').count(), 2, 'count, and the name of who');
 
     // Incomplete JSON is not run in its last valid form, and it is there again after another tool.
     const before = (await suite.gateway.read('shop', 'rows')).json.data;

@@ -34,8 +34,7 @@ export function useAttachments(app: string, isAllowed: boolean, complain: (error
   };
   const drop = (file: Chosen) => set(latest.current.filter((other) => other !== file));
   const add = (files: Iterable<File>) => {
-    if (!isAllowed)
-      return complain(new Error('Only conversations about data and code take files, and not those of “svc chat”.'));
+    if (!isAllowed) return complain(new Error('Only conversations about data and code take files.'));
     complain(null);
     for (const file of files) {
       if (latest.current.length === MOST) return complain(new Error(`A message takes at most ${MOST} files.`));

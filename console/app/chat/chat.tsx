@@ -40,7 +40,7 @@ function talkOf(query: URLSearchParams): Talk | null {
   return null;
 }
 
-/** Which conversations there are is read first; then the address names one of them, the latest when it named none. */
+/** Reads the list of conversations first. An address that names none then gets the latest one. */
 export function ChatView(props: AppViewProps) {
   const { app, address } = props;
   const talk = talkOf(address.query);
@@ -101,7 +101,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
   const composer = useRef<HTMLTextAreaElement>(null);
   const focusMessage = () => composer.current?.focus();
   const attachments = useAttachments(app.id, talk.kind === 'conversation', complain);
-  /** A message that was not taken keeps its key: sent again, it is no second turn. */
+  /** A message that the gateway did not accept keeps its key, so that sending it again makes no second turn. */
   const key = useRef<string | null>(null);
 
   const attempt = async (work: () => Promise<void>) => {
@@ -117,7 +117,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
   const session = read?.name === name ? read.session : null;
   const setSide = (side: Read['side']) => setRead((last) => last && { ...last, side });
 
-  /** The conversation is shown from here on; choosing a mode for a new one makes it another kind, and no other conversation. */
+  /** Shows the conversation. Choosing a mode for a new one changes its kind, and stays in the same conversation. */
   useEffect(() => {
     let isShown = true;
     const listener = {
@@ -157,7 +157,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
     attempt(async () => {
       const shownLog = log.current;
       if (!shownLog || !thread) return;
-      // What is in sight stays there.
+      // Keep the visible messages in place.
       isAtEnd.current = false;
       const below = shownLog.scrollHeight - shownLog.scrollTop;
       await thread.readEarlier();
@@ -196,7 +196,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
       key.current = null;
       attachments.clear();
     } catch (error) {
-      // It was not taken: the message is there to be sent again.
+      // It was not accepted: put the message back, to be sent again.
       if (composer.current?.value === '') composer.current.value = message;
       unsent.set(app.id, message);
       if (error instanceof GatewayError && error.status === 401) complain(error);
@@ -268,7 +268,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
           class="chat-log"
           role="log"
           aria-label="Messages"
-          // What scrolls must be reachable by the keyboard.
+          // An area that scrolls must be reachable by keyboard.
           tabindex={0}
           onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
             isAtEnd.current = scrollHeight - scrollTop - clientHeight < 160;
@@ -345,7 +345,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
             setTimeout(() => chosen.current?.focus());
           }}
         >
-          <p>What was said in it is lost. What the agent did in the data stays.</p>
+          <p>Its messages are lost. The agent’s changes to the data stay.</p>
         </Confirm>
       )}
     </div>

@@ -9,7 +9,7 @@ import type { Mode } from './conversations.ts';
 import { ModelChoice, type Models } from './models.tsx';
 import { ADVICE } from './turn.ts';
 
-/** What was typed and not sent, by app: another view may be looked at meanwhile. */
+/** Typed text that was not sent, by app: it is there again after a look at another view. */
 export const unsent = new Map<string, string>();
 
 type ComposerProps = {

@@ -22,7 +22,7 @@ const EVENTS: readonly TurnEvent['type'][] = [
   'end',
 ];
 
-/** What it tells of: turns came or ended, an error, and what its turns do to a draft. */
+/** Called when turns come or end, on an error, and when turns change a draft. */
 export type ThreadListener = {
   changed(): void;
   complain(error: Error): void;
@@ -70,7 +70,7 @@ export class Thread {
     if (start?.sessionId && !this.#isClosed) this.#listener.session(start.sessionId);
   }
 
-  /** Ends the streams: turns go on without anybody who looks. */
+  /** Closes the streams; the turns themselves go on. */
   close(): void {
     this.#isClosed = true;
     for (const source of this.#running.values()) source.close();

@@ -23,13 +23,11 @@ const ENDED: Partial<Record<TurnState, string>> = {
 export const ADVICE: Record<string, string> = {
   NO_RUNNER:
     'On the gateway’s machine, install Codex (npm install -g @openai/codex, then codex login) or Claude Code (npm install -g @anthropic-ai/claude-code, then claude and /login), or name another agent or a model server as “runners” in the configuration.',
-  AGENT_FAILED:
-    'Send the message again. If that does not help, “svc agents” says what is known to be wrong with the agent.',
+  AGENT_FAILED: 'Send the message again. If it fails again, run “svc agents” to see what is wrong with the agent.',
   MODE_UNAVAILABLE:
-    'A conversation keeps its mode: begin a new one. Code can be edited on gateways with the git store.',
+    'A conversation keeps its mode: begin a new one for another mode. Editing code needs the git store.',
   OVERLOADED: 'Wait until one of the turns has ended, or stop one.',
-  MERGE_CONFLICT:
-    'Somebody else published these lines. Take the published version in on the tab Code, or ask the agent to.',
+  MERGE_CONFLICT: 'Somebody else published changes to these lines. Merge them in the Code view, or ask the agent to.',
 };
 
 export type ToolBlock = {

@@ -1,11 +1,11 @@
-/** Texts that are open in the editor, kept while other views are looked at: what is not saved is never lost by going elsewhere. */
+/** Texts that are open in the editor. They are kept while other views are open, so that unsaved text is never lost. */
 import type { EditorState, Text } from '@codemirror/state';
 import { stateOf } from './editor.tsx';
 import { keyOf, readFile, type Source, writeFile } from './session.ts';
 
 export type OpenFile = {
   readonly path: string;
-  /** Grows when the text became another one by other means than the editor. */
+  /** Grows when something other than the editor replaced the text. */
   edition: number;
   /** Null for a file that is no text. */
   state: EditorState | null;
@@ -45,12 +45,12 @@ export async function openFile(source: Source, path: string): Promise<OpenFile> 
   return first;
 }
 
-/** Takes what the gateway has in place of what the editor has. */
+/** Replaces the editor's text by the gateway's. */
 export async function reopen(source: Source, file: OpenFile): Promise<void> {
   Object.assign(file, await contentOf(source, file.path), { edition: file.edition + 1 });
 }
 
-/** Files without unsaved text that are others now: an agent or another editor wrote them. */
+/** Files without unsaved text that an agent or another editor has changed. */
 export async function follow(source: Source, now: readonly { path: string; sha: string }[]): Promise<void> {
   const shas = new Map(now.map(({ path, sha }) => [path, sha]));
   for (const file of [...filesOf(source).values()]) {

@@ -31,7 +31,7 @@ export function broughtBy({ files, network, uses, public: visitors, webhooks, be
       ({ ownerApp, automationId }) =>
         `Publishing creates the webhook of ${ownerApp}/${automationId}. Its secret is shown then, once.`,
     ),
-    ...behind.map((app) => `Something else of ${app} was published meanwhile; publishing keeps it.`),
+    ...behind.map((app) => `Other changes to ${app} were published in the meantime; publishing keeps them.`),
   ].filter(Boolean);
 }
 
@@ -83,7 +83,7 @@ function Patch({ text }: { text: string }) {
   const lines = text.split('\n');
   const first = lines.findIndex((line) => line.startsWith('@@'));
   return (
-    // What scrolls must be reachable by the keyboard.
+    // An area that scrolls must be reachable by keyboard.
     <pre class="patch" tabindex={0}>
       {lines.slice(Math.max(0, first)).map((line, at) => (
         <span key={at} class={LINES[line[0] ?? '']}>

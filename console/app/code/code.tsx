@@ -99,8 +99,8 @@ export function CodeView(props: AppViewProps) {
       <Problem error={error} />
       {!hasDrafts && shown === 'files' && (
         <p class="hint">
-          Shown as it is live. To edit it here, stop the gateway, run <code>svc convert --store git</code>, and start it
-          again.
+          This is the live code. To edit it here, stop the gateway, run <code>svc convert --store git</code>, and start
+          it again.
         </p>
       )}
       <Part
@@ -222,7 +222,7 @@ function Changes({ app, session }: { app: string; session: string }) {
   if (diff.files.length === 0) {
     return (
       <Empty title="Nothing is changed">
-        <p>What you save in this draft is compared here with what is live.</p>
+        <p>Changes that you save in this draft are compared here with the live version.</p>
       </Empty>
     );
   }

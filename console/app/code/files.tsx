@@ -159,7 +159,7 @@ export function Files({ source, file: wanted, hrefTo, hasPreview, refused, onWri
             go(hrefTo(undefined));
           }}
         >
-          <p>It goes from this draft. What is live stays as it is until you publish.</p>
+          <p>The file is deleted from this draft. The live version stays as it is until you publish.</p>
         </Confirm>
       )}
       {(asked?.what === 'new' || (asked?.what === 'rename' && known)) && (
@@ -300,7 +300,7 @@ function OneFile({ source, path, exists, findings, place, onDraw, onWritten, onA
       </header>
       {isConflict ? (
         <div class="conflict" role="alert">
-          <p>Somebody else changed this file meanwhile. Nothing was overwritten.</p>
+          <p>Somebody else changed this file in the meantime. Nothing was overwritten.</p>
           <div class="line">
             <Button class="small" onClick={() => void takeTheirs()}>
               Use theirs, drop mine

@@ -16,7 +16,7 @@ type PublishProps = {
   session: string;
   onClose: () => void;
   onPublished: () => void;
-  /** Told what the gates found. */
+  /** Called with what the gates found. */
   onRefused: (findings: readonly Finding[]) => void;
   showFiles: () => void;
 };
@@ -46,7 +46,7 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, s
       onClose();
     });
   };
-  /** What was published meanwhile comes into the draft. */
+  /** Merges what was published in the meantime into the draft. */
   const update = () =>
     run(async () => {
       const taken = await post<{ conflicts: string[] }>(path`/svc/_sessions/${session}/apps/${app}/update`);
@@ -84,7 +84,7 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, s
           <div class="line end">
             {isConflict && (
               <Button disabled={isBusy} onClick={() => void update()}>
-                Take in what was published
+                Merge what was published
               </Button>
             )}
             {(conflicts?.length || findings.length > 0) && (
@@ -109,10 +109,10 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, s
 }
 
 function Taken({ conflicts }: { conflicts: readonly string[] }) {
-  if (conflicts.length === 0) return <p role="status">What was published meanwhile is in the draft now.</p>;
+  if (conflicts.length === 0) return <p role="status">The draft now has what was published in the meantime.</p>;
   return (
     <p role="status">
-      What was published meanwhile is in the draft now. Choose between both sides, which stand between marks, in{' '}
+      The draft now has what was published in the meantime. Choose between both sides, which stand between marks, in{' '}
       {conflicts.map((file, at) => (
         <span key={file}>
           {at > 0 && ', '}

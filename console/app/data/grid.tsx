@@ -126,7 +126,7 @@ export function TableGrid({ app, table, query }: { app: string; table: Table; qu
           onDone={() => void remove()}
           onClose={() => setDeleting(false)}
         >
-          <p>They are gone at once, and with them what the table's foreign keys and triggers take along.</p>
+          <p>They are deleted at once, with everything that foreign keys and triggers delete.</p>
         </Confirm>
       )}
     </>

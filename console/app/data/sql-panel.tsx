@@ -15,7 +15,7 @@ type Props = { app: string; tables: readonly string[]; onSchemaChange: () => voi
 /** What was run, newest first. */
 const KEPT = 20;
 
-/** What was typed and run last, by app: another view may be looked at meanwhile. */
+/** The typed text, and the statements that ran, by app: they are there again after a look at another view. */
 const typed = new Map<string, string>();
 const ran = new Map<string, readonly string[]>();
 
@@ -163,7 +163,7 @@ function Result({ answer: { columns, rows } }: { answer: SqlRows }) {
 /** Steps by their parents. A SCAN reads a whole table, a SEARCH uses an index. */
 function Plan({ answer: { rows } }: { answer: SqlRows }) {
   const depths = new Map<unknown, number>();
-  if (rows.length === 0) return <p class="hint">It reads no table step by step: SQLite does all of it at once.</p>;
+  if (rows.length === 0) return <p class="hint">SQLite lists no steps: this statement reads no table.</p>;
   return (
     <ol class="card plan" aria-label="Plan">
       {rows.map(([id, parent, , detail]) => {

@@ -160,7 +160,9 @@ export function Uploads({ uploads, clear, hrefOfFile }: Props) {
           </li>
         ))}
       </ul>
-      <p class="hint">A file is known by its SHA-256. Its name is not kept: the app's own tables say what it is.</p>
+      <p class="hint">
+        Files are stored under their SHA-256, without their names. The app’s tables say what each one is.
+      </p>
     </section>
   );
 }

@@ -10,7 +10,7 @@ import { LogLines } from './log-lines.tsx';
 
 /** From the least to the worst; what an app calls otherwise counts as `info`. */
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
-/** So close to the end, one who scrolls follows. */
+/** Scrolled this close to the end, the view follows the log. */
 const NEAR_END_PX = 40;
 
 type Filter = { level: string; text: string; call: string; until: number | undefined };
@@ -65,7 +65,7 @@ export function LogsView({ app, address }: AppViewProps) {
       <Problem error={log.error} />
       {!log.isRead && !log.error && <Loading />}
       {log.isRead && entries.length === 0 && (
-        <Empty title={until === undefined ? 'Nothing was logged yet' : 'Nothing was logged before that'}>
+        <Empty title={until === undefined ? 'Nothing has been logged yet' : 'Nothing was logged before that time'}>
           <p class="hint">
             Handlers write with <code>log.info('…')</code>, warn and error; what fails is logged by itself.
           </p>
@@ -209,7 +209,7 @@ function Scroll({ entries, shown, hasEarlier, earlier, onCall }: ScrollProps) {
             <span class="hint">
               {entries.length < MOST
                 ? 'Beginning of the log'
-                : 'More is not shown at once: for earlier entries choose a time in “Until”'}
+                : 'This view holds no more entries. To see earlier ones, choose a time in “Until”'}
             </span>
           )}
         </p>

@@ -40,7 +40,7 @@ function Form({ address, read: { knobs, prefs, settings: stored } }: { address: 
       try {
         await put(address, next);
         setError(undefined);
-        setSaid('Stored. Open pages show it when they are loaded again.');
+        setSaid('Saved. Open pages show it after a reload.');
       } catch (problem) {
         setError(problem as GatewayError);
       }

@@ -81,7 +81,7 @@ function RemoveDialog({ app, onClose }: { app: AppDetail; onClose: () => void })
         <li>{code}</li>
         <li>
           {isForGood ? (
-            <b>All its data is deleted. Nothing brings it back but a backup.</b>
+            <b>All its data is deleted. Only a backup can bring it back.</b>
           ) : (
             <>
               Its data moves to the trash for 7 days (trashDays). Until then <code>svc trash restore {app.id}</code>, or{' '}

@@ -66,7 +66,7 @@ export function Tokens({ app }: { app: string }) {
       {rows === undefined && (error ? <Problem error={error} retry={reload} /> : <Loading />)}
       {rows?.length === 0 && (
         <p class="none">
-          No program may use this app by a token of its own. A token gives a script or a service just what it needs.
+          No program has a token for this app yet. A token gives a script or a service only the rights it needs.
         </p>
       )}
       {rows !== undefined && rows.length > 0 && (
@@ -206,7 +206,7 @@ function NewToken({ app, onMade, onClose }: { app: string; onMade: () => void; o
             checked={isForAll}
             onChange={({ currentTarget }) => setForAll(currentTarget.checked)}
           />
-          For every app, those of later included
+          For every app, including those added later
         </label>
         {error && !['name', 'tools', 'expiresInDays'].includes(error.path ?? '') && <Problem error={error} />}
         <div class="line end">

@@ -52,7 +52,7 @@ export function issuesOf({ error }: Pick<Outcome, 'error'>): Map<string, string>
   for (const { path, message, keyword } of all) {
     const missing = keyword === 'required' ? /'(.+)'/.exec(message)?.[1] : undefined;
     if (missing === undefined) issues.set(path, message);
-    else issues.set(`${path}/${missing.replaceAll('~', '~0').replaceAll('/', '~1')}`, 'This is needed.');
+    else issues.set(`${path}/${missing.replaceAll('~', '~0').replaceAll('/', '~1')}`, 'This is required.');
   }
   return issues;
 }

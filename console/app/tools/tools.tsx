@@ -14,10 +14,10 @@ import { initialOf, type Shape, shapeOf } from './shape.ts';
 
 type Tool = { kind: Kind; definition: QueryDefinition | ActionDefinition };
 
-/** What was filled in, by tool and its schema: another view may be looked at meanwhile. */
+/** Inputs by tool and schema: they are there again after a look at another view. */
 const filledIn = new Map<string, unknown>();
 
-/** Fewer are found at a glance. */
+/** From this many tools on, the list has a search field. */
 const SOUGHT_FROM = 12;
 
 export function ToolsView({ app, address }: AppViewProps) {
