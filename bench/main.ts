@@ -1,4 +1,4 @@
-/** `npm run bench`: runs the scenarios, compares two runs, or compares two builds. */
+/** `npm run bench`: runs the scenarios, or compares two builds. */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
@@ -6,12 +6,11 @@ import { compareBuilds } from './builds.ts';
 import { runCommand, UsageError } from './command.ts';
 import type { Context } from './context.ts';
 import { Daemon } from './daemon.ts';
-import { compareReports } from './diff.ts';
 import { Generators } from './load/generators.ts';
 import { describeMachine } from './machine.ts';
 import type { Measurement } from './measurements.ts';
 import { HELP, type Options, parseOptions } from './options.ts';
-import { createReport, readReport, toMarkdown, writeReport } from './report.ts';
+import { createReport, toMarkdown, writeReport } from './report.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 import { ROOT } from './servers.ts';
 
@@ -19,7 +18,6 @@ const RESULTS = join(ROOT, 'bench/results');
 
 async function main(args: string[]): Promise<number> {
   const [command, ...rest] = args;
-  if (command === 'compare') return compareRuns(rest);
   if (command === 'ab') return runBuilds(rest);
   return runScenarios(parseFor(args));
 }
@@ -51,14 +49,6 @@ async function runScenarios(options: Options): Promise<number> {
     process.stdout.write(`\n${toMarkdown(report)}\nWritten to ${relative(ROOT, file)}, .json and charts beside it.\n`);
     return measurements.some(hasFailures) ? 1 : 0;
   });
-}
-
-/** `compare a.json b.json`; several reports of one side are separated by commas. */
-function compareRuns(args: string[]): number {
-  if (args.length !== 2) throw new UsageError('compare takes two reports (.json), or two lists of them.');
-  const [a, b] = args.map((paths) => paths.split(',').map(readReport));
-  process.stdout.write(compareReports(a ?? [], b ?? []));
-  return 0;
 }
 
 /** `ab dirA dirB [scenario …]`. */

@@ -2,7 +2,7 @@
 import type { Durability } from './notes.ts';
 import type { Interval } from './statistics.ts';
 
-/** One round of one contender: what runs are compared by. */
+/** One round of one contender. */
 export type RoundResult = { requestsPerSecond: number; p50: number; p99: number };
 
 export type Latencies = { p50: number; p99: number; worst: number };

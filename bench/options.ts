@@ -31,7 +31,6 @@ const RATE = 400;
 const MAX_CONNECTIONS = 1000;
 
 export const HELP = `npm run bench -- [scenario …] [options]
-npm run bench -- compare a.json b.json          what two runs differ by; each may be several, with commas
 npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns in one run
 
   --seconds N             measured seconds for each scenario, number in flight and contender (default 3)

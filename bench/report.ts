@@ -1,8 +1,7 @@
 /** The numbers of a run as JSON and as Markdown tables, with charts beside them. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type Chart, drawCharts } from './charts.ts';
-import { UsageError } from './command.ts';
 import { checkExpectations } from './expectations.ts';
 import type { Machine } from './machine.ts';
 import type { Expectation, Fact, LoadMeasurement, Measurement } from './measurements.ts';
@@ -20,18 +19,6 @@ export type Report = {
 
 export function createReport(head: Omit<Report, 'expectations' | 'measurements'>, measurements: Measurement[]): Report {
   return { ...head, expectations: head.settings.smoke ? [] : checkExpectations(measurements), measurements };
-}
-
-/** Throws `UsageError` when the file is not such a report. */
-export function readReport(path: string): Report {
-  let report: Partial<Report> | null;
-  try {
-    report = JSON.parse(readFileSync(path, 'utf8')) as Partial<Report> | null;
-  } catch (error) {
-    throw new UsageError(`${path} cannot be read: ${(error as Error).message}`);
-  }
-  if (!Array.isArray(report?.measurements)) throw new UsageError(`${path} is not a report of the bench.`);
-  return report as Report;
 }
 
 /** Writes `<time>.json`, `<time>.md` and the charts into `folder`; returns the path of the Markdown. */

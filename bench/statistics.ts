@@ -31,18 +31,8 @@ export function slope(points: { x: number; y: number }[]): number {
 }
 
 /**
- * By what `b` is larger than `a`, as a factor, for rounds that do not belong together in pairs (two runs): the
- * Hodges–Lehmann estimate, which is the median of all quotients, with the interval of the Mann–Whitney test. With fewer
- * than four rounds on each side no interval can be given: its ends are 0 and infinity.
- */
-export function factorBetween(a: number[], b: number[]): Interval {
-  const quotients = b.flatMap((over) => a.map((under) => over / under));
-  return intervalOf(quotients, rankSumCounts(a.length, b.length));
-}
-
-/**
- * The same for quotients of neighbouring rounds of one run: the Hodges–Lehmann estimate of their middle, with the interval
- * of Wilcoxon's signed-rank test. With fewer than six its ends are 0 and infinity.
+ * The middle of quotients of neighbouring rounds of one run: the Hodges–Lehmann estimate, with the interval of Wilcoxon's
+ * signed-rank test. With fewer than six its ends are 0 and infinity.
  */
 export function middleFactor(quotients: number[]): Interval {
   const means = quotients.flatMap((one, i) => quotients.slice(i).map((other) => Math.sqrt(one * other)));
@@ -74,30 +64,6 @@ function intervalOf(values: number[], counts: number[]): Interval {
   const low = cut === 0 ? 0 : (sorted[cut - 1] as number);
   const high = cut === 0 ? Number.POSITIVE_INFINITY : (sorted[sorted.length - cut] as number);
   return { estimate: median(values), low, high };
-}
-
-/** Mann–Whitney: the number of ways in which `n` and `m` values mix so that `u` pairs are in the wrong order. */
-function rankSumCounts(n: number, m: number): number[] {
-  // Ways to choose, for each of n values, how many of the m are below it, never falling: the Gaussian binomial.
-  let counts = [1];
-  for (let i = 1; i <= n; i++) {
-    counts = divideByOneMinus(i, multiplyByOneMinus(m + i, counts));
-  }
-  return counts;
-}
-
-/** Coefficients of `polynomial · (1 − x^power)`. */
-function multiplyByOneMinus(power: number, polynomial: number[]): number[] {
-  const result = [...polynomial, ...new Array<number>(power).fill(0)];
-  for (const [i, coefficient] of polynomial.entries()) result[i + power] = (result[i + power] as number) - coefficient;
-  return result;
-}
-
-/** Coefficients of `polynomial / (1 − x^power)`, where that divides it. */
-function divideByOneMinus(power: number, polynomial: number[]): number[] {
-  const result = [...polynomial];
-  for (let i = power; i < result.length; i++) result[i] = (result[i] as number) + (result[i - power] as number);
-  return result.slice(0, result.length - power);
 }
 
 /** Wilcoxon: the number of subsets of the ranks 1 to n with each sum. */
