@@ -39,8 +39,8 @@ export function checkExpectations(measurements: Measurement[]): Expectation[] {
 /** Undefined or null when the run did not measure it. */
 function numberOf(rule: Rule, measurements: Measurement[]): number | null | undefined {
   const found = measurements.find((one) => isAbout(rule, one));
-  if (found?.kind === 'fact') return found.value;
-  if (found?.kind !== 'load') return undefined;
+  if (found === undefined) return undefined;
+  if (found.kind === 'fact') return found.value;
   const { gateway, [rule.p50Over ?? '']: reference } = found.sides;
   if (rule.ratio !== undefined) return found.ratios[rule.ratio]?.estimate;
   if (rule.rowsPerCommit) return found.rowsPerCommit;
@@ -51,6 +51,5 @@ function numberOf(rule: Rule, measurements: Measurement[]): number | null | unde
 function isAbout({ scenario, connections, fact, factEnds }: Rule, one: Measurement): boolean {
   if (one.scenario !== scenario) return false;
   if (one.kind === 'load') return one.connections === connections;
-  if (one.kind !== 'fact') return false;
   return factEnds === undefined ? one.name === fact : one.name.endsWith(factEnds);
 }

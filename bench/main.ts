@@ -46,7 +46,9 @@ async function runScenarios(options: Options): Promise<number> {
     }
     const report = createReport({ takenAt, version, machine, settings }, measurements);
     const file = writeReport(report, RESULTS);
-    process.stdout.write(`\n${toMarkdown(report)}\nWritten to ${relative(ROOT, file)}, .json and charts beside it.\n`);
+    process.stdout.write(
+      `\n${toMarkdown(report)}\nWritten to ${relative(ROOT, file)}, with .json and chart beside it.\n`,
+    );
     return measurements.some(hasFailures) ? 1 : 0;
   });
 }

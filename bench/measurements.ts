@@ -64,15 +64,7 @@ export const factsOf =
     detail,
   });
 
-/** Memory of the process tree over time. */
-export type MemoryCourse = {
-  kind: 'memory';
-  scenario: string;
-  /** Seconds since the load began, and PSS in bytes of each process then. */
-  samples: { at: number; pss: Record<string, number> }[];
-};
-
-export type Measurement = LoadMeasurement | Fact | MemoryCourse;
+export type Measurement = LoadMeasurement | Fact;
 
 /** What the project expects of a measurement, and whether it was so. */
 export type Expectation = { text: string; expected: string; measured: string; met: boolean };

@@ -1,7 +1,7 @@
-/** The numbers of a run as JSON and as Markdown tables, with charts beside them. */
+/** The numbers of a run as JSON and as Markdown tables, with a chart beside them. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { type Chart, drawCharts } from './charts.ts';
+import { ratioChart } from './charts.ts';
 import { checkExpectations } from './expectations.ts';
 import type { Machine } from './machine.ts';
 import type { Expectation, Fact, LoadMeasurement, Measurement } from './measurements.ts';
@@ -21,21 +21,21 @@ export function createReport(head: Omit<Report, 'expectations' | 'measurements'>
   return { ...head, expectations: head.settings.smoke ? [] : checkExpectations(measurements), measurements };
 }
 
-/** Writes `<time>.json`, `<time>.md` and the charts into `folder`; returns the path of the Markdown. */
+/** Writes `<time>.json`, `<time>.md` and the chart into `folder`; returns the path of the Markdown. */
 export function writeReport(report: Report, folder: string): string {
   mkdirSync(folder, { recursive: true });
   const base = join(folder, report.takenAt.replaceAll(/[:.]/g, '-'));
-  const charts = drawCharts(report.measurements);
-  for (const { name, svg } of charts) writeFileSync(`${base}-${name}.svg`, svg);
+  const chart = ratioChart(loadsOf(report));
+  if (chart !== null) writeFileSync(`${base}-ratios.svg`, chart);
   writeFileSync(`${base}.json`, `${JSON.stringify(report, null, 2)}\n`);
-  writeFileSync(`${base}.md`, toMarkdown(report, charts, basename(base)));
+  writeFileSync(`${base}.md`, toMarkdown(report, chart === null ? null : `${basename(base)}-ratios.svg`));
   return `${base}.md`;
 }
 
-/** Without `charts` the tables alone. `base` is what the names of the charts' files begin with. */
-export function toMarkdown(report: Report, charts: Chart[] = [], base = ''): string {
+/** `chart`: the name of its file. */
+export function toMarkdown(report: Report, chart: string | null = null): string {
   const { machine, settings, measurements, expectations } = report;
-  const loads = measurements.filter((one): one is LoadMeasurement => one.kind === 'load');
+  const loads = loadsOf(report);
   const facts = measurements.filter((one): one is Fact => one.kind === 'fact');
   const parts = [
     `# svc-gateway ${report.version}, ${report.takenAt}`,
@@ -62,9 +62,12 @@ export function toMarkdown(report: Report, charts: Chart[] = [], base = ''): str
     ]);
     parts.push('## Starting, memory and neighbours', table(['Scenario', 'What', 'Value', 'How'], rows));
   }
-  if (charts.length > 0)
-    parts.push('## Charts', ...charts.map(({ name, title }) => `![${title}](${base}-${name}.svg)`));
+  if (chart !== null) parts.push(`![The gateway's rate as a multiple of each reference's](${chart})`);
   return `${parts.join('\n\n')}\n`;
+}
+
+function loadsOf({ measurements }: Report): LoadMeasurement[] {
+  return measurements.filter((one) => one.kind === 'load');
 }
 
 function loadSection(loads: LoadMeasurement[]): string {

@@ -11,7 +11,7 @@ import { compare, installAll } from '../compare.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import type { LoadResult } from '../load/task.ts';
-import { type Fact, factsOf, type MemoryCourse } from '../measurements.ts';
+import { type Fact, factsOf } from '../measurements.ts';
 import { type Growth, type Sample, secondHalf, sum, takeCourse } from '../soak/course.ts';
 import { probeFlags } from '../soak/heap.ts';
 import { Visitors } from '../soak/visitors.ts';
@@ -67,7 +67,7 @@ function mixedLoad(apps: string[]): Workload {
   };
 }
 
-async function soak(context: Context, load: Workload): Promise<(Fact | MemoryCourse)[]> {
+async function soak(context: Context, load: Workload): Promise<Fact[]> {
   const { smoke, minutes, rate } = context.options;
   const measureMs = smoke ? SMOKE_MS : minutes * 60_000;
   const dataDir = context.newFolder();
@@ -109,7 +109,7 @@ async function soak(context: Context, load: Workload): Promise<(Fact | MemoryCou
     sampling.abort();
     await visitors.stop();
     if (result.failed > 0) throw new Error(`${result.failed} requests failed, the first with ${result.firstFailure}.`);
-    return [...facts(result, visitors, await course, rate, measureMs), memoryCourse(await course)];
+    return facts(result, visitors, await course, rate, measureMs);
   } finally {
     sampling.abort();
     streams?.abort();
@@ -167,8 +167,4 @@ function facts(result: LoadResult, visitors: Visitors, samples: Sample[], rate: 
     grown('files in the data directory', ({ files }) => files.count, counted),
     grown('bytes in the data directory', ({ files }) => files.bytes, inMiB),
   ];
-}
-
-function memoryCourse(samples: Sample[]): MemoryCourse {
-  return { kind: 'memory', scenario: 'mixed', samples };
 }
