@@ -1,14 +1,14 @@
-/** One workload on the gateway and, beside it in the same run, on the bare edge, the plain server and the store alone. */
+/** One workload on the gateway and, beside it in the same run, on the bare edge and the plain server. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { APP, fillFolder, largeFile, packApp } from './bench-app.ts';
-import { type Contender, GatewayContender, HttpContender, StoreContender } from './contenders.ts';
+import { type Contender, GatewayContender, HttpContender } from './contenders.ts';
 import type { Context } from './context.ts';
 import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { LoadTask } from './load/task.ts';
 import type { LoadMeasurement } from './measurements.ts';
 import { WRITES } from './notes.ts';
-import { type BareAnswer, ReferenceServer, type Server, StoreLoop } from './servers.ts';
+import { type BareAnswer, ReferenceServer, type Server } from './servers.ts';
 import { SMOKE_WARM_UP_MS, takeTurns } from './turns.ts';
 import { askedAt, CHANGES, contentType, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
 
@@ -48,7 +48,7 @@ export async function compare(context: Context, workload: Workload): Promise<Loa
       const beside = await taskOf(load, daemon, load.beside.requests, CHANGES, daemon.token);
       contenders.push(new GatewayContender(load.beside.name, daemon, context, beside));
     }
-    return await measure(context, load, [...contenders, ...(await startOnStore(context, load, running))]);
+    return await measure(context, load, [...contenders, await startPlain(context, load, running)]);
   } finally {
     await Promise.all(running.map((one) => one.stop()));
   }
@@ -166,22 +166,17 @@ async function validator({ port }: Server, { path }: Request, token: string): Pr
   return { 'if-none-match': response.headers.get('etag') ?? '' };
 }
 
-/** The references that have a store: the plain server, and the store alone where the load says what it does there. */
-async function startOnStore(context: Context, load: Workload, running: Running[]): Promise<Contender[]> {
-  const durability = load.durability ?? 'full';
+/** The plain server, with the app's files and a database. */
+async function startPlain(context: Context, load: Workload, running: Running[]): Promise<Contender> {
   // One commit for each request that writes.
   const commits = load.durability === null ? 0 : load.plain.filter(isWrite).length / load.plain.length;
   const folder = context.newFolder();
   await mkdir(join(folder, APP));
   await fillFolder(join(folder, APP), APP, largeFile());
-  const plain = await ReferenceServer.startPlain(folder, durability);
+  const plain = await ReferenceServer.startPlain(folder, load.durability ?? 'full');
   running.push(plain);
   const task = await taskOf(forReferences(load), plain, load.plain, PLAIN_CHANGES, NO_TOKEN);
-  const contender = new HttpContender('plain server', plain, context.generators, task, commits);
-  if (!load.store) return [contender];
-  const loop = await StoreLoop.start(folder, durability);
-  running.push(loop);
-  return [contender, new StoreContender(loop, load.store, commits)];
+  return new HttpContender('plain server', plain, context.generators, task, commits);
 }
 
 /** The gateway's answer to the first request, for the bare edge to repeat. */

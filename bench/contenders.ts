@@ -1,4 +1,4 @@
-/** Who takes turns under a load: the gateway, the servers it is measured beside, and the store alone. */
+/** Who takes turns under a load: the gateway, and the servers it is measured beside. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../protocol/limits.ts';
 import type { EventLoopDelay } from '../supervisor/operations/event-loop.ts';
@@ -6,9 +6,8 @@ import type { Context } from './context.ts';
 import type { Daemon } from './daemon.ts';
 import type { Generators } from './load/generators.ts';
 import type { LoadResult, LoadTask } from './load/task.ts';
-import type { Operation } from './notes.ts';
 import type { NamedProcess } from './process-usage.ts';
-import type { Server, StoreLoop } from './servers.ts';
+import type { Server } from './servers.ts';
 
 /** One stretch of load. */
 export type Phase = Pick<LoadTask, 'connections' | 'warmUpMs' | 'measureMs'>;
@@ -103,26 +102,4 @@ export function accompanied(
       }
     },
   };
-}
-
-/** One caller at a time, whatever the number of connections. */
-export class StoreContender implements Contender {
-  readonly name = 'store loop';
-  readonly commitsPerRequest: number;
-  readonly #loop: StoreLoop;
-  readonly #work: { operation: Operation; inputs: object[] };
-
-  constructor(loop: StoreLoop, work: { operation: Operation; inputs: object[] }, commitsPerRequest: number) {
-    this.commitsPerRequest = commitsPerRequest;
-    this.#loop = loop;
-    this.#work = work;
-  }
-
-  get processes(): NamedProcess[] {
-    return this.#loop.processes;
-  }
-
-  run({ warmUpMs, measureMs }: Phase): Promise<LoadResult> {
-    return this.#loop.run({ ...this.#work, warmUpMs, measureMs });
-  }
 }

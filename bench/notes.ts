@@ -1,8 +1,7 @@
-/** The statements of the bench app on better-sqlite3 itself: what the plain server and the store loop run. */
+/** The statements of the bench app on better-sqlite3 itself: what the plain server runs. */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Database } from 'better-sqlite3';
 import { openSqlite } from '../storage/sqlite.ts';
 
 /** From the root of the checkout, where every reference is started. */
@@ -13,7 +12,6 @@ export type Note = { id: number; title: string; body: string };
 
 /** One app's database. Each method that writes is one commit. */
 export class Notes {
-  readonly #db: Database;
   readonly #statements;
   readonly #several: (notes: Note[], updatedAt: number) => void;
 
@@ -25,7 +23,6 @@ export class Notes {
     db.pragma('journal_mode = WAL');
     db.pragma(`synchronous = ${durability}`);
     if (isNew) db.exec(readFileSync(SCHEMA, 'utf8'));
-    this.#db = db;
     this.#statements = {
       get: db.prepare('SELECT id, title, body, updated_at AS updatedAt FROM notes WHERE id = ?'),
       list: db.prepare('SELECT id, title, body, updated_at AS updatedAt FROM notes WHERE id > ? ORDER BY id LIMIT ?'),
@@ -63,10 +60,6 @@ export class Notes {
   receive({ id, event }: { id: number; event: object }): unknown {
     this.#statements.receive.run(id, JSON.stringify(event), Date.now());
     return { id };
-  }
-
-  close(): void {
-    this.#db.close();
   }
 }
 

@@ -1,4 +1,4 @@
-/** What the gateway is measured beside, each a process of its own: the bare edge, the plain server, the store loop, the busy loop. */
+/** What the gateway is measured beside, each a process of its own: the bare edge, the plain server, the busy loop. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
@@ -7,10 +7,8 @@ import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import type { BusyShare } from './busy-loop.ts';
-import type { LoadResult } from './load/task.ts';
 import type { Durability } from './notes.ts';
 import type { NamedProcess } from './process-usage.ts';
-import type { StoreTask } from './store-loop.ts';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const STOP_MS = 15_000;
@@ -27,7 +25,7 @@ export type BareAnswer = {
   parse: boolean;
 };
 
-const REFERENCES = ['bare-edge', 'plain-server', 'store-loop', 'busy-loop'] as const;
+const REFERENCES = ['bare-edge', 'plain-server', 'busy-loop'] as const;
 type Reference = (typeof REFERENCES)[number];
 /** Below the checkout, so that packages are found from there. */
 const COMPILED = join(ROOT, `bench/results/.references-${process.pid}`);
@@ -128,41 +126,6 @@ export class ReferenceServer implements Server {
   static async #start(name: string, command: string[], options: ProcessOptions): Promise<ReferenceServer> {
     const { child, line } = await startProcess(command, options);
     return new ReferenceServer(name, child, (JSON.parse(line) as { port: number }).port);
-  }
-
-  stop(): Promise<void> {
-    return stopProcess(this.#child);
-  }
-}
-
-/** better-sqlite3 in a loop, in a process of its own. */
-export class StoreLoop {
-  readonly processes: NamedProcess[];
-  readonly #child: ChildProcess;
-  readonly #lines: Interface;
-  /** Rejects. */
-  readonly #ended: Promise<never>;
-
-  private constructor(child: ChildProcess, lines: Interface) {
-    this.#child = child;
-    this.#lines = lines;
-    this.processes = [{ name: 'store loop', pid: child.pid as number }];
-    this.#ended = once(child, 'exit').then(() => {
-      throw new Error('The store loop ended early.');
-    });
-    this.#ended.catch(() => {});
-  }
-
-  static async start(folder: string, durability: Durability): Promise<StoreLoop> {
-    const { child, lines } = await startProcess([await compiled('store-loop'), folder, durability]);
-    return new StoreLoop(child, lines);
-  }
-
-  async run(task: StoreTask): Promise<LoadResult> {
-    const answer = once(this.#lines, 'line') as Promise<[string]>;
-    this.#child.stdin?.write(`${JSON.stringify(task)}\n`);
-    const [line] = await Promise.race([answer, this.#ended]);
-    return JSON.parse(line) as LoadResult;
   }
 
   stop(): Promise<void> {

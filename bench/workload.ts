@@ -23,8 +23,6 @@ export type Workload = {
   beside?: { name: string; requests: Request[] };
   /** The same to the plain server. */
   plain: Request[];
-  /** The same to the store alone; undefined where the store has no part in it. */
-  store?: { operation: Operation; inputs: object[] };
   /** Every request carries the validator of an earlier answer. */
   revalidate?: boolean;
   /** Event streams open meanwhile. */

@@ -42,4 +42,4 @@ export const changesWorkloads: Workload[] = [
     ...live,
     quiet: true,
   },
-].map(({ store: _, ...workload }) => workload);
+];

@@ -71,7 +71,6 @@ export function workloadOf(
     durability,
     requests: calls.map(({ request }) => request),
     plain: calls.map(({ operation, input }) => plainRequest(operation, input)),
-    store: { operation: (calls[0] as Call).operation, inputs: calls.map(({ input }) => input) },
   };
 }
 
