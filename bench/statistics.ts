@@ -77,6 +77,6 @@ function signedRankCounts(n: number): number[] {
   return counts;
 }
 
-function ascending(values: number[]): number[] {
-  return [...values].sort((a, b) => a - b);
+function ascending(values: number[]): Float64Array {
+  return Float64Array.from(values).sort();
 }

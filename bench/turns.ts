@@ -5,12 +5,11 @@
 
 import type { Commits, Contender, Phase } from './contenders.ts';
 import type { Context } from './context.ts';
-import { Histogram, type HistogramCounts } from './load/histogram.ts';
 import type { LoadResult } from './load/task.ts';
 import type { Latencies, RoundResult, SideResult } from './measurements.ts';
 import type { Durability } from './notes.ts';
 import { cpuMs, memoryOfAll } from './process-usage.ts';
-import { type Interval, median, middleFactor } from './statistics.ts';
+import { type Interval, median, middleFactor, percentile } from './statistics.ts';
 
 /** At the start of each round: connections are opened and are not counted. */
 const ROUND_WARM_UP_MS = 150;
@@ -68,8 +67,8 @@ function ratioOf(one: SideResult, other: SideResult): Interval {
 class Side {
   readonly #contender: Contender;
   readonly #rounds: RoundResult[] = [];
-  readonly #latencies = new Histogram();
-  readonly #delivery = new Histogram();
+  #latencies: number[] = [];
+  #delivery: number[] = [];
   readonly #cpuMs = new Map<string, number>();
   readonly #delays: { p99: number; max: number }[] = [];
   #requests = 0;
@@ -104,7 +103,7 @@ class Side {
       rounds: this.#rounds,
       requestsPerSecond,
       ...latenciesOf(this.#latencies),
-      p999: this.#latencies.percentile(0.999) / 1000,
+      p999: percentile(this.#latencies, 0.999),
       requests: this.#requests,
       events: this.#events,
       failed: this.#failed,
@@ -115,18 +114,18 @@ class Side {
         this.#delays.length === 0
           ? null
           : { p99: median(this.#delays.map(({ p99 }) => p99)), max: Math.max(...this.#delays.map(({ max }) => max)) },
-      delivery: this.#delivery.total === 0 ? null : latenciesOf(this.#delivery),
+      delivery: this.#delivery.length === 0 ? null : latenciesOf(this.#delivery),
     };
   }
 
   #take(result: LoadResult): void {
-    this.#latencies.add(result.latencies);
-    this.#delivery.add(result.delivery);
+    this.#latencies = this.#latencies.concat(result.latencies);
+    this.#delivery = this.#delivery.concat(result.delivery);
     this.#addCpu('load', result.cpuMs);
     this.#requests += result.requests;
     this.#events += result.events;
     this.#failed += result.failed;
-    const { p50, p99 } = latenciesOf(histogramOf(result.latencies));
+    const { p50, p99 } = latenciesOf(result.latencies);
     this.#rounds.push({ requestsPerSecond: (result.answered / result.elapsedMs) * 1000, p50, p99 });
   }
 
@@ -135,13 +134,6 @@ class Side {
   }
 }
 
-function histogramOf(counts: HistogramCounts): Histogram {
-  const histogram = new Histogram();
-  histogram.add(counts);
-  return histogram;
-}
-
-function latenciesOf(histogram: Histogram): Latencies {
-  const ms = (share: number): number => histogram.percentile(share) / 1000;
-  return { p50: ms(0.5), p99: ms(0.99), worst: ms(1) };
+function latenciesOf(times: number[]): Latencies {
+  return { p50: percentile(times, 0.5), p99: percentile(times, 0.99), worst: percentile(times, 1) };
 }

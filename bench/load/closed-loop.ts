@@ -2,14 +2,13 @@
 import type { Socket } from 'node:net';
 import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
-import { Histogram } from './histogram.ts';
 import type { LoadResult, LoadTask } from './task.ts';
 
 /** Rejects when a connection breaks or a server answers what is not HTTP. */
 export function closedLoop(task: LoadTask): Promise<LoadResult> {
   const requests = task.requests;
   const cpu = process.cpuUsage();
-  const latencies = new Histogram();
+  const latencies: number[] = [];
   const sockets: Socket[] = [];
   const burst = task.burst === true;
   const share = burst ? requests.length / task.connections : Number.POSITIVE_INFINITY;
@@ -27,9 +26,9 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
       if (error) reject(error);
       else {
         resolve({
-          answered: latencies.total,
+          answered: latencies.length,
           elapsedMs: burst ? performance.now() - measureFrom : task.measureMs,
-          latencies: latencies.counts(),
+          latencies,
           delivery: [],
           requests: total,
           events: 0,
@@ -86,7 +85,7 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
           if (isFailure(status)) {
             failed++;
             firstFailure ??= failureText(status, bytes);
-          } else if (now >= measureFrom && now < measureUntil) latencies.record((now - sentAt) * 1000);
+          } else if (now >= measureFrom && now < measureUntil) latencies.push(now - sentAt);
           if (now < measureUntil && left > 0) sendNext(now);
           else {
             finished = true;

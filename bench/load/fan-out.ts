@@ -6,7 +6,6 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
-import { Histogram } from './histogram.ts';
 import type { LoadResult, LoadTask } from './task.ts';
 
 /**
@@ -24,8 +23,8 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
   const { request, subscribers, live, quiet } = task.subscribe as NonNullable<LoadTask['subscribe']>;
   const marksOfEvent = live ? LIVE_MARKS : 1;
   const cpu = process.cpuUsage();
-  const latencies = new Histogram();
-  const delivery = new Histogram();
+  const latencies: number[] = [];
+  const delivery: number[] = [];
   const sockets: Socket[] = [];
   let fail: (error: Error) => void = () => {};
   const broken = new Promise<never>((_resolve, reject) => {
@@ -116,8 +115,8 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
     let answered = 0;
     while (performance.now() - measureFrom < task.measureMs) {
       const times = await turn();
-      latencies.record(times.whole * 1000);
-      delivery.record(times.delivery * 1000);
+      latencies.push(times.whole);
+      delivery.push(times.delivery);
       answered += writers.length;
     }
     const elapsedMs = performance.now() - measureFrom;
@@ -125,8 +124,8 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
     return {
       answered,
       elapsedMs,
-      latencies: latencies.counts(),
-      delivery: delivery.counts(),
+      latencies,
+      delivery,
       requests: sent,
       events,
       failed,

@@ -2,7 +2,6 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Tinypool } from 'tinypool';
-import { Histogram } from './histogram.ts';
 import type { LoadResult, LoadTask } from './task.ts';
 
 const MAX_GENERATORS = 4;
@@ -53,19 +52,13 @@ function requestsOf({ requests, connections: all }: LoadTask, first: number, con
 }
 
 function merge(results: LoadResult[]): LoadResult {
-  const latencies = new Histogram();
-  const delivery = new Histogram();
-  for (const result of results) {
-    latencies.add(result.latencies);
-    delivery.add(result.delivery);
-  }
   const sum = (member: 'answered' | 'requests' | 'events' | 'failed' | 'cpuMs'): number =>
     results.reduce((total, result) => total + result[member], 0);
   return {
     answered: sum('answered'),
     elapsedMs: Math.max(...results.map((result) => result.elapsedMs)),
-    latencies: latencies.counts(),
-    delivery: delivery.counts(),
+    latencies: results.flatMap((result) => result.latencies),
+    delivery: results.flatMap((result) => result.delivery),
     requests: sum('requests'),
     events: sum('events'),
     failed: sum('failed'),

@@ -1,5 +1,4 @@
 /** What a load generator is told to do and what it tells afterwards; both travel between processes. */
-import type { HistogramCounts } from './histogram.ts';
 
 export type LoadTask = {
   port: number;
@@ -30,10 +29,10 @@ export type LoadResult = {
   /** Requests answered in the measured time, and milliseconds it lasted. */
   answered: number;
   elapsedMs: number;
-  /** Microseconds from sending a request to its last byte; with subscribers, to the last of them having its event. */
-  latencies: HistogramCounts;
-  /** Microseconds from the first answer of a turn to the last event at the last subscriber; empty without subscribers. */
-  delivery: HistogramCounts;
+  /** Milliseconds from sending a request to its last byte; with subscribers, to the last of them having its event. */
+  latencies: number[];
+  /** Milliseconds from the first answer of a turn to the last event at the last subscriber; empty without subscribers. */
+  delivery: number[];
   /** Requests and events over the whole run, warm-up too: what the CPU time of the run is divided by. */
   requests: number;
   events: number;
