@@ -1,5 +1,5 @@
 /**
- * "The bare edge": uWebSockets.js alone, the limit that the gateway is measured against. It parses a JSON body (an archive it only takes) and answers
+ * "The bare edge": uWebSockets.js alone, the limit that the gateway is measured against. It parses a JSON body and answers
  * with the bytes it was given, which are the gateway's answer to the same request. A GET of an event stream stays open, and
  * every POST sends the given event to all that are.
  *
@@ -44,7 +44,7 @@ uws
       // The bytes are gone when this returns.
       parts.push(Buffer.from(chunk.slice(0)));
       if (!last) return;
-      if (answer.parse) JSON.parse((parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)).toString());
+      JSON.parse((parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)).toString());
       for (const stream of streams) stream.cork(() => stream.write(event));
       send(res);
     });

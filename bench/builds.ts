@@ -45,7 +45,7 @@ async function compareUnder(context: Context, dirA: string, dirB: string, load: 
     try {
       const contenders = await Promise.all(
         [b, a].map(async (daemon, i) => {
-          const task = await taskOf(load, daemon, load.requests, CHANGES, daemon.token);
+          const task = taskOf(load, load.requests, CHANGES, daemon.token);
           return new GatewayContender(i === 0 ? 'B' : 'A', daemon, context, task);
         }),
       );

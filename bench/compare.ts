@@ -8,9 +8,9 @@ import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { LoadTask } from './load/task.ts';
 import type { LoadMeasurement } from './measurements.ts';
 import { WRITES } from './notes.ts';
-import { type BareAnswer, ReferenceServer, type Server } from './servers.ts';
+import { type BareAnswer, ReferenceServer } from './servers.ts';
 import { SMOKE_WARM_UP_MS, takeTurns } from './turns.ts';
-import { askedAt, CHANGES, contentType, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
+import { askedAt, CHANGES, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
 
 /** The least that lets the interval of a ratio be told at all. */
 const ROUNDS = 6;
@@ -34,29 +34,20 @@ export async function compare(context: Context, workload: Workload): Promise<Loa
   try {
     const daemon = await startDaemon(context, load);
     running.push(daemon);
-    const task = await taskOf(load, daemon, load.requests, load.live ?? CHANGES, daemon.token);
+    const task = taskOf(load, load.requests, load.live ?? CHANGES, daemon.token);
     const gateway = new GatewayContender('gateway', daemon, context, task);
     const bare = await ReferenceServer.startBareEdge(await answerOf(daemon, load));
     running.push(bare);
-    const onBare = load.live ? await taskOf(forReferences(load), bare, load.requests, CHANGES, daemon.token) : task;
+    const onBare = taskOf(load, load.requests, CHANGES, daemon.token);
     const contenders = [gateway, new HttpContender('bare edge', bare, context.generators, onBare)];
-    if (load.quiet) {
-      const alone = await taskOf(forReferences(load), daemon, load.requests, CHANGES, daemon.token);
-      contenders.push(new GatewayContender('no subscribers', daemon, context, alone));
-    }
     if (load.beside) {
-      const beside = await taskOf(load, daemon, load.beside.requests, CHANGES, daemon.token);
+      const beside = taskOf(load, load.beside.requests, CHANGES, daemon.token);
       contenders.push(new GatewayContender(load.beside.name, daemon, context, beside));
     }
     return await measure(context, load, [...contenders, await startPlain(context, load, running)]);
   } finally {
     await Promise.all(running.map((one) => one.stop()));
   }
-}
-
-/** References follow changes, or nothing. */
-function forReferences({ live: _live, quiet, subscribers, ...load }: Workload): Workload {
-  return { ...load, ...(subscribers !== undefined && !quiet && { subscribers }) };
 }
 
 function shortened(load: Workload): Workload {
@@ -136,34 +127,19 @@ function isWrite({ path }: Request): boolean {
   return WRITES.some((operation) => path.endsWith(`/${operation}`));
 }
 
-/** What a generator is told: the requests as bytes, with the validator of an earlier answer where that is asked for. */
-export async function taskOf(
-  load: Workload,
-  server: Server,
+/** What a generator is told: the requests as bytes, and the stream that its subscribers open. */
+export function taskOf(
+  { subscribers }: Workload,
   requests: Request[],
-  changes: Request,
+  stream: Request,
   token: string,
-): Promise<Pick<LoadTask, 'requests' | 'subscribe'>> {
-  const headers = load.revalidate ? await validator(server, requests[0] as Request, token) : {};
+): Pick<LoadTask, 'requests' | 'subscribe'> {
   return {
-    requests: requests.map((request) => httpBytes({ ...request, headers: { ...request.headers, ...headers } }, token)),
-    ...(load.subscribers !== undefined && {
-      subscribe: {
-        request: httpBytes(changes, token),
-        subscribers: load.subscribers,
-        live: load.live !== undefined,
-        quiet: load.quiet === true,
-      },
+    requests: requests.map((request) => httpBytes(request, token)),
+    ...(subscribers !== undefined && {
+      subscribe: { request: httpBytes(stream, token), subscribers, live: stream.path.includes('/_live?') },
     }),
   };
-}
-
-async function validator({ port }: Server, { path }: Request, token: string): Promise<Record<string, string>> {
-  const response = await fetch(`http://127.0.0.1:${port}${path}`, {
-    headers: { authorization: `Bearer ${token}`, 'accept-encoding': 'identity' },
-  });
-  await response.arrayBuffer();
-  return { 'if-none-match': response.headers.get('etag') ?? '' };
 }
 
 /** The plain server, with the app's files and a database. */
@@ -175,16 +151,15 @@ async function startPlain(context: Context, load: Workload, running: Running[]):
   await fillFolder(join(folder, APP), APP, largeFile());
   const plain = await ReferenceServer.startPlain(folder, load.durability ?? 'full');
   running.push(plain);
-  const task = await taskOf(forReferences(load), plain, load.plain, PLAIN_CHANGES, NO_TOKEN);
+  const task = taskOf(load, load.plain, PLAIN_CHANGES, NO_TOKEN);
   return new HttpContender('plain server', plain, context.generators, task, commits);
 }
 
 /** The gateway's answer to the first request, for the bare edge to repeat. */
 async function answerOf(daemon: Daemon, load: Workload): Promise<BareAnswer> {
   const { method, path, body, headers } = load.requests[0] as Request;
-  const asked = load.revalidate ? await validator(daemon, load.requests[0] as Request, daemon.token) : {};
-  const content = body === undefined || Buffer.isBuffer(body) ? body : JSON.stringify(body);
-  const response = await daemon.request(method, path, content, contentType(body), { ...headers, ...asked });
+  const content = body && JSON.stringify(body);
+  const response = await daemon.request(method, path, content, 'application/json', headers);
   const change = {
     app: APP,
     table: 'notes',
@@ -199,7 +174,6 @@ async function answerOf(daemon: Daemon, load: Workload): Promise<BareAnswer> {
     headers: [...response.headers].filter(([name]) => !OWN_HEADERS.has(name)),
     body: Buffer.from(await response.arrayBuffer()).toString('base64'),
     event: `event: change\nid: ${change.seq}\ndata: ${JSON.stringify(change)}\n\n`,
-    parse: !Buffer.isBuffer(body),
   };
 }
 

@@ -6,12 +6,11 @@
  * `<folder>/<app>/`. Prints `{"port"}`, ends when standard input does.
  */
 import { createReadStream } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rename, rm, stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { extract } from 'tar';
 import { type Durability, Notes, OPERATIONS, type Operation, WRITES } from './notes.ts';
 
 const TYPES: Record<string, string> = { '.css': 'text/css', '.html': 'text/html', '.png': 'image/png' };
@@ -53,22 +52,9 @@ function openStream({ streams }: App, res: ServerResponse): void {
   res.on('close', () => streams.delete(res));
 }
 
-/** Unpacks the archive beside the app's files and puts it in their place. */
-async function upload(app: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
-  const fresh = await mkdtemp(join(folder, 'upload-'));
-  await pipeline(req, extract({ cwd: fresh }));
-  await mkdir(join(folder, app), { recursive: true });
-  await rename(join(folder, app), `${fresh}-old`);
-  await rename(fresh, join(folder, app));
-  await rm(`${fresh}-old`, { recursive: true });
-  answer(res, { uploaded: app });
-}
-
-async function sendFile(path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
-  const { size, mtimeMs } = await stat(path);
-  const etag = `"${size}-${mtimeMs}"`;
-  if (req.headers['if-none-match'] === etag) return void res.writeHead(304, { etag }).end();
-  res.writeHead(200, { 'content-type': TYPES[extname(path)], 'content-length': size, etag });
+async function sendFile(path: string, res: ServerResponse): Promise<void> {
+  const { size } = await stat(path);
+  res.writeHead(200, { 'content-type': TYPES[extname(path)], 'content-length': size });
   await pipeline(createReadStream(path), res);
 }
 
@@ -77,9 +63,8 @@ async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> 
   const operation = OPERATIONS.find((name) => name === what);
   if (req.method === 'POST' && operation) await run(await appOf(app), operation, req, res);
   else if (what === 'describe') answer(res, { data: (await appOf(app)).manifest });
-  else if (what === 'upload') await upload(app, req, res);
   else if (what === 'changes') openStream(await appOf(app), res);
-  else await sendFile(join(folder, app, what), req, res);
+  else await sendFile(join(folder, app, what), res);
 }
 
 const server = createServer((req, res) => {

@@ -21,8 +21,6 @@ export type BareAnswer = {
   headers: [name: string, value: string][];
   body: string;
   event: string;
-  /** Whether bodies are JSON, to be parsed. */
-  parse: boolean;
 };
 
 const REFERENCES = ['bare-edge', 'plain-server', 'busy-loop'] as const;

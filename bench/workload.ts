@@ -23,14 +23,10 @@ export type Workload = {
   beside?: { name: string; requests: Request[] };
   /** The same to the plain server. */
   plain: Request[];
-  /** Every request carries the validator of an earlier answer. */
-  revalidate?: boolean;
   /** Event streams open meanwhile. */
   subscribers?: number;
   /** What those of the gateway follow, other than changes: a live query of one row. */
   live?: Request;
-  /** The requests cause no event there; the references have no streams, and nor does the gateway in rounds of its own. */
-  quiet?: boolean;
   /** Requests in flight, where those of the command line make no sense. */
   connections?: number[];
   config?: Partial<Config>;

@@ -19,10 +19,10 @@ export type LoadTask = {
    */
   burst?: boolean;
   /**
-   * A request that opens an event stream, and how many streams are open while the load runs. Each request causes one event, or
-   * none of those that are `quiet`. `live` streams open with an event.
+   * A request that opens an event stream, and how many streams are open while the load runs. Each request causes one event.
+   * `live` streams open with one.
    */
-  subscribe?: { request: Uint8Array; subscribers: number; live?: boolean; quiet?: boolean };
+  subscribe?: { request: Uint8Array; subscribers: number; live?: boolean };
 };
 
 export type LoadResult = {

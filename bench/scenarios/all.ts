@@ -16,14 +16,12 @@ import { coldFireScenario, coldManyScenario, coldScenario, readyScenario } from 
 import { staticWorkloads } from './static.ts';
 import { asScenario, toolWorkloads } from './tools.ts';
 import { turnsScenario } from './turns.ts';
-import { uploadScenario } from './upload.ts';
 import { webhooksScenario } from './webhooks.ts';
 import { zipfFewScenario, zipfScenario } from './zipf.ts';
 
 export const SCENARIOS: Scenario[] = [
   ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map(asScenario),
   peersScenario,
-  uploadScenario,
   blobsScenario,
   publishScenario,
   historyScenario,

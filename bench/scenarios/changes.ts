@@ -2,14 +2,13 @@
 
 import { CACHED_APP } from '../bench-app.ts';
 import type { Request, Workload } from '../workload.ts';
-import { receive, workloadOf, write } from './tools.ts';
+import { workloadOf, write } from './tools.ts';
 
 /** One row, which each write of it changes. */
 const LIVE: Request = {
   method: 'GET',
   path: `/svc/${CACHED_APP}/_live?query=get&input=${encodeURIComponent('{"id":1}')}`,
 };
-const live = { live: LIVE, apps: [CACHED_APP], subscribers: 5000, connections: [1] };
 
 /** A request counts once its answer and every subscriber's event have arrived. */
 export const changesWorkloads: Workload[] = [
@@ -30,16 +29,9 @@ export const changesWorkloads: Workload[] = [
       'full',
       () => write(1, CACHED_APP),
     ),
-    ...live,
-  },
-  {
-    ...workloadOf(
-      'live-quiet',
-      'What do 5,000 who follow a query cost a write of another table, {n} in flight?',
-      'full',
-      (id) => receive(id, CACHED_APP),
-    ),
-    ...live,
-    quiet: true,
+    live: LIVE,
+    apps: [CACHED_APP],
+    subscribers: 5000,
+    connections: [1],
   },
 ];

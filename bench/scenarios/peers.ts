@@ -68,7 +68,7 @@ async function compareWithPeers(context: Context, load: Workload): Promise<LoadM
     const counter = counterOf('gateway');
     const daemon = await startDaemon(context, load, counter ? { env: counter.env } : {});
     running.push(daemon);
-    const task = await taskOf(load, daemon, load.requests, CHANGES, daemon.token);
+    const task = taskOf(load, load.requests, CHANGES, daemon.token);
     contenders.push(counting(new GatewayContender('gateway', daemon, context, task), counter));
     const peers = PEERS.filter(({ writesOnly }) => !writesOnly || load.durability !== null);
     for (const name of ['plain server', ...peers.map((peer) => peer.name)]) {
@@ -76,7 +76,7 @@ async function compareWithPeers(context: Context, load: Workload): Promise<LoadM
       const counter = counterOf(name);
       const server = await start(context, name, peer, counter?.env ?? {});
       running.push(server);
-      const task = await taskOf(load, server, load.plain, PLAIN_CHANGES, 'none');
+      const task = taskOf(load, load.plain, PLAIN_CHANGES, 'none');
       contenders.push(counting(new HttpContender(name, server, context.generators, task), counter));
     }
     return await measure(context, load, contenders);
