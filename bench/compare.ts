@@ -10,7 +10,7 @@ import type { LoadMeasurement } from './measurements.ts';
 import { WRITES } from './notes.ts';
 import { type BareAnswer, ReferenceServer } from './servers.ts';
 import { SMOKE_WARM_UP_MS, takeTurns } from './turns.ts';
-import { askedAt, CHANGES, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
+import { CHANGES, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
 
 /** The least that lets the interval of a ratio be told at all. */
 const ROUNDS = 6;
@@ -63,9 +63,10 @@ export async function measure(
   context: Context,
   load: Workload,
   contenders: Contender[],
-  rounds = ROUNDS,
+  fullRounds = ROUNDS,
 ): Promise<LoadMeasurement[]> {
   const { options } = context;
+  const rounds = options.smoke ? SMOKE_ROUNDS : fullRounds;
   const warmUpMs = options.smoke ? SMOKE_WARM_UP_MS : WARM_UP_MS;
   const allConnections = load.connections ?? options.connections;
   for (const contender of contenders) {
@@ -74,19 +75,14 @@ export async function measure(
   }
   const results: LoadMeasurement[] = [];
   for (const connections of allConnections) {
-    const turns = await takeTurns(context, contenders, {
-      connections,
-      rounds: options.smoke ? SMOKE_ROUNDS : rounds,
-      durability: load.durability,
-    });
-    const measurement: LoadMeasurement = {
-      kind: 'load',
+    const measurement = await takeTurns(context, contenders, {
       scenario: load.scenario,
-      question: askedAt(load.question, [connections]),
+      question: load.question,
       durability: load.durability,
       connections,
-      ...turns,
-    };
+      rounds,
+      measureMs: (options.seconds * 1000) / rounds,
+    });
     context.progress(`  ${summary(measurement)}`);
     results.push(measurement);
   }

@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import type { BusyShare } from './busy-loop.ts';
 import type { Durability } from './notes.ts';
 import type { NamedProcess } from './process-usage.ts';
 
@@ -131,28 +130,8 @@ export class ReferenceServer implements Server {
   }
 }
 
-/** Somebody else's program that computes, at the lowest priority. */
-export class BusyLoop {
-  readonly #child: ChildProcess;
-
-  private constructor(child: ChildProcess) {
-    this.#child = child;
-  }
-
-  static async start(): Promise<BusyLoop> {
-    const { child } = await startProcess([await compiled('busy-loop')]);
-    return new BusyLoop(child);
-  }
-
-  compute(share: BusyShare): void {
-    this.#child.stdin?.write(`${JSON.stringify(share)}\n`);
-  }
-
-  rest(): void {
-    this.compute({ busyMs: 0, everyMs: 0 });
-  }
-
-  stop(): Promise<void> {
-    return stopProcess(this.#child);
-  }
+/** Somebody else's program that computes, at the lowest priority: so many milliseconds in each `everyMs`. What it gives ends it. */
+export async function startBusyLoop(busyMs: number, everyMs: number): Promise<() => Promise<void>> {
+  const { child } = await startProcess([await compiled('busy-loop'), String(busyMs), String(everyMs)]);
+  return () => stopProcess(child);
 }

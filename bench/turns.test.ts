@@ -6,7 +6,8 @@ import type { Context } from './context.ts';
 import type { LoadResult } from './load/task.ts';
 import { takeTurns } from './turns.ts';
 
-const CONTEXT = { options: { smoke: false, seconds: 6 }, progress: () => {} } as unknown as Context;
+const CONTEXT = { options: { smoke: false }, progress: () => {} } as unknown as Context;
+const LOAD = { scenario: 'read', question: 'How many at {n}?', connections: 1, rounds: 6, measureMs: 1000 };
 
 /** Answers at a given rate, more of it in each round; one request in ten is answered late. */
 function contender(name: string, rates: number[], log: string[]): Contender {
@@ -46,9 +47,10 @@ test('every other round goes backwards, and neighbours are divided by each other
         log,
       ),
     ],
-    { connections: 1, rounds: 6, durability: null },
+    { ...LOAD, durability: null },
   );
   assert.deepEqual(log.slice(0, 4), ['gateway', 'bare edge', 'bare edge', 'gateway']);
+  assert.equal(turns.question, 'How many at 1?');
   assert.deepEqual(turns.ratios, { 'bare edge': { estimate: 0.25, low: 0.25, high: 0.25 } });
   const side = turns.sides.gateway;
   assert.equal(side?.requestsPerSecond, 350);
@@ -66,11 +68,7 @@ test('fsyncs a second come from the commits that were counted, or from what a re
     commits: () => Promise.resolve(looks++ === 0 ? { commits: 5, rows: 50 } : { commits: 65, rows: 650 }),
   };
   const plain: Contender = { ...contender('plain server', rates, []), commitsPerRequest: 1 };
-  const { sides, rowsPerCommit } = await takeTurns(CONTEXT, [gateway, plain], {
-    connections: 64,
-    rounds: 6,
-    durability: 'full',
-  });
+  const { sides, rowsPerCommit } = await takeTurns(CONTEXT, [gateway, plain], { ...LOAD, durability: 'full' });
   assert.equal(rowsPerCommit, 10);
   assert.equal(sides.gateway?.fsyncsPerSecond, 10);
   assert.equal(sides['plain server']?.fsyncsPerSecond, 100);
@@ -88,11 +86,10 @@ test('two builds are told apart by the interval of their ratio', async () => {
       ),
       contender('A', rates, []),
     ],
-    { connections: 8, rounds: 6, durability: null },
+    { ...LOAD, connections: 8, durability: null },
   );
-  const measurement = { kind: 'load', scenario: 'read', question: '', durability: null, connections: 8 } as const;
   assert.match(
-    buildsTable([{ ...measurement, ...faster }]),
+    buildsTable([faster]),
     /^\| read +\| 8 +\| 100 \| 200 \| 2\.00 \(2\.00 to 2\.00\) \|.*\| B is faster +\|$/m,
   );
 });

@@ -6,50 +6,91 @@
 import type { Commits, Contender, Phase } from './contenders.ts';
 import type { Context } from './context.ts';
 import type { LoadResult } from './load/task.ts';
-import type { Latencies, RoundResult, SideResult } from './measurements.ts';
+import {
+  type Fact,
+  factsOf,
+  type Latencies,
+  type LoadMeasurement,
+  type RoundResult,
+  type SideResult,
+} from './measurements.ts';
 import type { Durability } from './notes.ts';
 import { cpuMs, memoryOfAll } from './process-usage.ts';
-import { type Interval, median, middleFactor, percentile } from './statistics.ts';
+import { formatInterval, type Interval, median, middleFactor, percentile } from './statistics.ts';
 
 /** At the start of each round: connections are opened and are not counted. */
 const ROUND_WARM_UP_MS = 150;
 export const SMOKE_WARM_UP_MS = 50;
 
-export type Turns = {
-  sides: Record<string, SideResult>;
-  ratios: Record<string, Interval>;
-  rowsPerCommit: number | null;
+/** What all contenders are asked, in how many rounds, and how many milliseconds of each round are measured. */
+export type TurnsOptions = Pick<LoadMeasurement, 'scenario' | 'question' | 'durability' | 'connections'> & {
+  rounds: number;
+  measureMs: number;
 };
 
-/**
- * Every contender has one turn a round; every other round goes through them backwards. `ratios` are of the first to each
- * other one.
- */
+/** Every contender has one turn a round; every other round goes through them backwards. `{n}` in the question is the connections. */
 export async function takeTurns(
   context: Context,
   contenders: Contender[],
-  { connections, rounds, durability }: { connections: number; rounds: number; durability: Durability | null },
-): Promise<Turns> {
-  const { smoke, seconds } = context.options;
-  const warmUpMs = smoke ? SMOKE_WARM_UP_MS : ROUND_WARM_UP_MS;
-  const phase = { connections, warmUpMs, measureMs: (seconds * 1000) / rounds };
+  { rounds, measureMs, question, ...load }: TurnsOptions,
+): Promise<LoadMeasurement> {
+  const { connections, durability } = load;
+  const phase = { connections, warmUpMs: context.options.smoke ? SMOKE_WARM_UP_MS : ROUND_WARM_UP_MS, measureMs };
   const sides = contenders.map((contender) => new Side(contender));
-  const before = await Promise.all(contenders.map((one) => (durability === null ? null : one.commits?.())));
+  const counts = () => Promise.all(contenders.map((one) => (durability === null ? null : one.commits?.())));
+  const before = await counts();
   for (let round = 0; round < rounds; round++) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) await side.round(context, phase);
   }
-  const after = await Promise.all(contenders.map((one) => (durability === null ? null : one.commits?.())));
+  const after = await counts();
   const counted = contenders.map((_, i) => difference(before[i], after[i]));
   const results = sides.map((side, i) => side.result(durability, counted[i] ?? null));
   const first = results[0] as SideResult;
   const own = counted[0];
   return {
+    kind: 'load',
+    ...load,
+    question: question.replace('{n}', String(connections)),
     sides: Object.fromEntries(results.map((result, i) => [(contenders[i] as Contender).name, result])),
     ratios: Object.fromEntries(
       results.slice(1).map((other, i) => [(contenders[i + 1] as Contender).name, ratioOf(first, other)]),
     ),
     rowsPerCommit: own && own.commits > 0 ? own.rows / own.commits : null,
   };
+}
+
+export const BESIDE_ROUNDS = 6;
+
+/**
+ * A load while something else goes on, beside the same load without it, the last of the contenders, which is warmed up first. `late`
+ * makes a fact of how many times as late the p99 of one is as that of another.
+ */
+export async function takeTurnsBeside(
+  context: Context,
+  contenders: Contender[],
+  {
+    roundSeconds,
+    rounds = BESIDE_ROUNDS,
+    ...load
+  }: Omit<TurnsOptions, 'rounds' | 'measureMs'> & {
+    roundSeconds: number;
+    rounds?: number;
+  },
+) {
+  const { smoke, seconds } = context.options;
+  const { connections, scenario } = load;
+  const alone = contenders.at(-1) as Contender;
+  await alone.run({ connections, warmUpMs: smoke ? 100 : 2000, measureMs: 1 });
+  const options = { ...load, rounds: smoke ? 1 : rounds, measureMs: 1000 * (smoke ? seconds : roundSeconds) };
+  const measured = await takeTurns(context, contenders, options);
+  const p99s = (name: string): number[] => (measured.sides[name] as SideResult).rounds.map(({ p99 }) => p99);
+  const late = (name: string, one: string, other: string, detail: string): Fact => {
+    const factor = middleFactor(p99s(one).map((ms, i) => ms / (p99s(other)[i] as number)));
+    context.progress(`  ${name}: ${formatInterval(factor)}`);
+    const how = `${detail}, rounds of each in turns: ${options.rounds}; ${formatInterval(factor)}`;
+    return factsOf(scenario)(name, factor.estimate, '×', how);
+  };
+  return { measured, p99s, late };
 }
 
 function difference(before: Commits | null | undefined, after: Commits | null | undefined): Commits | null {

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { askedAt, httpBytes } from './workload.ts';
-
-test('a question names the numbers in flight', () => {
-  assert.equal(askedAt('How many at {n} in flight?', [64]), 'How many at 64 in flight?');
-  assert.equal(askedAt('How many at {n} in flight?', [1, 8, 64]), 'How many at 1, 8 and 64 in flight?');
-});
+import { httpBytes } from './workload.ts';
 
 test('a request is sent as bytes with its length, an archive as it is', () => {
   const text = httpBytes({ method: 'POST', path: '/a', body: { text: 'ä' } }, 'secret').toString();

@@ -13,7 +13,7 @@ export type Request = {
 
 export type Workload = {
   scenario: string;
-  /** One sentence, in which `{n}` stands for the numbers of requests in flight. */
+  /** One sentence, in which `{n}` stands for the number of requests in flight. */
   question: string;
   /** Of what is written; null when nothing is. */
   durability: Durability | null;
@@ -61,13 +61,4 @@ export function httpBytes({ method, path, body, headers = {} }: Request, token: 
 
 export function contentType(body: Request['body']): string {
   return Buffer.isBuffer(body) ? 'application/gzip' : 'application/json';
-}
-
-/** The question with its numbers: "at 1 and 64 in flight". */
-export function askedAt(question: string, connections: number[]): string {
-  const last = connections.at(-1);
-  return question.replace(
-    '{n}',
-    connections.length > 1 ? `${connections.slice(0, -1).join(', ')} and ${last}` : `${last}`,
-  );
 }

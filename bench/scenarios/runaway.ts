@@ -5,17 +5,14 @@ import { startDaemon } from '../compare.ts';
 import { accompanied, GatewayContender } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import { type Fact, factsOf, type LoadMeasurement, type SideResult } from '../measurements.ts';
-import { formatInterval, middleFactor } from '../statistics.ts';
-import { takeTurns } from '../turns.ts';
-import { askedAt, httpBytes, type Workload } from '../workload.ts';
+import type { Fact, LoadMeasurement } from '../measurements.ts';
+import { takeTurnsBeside } from '../turns.ts';
+import { httpBytes, type Workload } from '../workload.ts';
 import { read } from './tools.ts';
 
 const GOOD = 9;
 /** Of the good apps' calls together; a fraction of what the machine can do, since nobody is fast on a machine that is full. */
 const CALLS_PER_SECOND = 450;
-const ROUNDS = 6;
-const SMOKE_ROUNDS = 1;
 /** A round must be long against the second that a looping call is given. */
 const ROUND_SECONDS = 3;
 const QUESTION = 'How late are nine good apps when a tenth loops for ever, at {n} in flight and a fixed rate of calls?';
@@ -48,43 +45,22 @@ export const runawayScenario: Scenario = {
 };
 
 async function measure(context: Context, load: Workload, daemon: Daemon): Promise<(LoadMeasurement | Fact)[]> {
-  const rounds = context.options.smoke ? SMOKE_ROUNDS : ROUNDS;
-  const seconds = context.options.smoke ? context.options.seconds : ROUND_SECONDS * rounds;
-  const task = {
-    requests: load.requests.map((request) => httpBytes(request, daemon.token)),
-    intervalMs: (1000 * GOOD) / CALLS_PER_SECOND,
-  };
-  const alone = new GatewayContender(ALONE, daemon, context, task);
+  const requests = load.requests.map((request) => httpBytes(request, daemon.token));
+  const intervalMs = (1000 * GOOD) / CALLS_PER_SECOND;
+  const alone = new GatewayContender(ALONE, daemon, context, { requests, intervalMs });
   const beside = accompanied(BESIDE, alone, async () => {
     const pest = new Pest(daemon);
     await pest.loops();
     return () => pest.stop();
   });
-  await alone.run({ connections: GOOD, warmUpMs: seconds * 100, measureMs: 1 });
-  const turns = await takeTurns({ ...context, options: { ...context.options, seconds } }, [beside, alone], {
-    connections: GOOD,
-    rounds,
+  const { measured, late } = await takeTurnsBeside(context, [beside, alone], {
+    scenario: load.scenario,
+    question: QUESTION,
     durability: null,
+    connections: GOOD,
+    roundSeconds: ROUND_SECONDS,
   });
-  const p99 = (name: string): number[] => (turns.sides[name] as SideResult).rounds.map((round) => round.p99);
-  const factor = middleFactor(p99(BESIDE).map((ms, i) => ms / (p99(ALONE)[i] as number)));
-  context.progress(`  p99 beside a loop, of that alone: ${formatInterval(factor)}`);
-  return [
-    {
-      kind: 'load',
-      scenario: load.scenario,
-      question: askedAt(QUESTION, [GOOD]),
-      durability: null,
-      connections: GOOD,
-      ...turns,
-    },
-    factsOf(load.scenario)(
-      'p99 beside, of p99 alone',
-      factor.estimate,
-      '×',
-      `${CALLS_PER_SECOND} calls a second, rounds of each in turns: ${rounds}; ${formatInterval(factor)}`,
-    ),
-  ];
+  return [measured, late('p99 beside, of p99 alone', BESIDE, ALONE, `${CALLS_PER_SECOND} calls a second`)];
 }
 
 /** Calls the looping query without a pause, each time with another input, and lifts every quarantine. */

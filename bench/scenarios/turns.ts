@@ -9,12 +9,12 @@ import { APP, packApp, ROWS } from '../bench-app.ts';
 import { accompanied, GatewayContender } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
-import { type Fact, factsOf, type LoadMeasurement, type Measurement, type SideResult } from '../measurements.ts';
+import { type Fact, factsOf, type Measurement } from '../measurements.ts';
 import { memoryOf } from '../process-usage.ts';
 import { ROOT } from '../servers.ts';
-import { formatInterval, median, middleFactor } from '../statistics.ts';
-import { takeTurns } from '../turns.ts';
-import { askedAt, httpBytes } from '../workload.ts';
+import { median } from '../statistics.ts';
+import { takeTurnsBeside } from '../turns.ts';
+import { httpBytes } from '../workload.ts';
 import { read } from './tools.ts';
 
 const SCENARIO = 'turns';
@@ -29,8 +29,6 @@ const PER_SECOND = 50;
 /** Callers of the other app, at a rate that the machine has room for: nobody is fast on a machine that is full. */
 const CONNECTIONS = 8;
 const READ_EVERY_MS = 20;
-const ROUNDS = 6;
-const SMOKE_ROUNDS = 1;
 const ROUND_SECONDS = 3;
 /** So much longer than what is measured do turns stream: their beginning and end are other work. */
 const LONGER_MS = 2000;
@@ -178,7 +176,6 @@ async function manyWindows(context: Context): Promise<Measurement[]> {
     await daemon.refresh();
     const requests = Array.from({ length: ROWS }, (_, i) => httpBytes(read(i + 1, OTHER).request, daemon.token));
     const quiet = new GatewayContender(QUIET, daemon, context, { requests, intervalMs: READ_EVERY_MS });
-    const rounds = smoke ? SMOKE_ROUNDS : ROUNDS;
     const roundMs = 1000 * (smoke ? context.options.seconds : ROUND_SECONDS);
     const windows = smoke ? SMOKE_WINDOWS : WINDOWS;
     const lost: number[] = [];
@@ -196,33 +193,19 @@ async function manyWindows(context: Context): Promise<Measurement[]> {
         }
       };
     });
-    await quiet.run({ connections: CONNECTIONS, warmUpMs: smoke ? 100 : 2000, measureMs: 1 });
-    const turns = await takeTurns(
-      { ...context, options: { ...context.options, seconds: (roundMs * rounds) / 1000 } },
-      [streaming, quiet],
-      { connections: CONNECTIONS, rounds, durability: null },
-    );
-    const p99 = (name: string): number[] => (turns.sides[name] as SideResult).rounds.map((round) => round.p99);
-    const factor = middleFactor(p99(WHILE).map((ms, i) => ms / (p99(QUIET)[i] as number)));
-    const dropped = lost.reduce((sum, count) => sum + count, 0);
-    context.progress(`  p99 ${WHILE}, of that when quiet: ${formatInterval(factor)}; ${dropped} pieces lost`);
-    const detail = `${windows} windows, ${PER_SECOND} pieces a second each, rounds: ${rounds}`;
-    const load: LoadMeasurement = {
-      kind: 'load',
+    const { measured, late } = await takeTurnsBeside(context, [streaming, quiet], {
       scenario: SCENARIO,
-      question: askedAt(QUESTION, [CONNECTIONS]),
+      question: QUESTION,
       durability: null,
       connections: CONNECTIONS,
-      ...turns,
-    };
+      roundSeconds: ROUND_SECONDS,
+    });
+    const dropped = lost.reduce((sum, count) => sum + count, 0);
+    context.progress(`  ${dropped} pieces lost`);
+    const detail = `${windows} windows, ${PER_SECOND} pieces a second each`;
     return [
-      load,
-      fact(
-        'p99 of reads while windows stream, of p99 when quiet',
-        factor.estimate,
-        '×',
-        `${detail}; ${formatInterval(factor)}`,
-      ),
+      measured,
+      late('p99 of reads while windows stream, of p99 when quiet', WHILE, QUIET, detail),
       fact('pieces lost', dropped, '', detail),
       fact('from a runner to its client, p50', median(added), 'ms', detail),
     ];

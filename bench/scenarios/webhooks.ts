@@ -10,7 +10,7 @@ import type { LoadResult } from '../load/task.ts';
 import type { LoadMeasurement } from '../measurements.ts';
 import { formatInterval, type Interval } from '../statistics.ts';
 import { takeTurns } from '../turns.ts';
-import { askedAt, httpBytes } from '../workload.ts';
+import { httpBytes } from '../workload.ts';
 import { write } from './tools.ts';
 
 /** Webhooks that are fired at a time, each by one connection: as many as automations have threads. */
@@ -48,10 +48,17 @@ export const webhooksScenario: Scenario = {
         const contenders = [new WebhookContender(daemon, context, sets), writes(daemon, context, connections)];
         // Code gets compiled.
         await contenders[1]?.run({ connections, warmUpMs: 0, measureMs: 0 });
-        const turns = await takeTurns(context, contenders, { connections, rounds, durability: 'full' });
-        context.progress(`  ${summary(turns.sides, turns.ratios)}`);
-        const question = askedAt(QUESTION, [connections]);
-        return [{ kind: 'load', scenario: 'webhooks', question, durability: 'full', connections, ...turns }];
+        const measured = await takeTurns(context, contenders, {
+          scenario: 'webhooks',
+          question: QUESTION,
+          durability: 'full',
+          connections,
+          rounds,
+          // A burst takes what it takes.
+          measureMs: 0,
+        });
+        context.progress(`  ${summary(measured)}`);
+        return [measured];
       },
     );
   },
@@ -137,7 +144,7 @@ function writes(daemon: Daemon, context: Context, connections: number): Contende
   return new HttpContender(WRITES, daemon, context.generators, { requests, burst: true });
 }
 
-function summary(sides: LoadMeasurement['sides'], ratios: Record<string, Interval>): string {
+function summary({ sides, ratios }: LoadMeasurement): string {
   const rates = Object.entries(sides).map(
     ([name, { requestsPerSecond, p99 }]) => `${name} ${Math.round(requestsPerSecond)}/s, p99 ${p99.toFixed(1)} ms`,
   );
