@@ -72,9 +72,15 @@ export async function runVector(target: Target, vector: Vector, key: string): Pr
 
 /**
  * Sends damaged bytes, whose right reading is unknown: a first reader may correctly find two requests in them. But then
- * its client gets an answer to each, and no other client is affected. Returns violations, in sentences.
+ * its client gets an answer to each, and no other client is affected. Asks `direct` what ran, because a fooled proxy may
+ * give us the answer of another client. Returns violations, in sentences.
  */
-export async function exchangeMutant(target: Target, bytes: Vector['bytes'], key: string): Promise<string[]> {
+export async function exchangeMutant(
+  target: Target,
+  direct: Target,
+  bytes: Vector['bytes'],
+  key: string,
+): Promise<string[]> {
   const auth = `Authorization: Bearer ${target.token}`;
   let text = '';
   const send = async (row: string, silentMs: typeof SILENT_MS, isCut = false): Promise<number[]> => {
@@ -84,7 +90,7 @@ export async function exchangeMutant(target: Target, bytes: Vector['bytes'], key
     return (await exchange(target.port, [Buffer.from(text, 'latin1')], silentMs)).statuses;
   };
   const isFooled = async (row: string, silentMs: typeof SILENT_MS): Promise<boolean> =>
-    (await send(row, silentMs)).length === 1 && (await rowsOf(target)).has(row);
+    (await send(row, silentMs)).length === 1 && (await rowsOf(direct)).has(row);
   const looksFooled = await isFooled(key, SILENT_MS);
   const violations = await disturbed(target);
   if (looksFooled && (await isFooled(`${key}, again`, SURELY_SILENT_MS))) {

@@ -3,7 +3,7 @@
 import { Counts } from '../../../testing/clients.ts';
 import type { Random } from '../../../testing/random.ts';
 import { installed } from '../../../testing/smuggling/proxies.ts';
-import { exchangeMutant } from '../../../testing/smuggling/run-vector.ts';
+import { exchangeMutant, type Target } from '../../../testing/smuggling/run-vector.ts';
 import { missingProxies, Scene } from '../../../testing/smuggling/scene.ts';
 import { VECTORS, type Vector } from '../../../testing/smuggling/vectors.ts';
 import type { Campaign, CampaignReport, Figure } from '../campaign.ts';
@@ -36,7 +36,7 @@ export const smuggling: Campaign = {
               for (let i = 0; i < mutants; i++) {
                 const { name, bytes } = mutate(chance.pick(VECTORS), chance);
                 const key = `${target.way} mutant ${i}`;
-                const what = await exchangeMutant(target, bytes, key);
+                const what = await exchangeMutant(target, scene.targets[0] as Target, bytes, key);
                 report.violations.push(...what.map((one) => `${edge}, ${target.way}, mutant ${i} of ${name}: ${one}`));
               }
             }),
