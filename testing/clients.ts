@@ -14,6 +14,23 @@ export class Counts extends Map<string, number> {
   }
 }
 
+/** Counts what went well, and tells who waits for more of it. */
+export class Progress {
+  #count = 0;
+  #waiters: { at: number; resolve: () => void }[] = [];
+
+  step(): void {
+    this.#count += 1;
+    for (const { at, resolve } of this.#waiters) if (at <= this.#count) resolve();
+    this.#waiters = this.#waiters.filter(({ at }) => at > this.#count);
+  }
+
+  /** Resolves when so many more went well. */
+  more(count = 1): Promise<void> {
+    return new Promise((resolve) => this.#waiters.push({ at: this.#count + count, resolve }));
+  }
+}
+
 export abstract class Client {
   /** Violations, in sentences. */
   readonly violations: string[] = [];

@@ -19,6 +19,13 @@ export async function within<T>(ms: number, promise: Promise<T>): Promise<T | 'l
   }
 }
 
+/** Whether it holds before `ms` have passed, asked every `everyMs`. */
+export async function eventually(ms: number, holds: () => unknown, everyMs = 50): Promise<boolean> {
+  for (const end = performance.now() + ms; !(await holds()); await pause(everyMs))
+    if (performance.now() > end) return false;
+  return true;
+}
+
 /** The result of `promise`; rejects with the name of the awaited thing if it takes longer than `ms`. */
 export async function inTime<T>(promise: Promise<T>, what: string, ms: number = LIMIT_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

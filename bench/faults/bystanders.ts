@@ -1,5 +1,5 @@
 /** Who must notice nothing of a disk that takes no writes: readers, and those who listen to changes. */
-import { Client } from '../../testing/clients.ts';
+import { Client, Progress } from '../../testing/clients.ts';
 import type { Stream, TestGateway } from '../../testing/gateway.ts';
 import { pause, within } from '../../testing/waiting.ts';
 
@@ -12,7 +12,7 @@ export class Bystanders extends Client {
   /** Reads that were answered 200. */
   reads = 0;
   readonly #queries: [app: string, query: string][];
-  readonly #waiters: (() => void)[] = [];
+  readonly #changes = new Progress();
   #stream: Stream | null = null;
   #following: Promise<void> = Promise.resolve();
 
@@ -35,8 +35,7 @@ export class Bystanders extends Client {
 
   /** Resolves when the stream tells a change that is newer than this call, which shows that it is alive; false when none comes. */
   async change(ms: number): Promise<boolean> {
-    const next = new Promise<true>((resolve) => this.#waiters.push(() => resolve(true)));
-    return (await within(ms, next)) !== 'late';
+    return (await within(ms, this.#changes.more())) !== 'late';
   }
 
   override async stop(): Promise<void> {
@@ -74,7 +73,7 @@ export class Bystanders extends Client {
   async #listen(stream: Stream): Promise<void> {
     while (this.running) {
       await stream.next(FOREVER_MS);
-      for (const resolve of this.#waiters.splice(0)) resolve();
+      this.#changes.step();
     }
   }
 

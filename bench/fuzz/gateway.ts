@@ -1,7 +1,6 @@
 /** The built daemon under fuzz: raw bytes in, one judged answer out, and a look at whether it is still the same process. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
 import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from '../../testing/gateway.ts';
 import { assertNoFault, oneAnswer, type RawAnswer } from './oracle.ts';
 
@@ -83,12 +82,5 @@ export class FuzzedGateway {
       socket.on('close', () => resolve(Buffer.concat(chunks)));
       socket.write(bytes);
     });
-  }
-}
-
-/** Waits until the condition holds; for what a process does on its own time. */
-export async function eventually(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (const end = performance.now() + PATIENCE_MS; !(await condition()); await pause(10)) {
-    assert.ok(performance.now() < end, `it never came true: ${what}`);
   }
 }

@@ -4,6 +4,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { countLoose } from '../../storage/git/packing.ts';
+import { eventually } from '../../testing/waiting.ts';
 import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import type { Context, Scenario } from '../context.ts';
@@ -17,7 +18,6 @@ const PUBLICATIONS = 400;
 const SMOKE_PUBLICATIONS = 20;
 /** Of a busy gateway. */
 const A_YEAR = 365 * 50;
-const POLL_MS = 50;
 const PACKED_MS = 60_000;
 const MIB = 1024 * 1024;
 
@@ -70,8 +70,7 @@ async function measure(context: Context, daemon: Daemon, apps: string[], reposit
 /** Nobody says when the work in the background is done: until as few are loose as are left loose. */
 async function packed(repository: string): Promise<void> {
   const isDone = () => countLoose(repository) < LIMITS.gitLooseObjects + LIMITS.gitPackEvery * 20;
-  for (const until = Date.now() + PACKED_MS; !isDone() && Date.now() < until; )
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  await eventually(PACKED_MS, isDone);
 }
 
 /** Bytes are those of whole blocks. */

@@ -1,5 +1,5 @@
 /** One app whose handler never ends, called again and again, beside nine that behave. */
-import { setTimeout as wait } from 'node:timers/promises';
+import { eventually } from '../../testing/waiting.ts';
 import { APP, ROWS } from '../bench-app.ts';
 import { startDaemon } from '../compare.ts';
 import { accompanied, GatewayContender } from '../contenders.ts';
@@ -16,9 +16,8 @@ const CALLS_PER_SECOND = 450;
 /** A round must be long against the second that a looping call is given. */
 const ROUND_SECONDS = 3;
 const QUESTION = 'How late are nine good apps when a tenth loops for ever, at {n} in flight and a fixed rate of calls?';
-/** Until the loop runs: how often and how long it is looked for. */
-const LOOKS = 200;
-const LOOK_MS = 50;
+/** Until the loop runs. */
+const LOOP_MS = 10_000;
 const BESIDE = 'beside a loop';
 const ALONE = 'alone';
 
@@ -77,12 +76,11 @@ class Pest {
 
   /** Resolves when the handler has had the time to begin. */
   async loops(): Promise<void> {
-    for (let look = 0; look < LOOKS; look++) {
+    const isSeen = async () => {
       const { processes } = await this.#daemon.status();
-      if (processes.some(({ actors }) => actors?.some(isLooping))) return;
-      await wait(LOOK_MS);
-    }
-    throw new Error('The looping app was never seen to run.');
+      return processes.some(({ actors }) => actors?.some(isLooping));
+    };
+    if (!(await eventually(LOOP_MS, isSeen))) throw new Error('The looping app was never seen to run.');
   }
 
   async stop(): Promise<void> {

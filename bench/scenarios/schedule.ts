@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { eventually } from '../../testing/waiting.ts';
 import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import type { Context, Scenario } from '../context.ts';
@@ -20,8 +21,8 @@ const SMOKE_AUTOMATIONS = 15;
 const SMOKE_MS = 4_000;
 /** Until the minute begins, for the upload to settle. */
 const SETTLE_MS = 2_000;
-/** After the minute, until all runs have to have ended: how often and how long it is looked for. */
-const LOOKS = 300;
+/** After the minute, until all runs have to have ended. */
+const END_MS = 60_000;
 const LOOK_MS = 100;
 const UNDER_WAY = new Set(['queued', 'running']);
 export const scheduleScenario: Scenario = {
@@ -64,12 +65,14 @@ function fireCount(automations: number, from: number, to: number): number {
 
 /** All runs, when none is under way any more that was due before `to`. Throws when some never end. */
 async function endedRuns(daemon: Daemon, to: number): Promise<RunRecord[]> {
-  for (let look = 0; look < LOOKS; look++) {
-    const runs = await allRuns(daemon);
-    if (!runs.some((run) => UNDER_WAY.has(run.state) && dueAt(run) < to)) return runs;
-    await wait(LOOK_MS);
-  }
-  throw new Error('Some runs had not ended long after they were due.');
+  let runs: RunRecord[] = [];
+  const haveEnded = async () => {
+    runs = await allRuns(daemon);
+    return !runs.some((run) => UNDER_WAY.has(run.state) && dueAt(run) < to);
+  };
+  if (!(await eventually(END_MS, haveEnded, LOOK_MS)))
+    throw new Error('Some runs had not ended long after they were due.');
+  return runs;
 }
 
 async function allRuns(daemon: Daemon): Promise<RunRecord[]> {

@@ -6,7 +6,7 @@ import { checkDaemon, checkDataDirectory } from '../../../cli/commands/operation
 import { isAppId } from '../../../protocol/ids.ts';
 import { namesInSync } from '../../../storage/files/atomic-file.ts';
 import { openSqlite } from '../../../storage/sqlite.ts';
-import { pause } from '../../../testing/waiting.ts';
+import { eventually, pause } from '../../../testing/waiting.ts';
 import { isPacking } from './loose-objects.ts';
 import { leftOfSessions, lookAtSessions, type SessionView } from './observe-sessions.ts';
 import { get, type World } from './world.ts';
@@ -86,11 +86,11 @@ async function checkMain(world: World, apps: AppView[]): Promise<void> {
   const { layout } = world;
   if (layout.codeStore === null) return;
   // An object that becomes a packed one between two looks of git is missing for it.
-  for (const until = Date.now() + HEAL_MS; isPacking(world) && Date.now() < until; ) {
-    await pause(POLL_MS);
+  await eventually(HEAL_MS, async () => {
     // A connection that is idle for long would be closed.
     await get(world, '/svc/_apps');
-  }
+    return !isPacking(world);
+  });
   const { repository, activeMain } = layout.codeStore;
   const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' }).trim();
   const faults = git('fsck', '--strict', '--no-dangling');
@@ -153,12 +153,8 @@ function webhookKeys({ layout }: World, app: string): string[] {
 
 /** What no operation under way accounts for and nothing will remove; waits for the sweep that follows a start. */
 export async function leftovers(world: World): Promise<string[]> {
-  const until = Date.now() + SWEEP_MS;
-  for (;;) {
-    const found = findLeftovers(world);
-    if (found.length === 0 || Date.now() > until) return found;
-    await pause(POLL_MS);
-  }
+  await eventually(SWEEP_MS, () => findLeftovers(world).length === 0);
+  return findLeftovers(world);
 }
 
 function findLeftovers(world: World): string[] {

@@ -4,14 +4,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { root } from '../../../testing/gateway.ts';
-import { pause } from '../../../testing/waiting.ts';
+import { eventually } from '../../../testing/waiting.ts';
 import { automationFiles, draftTool, filePath } from './authoring-scenes.ts';
 import { isPacking } from './loose-objects.ts';
 import TABLE from './operations.json' with { type: 'json' };
 import type { Operation } from './scenes.ts';
 import { automatedVersionOf, call, versionOf, type World } from './world.ts';
 
-const POLL_MS = 20;
 const PACK_MS = 20_000;
 
 const STEPS = {
@@ -98,12 +97,13 @@ async function start(world: World): Promise<number> {
 async function startAndPack(world: World): Promise<number> {
   for (let starts = 0; starts < 3; starts++) {
     await start(world);
-    for (const until = Date.now() + PACK_MS; isPacking(world) && Date.now() < until; await pause(POLL_MS)) {
+    const isPacked = await eventually(PACK_MS, async () => {
       if (!world.alive) throw new Error('The gateway was ended.');
       // A connection that is idle for long is closed; one that was, by now, is opened anew.
       await world.gateway.call('GET', '/svc/_apps').catch(() => {});
-    }
-    if (!isPacking(world)) return 0;
+      return !isPacking(world);
+    });
+    if (isPacked) return 0;
     await stop(world);
   }
   throw new Error('It does not pack.');

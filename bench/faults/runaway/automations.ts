@@ -3,7 +3,7 @@ import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { appOf, automation } from '../../../testing/apps.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause, within } from '../../../testing/waiting.ts';
-import { eventually, SETTLE_MS } from './trial.ts';
+import { SETTLE_MS, settles } from './trial.ts';
 
 const APP = 'bad-automations';
 const GOOD = 'good';
@@ -90,7 +90,7 @@ async function tryKind(gateway: TestGateway, { id, error }: AutomationKind, viol
 
 /** It runs well, within a while: the start of its thread counts as time of the run. */
 async function warm(gateway: TestGateway, id: string, violations: string[]): Promise<void> {
-  if (!(await eventually(async () => (await fire(gateway, id, { mended: true })).state === 'ok')))
+  if (!(await settles(async () => (await fire(gateway, id, { mended: true })).state === 'ok')))
     violations.push(`the automation ${id} does not run well.`);
 }
 

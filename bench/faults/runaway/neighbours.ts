@@ -2,6 +2,7 @@
 import { Client, Counts } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { Load } from '../../../testing/write-ledger.ts';
+import { percentile } from '../../statistics.ts';
 
 const READERS = 2;
 const WRITERS = 2;
@@ -57,12 +58,10 @@ export class Neighbours extends Client {
     clearInterval(this.#watch);
     for (const [outcome, count] of this.#load.outcomes)
       if (outcome !== '201') this.#failures.set(`write ${outcome}`, count);
-    const sorted = this.#latencies.sort((a, b) => a - b);
-    const at = (share: number): number => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN;
     const noticed: Noticed = {
-      reads: sorted.length,
-      p50: at(0.5),
-      p99: at(0.99),
+      reads: this.#latencies.length,
+      p50: percentile(this.#latencies, 0.5),
+      p99: percentile(this.#latencies, 0.99),
       readGap: this.#readGap,
       writes: this.#load.acknowledged.length,
       writeGap: this.#writeGap,

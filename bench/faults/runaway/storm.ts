@@ -5,7 +5,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { Counts } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
-import { pause } from '../../../testing/waiting.ts';
+import { eventually, pause } from '../../../testing/waiting.ts';
 import { cpuMs } from '../../process-usage.ts';
 import type { Figure } from '../campaign.ts';
 import { crashingApp } from './kinds.ts';
@@ -57,10 +57,10 @@ export async function runStorm(
     ).length;
   // As long as some may still be restarted it is no calm, however short the storm was to be; a machine that is busy with other
   // things needs more than a window until an app has crashed often enough.
-  const last = performance.now() + PATIENCE_WINDOWS * LIMITS.restartWindowMs;
-  while ((await quarantined()) < APPS && performance.now() < last) await pause(250);
+  const patienceMs = PATIENCE_WINDOWS * LIMITS.restartWindowMs;
+  const areAll = await eventually(patienceMs, async () => (await quarantined()) === APPS, 250);
   const calmAfterMs = performance.now() - startedAt;
-  if ((await quarantined()) < APPS) violations.push(`Only ${await quarantined()} of ${APPS} apps were quarantined.`);
+  if (!areAll) violations.push(`Only ${await quarantined()} of ${APPS} apps were quarantined.`);
   const calm = await usage(gateway, seconds / 3);
   storming = false;
   await Promise.all(clients);

@@ -1,7 +1,7 @@
 /** One misbehaving app, called once, and everything that must come of it. */
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
-import { pause, within } from '../../../testing/waiting.ts';
+import { eventually, within } from '../../../testing/waiting.ts';
 import { badApp, type Kind, mendedApp, timeoutOf } from './kinds.ts';
 import { processesOf } from './processes.ts';
 
@@ -33,8 +33,7 @@ export async function runTrial(gateway: TestGateway, id: string, kind: Kind, n: 
   const call = () => (kind.action ? gateway.write(id, 'bad', { n }) : gateway.read(id, 'bad', { n }));
 
   // Its thread runs, so that the deadline is the handler's alone.
-  if (!(await eventually(async () => (await gateway.read(id, 'ok', {})).status === 200)))
-    violated('it never answered.');
+  if (!(await settles(async () => (await gateway.read(id, 'ok', {})).status === 200))) violated('it never answered.');
   const startedAt = performance.now();
   const answer = await within(timeoutOf(kind) + SETTLE_MS, call());
   const answeredMs = performance.now() - startedAt;
@@ -52,12 +51,12 @@ export async function runTrial(gateway: TestGateway, id: string, kind: Kind, n: 
   }
 
   const { ends } = kind;
-  if (ends !== undefined && !(await eventually(async () => endedFor(await lastExit(gateway, id), ends))))
+  if (ends !== undefined && !(await settles(async () => endedFor(await lastExit(gateway, id), ends))))
     violated(`its thread did not end for ${ends.join(' or ')}, but: ${await lastExit(gateway, id)}.`);
   const cause = kind.log ?? ('error' in kind.answer ? kind.answer.error : null);
-  if (cause !== null && !(await eventually(() => logSays(gateway, id, cause))))
+  if (cause !== null && !(await settles(() => logSays(gateway, id, cause))))
     violated(`its log says nothing of ${cause}.`);
-  if (!(await eventually(async () => (await gateway.read(id, 'ok', {})).json.data === 'alive')))
+  if (!(await settles(async () => (await gateway.read(id, 'ok', {})).json.data === 'alive')))
     violated('its other tool did not answer again.');
   const recoveredMs = performance.now() - startedAt;
 
@@ -82,15 +81,14 @@ export async function untilQuarantined(
     const answer = await (kind.action ? gateway.write(id, 'bad', { n }) : gateway.read(id, 'bad', { n }));
     if (answer.json.error?.code === 'QUARANTINED') return n;
     // The next call comes when the harm of this one is done: two that wait for the same writer do it once.
-    await eventually(async () => (await replaced()) > before);
+    await settles(async () => (await replaced()) > before);
   }
   return null;
 }
 
-export async function eventually(holds: () => Promise<boolean>): Promise<boolean> {
-  for (const until = performance.now() + SETTLE_MS; performance.now() < until; await pause(LOOK_EVERY_MS))
-    if (await holds()) return true;
-  return false;
+/** Whether it holds while there is time to settle. */
+export function settles(holds: () => Promise<boolean>): Promise<boolean> {
+  return eventually(SETTLE_MS, holds, LOOK_EVERY_MS);
 }
 
 async function lastExit(gateway: TestGateway, id: string): Promise<string | null> {

@@ -4,9 +4,8 @@ import { openSqlite } from '../../../storage/sqlite.ts';
 import { appOf, automation } from '../../../testing/apps.ts';
 import { makeGateway, type TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
-import { pause } from '../../../testing/waiting.ts';
+import { eventually, pause } from '../../../testing/waiting.ts';
 import type { CampaignContext, Tally } from '../campaign.ts';
-import { eventually } from '../crowd.ts';
 import { runsOf } from './verify.ts';
 
 const APP = 'due';

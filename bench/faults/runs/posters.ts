@@ -1,10 +1,10 @@
 /** Clients that post to webhooks under faults and remember what they were answered. */
 import { createHmac } from 'node:crypto';
 import type { MintedWebhook } from '../../../protocol/automations/automation.ts';
-import { Client } from '../../../testing/clients.ts';
+import { Client, Progress } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
-import { pause, within } from '../../../testing/waiting.ts';
+import { eventually, pause, within } from '../../../testing/waiting.ts';
 import { HANG_MS } from '../../../testing/write-ledger.ts';
 
 /** At most this many posts to a webhook in this time. It takes 60 a minute: what is left is for the looks at whether it is open. */
@@ -34,8 +34,7 @@ export class Posters extends Client {
   readonly #plain: MintedWebhook[];
   /** When each webhook was posted to of late. */
   readonly #used = new Map<MintedWebhook, number[]>();
-  #acknowledged = 0;
-  #waiters: { at: number; resolve: () => void }[] = [];
+  readonly #acknowledged = new Progress();
   #count = 0;
 
   /** `clients` post to plain webhooks; to each signed one there is one sender. */
@@ -60,7 +59,7 @@ export class Posters extends Client {
 
   /** Resolves when `count` more posts were answered with success. */
   more(count: number): Promise<void> {
-    return new Promise((resolve) => this.#waiters.push({ at: this.#acknowledged + count, resolve }));
+    return this.#acknowledged.more(count);
   }
 
   /** Posts to each plain webhook until it answers that the run went well. False for those that do not. */
@@ -68,11 +67,12 @@ export class Posters extends Client {
     const closed: string[] = [];
     const look = async (webhook: MintedWebhook) => {
       let last = '';
-      for (const until = performance.now() + HANG_MS; performance.now() < until; await pause(AGAIN_MS)) {
+      const isOpen = async () => {
         ({ outcome: last } = await this.#request(webhook, 0, false));
-        if (last === '200') return;
-      }
-      closed.push(`${webhook.ownerApp}/${webhook.automationId} still answers ${last}.`);
+        return last === '200';
+      };
+      if (!(await eventually(HANG_MS, isOpen, AGAIN_MS)))
+        closed.push(`${webhook.ownerApp}/${webhook.automationId} still answers ${last}.`);
     };
     await Promise.all(this.#plain.map(look));
     return closed;
@@ -102,7 +102,7 @@ export class Posters extends Client {
     const headers = { 'content-type': 'application/json', 'x-host-webhook-secret': secret };
     const { outcome, runId } = await this.#ask(webhook, JSON.stringify({ key, ms }), headers, isAsync);
     Object.assign(post, { outcome, runId, answeredAt: performance.now() });
-    if (outcome === '200' || outcome === '202') this.#acknowledge();
+    if (outcome === '200' || outcome === '202') this.#acknowledged.step();
     return post;
   }
 
@@ -151,14 +151,5 @@ export class Posters extends Client {
     } catch {
       return { outcome: 'no answer', runId: null, message: '' };
     }
-  }
-
-  #acknowledge(): void {
-    this.#acknowledged += 1;
-    this.#waiters = this.#waiters.filter(({ at, resolve }) => {
-      if (this.#acknowledged < at) return true;
-      resolve();
-      return false;
-    });
   }
 }

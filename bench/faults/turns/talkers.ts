@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { openSqlite } from '../../../storage/sqlite.ts';
 import { historyOf, send, type TurnEventSeen, textOf, turnOf, typesOf } from '../../../testing/chat.ts';
-import { Client, Counts } from '../../../testing/clients.ts';
+import { Client, Counts, Progress } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { pause } from '../../../testing/waiting.ts';
@@ -21,8 +21,7 @@ export class Talkers extends Client {
   readonly #added = new Set<string>();
   readonly #windows: string[];
   #count = 0;
-  #finals = 0;
-  #waiters: { at: number; resolve: () => void }[] = [];
+  readonly #finals = new Progress();
 
   constructor(gateway: TestGateway, windows: number, random: Random) {
     super(gateway);
@@ -42,7 +41,7 @@ export class Talkers extends Client {
 
   /** Resolves when `count` more turns have ended well. */
   more(count: number): Promise<void> {
-    return new Promise((resolve) => this.#waiters.push({ at: this.#finals + count, resolve }));
+    return this.#finals.more(count);
   }
 
   /** Each message that was accepted is in its window once, and so is what its agent wrote; nothing is there twice or under way. */
@@ -117,10 +116,7 @@ export class Talkers extends Client {
     if (times('final') === 1 && !textOf(events).startsWith(`hello ${key}`)) say('has the text of another');
     const failure = events.find(({ type }) => type === 'error');
     this.outcomes.count(failure ? `${failure.code}` : (types.at(-2) ?? 'nothing'));
-    if (times('final') === 0) return;
-    this.#finals++;
-    for (const waiter of this.#waiters.filter(({ at }) => at <= this.#finals)) waiter.resolve();
-    this.#waiters = this.#waiters.filter(({ at }) => at > this.#finals);
+    if (times('final') === 1) this.#finals.step();
   }
 
   /** What is wrong with the tools of a turn, if anything. */

@@ -19,9 +19,10 @@ import { Span } from '../../../supervisor/tracing/span.ts';
 import { Call, type Tracked } from '../../../supervisor/tree/actor/call.ts';
 import { appOf } from '../../../testing/apps.ts';
 import { World } from '../../../testing/scripted-host.ts';
+import { eventually } from '../../../testing/waiting.ts';
 import { ROOT } from '../../servers.ts';
 import { cuts, jsonValue, mutated, pieces } from '../arbitraries.ts';
-import { eventually, FuzzedGateway } from '../gateway.ts';
+import { FuzzedGateway } from '../gateway.ts';
 import { assertErrorBody, assertPrototypesUntouched } from '../oracle.ts';
 import type { Target, TargetContext } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
@@ -190,7 +191,7 @@ class Writer {
       begun: null,
     };
     this.#process.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
-    await eventually(() => existsSync(this.#socket), 'the writer listens');
+    assert.ok(await eventually(60_000, () => existsSync(this.#socket), 10), 'the writer listens');
     this.#sound = new DbClient((handlers) => openLink(this.#socket, this.ticketFor('sound'), handlers));
     await this.#sound.exec('CREATE TABLE t (v); INSERT INTO t VALUES (1)');
   }
