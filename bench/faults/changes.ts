@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client, Counts } from '../../testing/clients.ts';
+import { Client, Counts, Progress } from '../../testing/clients.ts';
 import { type Answer, root, type TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause, within } from '../../testing/waiting.ts';
@@ -11,6 +11,7 @@ import { onlyOfConnections } from './publications.ts';
 
 const HANG_MS = 60_000;
 const KINDS = ['upload', 'upload', 'settings', 'settings', 'create', 'remove', 'token'] as const;
+type Kind = (typeof KINDS)[number];
 
 /** What is sent is right: whatever the disk does, these are the wrong answers. */
 const BLAMING = /^(INVALID|ARCHIVE|MIGRATION|BAD)_/;
@@ -79,6 +80,7 @@ export class Changes extends Client {
   readonly refused = new Counts();
   readonly #env: Record<string, string>;
   readonly #random: Random;
+  readonly #kinds: readonly Kind[];
   readonly #version = new Subject(`the version of ${APP}`, 0);
   readonly #settings = new Subject(`the settings of ${APP}`, 0);
   readonly #token = new Subject('the token', '');
@@ -86,13 +88,14 @@ export class Changes extends Client {
   #count = 0;
   /** A rotation was begun whose token nobody was told. */
   #rotating = false;
-  readonly #waiters: (() => void)[] = [];
+  readonly #progress = new Progress();
 
-  /** `env` is that of the gateway, for the commands that change its files beside it. */
-  constructor(gateway: TestGateway, env: Record<string, string>, random: Random) {
+  /** `env` is that of the gateway, for the commands that change its files beside it. A kind named twice is twice as likely. */
+  constructor(gateway: TestGateway, env: Record<string, string>, random: Random, kinds: readonly Kind[] = KINDS) {
     super(gateway);
     this.#env = env;
     this.#random = random;
+    this.#kinds = kinds;
   }
 
   /** Changes things until `stop`; resolves when the first version of the app is there. */
@@ -100,14 +103,14 @@ export class Changes extends Client {
     this.#token.acknowledged = this.gateway.token;
     if (this.#version.acknowledged === 0) await this.#attempt('upload');
     this.repeat(
-      () => this.#attempt(this.#random.pick(KINDS)),
+      () => this.#attempt(this.#random.pick(this.#kinds)),
       () => this.#random.between(0, 20),
     );
   }
 
   /** Resolves when the next change is acknowledged. */
   next(): Promise<void> {
-    return new Promise((resolve) => this.#waiters.push(resolve));
+    return this.#progress.more();
   }
 
   /** Compares what the gateway has with what was acknowledged. Nothing may be under way. */
@@ -140,20 +143,20 @@ export class Changes extends Client {
     return violations;
   }
 
-  async #attempt(kind: (typeof KINDS)[number]): Promise<void> {
+  async #attempt(kind: Kind): Promise<void> {
     try {
       const outcome = await within(HANG_MS, this.#change(kind));
       if (outcome === 'late') this.violations.push(`A change (${kind}) hung for ${HANG_MS} ms.`);
       if (outcome !== 'done') return;
       this.done.count(kind);
-      for (const resolve of this.#waiters.splice(0)) resolve();
+      this.#progress.step();
     } catch (error) {
       onlyOfConnections(error);
       await pause(20);
     }
   }
 
-  #change(kind: (typeof KINDS)[number]): Promise<Outcome> {
+  #change(kind: Kind): Promise<Outcome> {
     const gateway = this.gateway;
     const next = ++this.#count;
     const ok = async (answer: Promise<Answer>): Promise<Outcome> => this.#judge(kind, await answer);

@@ -1,7 +1,6 @@
 /** All who use a gateway while it is broken, and the check of what they were told against what is stored. */
 import type { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
-import { pause } from '../../testing/waiting.ts';
 import { Ledger, Load, markedLedgerApp, type Verdict, type Write } from '../../testing/write-ledger.ts';
 import { Readers } from './readers.ts';
 import { Retriers } from './retriers.ts';
@@ -152,12 +151,6 @@ function covered(resets: Told[], { sentAt, answeredAt }: Write): boolean {
   return resets.some(({ at }) => at >= sentAt && at <= answeredAt + TOLD_WITHIN_MS);
 }
 
-function overlaps(outages: Span[], from: number, to: number): boolean {
+export function overlaps(outages: Span[], from: number, to: number): boolean {
   return outages.some((outage) => from <= outage.to && to >= outage.from);
-}
-
-/** Waits until `met`, asking now and then; false when it takes longer than `ms`. */
-export async function eventually(ms: number, met: () => boolean): Promise<boolean> {
-  for (const deadline = performance.now() + ms; !met(); await pause(50)) if (performance.now() > deadline) return false;
-  return true;
 }

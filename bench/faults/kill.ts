@@ -1,127 +1,105 @@
 /** SIGKILL of each process, of two, and of all, at seeded moments under load. */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeGateway, type TestGateway } from '../../testing/gateway.ts';
-import type { Random } from '../../testing/random.ts';
-import { pause, within } from '../../testing/waiting.ts';
-import { HANG_MS } from '../../testing/write-ledger.ts';
+import { makeGateway } from '../../testing/gateway.ts';
+import { eventually } from '../../testing/waiting.ts';
 import { type Campaign, type CampaignContext, Tally } from './campaign.ts';
-import { Crowd, eventually } from './crowd.ts';
+import { Changes } from './changes.ts';
+import { Crowd } from './crowd.ts';
 import { Keeper } from './keeper.ts';
 import { Killer } from './killer.ts';
-import { Uploader } from './uploader.ts';
+import { strikeInRounds } from './rounds.ts';
 
 const ROUNDS = { full: 300, smoke: 30 };
 /** Rounds on one data directory, so that what repairs leave behind adds up, before a fresh one. */
 const ROUNDS_A_FOLDER = 50;
+/** `supervisor twice`: the one that takes over is killed while it starts. */
+export const VICTIMS = [
+  'writer',
+  'host',
+  'supervisor',
+  'jobs',
+  'writer and host',
+  'writer and supervisor',
+  'host and supervisor',
+  'supervisor twice',
+  'all',
+] as const;
 
 export const kill: Campaign = {
   name: 'kill',
   question:
     'Is every acknowledged write there, once and whole, when processes are killed under load, and how soon does all work again?',
   async run(context) {
-    if (process.platform !== 'linux')
-      return { figures: [], violations: [], skipped: ['Processes are found through /proc, which is Linux only.'] };
     const rounds = context.rounds ?? ROUNDS[context.extent];
     const tally = new Tally();
     for (let done = 0; done < rounds; done += ROUNDS_A_FOLDER) {
-      const stretch = new KillStretch(context, tally, done + 1, Math.min(rounds, done + ROUNDS_A_FOLDER));
-      if (!(await stretch.run())) break;
+      if (!(await strikeFolder(context, tally, [done + 1, Math.min(rounds, done + ROUNDS_A_FOLDER)]))) break;
     }
     return { figures: tally.figures(), violations: tally.violations, skipped: [] };
   },
 };
 
-export class KillStretch {
-  readonly #context: CampaignContext;
-  readonly #tally: Tally;
-  readonly #first: number;
-  readonly #last: number;
-  readonly #random: Random;
-  readonly #gateway: TestGateway;
-  readonly #remove: () => Promise<void>;
-  /** Where the gateway puts the folder of its sockets. */
-  readonly #tmp: string;
-  readonly #killer: Killer;
-
-  /** Rounds number `first` to `last`. */
-  constructor(context: CampaignContext, tally: Tally, first: number, last: number) {
-    this.#context = context;
-    this.#tally = tally;
-    this.#first = first;
-    this.#last = last;
-    this.#random = context.random.fork();
-    this.#tmp = join(context.newFolder(), 't');
-    mkdirSync(this.#tmp);
-    const { gateway, remove } = makeGateway({ config: { handlerHosts: 2 }, env: { TMPDIR: this.#tmp } });
-    this.#gateway = gateway;
-    this.#remove = remove;
-    this.#killer = new Killer(gateway, this.#random, tally);
+/** Rounds on a fresh data directory. False when the gateway did not come back. */
+async function strikeFolder(context: CampaignContext, tally: Tally, rounds: [number, number]): Promise<boolean> {
+  const random = context.random.fork();
+  // Where the gateway puts the folder of its sockets.
+  const tmp = join(context.newFolder(), 't');
+  mkdirSync(tmp);
+  const env = { TMPDIR: tmp };
+  const { gateway, remove } = makeGateway({ config: { handlerHosts: 2 }, env });
+  const killer = new Killer(gateway, random, tally, VICTIMS);
+  await gateway.start();
+  const crowd = await Crowd.enter(gateway, random.fork(), { writers: 6, retriers: 3, readers: 2 });
+  const changes = new Changes(gateway, env, random.fork(), ['upload', 'upload', 'settings', 'create', 'remove']);
+  const keeper = await Keeper.enter(gateway, random.fork());
+  await changes.start();
+  const healthy = await strikeInRounds({ context, tally, random, gateway }, rounds, {
+    choose: () => killer.choose(),
+    working: async (where) => {
+      // Whatever was killed before: what is there is old or new, and whole.
+      await changes.stop();
+      tally.violated(`before ${where}`, await changes.check());
+      await changes.start();
+      await crowd.load.more(random.between(5, 40));
+    },
+    pauseMs: 30,
+    strike: (where, victim) => killer.strike(where, victim),
+    healed: async (at) => {
+      await crowd.load.healed(at);
+      return [];
+    },
+    until: 'every app acknowledges again',
+  });
+  const where = `rounds ${rounds[0]} to ${rounds[1]}`;
+  await Promise.all([changes.stop(), keeper.stop()]);
+  if (healthy) tally.violated(where, await changes.check());
+  for (const [outcome, count] of changes.done) tally.add(`changes: ${outcome}`, count);
+  for (const [outcome, count] of changes.refused) {
+    tally.add(`changes: ${outcome}`, count);
+    if (!/ 503 /.test(outcome)) tally.violated(where, [`${count} changes were answered ${outcome}.`]);
   }
+  tally.violated(where, keeper.violations);
+  for (const [outcome, count] of keeper.outcomes) tally.add(`files: ${outcome}`, count);
+  const { outages, deaths } = killer;
+  const verdict = await crowd.leave({ outages, deaths, slow: [] });
+  tally.violated(where, verdict.violations);
+  tally.addCrowd(crowd, verdict.lost);
+  tally.violated(where, await leftovers(gateway.dataDir, tmp));
+  context.progress(`${where}: ${tally.violations.length} violations so far`);
+  if (healthy) await remove();
+  else await gateway.kill();
+  return healthy;
+}
 
-  /** False when the gateway did not come back, so that there is no use in going on. */
-  async run(): Promise<boolean> {
-    await this.#gateway.start();
-    const crowd = await Crowd.enter(this.#gateway, this.#random.fork(), { writers: 6, retriers: 3, readers: 2 });
-    const uploader = new Uploader(this.#gateway);
-    const keeper = await Keeper.enter(this.#gateway, this.#random.fork());
-    let healthy = true;
-    for (let round = this.#first; healthy && round <= this.#last; round++) {
-      healthy = await this.#round(`round ${round}`, crowd);
-      if (round % 10 === 0) this.#context.progress(`round ${round} of ${this.#last}`);
-    }
-    const where = `rounds ${this.#first} to ${this.#last}`;
-    for (const [name, client] of [['uploads', uploader] as const, ['files', keeper] as const]) {
-      await client.stop();
-      this.#tally.violated(where, client.violations);
-      for (const [outcome, count] of client.outcomes) this.#tally.add(`${name}: ${outcome}`, count);
-    }
-    const { outages, deaths } = this.#killer;
-    const verdict = await crowd.leave({ outages, deaths, slow: [] });
-    this.#tally.violated(where, verdict.violations);
-    this.#tally.addCrowd(crowd, verdict.lost);
-    this.#tally.violated(where, await this.#leftovers());
-    this.#context.progress(`${where}: ${this.#tally.violations.length} violations so far`);
-    if (healthy) await this.#remove();
-    else await this.#gateway.kill();
-    return healthy;
-  }
-
-  async #round(name: string, crowd: Crowd): Promise<boolean> {
-    const victim = this.#killer.choose();
-    const where = `${name} (${victim})`;
-    const stuck = await within(HANG_MS, crowd.load.more(this.#random.between(5, 40)));
-    if (stuck === 'late') return this.#giveUp(where, 'nothing was acknowledged before the kill.');
-    await pause(this.#random.between(0, 30));
-    const at = performance.now();
-    try {
-      await this.#killer.strike(where, victim);
-    } catch (error) {
-      return this.#giveUp(where, (error as Error).message);
-    }
-    if ((await within(HANG_MS, crowd.load.healed(at))) === 'late')
-      return this.#giveUp(where, 'not every app works again.');
-    this.#tally.measured(`${victim} killed, until every app acknowledges again`, performance.now() - at);
-    this.#tally.add('rounds', 1);
-    return true;
-  }
-
-  #giveUp(where: string, what: string): false {
-    this.#tally.violated(where, [what, `the daemon's last words: ${this.#gateway.log.slice(-2000)}`]);
-    return false;
-  }
-
-  /** What the daemons that were killed left on the disk, once the last one has had the time to clear it away. */
-  async #leftovers(): Promise<string[]> {
-    const sockets = () => readdirSync(this.#tmp);
-    const temporary = () =>
-      readdirSync(this.#gateway.dataDir, { recursive: true, encoding: 'utf8' }).filter((name) =>
-        /\.tmp$|^tmp\/./.test(name),
-      );
-    await eventually(5000, () => sockets().length <= 1 && temporary().length === 0);
-    return [
-      ...(sockets().length > 1 ? [`${sockets().length} folders of sockets are left, of one daemon.`] : []),
-      ...temporary().map((name) => `the temporary file ${name} is left in the data directory.`),
-    ];
-  }
+/** What the daemons that were killed left on the disk, once the last one has had the time to clear it away. */
+async function leftovers(dataDir: string, tmp: string): Promise<string[]> {
+  const sockets = () => readdirSync(tmp);
+  const temporary = () =>
+    readdirSync(dataDir, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tmp$|^tmp\/./.test(name));
+  await eventually(5000, () => sockets().length <= 1 && temporary().length === 0);
+  return [
+    ...(sockets().length > 1 ? [`${sockets().length} folders of sockets are left, of one daemon.`] : []),
+    ...temporary().map((name) => `the temporary file ${name} is left in the data directory.`),
+  ];
 }

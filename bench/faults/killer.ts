@@ -1,6 +1,7 @@
 /** Ends processes of a daemon with SIGKILL, chosen by chance, and starts the daemon again as a service manager does. */
 import { LIMITS } from '../../protocol/limits.ts';
 import { compareIdentity } from '../../storage/processes/process-identity.ts';
+import { taggedWith, tagOf } from '../../storage/processes/tagged.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { type Child, childrenOf } from '../../testing/processes.ts';
 import type { Random } from '../../testing/random.ts';
@@ -8,36 +9,28 @@ import { pause } from '../../testing/waiting.ts';
 import type { Tally } from './campaign.ts';
 import type { Span } from './crowd.ts';
 
-/** `supervisor twice`: the one that takes over is killed while it starts. */
-const VICTIMS = [
-  'writer',
-  'host',
-  'supervisor',
-  'jobs',
-  'writer and host',
-  'writer and supervisor',
-  'host and supervisor',
-  'supervisor twice',
-  'all',
-] as const;
-export type Victim = (typeof VICTIMS)[number];
+/** The roles that a victim may name. Of the hosts one is ended. */
+const ROLES = ['writer', 'host', 'jobs', 'agents'] as const;
 
 /** A role that dies more often than this within the gateway's restart window is given up or isolated, as it should be. */
 const DEATHS_IN_A_WINDOW = LIMITS.restartIntensity - 1;
 
-export class Killer {
+/** Of `Victim`s, whose names say which roles are ended. */
+export class Killer<Victim extends string> {
   /** When the supervisor was dead. */
   readonly outages: Span[] = [];
   readonly #gateway: TestGateway;
   readonly #random: Random;
   readonly #tally: Tally;
+  readonly #victims: readonly Victim[];
   /** When a process died, of those the daemon that runs may count against a role. */
   readonly #deaths: { role: Child['role']; at: number; daemon: number }[] = [];
 
-  constructor(gateway: TestGateway, random: Random, tally: Tally) {
+  constructor(gateway: TestGateway, random: Random, tally: Tally, victims: readonly Victim[]) {
     this.#gateway = gateway;
     this.#random = random;
     this.#tally = tally;
+    this.#victims = victims;
   }
 
   /** When processes died, in milliseconds of `performance.now()`. */
@@ -50,23 +43,22 @@ export class Killer {
     const often = (role: Child['role']) =>
       this.#deaths.filter((one) => one.role === role && one.at > since && one.daemon === this.#gateway.pid).length >=
       DEATHS_IN_A_WINDOW;
-    const spared = (['writer', 'host', 'jobs'] as const).filter(often);
+    const spared = ROLES.filter(often);
     return this.#random.pick(
-      VICTIMS.filter((victim) => victim.includes('supervisor') || !spared.some((role) => victim.includes(role))),
+      this.#victims.filter((victim) => victim.includes('supervisor') || !spared.some((role) => victim.includes(role))),
     );
   }
 
   /** Rejects when the daemon does not start again. */
   async strike(where: string, victim: Victim): Promise<void> {
     const children = childrenOf(this.#gateway.pid);
-    const writer = children.filter(({ role }) => role === 'writer');
-    const host = children.filter(({ role }) => role === 'host');
-    const struck = [
-      ...(victim.includes('writer') ? writer : []),
-      ...(victim === 'jobs' ? children.filter(({ role }) => role === 'jobs') : []),
-      ...(victim.includes('host') && host.length > 0 ? [this.#random.pick(host)] : []),
-      ...(victim === 'all' ? children : []),
-    ];
+    const struck =
+      victim === 'all'
+        ? children
+        : ROLES.filter((role) => victim.includes(role)).flatMap((role) => {
+            const of = children.filter((child) => child.role === role);
+            return role === 'host' && of.length > 0 ? [this.#random.pick(of)] : of;
+          });
     for (const child of struck) this.#end(child);
     if (!victim.includes('supervisor') && victim !== 'all') return;
     // Sometimes late enough for the replacement of a child to be under way.
@@ -76,11 +68,7 @@ export class Killer {
 
   #end({ pid, role }: Child): void {
     this.#deaths.push({ role, at: performance.now(), daemon: this.#gateway.pid });
-    try {
-      process.kill(pid, 'SIGKILL');
-    } catch {
-      // It was ending already.
-    }
+    signal(pid, 'SIGKILL');
   }
 
   async #killDaemon(where: string, twice: boolean): Promise<void> {
@@ -88,7 +76,7 @@ export class Killer {
     this.outages.push(outage);
     // It stands still for the roll call, so that none of its processes is missed.
     process.kill(this.#gateway.pid, 'SIGSTOP');
-    const family = childrenOf(this.#gateway.pid);
+    const family = [...childrenOf(this.#gateway.pid), ...taggedWith(tagOf(this.#gateway.dataDir))];
     this.#deaths.push({ role: 'other', at: performance.now(), daemon: this.#gateway.pid });
     await this.#gateway.kill();
     if (twice) {
@@ -102,7 +90,16 @@ export class Killer {
     outage.to = performance.now();
     this.#tally.measured('daemon started after a kill, until ready', outage.to - startedAt);
     const orphans = family.filter((child) => compareIdentity(child) === 'same');
-    for (const { role, pid } of orphans)
-      this.#tally.violated(where, [`a ${role} (pid ${pid}) of the dead daemon runs beside the new one.`]);
+    for (const { pid } of orphans)
+      this.#tally.violated(where, [`the process ${pid} of the dead daemon runs beside the new one.`]);
+  }
+}
+
+/** Sends a signal to a process that may have ended already. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }

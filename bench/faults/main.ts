@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { Random } from '../../testing/random.ts';
-import { chosen, parseWords, runCommand, wholeNumber } from '../command.ts';
+import { chosen, parseWords, runCommand, UsageError, wholeNumber } from '../command.ts';
 import { describeMachine } from '../machine.ts';
 import { ROOT } from '../servers.ts';
 import type { Campaign, CampaignReport } from './campaign.ts';
@@ -56,6 +56,7 @@ async function main(args: string[]): Promise<number> {
     process.stdout.write(HELP);
     return 0;
   }
+  if (process.platform !== 'linux') throw new UsageError('Processes are found through /proc, which is Linux only.');
   const takenAt = new Date().toISOString();
   const workDir = mkdtempSync(join(tmpdir(), 'svc-faults-'));
   const report: FaultsReport = { takenAt, seed: options.seed, machine: describeMachine(workDir), campaigns: [] };

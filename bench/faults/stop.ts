@@ -2,10 +2,11 @@
 import { compareIdentity } from '../../storage/processes/process-identity.ts';
 import { makeGateway, type TestGateway } from '../../testing/gateway.ts';
 import { type Child, childrenOf } from '../../testing/processes.ts';
-import { pause, within } from '../../testing/waiting.ts';
+import { eventually, pause, within } from '../../testing/waiting.ts';
 import { HANG_MS } from '../../testing/write-ledger.ts';
 import { type Campaign, type CampaignContext, Tally } from './campaign.ts';
 import { Crowd, type Span } from './crowd.ts';
+import { signal } from './killer.ts';
 
 const VICTIMS = ['writer', 'host', 'supervisor'] as const;
 type Victim = (typeof VICTIMS)[number];
@@ -34,8 +35,6 @@ export const stop: Campaign = {
   question:
     'Does a process that stands still for a while cost an acknowledged write, an answer, a stream, or a healthy process?',
   async run(context) {
-    if (process.platform !== 'linux')
-      return { figures: [], violations: [], skipped: ['Processes are found through /proc, which is Linux only.'] };
     const tally = new Tally();
     for (const [patience, stops] of context.extent === 'smoke' ? SMOKE : FULL)
       await new StopStretch(context, tally, patience).run(stops);
@@ -90,7 +89,8 @@ class StopStretch {
     process.kill(pid, 'SIGSTOP');
     if (ms !== null) await pause(ms);
     else await this.#replaced(stopped as Child);
-    goOn(pid);
+    // Ten seconds are the limit of the heartbeat: it may have been ended at this very moment, or not.
+    signal(pid, 'SIGCONT');
     const at = performance.now();
     if ((await within(HANG_MS, crowd.load.healed(at))) === 'late')
       this.#tally.violated(where, ['not every app worked again.', this.#gateway.log.slice(-2000)]);
@@ -111,8 +111,7 @@ class StopStretch {
   }
 
   async #replaced(child: Child): Promise<void> {
-    for (const deadline = performance.now() + HANG_MS; performance.now() < deadline; await pause(100))
-      if (compareIdentity(child) !== 'same') return;
+    if (await eventually(HANG_MS, () => compareIdentity(child) !== 'same')) return;
     this.#tally.violated(`a stopped ${child.role}`, [`was not replaced within ${HANG_MS} ms.`]);
   }
 
@@ -120,14 +119,5 @@ class StopStretch {
   async #threadsEnded(): Promise<number> {
     const { counters } = await this.#gateway.system();
     return Object.values(counters.retired as Record<string, number>).reduce((sum, count) => sum + count, 0);
-  }
-}
-
-/** Ten seconds are the limit of the heartbeat: it may have been ended at this very moment, or not. */
-function goOn(pid: number): void {
-  try {
-    process.kill(pid, 'SIGCONT');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
