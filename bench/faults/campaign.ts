@@ -1,6 +1,7 @@
 /** What a fault campaign is, and what it says of itself. */
 import { Counts } from '../../testing/clients.ts';
 import type { Random } from '../../testing/random.ts';
+import { percentile } from '../statistics.ts';
 import type { Crowd } from './crowd.ts';
 
 export type CampaignContext = {
@@ -76,9 +77,8 @@ export class Tally {
   }
 }
 
-function spread(times: number[]): string {
-  const sorted = [...times].sort((a, b) => a - b);
-  const at = (part: number) =>
-    (sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] as number).toFixed(0);
-  return `median ${at(0.5)} ms, p99 ${at(0.99)} ms, worst ${at(1)} ms, of ${sorted.length}`;
+/** Of times in milliseconds. */
+export function spread(times: number[]): string {
+  const at = (share: number) => percentile(times, share).toFixed(0);
+  return `median ${at(0.5)} ms, p99 ${at(0.99)} ms, worst ${at(1)} ms, of ${times.length}`;
 }

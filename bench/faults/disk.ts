@@ -1,10 +1,12 @@
 /** Disks that are full, fail, or write less than they are given: callers hear of it, and it heals by itself. */
 import { Counts } from '../../testing/clients.ts';
+import { childrenOf } from '../../testing/processes.ts';
 import { whyNoShim } from '../../testing/shim/compile.ts';
 import { pause, within } from '../../testing/waiting.ts';
 import { Load } from '../../testing/write-ledger.ts';
 import { Bystanders } from './bystanders.ts';
-import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
+import { type Campaign, type CampaignContext, type CampaignReport, type Figure, spread } from './campaign.ts';
+import { signal } from './killer.ts';
 import { Readers } from './readers.ts';
 import { leftovers } from './remains.ts';
 import { fillSmallDisk } from './small-disk.ts';
@@ -84,7 +86,6 @@ class StruckDisk extends StruckGateway {
   }
 
   figures(): Figure[] {
-    const healed = this.#healMs.toSorted((a, b) => a - b);
     const hits = (['full', 'writeEio', 'syncEio', 'short', 'readEio'] as const).map(
       (fault) => `${fault} ${this.disk.hits(fault)}`,
     );
@@ -96,10 +97,7 @@ class StruckDisk extends StruckGateway {
       { name: 'other changes, answered otherwise', value: this.changes.refused.list() },
       { name: 'reads meanwhile, all answered 200', value: String(this.#reads) },
       { name: 'further reads that were answered with a kept result', value: String(this.#kept) },
-      {
-        name: 'from the end of a strike until 10 more writes, median and longest',
-        value: `${healed[healed.length >> 1]?.toFixed(0)} ms, ${healed.at(-1)?.toFixed(0)} ms`,
-      },
+      { name: 'from the end of a strike until 10 more writes', value: spread(this.#healMs) },
       { name: 'power cuts in the middle of a strike', value: String(this.#powerCuts) },
       { name: 'acknowledged writes, all there', value: String(this.ledger.acknowledged.length) },
     ];
@@ -122,7 +120,7 @@ class StruckDisk extends StruckGateway {
     const before = new Map(load.outcomes);
     this.disk.strike(strike.faults, strike.only);
     await pause(this.random.between(100, 700));
-    if (strike.kills !== undefined) process.kill(await this.#pidOf(strike.kills), 'SIGKILL');
+    for (const child of childrenOf(gateway.pid)) if (child.role === strike.kills) signal(child.pid, 'SIGKILL');
     await pause(this.random.between(100, 700));
     this.#count(strike, before, load.outcomes);
     const cutPower = strike.faults.includes('syncEio') && this.random.next() < 0.5;
@@ -156,16 +154,6 @@ class StruckDisk extends StruckGateway {
     violations.push(...this.compare(load).violations, ...(await this.changes.check()));
     if (!cutPower) violations.push(...leftovers(gateway.dataDir));
     return violations;
-  }
-
-  async #pidOf(role: 'writer' | 'host'): Promise<number> {
-    // A change that replaces the token may just be under way: then nobody has the new one for a moment.
-    for (let tries = 0; ; tries++) {
-      const { status, text, json } = await this.gateway.call('GET', '/svc/_system');
-      if (status === 200) return json.processes.find((child: { role: string }) => child.role === role).pid;
-      if (tries > 100) throw new Error(`The processes cannot be seen: ${text}`);
-      await pause(10);
-    }
   }
 
   #count({ name }: Strike, before: Map<string, number>, after: Map<string, number>): void {

@@ -3,7 +3,7 @@ import { whyNoShim } from '../../testing/shim/compile.ts';
 import type { Survival } from '../../testing/shim/journal.ts';
 import { pause } from '../../testing/waiting.ts';
 import { Load } from '../../testing/write-ledger.ts';
-import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
+import { type Campaign, type CampaignContext, type CampaignReport, type Figure, spread } from './campaign.ts';
 import { Readers } from './readers.ts';
 import { leftovers } from './remains.ts';
 import { LEDGERS, StruckGateway } from './struck-gateway.ts';
@@ -102,7 +102,6 @@ class Outages extends StruckGateway {
 
   figures(): Figure[] {
     const { writes, names, survivedWrites, survivedNames } = this.#taken;
-    const starts = this.#startsMs.toSorted((a, b) => a - b);
     return [
       { name: 'of them while the daemon started', value: String(this.#cutWhileStarting) },
       { name: 'acknowledged writes, all there', value: String(this.acknowledged - this.lost) },
@@ -113,10 +112,7 @@ class Outages extends StruckGateway {
       },
       { name: 'unsynced writes dropped; kept in whole or in part', value: `${writes}; ${survivedWrites}` },
       { name: 'unsynced names dropped; kept', value: `${names}; ${survivedNames}` },
-      {
-        name: 'start after a power cut, median and longest',
-        value: `${starts[starts.length >> 1]?.toFixed(0)} ms, ${starts.at(-1)?.toFixed(0)} ms`,
-      },
+      { name: 'start after a power cut', value: spread(this.#startsMs) },
     ];
   }
 

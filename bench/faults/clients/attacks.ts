@@ -1,7 +1,9 @@
 /** What each kind of bad client does, and how the gateway is known to end it. */
 import { LIMITS } from '../../../protocol/limits.ts';
 import { BadClient, openCrowd } from './crowd.ts';
-import type { Gateway } from './good-clients.ts';
+
+/** Where they connect. */
+type Gateway = { readonly port: number; readonly token: string };
 
 /** Added to each limit: how coarse the edges' timers are, and a machine that is busy. */
 const SLACK_MS = 12_000;

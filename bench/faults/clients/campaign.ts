@@ -73,7 +73,7 @@ async function runOn(edge: 'uws' | 'node', { extent, newFolder, progress }: Camp
     await good.stop();
     await daemon.stop();
   }
-  report.violations.push(...new Set(good.failures));
+  report.violations.push(...new Set(good.violations));
   return report;
 }
 

@@ -1,6 +1,6 @@
 /** Raw sockets in numbers: clients that connect, say what they are told, and behave badly. */
 import { connect, type Socket } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
+import { eventually, within } from '../../../testing/waiting.ts';
 
 /** Connections that one pair of addresses takes before its ports run out; the next ones come from another address. */
 const PER_ADDRESS = 20_000;
@@ -75,17 +75,10 @@ export function dismiss(crowd: BadClient[]): void {
 
 /** Resolves when each has the first bytes of an answer, or has ended; at the latest after `limitMs`. */
 export async function answersOf(crowd: BadClient[], limitMs: number): Promise<void> {
-  const deadline = performance.now() + limitMs;
-  while (crowd.some(({ closed, bytes }) => !closed && bytes === 0) && performance.now() < deadline) await pause(20);
+  await eventually(limitMs, () => crowd.every(({ closed, bytes }) => closed || bytes > 0), 20);
 }
 
-/** The times at which they were ended, in milliseconds; null for those that were not within `limitMs` of now. */
-export async function endsOf(crowd: BadClient[], limitMs: number): Promise<(number | null)[]> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), limitMs);
-  });
-  const ends = await Promise.all(crowd.map(({ ended }) => Promise.race([ended, limit])));
-  clearTimeout(timer);
-  return ends;
+/** The times at which they were ended, in milliseconds; `late` for those that were not within `limitMs` of now. */
+export function endsOf(crowd: BadClient[], limitMs: number): Promise<(number | 'late')[]> {
+  return Promise.all(crowd.map(({ ended }) => within(limitMs, ended)));
 }

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { setTimeout as pause } from 'node:timers/promises';
+import { eventually, pause } from '../../../testing/waiting.ts';
 import { ROOT } from '../../servers.ts';
 import type { CampaignReport } from '../campaign.ts';
 import { type BadClient, dismiss, openCrowd } from './crowd.ts';
@@ -16,10 +16,6 @@ const CALLS = 20;
 const BETWEEN_CALLS_MS = 500;
 
 export async function exhaustDescriptors(edge: 'uws' | 'node', folder: string, report: CampaignReport): Promise<void> {
-  if (process.platform === 'win32') {
-    report.skipped.push('connections until descriptors run out: needs a limit that a shell can set');
-    return;
-  }
   const serve = ['serve', '--json', '--data-dir', folder, '--port', '0', '--edge', edge, '--store', 'tarball'];
   const script = `ulimit -n ${DESCRIPTORS} && exec "$0" "$@"`;
   const command = [
@@ -60,7 +56,13 @@ export async function exhaustDescriptors(edge: 'uws' | 'node', folder: string, r
       value: `${isOpen} open, ${CALLS - failed.length} of ${CALLS} calls served beside them`,
     });
     dismiss(crowd);
-    await acceptsAgain(url);
+    const isServed = () =>
+      fetch(`${url}/svc/_health`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    if (!(await eventually(20_000, isServed)))
+      report.violations.push(`${edge}: no new connection is served after the others have gone`);
     dismiss([caller]);
   } catch (error) {
     report.violations.push(`${edge}: with few descriptors: ${(error as Error).message}`);
@@ -83,16 +85,4 @@ async function statusOf(caller: BadClient, path: string, auth: string): Promise<
     ),
     caller.ended.then(() => 'closed'),
   ]);
-}
-
-/** Throws when no new connection is served in the end. */
-async function acceptsAgain(url: string): Promise<void> {
-  for (const deadline = Date.now() + 20_000; ; await new Promise((resolve) => setTimeout(resolve, 50))) {
-    const isServed = await fetch(`${url}/svc/_health`).then(
-      (response) => response.ok,
-      () => false,
-    );
-    if (isServed) return;
-    if (Date.now() > deadline) throw new Error('no new connection is served after the others have gone');
-  }
 }

@@ -52,7 +52,7 @@ async function run(context: CampaignContext): Promise<CampaignReport> {
     const { only, extent, random } = context;
     const named = OPERATIONS.filter(({ name }) => only === null || name.includes(only));
     const possible = named.filter(({ scene }) => otherDisk !== null || !needsOtherDisk(scene));
-    const operations = extent === 'smoke' ? drawOperations(possible, () => random.next()) : possible;
+    const operations = extent === 'smoke' ? drawOperations(possible, random) : possible;
     const wanted = operations.map(({ scene }) => scene);
     const scenes = await makeScenes(join(folder, 'scenes'), wanted, otherDisk, shim);
     const skipped = named.filter((one) => !possible.includes(one));

@@ -6,8 +6,7 @@ import { drawOperations } from './draw.ts';
 import { OPERATIONS } from './operations.ts';
 
 function namesOf(seed: number): string[] {
-  const random = new Random(seed);
-  return drawOperations(OPERATIONS, () => random.next()).map(({ name }) => name);
+  return drawOperations(OPERATIONS, new Random(seed)).map(({ name }) => name);
 }
 
 test('each seed draws an upload, an activation and a migration, the same ones each time, and all seeds everything', () => {
