@@ -1,6 +1,7 @@
 /** A session of a daemon on the git store, as its users have it: edits, publications, and the draft's events. */
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Stream } from '../testing/gateway.ts';
 import type { Daemon } from './daemon.ts';
 
 export class AuthoringSession {
@@ -39,8 +40,9 @@ export class AuthoringSession {
     return await (await this.#daemon.request('GET', `/svc/_draft/${this.#id}/${app}/${path}`)).text();
   }
 
-  changes(app: string): Promise<DraftEvents> {
-    return DraftEvents.open(this.#daemon, `/svc/_draft/${this.#id}/${app}/_changes`);
+  /** The draft's event stream. */
+  changes(app: string): Promise<Stream> {
+    return this.#daemon.stream(`/svc/_draft/${this.#id}/${app}/_changes`);
   }
 
   async close(): Promise<void> {
@@ -48,37 +50,7 @@ export class AuthoringSession {
   }
 }
 
-/** The draft's event stream. */
-export class DraftEvents {
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
-  #text = '';
-
-  private constructor(reader: ReadableStreamDefaultReader<Uint8Array>) {
-    this.#reader = reader;
-  }
-
-  static async open(daemon: Daemon, path: string): Promise<DraftEvents> {
-    const { body } = await daemon.request('GET', path);
-    if (body === null) throw new Error('The event stream has no body.');
-    return new DraftEvents(body.getReader());
-  }
-
-  /** Resolves when the next `reload` is there. */
-  async reload(): Promise<void> {
-    const decoder = new TextDecoder();
-    for (;;) {
-      const found = /^event: ?reload$/m.exec(this.#text);
-      if (found !== null) {
-        this.#text = this.#text.slice(found.index + found[0].length);
-        return;
-      }
-      const { done, value } = await this.#reader.read();
-      if (done) throw new Error('The event stream ended.');
-      this.#text += decoder.decode(value, { stream: true });
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#reader.cancel();
-  }
+/** Resolves when the next `reload` is there. */
+export async function reloaded(events: Stream): Promise<void> {
+  while ((await events.next()).event !== 'reload');
 }

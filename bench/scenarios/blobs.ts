@@ -1,7 +1,5 @@
 /** A large file of an app up and down: how fast, and how much more memory all processes take meanwhile. */
 import { createHash } from 'node:crypto';
-import { request } from 'node:http';
-import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
 import { APP, incompressible, packApp } from '../bench-app.ts';
 import type { Scenario } from '../context.ts';
@@ -34,11 +32,9 @@ export const blobsScenario: Scenario = {
       for (let round = 0; round < rounds; round++) {
         progress(`round ${round + 1} of ${rounds}`);
         const piece = incompressible(MiB, round);
-        const pieces = Array.from({ length: size / MiB }, () => piece);
-        const hash = createHash('sha256');
-        for (const one of pieces) hash.update(one);
-        const address = `${PATH}/${hash.digest('hex')}`;
-        up.push(await watched(daemon, () => send(daemon, pieces)));
+        const file = Buffer.concat(Array.from({ length: size / MiB }, () => piece));
+        const address = `${PATH}/${createHash('sha256').update(file).digest('hex')}`;
+        up.push(await watched(daemon, () => daemon.request('PUT', PATH, file, 'application/octet-stream')));
         down.push(await watched(daemon, () => receive(daemon, address, size, 0)));
         // Slower than the file is read, so that it would pile up if nothing held it back.
         slow.push(await watched(daemon, () => receive(daemon, address, size, 5)));
@@ -63,7 +59,7 @@ type Passage = { ms: number; more: number };
 const most = (passages: Passage[]): number => Math.max(...passages.map(({ more }) => more)) / MiB;
 
 /** How long it took, and the most memory in bytes that there was more than before. */
-async function watched(daemon: Daemon, work: () => Promise<void>): Promise<Passage> {
+async function watched(daemon: Daemon, work: () => Promise<unknown>): Promise<Passage> {
   await daemon.refresh();
   await wait(SETTLE_MS);
   const before = memoryOfAll(daemon.processes).pss;
@@ -80,38 +76,13 @@ async function watched(daemon: Daemon, work: () => Promise<void>): Promise<Passa
   }
 }
 
-function send(daemon: Daemon, pieces: Buffer[]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
-    const headers = { authorization: `Bearer ${daemon.token}`, 'content-length': length };
-    const req = request(daemon.url + PATH, { method: 'PUT', headers }, (res) => {
-      res
-        .resume()
-        .on('end', () => (res.statusCode === 201 ? resolve() : reject(new Error(`It was ${res.statusCode}.`))));
-    });
-    req.on('error', reject);
-    Readable.from(pieces).pipe(req);
-  });
-}
-
 /** Waits `pauseMs` after each part. */
-function receive(daemon: Daemon, address: string, size: number, pauseMs: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const headers = { authorization: `Bearer ${daemon.token}` };
-    const req = request(daemon.url + address, { headers }, async (res) => {
-      let received = 0;
-      try {
-        for await (const chunk of res as AsyncIterable<Buffer>) {
-          received += chunk.length;
-          if (pauseMs > 0) await wait(pauseMs);
-        }
-        if (received !== size) throw new Error(`${received} of ${size} bytes came.`);
-        resolve();
-      } catch (error) {
-        reject(error as Error);
-      }
-    });
-    req.on('error', reject);
-    req.end();
-  });
+async function receive(daemon: Daemon, address: string, size: number, pauseMs: number): Promise<void> {
+  const { body } = await daemon.request('GET', address);
+  let received = 0;
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    received += chunk.length;
+    if (pauseMs > 0) await wait(pauseMs);
+  }
+  if (received !== size) throw new Error(`${received} of ${size} bytes came.`);
 }

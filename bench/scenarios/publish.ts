@@ -1,6 +1,6 @@
 /** Authoring on the git store: how long a publication takes, how soon a draft shows an edit, what calls of other apps notice. */
 import { join } from 'node:path';
-import { AuthoringSession } from '../authoring-session.ts';
+import { AuthoringSession, reloaded } from '../authoring-session.ts';
 import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import type { Context, Scenario } from '../context.ts';
@@ -158,7 +158,7 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
     const text = css(`${at} ${turn}`);
     const startedAt = performance.now();
     const edited = edits[at]?.edit(text);
-    await events.reload();
+    await reloaded(events);
     const reloadedAt = performance.now();
     while ((await session.preview(app, EDITED)) !== text);
     const shownAt = performance.now();
@@ -173,7 +173,7 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
       shown[at]?.push(preview);
     }
   });
-  await events.close();
+  events.close();
   await session.close();
   const facts = edits.flatMap(({ how }, at) => {
     const detail = `${size.name}; ${reloads[at]?.length} edits of a style sheet`;

@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
-import { AuthoringSession } from '../authoring-session.ts';
+import { AuthoringSession, reloaded } from '../authoring-session.ts';
 import { APP, incompressible, LARGE_FILE, packApp, ROWS } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import type { Daemon } from '../daemon.ts';
@@ -134,15 +134,15 @@ export class Visitors {
     const events = await session.changes(AUTHORED);
     const edited = css(`${Date.now()} ${turn} again`);
     await session.put(AUTHORED, EDITED, edited);
-    await events.reload();
+    await reloaded(events);
     await session.publish(AUTHORED);
-    await events.close();
+    events.close();
   }
 
   /** An app that nobody had before and nobody has afterwards. */
   async #comeAndGo(app: string): Promise<void> {
     const { webhooks } = await this.#daemon.install(app, await packApp(app, GUEST_FILES));
-    const events = await this.#daemon.request('GET', `/svc/${app}/_changes`);
+    const events = await this.#daemon.stream(`/svc/${app}/_changes`);
     await this.#daemon.readNote(app);
     await this.#text('POST', '/svc/_tool/svc_write', JSON.stringify(write(1, app).request.body));
     await this.#text('GET', `/svc/${app}/${EDITED}`);
@@ -150,7 +150,7 @@ export class Visitors {
     await this.#callHook(webhooks[0] as MintedWebhook);
     await this.#text('DELETE', `/svc/_apps/${app}?purge=1`);
     // It ends with the app.
-    await events.text();
+    await events.ended();
   }
 
   async #callHook({ url, secret }: MintedWebhook): Promise<void> {
@@ -160,11 +160,9 @@ export class Visitors {
   /** A page that is open for a second. */
   async #stream(turn: number): Promise<void> {
     const path = turn % 2 === 0 ? `/svc/${APP}/_changes?tables=notes` : `/svc/_runs/_events?app=${HOOKED}`;
-    const response = await this.#daemon.request('GET', path);
-    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-    await reader.read();
+    const stream = await this.#daemon.stream(path);
     await wait(STREAM_MS, undefined, { signal: this.#stopping.signal }).catch(() => {});
-    await reader.cancel();
+    stream.close();
   }
 
   /** A connection that ends before its request or its answer is whole. */
