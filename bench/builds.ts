@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UsageError } from './command.ts';
 import { measure, startDaemon, taskOf } from './compare.ts';
-import { GatewayContender } from './contenders.ts';
+import { onGateway } from './contenders.ts';
 import type { Context, Scenario } from './context.ts';
 import type { LoadMeasurement, SideResult } from './measurements.ts';
 import { table } from './report-tables.ts';
@@ -46,7 +46,7 @@ async function compareUnder(context: Context, dirA: string, dirB: string, load: 
       const contenders = await Promise.all(
         [b, a].map(async (daemon, i) => {
           const task = taskOf(load, load.requests, CHANGES, daemon.token);
-          return new GatewayContender(i === 0 ? 'B' : 'A', daemon, context, task);
+          return onGateway(i === 0 ? 'B' : 'A', daemon, context, task);
         }),
       );
       return await measure(context, load, contenders, ROUNDS);

@@ -2,13 +2,13 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { APP, fillFolder, largeFile, packApp } from './bench-app.ts';
-import { type Contender, GatewayContender, HttpContender } from './contenders.ts';
+import { type Contender, onGateway, onServer } from './contenders.ts';
 import type { Context } from './context.ts';
 import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { LoadTask } from './load/task.ts';
 import type { LoadMeasurement } from './measurements.ts';
 import { WRITES } from './notes.ts';
-import { type BareAnswer, ReferenceServer } from './servers.ts';
+import { type BareAnswer, startBareEdge, startPlain } from './servers.ts';
 import { SMOKE_WARM_UP_MS, takeTurns } from './turns.ts';
 import { CHANGES, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
 
@@ -35,16 +35,16 @@ export async function compare(context: Context, workload: Workload): Promise<Loa
     const daemon = await startDaemon(context, load);
     running.push(daemon);
     const task = taskOf(load, load.requests, load.live ?? CHANGES, daemon.token);
-    const gateway = new GatewayContender('gateway', daemon, context, task);
-    const bare = await ReferenceServer.startBareEdge(await answerOf(daemon, load));
+    const gateway = onGateway('gateway', daemon, context, task);
+    const bare = await startBareEdge(await answerOf(daemon, load));
     running.push(bare);
     const onBare = taskOf(load, load.requests, CHANGES, daemon.token);
-    const contenders = [gateway, new HttpContender('bare edge', bare, context.generators, onBare)];
+    const contenders = [gateway, onServer('bare edge', bare, context, onBare)];
     if (load.beside) {
       const beside = taskOf(load, load.beside.requests, CHANGES, daemon.token);
-      contenders.push(new GatewayContender(load.beside.name, daemon, context, beside));
+      contenders.push(onGateway(load.beside.name, daemon, context, beside));
     }
-    return await measure(context, load, [...contenders, await startPlain(context, load, running)]);
+    return await measure(context, load, [...contenders, await onPlain(context, load, running)]);
   } finally {
     await Promise.all(running.map((one) => one.stop()));
   }
@@ -139,16 +139,16 @@ export function taskOf(
 }
 
 /** The plain server, with the app's files and a database. */
-async function startPlain(context: Context, load: Workload, running: Running[]): Promise<Contender> {
+async function onPlain(context: Context, load: Workload, running: Running[]): Promise<Contender> {
   // One commit for each request that writes.
   const commits = load.durability === null ? 0 : load.plain.filter(isWrite).length / load.plain.length;
   const folder = context.newFolder();
   await mkdir(join(folder, APP));
   await fillFolder(join(folder, APP), APP, largeFile());
-  const plain = await ReferenceServer.startPlain(folder, load.durability ?? 'full');
+  const plain = await startPlain(folder, load.durability ?? 'full');
   running.push(plain);
   const task = taskOf(load, load.plain, PLAIN_CHANGES, NO_TOKEN);
-  return new HttpContender('plain server', plain, context.generators, task, commits);
+  return onServer('plain server', plain, context, task, commits);
 }
 
 /** The gateway's answer to the first request, for the bare edge to repeat. */

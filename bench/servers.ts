@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface, type Interface } from 'node:readline';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import type { Durability } from './notes.ts';
@@ -50,16 +50,16 @@ process.once('exit', () => {
   for (const child of alive) child.kill();
 });
 
-export type ProcessOptions = { input?: string; program?: string; env?: Record<string, string> };
+type ProcessOptions = { input?: string; program?: string; env?: Record<string, string> };
 
 /**
  * A child that has said its first line: Node with these arguments, or another `program`. Rejects, with what it wrote on
  * standard error, when it ends before.
  */
-export async function startProcess(
+async function startProcess(
   command: string[],
   { input = '', program = process.execPath, env = {} }: ProcessOptions = {},
-): Promise<{ child: ChildProcess; line: string; lines: Interface }> {
+): Promise<{ child: ChildProcess; line: string }> {
   const child = spawn(program, command, { cwd: ROOT, stdio: 'pipe', env: { ...process.env, ...env } });
   alive.add(child);
   child.once('exit', () => alive.delete(child));
@@ -78,11 +78,11 @@ export async function startProcess(
     }),
   ])) as [string];
   child.stdout.resume();
-  return { child, line, lines };
+  return { child, line };
 }
 
 /** Asks it to end, and kills it when it does not. */
-export async function stopProcess(child: ChildProcess): Promise<void> {
+async function stopProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const gone = once(child, 'exit');
   const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
@@ -93,41 +93,22 @@ export async function stopProcess(child: ChildProcess): Promise<void> {
 }
 
 /** A reference that answers HTTP. */
-export class ReferenceServer implements Server {
-  readonly port: number;
-  readonly processes: NamedProcess[];
-  readonly #child: ChildProcess;
+export type ReferenceServer = Server & { stop(): Promise<void> };
 
-  private constructor(name: string, child: ChildProcess, port: number) {
-    this.#child = child;
-    this.port = port;
-    this.processes = [{ name, pid: child.pid as number }];
-  }
+export async function startBareEdge(answer: BareAnswer): Promise<ReferenceServer> {
+  return startServer('bare edge', [await compiled('bare-edge')], { input: `${JSON.stringify(answer)}\n` });
+}
 
-  static async startBareEdge(answer: BareAnswer): Promise<ReferenceServer> {
-    const input = `${JSON.stringify(answer)}\n`;
-    return ReferenceServer.#start('bare edge', [await compiled('bare-edge')], { input });
-  }
+/** Keeps its databases and files in `folder`. */
+export async function startPlain(folder: string, durability: Durability, env = {}): Promise<ReferenceServer> {
+  return startServer('plain server', [await compiled('plain-server'), folder, durability], { env });
+}
 
-  /** Keeps its databases and files in `folder`. */
-  static async startPlain(folder: string, durability: Durability, env = {}): Promise<ReferenceServer> {
-    const command = [await compiled('plain-server'), folder, durability];
-    return ReferenceServer.#start('plain server', command, { env });
-  }
-
-  /** A server that says on its first line, as JSON, at which `port` it is. */
-  static startProgram(name: string, program: string, args: string[], env = {}): Promise<ReferenceServer> {
-    return ReferenceServer.#start(name, args, { program, env });
-  }
-
-  static async #start(name: string, command: string[], options: ProcessOptions): Promise<ReferenceServer> {
-    const { child, line } = await startProcess(command, options);
-    return new ReferenceServer(name, child, (JSON.parse(line) as { port: number }).port);
-  }
-
-  stop(): Promise<void> {
-    return stopProcess(this.#child);
-  }
+/** A server that says on its first line, as JSON, at which `port` it is. */
+export async function startServer(name: string, command: string[], options: ProcessOptions): Promise<ReferenceServer> {
+  const { child, line } = await startProcess(command, options);
+  const { port } = JSON.parse(line) as { port: number };
+  return { port, processes: [{ name, pid: child.pid as number }], stop: () => stopProcess(child) };
 }
 
 /** Somebody else's program that computes, at the lowest priority: so many milliseconds in each `everyMs`. What it gives ends it. */

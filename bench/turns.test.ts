@@ -14,7 +14,7 @@ function contender(name: string, rates: number[], log: string[]): Contender {
   let round = 0;
   return {
     name,
-    processes: [],
+    processes: () => [],
     run: ({ measureMs }) => {
       log.push(name);
       const answered = ((rates[round++] as number) * measureMs) / 1000;

@@ -121,7 +121,7 @@ class Side {
   }
 
   async round(context: Context, phase: Phase): Promise<void> {
-    const { processes } = this.#contender;
+    const processes = this.#contender.processes();
     await this.#contender.prepare?.();
     await this.#contender.takeEventLoop?.();
     const before = processes.map(({ pid }) => cpuMs(pid));
@@ -149,7 +149,7 @@ class Side {
       events: this.#events,
       failed: this.#failed,
       cpu: Object.fromEntries([...this.#cpuMs].map(([name, used]) => [name, (used * 1000) / this.#requests])),
-      memory: memoryOfAll(this.#contender.processes).pss,
+      memory: memoryOfAll(this.#contender.processes()).pss,
       fsyncsPerSecond: synced ? commitsPerRequest * requestsPerSecond : null,
       eventLoop:
         this.#delays.length === 0

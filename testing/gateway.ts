@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { request } from 'node:http';
+import { type Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -35,7 +35,13 @@ export type Answer = {
   json: any;
 };
 
-export type CallOptions = { body?: unknown; headers?: Record<string, string>; token?: string | null };
+/** `agent`: whose connections it uses, or `false` for one of its own; otherwise those of all calls. */
+export type CallOptions = {
+  body?: unknown;
+  headers?: Record<string, string>;
+  token?: string | null;
+  agent?: Agent | false;
+};
 
 export type ServerEvent = { event: string; id: string; data: string };
 
@@ -145,7 +151,11 @@ export class TestGateway {
   }
 
   /** One request. A `Buffer` or string body is sent unchanged, anything else as JSON. */
-  call(method: string, path: string, { body, headers = {}, token = this.token }: CallOptions = {}): Promise<Answer> {
+  call(
+    method: string,
+    path: string,
+    { body, headers = {}, token = this.token, agent }: CallOptions = {},
+  ): Promise<Answer> {
     const bytes =
       body === undefined
         ? null
@@ -155,6 +165,7 @@ export class TestGateway {
     const answered = new Promise<Answer>((resolve, reject) => {
       const req = request(this.url + path, {
         method,
+        ...(agent === undefined ? {} : { agent }),
         headers: {
           ...(token === null ? {} : { authorization: `Bearer ${token}` }),
           ...(bytes ? { 'content-length': String(bytes.length) } : {}),

@@ -1,22 +1,16 @@
 /** For tests: a real SQLite writer that can be killed and replaced, a ledger on it, and runs to record. */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, type TestContext } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import type { RunNode, RunRecord } from '../protocol/automations/runs.ts';
 import { DbClient } from '../protocol/wire/db-client.ts';
 import { Kind } from '../protocol/wire/frames.ts';
 import { Link } from '../protocol/wire/link.ts';
-import { signTicket } from '../protocol/wire/ticket.ts';
 import { RunLedger } from '../supervisor/automations/history/ledger.ts';
 import { firstRunIdAt } from '../supervisor/automations/history/retention.ts';
-
-const ENTRY = fileURLToPath(new URL('../dist/writer.js', import.meta.url));
+import { WriterProcess } from './writer-process.ts';
 
 export const NOW = 1_700_000_000_000;
 export const NO_USAGE = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 };
@@ -29,72 +23,25 @@ export type TestWriter = {
 };
 
 /** One process for all tests of a file, one after another; it ends with the file. */
-class WriterProcess {
-  readonly folder = mkdtempSync(join(tmpdir(), 'ledger-'));
-  readonly key = randomBytes(32);
-  readonly socket = join(this.folder, 'writer.sock');
-  readonly #supervisorSocket = join(this.folder, 'supervisor.sock');
-  readonly #links: Link[] = [];
-  readonly #server = createServer((socket) => {
-    const onFrame = (frame: unknown[]): void => {
-      if (frame[0] === Kind.ready) this.#ready();
-    };
-    this.#links.push(new Link(socket, { onFrame, onClose: () => {} }));
-  }).listen(this.#supervisorSocket);
-  #ready = (): void => {};
-  #child: ChildProcess | null = null;
-
-  async start(): Promise<this> {
-    const isReady = new Promise<void>((resolve) => {
-      this.#ready = resolve;
-    });
-    this.#child = spawn(process.execPath, [ENTRY], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
-    const bootstrap = {
-      supervisorSocket: this.#supervisorSocket,
-      writerSocket: this.socket,
-      ticket: signTicket({ role: 'writer', name: 'writer' }, this.key),
-      watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, this.key),
-      key: this.key.toString('hex'),
-      durability: 'normal',
-      only: null,
-      elsewhere: [],
-      begun: null,
-    };
-    this.#child.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
-    await isReady;
-    return this;
-  }
-
-  async kill(): Promise<void> {
-    if (this.#child === null) return;
-    const exit = once(this.#child, 'exit');
-    this.#child.kill('SIGKILL');
-    await exit;
-  }
-
-  async end(): Promise<void> {
-    await this.kill();
-    for (const link of this.#links) link.close();
-    this.#server.close();
-    rmSync(this.folder, { recursive: true });
-  }
-}
-
 let started: Promise<WriterProcess> | null = null;
-after(async () => (await started)?.end());
+after(async () => {
+  const writer = await started;
+  await writer?.end();
+  if (writer) rmSync(writer.folder, { recursive: true });
+});
 
 /** The writer with a folder for the databases of this test, whose clients end with it. */
 export async function startWriter(t: TestContext): Promise<TestWriter> {
-  started ??= new WriterProcess().start();
+  started ??= new WriterProcess(mkdtempSync(join(tmpdir(), 'ledger-'))).start();
   const writer = await started;
   const folder = mkdtempSync(join(writer.folder, 'test-'));
   return {
     folder,
     client: (name) => {
-      const ticket = { role: 'database', name, file: join(folder, `${name}.sqlite`), maintain: false } as const;
+      const ticket = writer.ticketFor(name, folder);
       const client = new DbClient((handlers, session) => {
         const link = new Link(connect(writer.socket), handlers);
-        link.send([Kind.hello, signTicket(ticket, writer.key), session]);
+        link.send([Kind.hello, ticket, session]);
         return link;
       });
       t.after(() => client.end());

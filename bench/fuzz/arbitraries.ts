@@ -28,13 +28,15 @@ export const jsonValue: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((t
 })).value;
 
 export function jsonObject(value: fc.Arbitrary<unknown>, names: fc.Arbitrary<string> = key): fc.Arbitrary<object> {
-  return fc.array(fc.tuple(names, value), { maxLength: 5 }).map((members) => {
-    const object = {};
-    for (const [name, member] of members) {
-      Object.defineProperty(object, name, { value: member, enumerable: true, configurable: true, writable: true });
-    }
-    return object;
-  });
+  return fc.array(fc.tuple(names, value), { maxLength: 5 }).map(objectOf);
+}
+
+/** Each member is the object's own, `__proto__` too. */
+export function objectOf(members: [string, unknown][]): object {
+  const object = {};
+  for (const [name, value] of members)
+    Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
+  return object;
 }
 
 type Mutation = { at: number; kind: 'set' | 'cut' | 'insert' | 'repeat'; byte: number; length: number };

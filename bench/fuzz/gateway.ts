@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from '../../testing/gateway.ts';
+import { httpBytes } from '../workload.ts';
 import { assertNoFault, oneAnswer, type RawAnswer } from './oracle.ts';
 
 /** Nothing takes this long, on any machine. */
@@ -51,6 +52,21 @@ export class FuzzedGateway {
     const answer = oneAnswer(received, head);
     if (answer !== null) assertNoFault(answer, head);
     return answer;
+  }
+
+  /** The answer to a whole POST. */
+  async post(
+    path: string,
+    body: Buffer,
+    headers: Record<string, string> = {},
+  ): Promise<{ status: number; text: string }> {
+    const request = httpBytes(
+      { method: 'POST', path, body, headers: { connection: 'close', ...headers } },
+      this.gateway.token,
+    );
+    const answer = await this.ask(request);
+    assert.ok(answer !== null, 'no answer');
+    return { status: answer.status, text: answer.body.toString() };
   }
 
   /** Fails, with a fresh daemon for the inputs that follow, when it is not the same process that answers, or logged a fault. */

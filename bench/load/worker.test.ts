@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { type BareAnswer, ReferenceServer } from '../servers.ts';
+import { type BareAnswer, type ReferenceServer, startBareEdge } from '../servers.ts';
 import { median } from '../statistics.ts';
 import { run } from './worker.ts';
 
@@ -19,7 +19,7 @@ const SUBSCRIBE = Buffer.from('GET /svc/bench/_changes HTTP/1.1\r\nHost: bench\r
 
 let bare: ReferenceServer;
 before(async () => {
-  bare = await ReferenceServer.startBareEdge(ANSWER);
+  bare = await startBareEdge(ANSWER);
 });
 after(() => bare.stop());
 
@@ -35,7 +35,7 @@ test('the closed loop counts what was answered in the measured time', async () =
 });
 
 test('answers that are errors are counted apart', async () => {
-  const failing = await ReferenceServer.startBareEdge({ ...ANSWER, status: '503 Service Unavailable' });
+  const failing = await startBareEdge({ ...ANSWER, status: '503 Service Unavailable' });
   try {
     const result = await run({ ...load, port: failing.port });
     assert.equal(result.answered, 0);
@@ -126,7 +126,7 @@ test('a pace is kept, and a late answer counts from when its request was due', a
 });
 
 test('a server that is not there is an error, not a number', async () => {
-  const gone = await ReferenceServer.startBareEdge(ANSWER);
+  const gone = await startBareEdge(ANSWER);
   await gone.stop();
   await assert.rejects(run({ ...load, port: gone.port }), /ECONNREFUSED/);
 });

@@ -2,11 +2,11 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { measure, startDaemon, taskOf } from '../compare.ts';
-import { type Contender, GatewayContender, HttpContender } from '../contenders.ts';
+import { type Contender, onGateway, onServer } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import { FsyncCounter } from '../fsyncs.ts';
 import type { LoadMeasurement } from '../measurements.ts';
-import { ReferenceServer, ROOT } from '../servers.ts';
+import { type ReferenceServer, ROOT, startPlain, startServer } from '../servers.ts';
 import { CHANGES, PLAIN_CHANGES, type Workload } from '../workload.ts';
 import { kept, list, read, workloadOf, write } from './tools.ts';
 
@@ -69,7 +69,7 @@ async function compareWithPeers(context: Context, load: Workload): Promise<LoadM
     const daemon = await startDaemon(context, load, counter ? { env: counter.env } : {});
     running.push(daemon);
     const task = taskOf(load, load.requests, CHANGES, daemon.token);
-    contenders.push(counting(new GatewayContender('gateway', daemon, context, task), counter));
+    contenders.push(counting(onGateway('gateway', daemon, context, task), counter));
     const peers = PEERS.filter(({ writesOnly }) => !writesOnly || load.durability !== null);
     for (const name of ['plain server', ...peers.map((peer) => peer.name)]) {
       const peer = peers.find((one) => one.name === name);
@@ -77,7 +77,7 @@ async function compareWithPeers(context: Context, load: Workload): Promise<LoadM
       const server = await start(context, name, peer, counter?.env ?? {});
       running.push(server);
       const task = taskOf(load, load.plain, PLAIN_CHANGES, 'none');
-      contenders.push(counting(new HttpContender(name, server, context.generators, task), counter));
+      contenders.push(counting(onServer(name, server, context, task), counter));
     }
     return await measure(context, load, contenders);
   } finally {
@@ -92,19 +92,16 @@ function start(
   env: Record<string, string>,
 ): Promise<ReferenceServer> {
   const folder = context.newFolder();
-  if (!peer) return ReferenceServer.startPlain(folder, 'full', env);
+  if (!peer) return startPlain(folder, 'full', env);
   mkdirSync(folder, { recursive: true });
-  return ReferenceServer.startProgram(name, join(PROGRAMS, peer.program), peer.args(folder), env);
+  return startServer(name, peer.args(folder), { program: join(PROGRAMS, peer.program), env });
 }
 
 /** With the syncs that were seen in place of the commits it says it made. */
 function counting(contender: Contender, counter: FsyncCounter | null): Contender {
   if (!counter) return contender;
   return {
-    name: contender.name,
-    processes: contender.processes,
-    run: (phase) => contender.run(phase),
+    ...contender,
     commits: async () => ({ commits: counter.count, rows: (await contender.commits?.())?.rows ?? 0 }),
-    takeEventLoop: async () => (await contender.takeEventLoop?.()) ?? null,
   };
 }

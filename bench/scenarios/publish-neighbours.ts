@@ -1,6 +1,6 @@
 /** What calls of other live apps notice of publications, beside what they notice of a loop that computes as much. */
 import { ROWS } from '../bench-app.ts';
-import { accompanied, GatewayContender } from '../contenders.ts';
+import { accompanied, onGateway } from '../contenders.ts';
 import type { Context } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { type Fact, factsOf, type LoadMeasurement } from '../measurements.ts';
@@ -32,7 +32,7 @@ type Store = { daemon: Daemon; apps: string[] };
 export async function neighbours(context: Context, store: Store): Promise<(LoadMeasurement | Fact)[]> {
   const { smoke, seconds } = context.options;
   const { daemon } = store;
-  const alone = new GatewayContender(ALONE, daemon, context, { requests: requestsFor(store) });
+  const alone = onGateway(ALONE, daemon, context, { requests: requestsFor(store) });
   const publisher = await Publisher.open(store);
   try {
     const busyMs = await processorTime(daemon, publisher, smoke ? SMOKE_COUNTED : COUNTED);

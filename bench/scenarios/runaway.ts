@@ -2,7 +2,7 @@
 import { eventually } from '../../testing/waiting.ts';
 import { APP, ROWS } from '../bench-app.ts';
 import { startDaemon } from '../compare.ts';
-import { accompanied, GatewayContender } from '../contenders.ts';
+import { accompanied, onGateway } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import type { Fact, LoadMeasurement } from '../measurements.ts';
@@ -46,7 +46,7 @@ export const runawayScenario: Scenario = {
 async function measure(context: Context, load: Workload, daemon: Daemon): Promise<(LoadMeasurement | Fact)[]> {
   const requests = load.requests.map((request) => httpBytes(request, daemon.token));
   const intervalMs = (1000 * GOOD) / CALLS_PER_SECOND;
-  const alone = new GatewayContender(ALONE, daemon, context, { requests, intervalMs });
+  const alone = onGateway(ALONE, daemon, context, { requests, intervalMs });
   const beside = accompanied(BESIDE, alone, async () => {
     const pest = new Pest(daemon);
     await pest.loops();

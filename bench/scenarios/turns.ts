@@ -6,7 +6,7 @@ import { createParser } from 'eventsource-parser';
 import { LIMITS } from '../../protocol/limits.ts';
 import { startModelStub } from '../../testing/model-stub.ts';
 import { APP, packApp, ROWS } from '../bench-app.ts';
-import { accompanied, GatewayContender } from '../contenders.ts';
+import { accompanied, onGateway } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import { type Fact, factsOf, type Measurement } from '../measurements.ts';
@@ -175,7 +175,7 @@ async function manyWindows(context: Context): Promise<Measurement[]> {
     for (const app of [APP, OTHER]) await daemon.install(app, await packApp(app));
     await daemon.refresh();
     const requests = Array.from({ length: ROWS }, (_, i) => httpBytes(read(i + 1, OTHER).request, daemon.token));
-    const quiet = new GatewayContender(QUIET, daemon, context, { requests, intervalMs: READ_EVERY_MS });
+    const quiet = onGateway(QUIET, daemon, context, { requests, intervalMs: READ_EVERY_MS });
     const roundMs = 1000 * (smoke ? context.options.seconds : ROUND_SECONDS);
     const windows = smoke ? SMOKE_WINDOWS : WINDOWS;
     const lost: number[] = [];

@@ -3,7 +3,7 @@ import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { APP, packApp, ROWS } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
-import { type Contender, HttpContender } from '../contenders.ts';
+import { type Contender, onServer } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import type { LoadResult } from '../load/task.ts';
@@ -45,7 +45,7 @@ export const webhooksScenario: Scenario = {
       async (daemon) => {
         const hooks = await installHooks(daemon, rounds * connections);
         const sets = Array.from({ length: rounds }, (_, i) => hooks.slice(i * connections, (i + 1) * connections));
-        const contenders = [new WebhookContender(daemon, context, sets), writes(daemon, context, connections)];
+        const contenders = [webhooks(daemon, context, sets), writes(daemon, context, connections)];
         // Code gets compiled.
         await contenders[1]?.run({ connections, warmUpMs: 0, measureMs: 0 });
         const measured = await takeTurns(context, contenders, {
@@ -82,58 +82,33 @@ async function installHooks(daemon: Daemon, count: number): Promise<MintedWebhoo
  * Fires every webhook of a set as often as one may be in a minute, as fast as it answers; each round takes the next set. Runs
  * by hand, which are not limited, have warmed the set's threads before.
  */
-class WebhookContender implements Contender {
-  readonly name = HOOKS;
-  readonly #daemon: Daemon;
-  readonly #context: Context;
-  readonly #sets: MintedWebhook[][];
-  #set: MintedWebhook[] = [];
-
-  constructor(daemon: Daemon, context: Context, sets: MintedWebhook[][]) {
-    this.#daemon = daemon;
-    this.#context = context;
-    this.#sets = [...sets];
-  }
-
-  get processes() {
-    return this.#daemon.processes;
-  }
-
-  async prepare(): Promise<void> {
-    const runs = this.#context.options.smoke ? SMOKE_WARM_UP_RUNS : WARM_UP_RUNS;
-    this.#set = this.#sets.shift() ?? [];
-    await this.#burst(
-      this.#set.map(({ ownerApp, automationId }) => {
+function webhooks(daemon: Daemon, context: Context, all: MintedWebhook[][]): Contender {
+  const sets = [...all];
+  let set: MintedWebhook[] = [];
+  const burst = (requests: Buffer[], times: number): Promise<LoadResult> => {
+    const repeated = requests.flatMap((request) => Array<Buffer>(times).fill(request));
+    const contender = onServer(HOOKS, daemon, context, { requests: repeated, burst: true });
+    return contender.run({ connections: requests.length, warmUpMs: 0, measureMs: 0 });
+  };
+  return {
+    name: HOOKS,
+    processes: () => daemon.processes,
+    takeEventLoop: () => daemon.takeEventLoop(),
+    prepare: async () => {
+      set = sets.shift() ?? [];
+      const byHand = set.map(({ ownerApp, automationId }) => {
         const path = `/svc/_automations/${ownerApp}/${automationId}/run?wait=1`;
-        return httpBytes({ method: 'POST', path, body: { input: EVENT } }, this.#daemon.token);
-      }),
-      runs,
-    );
-  }
-
-  run(): Promise<LoadResult> {
-    return this.#burst(
-      this.#set.map(({ url, secret }) =>
+        return httpBytes({ method: 'POST', path, body: { input: EVENT } }, daemon.token);
+      });
+      await burst(byHand, context.options.smoke ? SMOKE_WARM_UP_RUNS : WARM_UP_RUNS);
+    },
+    run: () => {
+      const posts = set.map(({ url, secret }) =>
         httpBytes({ method: 'POST', path: new URL(url).pathname, body: EVENT }, secret),
-      ),
-      LIMITS.webhookFires,
-    );
-  }
-
-  takeEventLoop() {
-    return this.#daemon.takeEventLoop();
-  }
-
-  #burst(requests: Buffer[], times: number): Promise<LoadResult> {
-    return this.#context.generators.run({
-      port: this.#daemon.port,
-      connections: requests.length,
-      requests: requests.flatMap((request) => Array<Buffer>(times).fill(request)),
-      warmUpMs: 0,
-      measureMs: 0,
-      burst: true,
-    });
-  }
+      );
+      return burst(posts, LIMITS.webhookFires);
+    },
+  };
 }
 
 /** As many durable writes, with as many in flight. */
@@ -141,7 +116,7 @@ function writes(daemon: Daemon, context: Context, connections: number): Contende
   const requests = Array.from({ length: connections * LIMITS.webhookFires }, (_, i) =>
     httpBytes(write((i % ROWS) + 1).request, daemon.token),
   );
-  return new HttpContender(WRITES, daemon, context.generators, { requests, burst: true });
+  return onServer(WRITES, daemon, context, { requests, burst: true });
 }
 
 function summary({ sides, ratios }: LoadMeasurement): string {

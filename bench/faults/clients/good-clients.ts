@@ -1,4 +1,5 @@
 /** Clients that behave, beside those that do not: each of their calls must be answered rightly. */
+import { Agent } from 'node:http';
 import { Client } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { within } from '../../../testing/waiting.ts';
@@ -16,11 +17,14 @@ export class GoodClients extends Client {
 
   constructor(gateway: TestGateway) {
     super(gateway);
-    for (let id = 0; id < CLIENTS; id++)
+    for (let id = 0; id < CLIENTS; id++) {
+      // The odd ones are fresh clients each time, as the next visitor would be.
+      const agent = id % 2 === 0 ? new Agent({ keepAlive: true, maxSockets: 1 }) : false;
       this.repeat(
-        (n) => this.#call(id, n),
+        (n) => this.#call(id === 0, n, agent),
         () => PAUSE_MS,
       );
+    }
   }
 
   /** Latencies in milliseconds since it was last asked. */
@@ -30,15 +34,12 @@ export class GoodClients extends Client {
     return { calls: times.length, p50: percentile(times, 0.5), p99: percentile(times, 0.99) };
   }
 
-  /** The first one writes. The odd ones are fresh clients each time, as the next visitor would be. */
-  async #call(id: number, n: number): Promise<void> {
+  async #call(isWrite: boolean, n: number, agent: Agent | false): Promise<void> {
     const startedAt = performance.now();
-    const options = { headers: { connection: id % 2 === 0 ? 'keep-alive' : 'close' } };
     const note = { id: 1 + (n % 1000), title: 'good', body: 'client' };
-    const called =
-      id === 0
-        ? this.gateway.write('bench', 'put', note, options)
-        : this.gateway.read('bench', 'get', { id: 1 }, options);
+    const called = isWrite
+      ? this.gateway.write('bench', 'put', note, { agent })
+      : this.gateway.read('bench', 'get', { id: 1 }, { agent });
     const answer = await within(
       HANG_MS,
       called.then(
@@ -47,7 +48,7 @@ export class GoodClients extends Client {
       ),
     );
     if (!/^20[01]$/.test(answer))
-      this.violations.push(`a good client's ${id === 0 ? 'write' : 'read'} was answered ${answer}`);
+      this.violations.push(`a good client's ${isWrite ? 'write' : 'read'} was answered ${answer}`);
     this.#latencies.push(performance.now() - startedAt);
   }
 }

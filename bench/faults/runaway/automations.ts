@@ -3,6 +3,7 @@ import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { appOf, automation } from '../../../testing/apps.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause, within } from '../../../testing/waiting.ts';
+import TABLE from './automations.json' with { type: 'json' };
 import { SETTLE_MS, settles } from './trial.ts';
 
 const APP = 'bad-automations';
@@ -16,39 +17,11 @@ const SIDE_BY_SIDE = 3;
 /** `run` is the body of a handler; `error` what its run is stored with. */
 type AutomationKind = { id: string; run: string; error: RegExp };
 
-const TIMED_OUT = /timed out after 2 s/;
-const OUT_OF_MEMORY = /ran out of memory|timed out after 2 s/;
-
-const KINDS: readonly AutomationKind[] = [
-  { id: 'loop', run: 'for (;;);', error: TIMED_OUT },
-  { id: 'never-settles', run: 'await new Promise(() => {});', error: TIMED_OUT },
-  { id: 'exit', run: 'process.exit(0);', error: /process is not defined/ },
-  {
-    id: 'throws-in-timer',
-    run: 'setTimeout(() => { throw new Error("late"); }); await new Promise(() => {});',
-    error: /it crashed/,
-  },
-  {
-    id: 'memory',
-    run: 'const all = []; for (;;) all.push(new Array(1e5).fill(Math.random()));',
-    error: OUT_OF_MEMORY,
-  },
-  {
-    id: 'promises',
-    run: 'const all = []; for (;;) all.push(new Promise(() => {}).then(() => all));',
-    error: OUT_OF_MEMORY,
-  },
-  {
-    id: 'asks',
-    run: 'for (;;) { ctx.state.set("key", "x".repeat(1000)).catch(() => {}); await null; }',
-    error: OUT_OF_MEMORY,
-  },
-  {
-    id: 'asks-in-turns',
-    run: 'for (;;) await ctx.state.set("key", 1);',
-    error: TIMED_OUT,
-  },
-];
+const KINDS: readonly AutomationKind[] = Object.entries(TABLE).map(([id, { run, error }]) => ({
+  id,
+  run,
+  error: new RegExp(error),
+}));
 
 /** Takes a gateway whose `automationTimeoutMs` is `AUTOMATION_MS`. Answers how many kinds there are, and what was violated. */
 export async function runAutomationTrials(gateway: TestGateway): Promise<{ kinds: number; violations: string[] }> {

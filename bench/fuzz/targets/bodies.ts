@@ -85,18 +85,10 @@ class Caller {
     return new Caller(fuzzed, (await fuzzed.gateway.read('echo', 'marks')).text);
   }
 
-  async #post(name: string, body: Buffer, key = false): Promise<{ status: number; text: string }> {
-    const lines = [
-      `POST /svc/_tool/${name} HTTP/1.1`,
-      'host: localhost',
-      'connection: close',
-      `authorization: Bearer ${this.#fuzzed.gateway.token}`,
-      `content-length: ${body.length}`,
-      ...(key ? [`idempotency-key: ${++keys}`] : []),
-    ];
-    const answer = await this.#fuzzed.ask(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), body]));
-    assert.ok(answer !== null, 'no answer');
-    return { status: answer.status, text: answer.body.toString() };
+  #post(name: string, body: Buffer, key = false): Promise<{ status: number; text: string }> {
+    const headers: Record<string, string> = { 'content-type': 'application/json' };
+    if (key) headers['idempotency-key'] = String(++keys);
+    return this.#fuzzed.post(`/svc/_tool/${name}`, body, headers);
   }
 
   /** Nothing that was sent is left in the thread of the app. */

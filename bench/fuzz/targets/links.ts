@@ -1,10 +1,8 @@
 /** Connections between processes: what a stranger, an app's thread or a database client may send harms nobody else. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readdirSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { readdirSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import fc from 'fast-check';
@@ -14,13 +12,11 @@ import { DbClient } from '../../../protocol/wire/db-client.ts';
 import { DbOp, type Frame, Kind, ToolKind } from '../../../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../../../protocol/wire/handler-caller.ts';
 import { openLink } from '../../../protocol/wire/link.ts';
-import { signTicket, type Ticket } from '../../../protocol/wire/ticket.ts';
 import { Span } from '../../../supervisor/tracing/span.ts';
 import { Call, type Tracked } from '../../../supervisor/tree/actor/call.ts';
 import { appOf } from '../../../testing/apps.ts';
 import { World } from '../../../testing/scripted-host.ts';
-import { eventually } from '../../../testing/waiting.ts';
-import { ROOT } from '../../servers.ts';
+import { WriterProcess } from '../../../testing/writer-process.ts';
 import { cuts, jsonValue, mutated, pieces } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import { assertErrorBody, assertPrototypesUntouched } from '../oracle.ts';
@@ -158,68 +154,39 @@ function received(frame: readonly unknown[]): Frame {
   return found[0] as Frame;
 }
 
-/** The writer's process as the supervisor starts it, with a database of a sound client beside the hostile one's. */
-class Writer {
-  readonly #folder: string;
-  readonly #key = randomBytes(32);
-  readonly #socket: string;
-  #process: ChildProcess | null = null;
-  #sound: DbClient | null = null;
+/** The writer's process, with a database of a sound client beside the hostile one's. */
+class AttackedWriter {
+  readonly #writer: WriterProcess;
+  readonly #sound: DbClient;
 
-  constructor(folder: string) {
-    this.#folder = folder;
-    this.#socket = join(folder, 'writer.sock');
+  private constructor(writer: WriterProcess) {
+    this.#writer = writer;
+    this.#sound = new DbClient((handlers) => openLink(writer.socket, writer.ticketFor('sound'), handlers));
   }
 
-  async start(): Promise<void> {
-    const supervisorSocket = join(this.#folder, 'supervisor.sock');
-    const server = createServer((socket) => socket.resume()).listen(supervisorSocket);
-    server.unref();
-    this.#process = spawn(process.execPath, [join(ROOT, 'dist/writer.js')], {
-      stdio: ['pipe', 'ignore', 'ignore'],
-      env: {},
-    });
-    const bootstrap = {
-      supervisorSocket,
-      writerSocket: this.#socket,
-      ticket: signTicket({ role: 'writer', name: 'writer' }, this.#key),
-      watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, this.#key),
-      key: this.#key.toString('hex'),
-      durability: 'normal',
-      only: null,
-      elsewhere: [],
-      begun: null,
-    };
-    this.#process.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
-    assert.ok(await eventually(60_000, () => existsSync(this.#socket), 10), 'the writer listens');
-    this.#sound = new DbClient((handlers) => openLink(this.#socket, this.ticketFor('sound'), handlers));
-    await this.#sound.exec('CREATE TABLE t (v); INSERT INTO t VALUES (1)');
+  static async start(folder: string): Promise<AttackedWriter> {
+    const attacked = new AttackedWriter(await new WriterProcess(folder).start());
+    await attacked.#sound.exec('CREATE TABLE t (v); INSERT INTO t VALUES (1)');
+    return attacked;
   }
 
   async stop(): Promise<void> {
-    this.#sound?.end();
-    const gone = this.#process && once(this.#process, 'exit');
-    this.#process?.kill('SIGKILL');
-    await gone;
-  }
-
-  ticketFor(name: string): string {
-    const ticket: Ticket = { role: 'database', name, file: join(this.#folder, `${name}.sqlite`), maintain: false };
-    return signTicket(ticket, this.#key);
+    this.#sound.end();
+    await this.#writer.end();
   }
 
   /** Sends bytes after `hello`, reads until the connection ends or was answered, and ends it. */
   async attack(chunks: Buffer[]): Promise<void> {
-    const socket = connect(this.#socket);
+    const socket = connect(this.#writer.socket);
     socket.on('error', () => {});
     socket.resume();
-    socket.write(encodeFrame([Kind.hello, this.ticketFor('hostile')]));
+    socket.write(encodeFrame([Kind.hello, this.#writer.ticketFor('hostile')]));
     for (const chunk of chunks) socket.write(chunk);
     socket.end();
     if (!socket.closed) await once(socket, 'close').catch(() => {});
-    assert.deepEqual(await this.#sound?.all('SELECT v FROM t'), [{ v: 1 }], 'the sound client reads something else');
-    assert.ok(this.#process?.exitCode === null && this.#process.signalCode === null, 'the writer ended');
-    const files = readdirSync(this.#folder).filter(
+    assert.deepEqual(await this.#sound.all('SELECT v FROM t'), [{ v: 1 }], 'the sound client reads something else');
+    assert.ok(this.#writer.isRunning, 'the writer ended');
+    const files = readdirSync(this.#writer.folder).filter(
       (name) => !/^(?:sound|hostile)\.sqlite(?:-wal|-shm)?$|\.sock$/.test(name),
     );
     assert.deepEqual(files, [], 'there are new files');
@@ -312,8 +279,7 @@ export const links: Target = {
   name: 'links',
   claim: 'Hostile frames on any socket end that connection and nothing else; each call is still answered once.',
   open: async (context: TargetContext) => {
-    const writer = new Writer(context.newFolder());
-    await writer.start();
+    const writer = await AttackedWriter.start(context.newFolder());
     const folder = context.newFolder();
     const fuzzed = await startIn(folder);
     return {

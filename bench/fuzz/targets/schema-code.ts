@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { JsonSchema, Manifest } from '../../../protocol/manifest.ts';
 import { loadValidators } from '../../../workers/handler/validators.ts';
 import { compileValidators } from '../../../workers/jobs/validators.ts';
-import { jsonValue } from '../arbitraries.ts';
+import { jsonValue, objectOf } from '../arbitraries.ts';
 import type { Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
 
@@ -95,13 +95,6 @@ const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
     ),
   };
 }).schema;
-
-function objectOf(members: [string, unknown][]): object {
-  const made = {};
-  for (const [of, value] of members)
-    Object.defineProperty(made, of, { value, enumerable: true, configurable: true, writable: true });
-  return made;
-}
 
 function manifestOf(input: unknown): Manifest {
   const queries = [{ name: 'q', input: input as JsonSchema, output: input as JsonSchema }];

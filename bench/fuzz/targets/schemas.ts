@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { appOf } from '../../../testing/apps.ts';
 import { type OpenJobs, openJobs } from '../../../testing/jobs.ts';
 import { ROOT } from '../../servers.ts';
-import { jsonObject, jsonValue } from '../arbitraries.ts';
+import { jsonObject, jsonValue, objectOf } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import { refusalOf } from '../oracle.ts';
 import type { Target, TargetContext } from '../target.ts';
@@ -59,12 +59,7 @@ const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
     fc.tuple(fc.constantFrom('uniqueItems', 'deprecated', '$recursiveAnchor'), fc.boolean()),
     fc.tuple(fc.constantFrom(...words.keywords), jsonValue),
   );
-  const object = fc.array(keyword, { maxLength: 5 }).map((members) => {
-    const made = {};
-    for (const [name, value] of members)
-      Object.defineProperty(made, name, { value, enumerable: true, configurable: true, writable: true });
-    return made;
-  });
+  const object = fc.array(keyword, { maxLength: 5 }).map(objectOf);
   return {
     schema: fc.oneof({ maxDepth: 4, depthSize: 'medium', withCrossShrink: true }, fc.boolean(), object, object),
   };

@@ -1,0 +1,79 @@
+/** The built writer in a process of its own, started as the supervisor starts it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { Kind } from '../protocol/wire/frames.ts';
+import { Link } from '../protocol/wire/link.ts';
+import { signTicket } from '../protocol/wire/ticket.ts';
+import { root } from './gateway.ts';
+
+export class WriterProcess {
+  readonly folder: string;
+  readonly socket: string;
+  readonly #key = randomBytes(32);
+  readonly #supervisorSocket: string;
+  readonly #links: Link[] = [];
+  readonly #server = createServer((socket) => {
+    const onFrame = (frame: unknown[]): void => {
+      if (frame[0] === Kind.ready) this.#ready();
+    };
+    this.#links.push(new Link(socket, { onFrame, onClose: () => {} }));
+  });
+  #ready = (): void => {};
+  #child: ChildProcess | null = null;
+
+  /** `folder` is for its sockets. */
+  constructor(folder: string) {
+    this.folder = folder;
+    this.socket = join(folder, 'writer.sock');
+    this.#supervisorSocket = join(folder, 'supervisor.sock');
+    this.#server.listen(this.#supervisorSocket);
+  }
+
+  /** Resolves when it is ready; starts another one after `kill`. */
+  async start(): Promise<this> {
+    const isReady = new Promise<void>((resolve) => {
+      this.#ready = resolve;
+    });
+    const entry = join(root, 'dist/writer.js');
+    this.#child = spawn(process.execPath, [entry], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
+    const bootstrap = {
+      supervisorSocket: this.#supervisorSocket,
+      writerSocket: this.socket,
+      ticket: signTicket({ role: 'writer', name: 'writer' }, this.#key),
+      watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, this.#key),
+      key: this.#key.toString('hex'),
+      durability: 'normal',
+      only: null,
+      elsewhere: [],
+      begun: null,
+    };
+    this.#child.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
+    await isReady;
+    return this;
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** For a client of the database `<folder>/<name>.sqlite`. */
+  ticketFor(name: string, folder = this.folder): string {
+    return signTicket({ role: 'database', name, file: join(folder, `${name}.sqlite`), maintain: false }, this.#key);
+  }
+
+  async kill(): Promise<void> {
+    if (this.#child === null || !this.isRunning) return;
+    const exit = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await exit;
+  }
+
+  async end(): Promise<void> {
+    await this.kill();
+    for (const link of this.#links) link.close();
+    this.#server.close();
+  }
+}
