@@ -7,14 +7,13 @@ import { Client, Counts, Progress } from '../../testing/clients.ts';
 import { type Answer, root, type TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause, within } from '../../testing/waiting.ts';
-import { onlyOfConnections } from './publications.ts';
 
 const HANG_MS = 60_000;
 const KINDS = ['upload', 'upload', 'settings', 'settings', 'create', 'remove', 'token'] as const;
 type Kind = (typeof KINDS)[number];
 
 /** What is sent is right: whatever the disk does, these are the wrong answers. */
-const BLAMING = /^(INVALID|ARCHIVE|MIGRATION|BAD)_/;
+export const BLAMING = /^(INVALID|ARCHIVE|MIGRATION|BAD)_/;
 
 /** The app whose versions and settings change. Each third version brings a migration. */
 const APP = 'paper';
@@ -178,9 +177,10 @@ export class Changes extends Client {
     return subject.set(true, () => ok(gateway.upload(id, small(id))));
   }
 
-  #judge(kind: string, { status, text }: Answer): Outcome {
+  #judge(kind: string, answer: Answer): Outcome {
+    const { status, text } = answer;
     if (status < 300) return 'done';
-    const code = codeIn(text);
+    const code = codeIn(answer);
     if (code === null) this.violations.push(`A change (${kind}) was answered ${status} without a code: ${text}`);
     this.refused.count(`${kind} ${status} ${code}`);
     if (code !== null && BLAMING.test(code)) this.violations.push(`A change (${kind}) was answered ${text}`);
@@ -225,11 +225,17 @@ function tokenIn(dataDir: string): string | null {
   }
 }
 
-function codeIn(text: string): string | null {
+/** The code of an error; null where none was given. */
+export function codeIn({ text }: Answer): string | null {
   try {
     const { error } = JSON.parse(text) as { error?: { code?: unknown } };
     return typeof error?.code === 'string' ? error.code : null;
   } catch {
     return null;
   }
+}
+
+/** The connection ended; anything else is a fault of the campaign. */
+export function onlyOfConnections(error: unknown): void {
+  if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
 }

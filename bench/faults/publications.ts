@@ -1,17 +1,16 @@
 /** Publications made one after the other from one session, on a disk that fails: what was acknowledged must be there afterwards. */
-import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, Counts } from '../../testing/clients.ts';
 import type { Answer, TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { within } from '../../testing/waiting.ts';
+import { BLAMING, codeIn, onlyOfConnections } from './changes.ts';
+import { git } from './stored.ts';
 
 const HANG_MS = 60_000;
 const APP = 'book';
 const SESSION = 'author';
-/** What is sent is right: whatever the disk does, these are the wrong answers. */
-const BLAMING = /^(INVALID|ARCHIVE|MIGRATION|BAD|NO_CHANGES)_?/;
 
 type Version = { number: number; text: number };
 
@@ -81,14 +80,13 @@ export class Publications extends Client {
     for (const number of this.#acknowledged.keys())
       if (!numbers.has(number)) violations.push(`${APP}/v${number} was acknowledged and is not there.`);
     const repository = join(gateway.dataDir, 'code-store/apps.git');
-    const git = (...args: string[]): string => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' });
-    const found = git('fsck', '--strict', '--no-dangling').trim();
+    const found = git(repository, 'fsck', '--strict', '--no-dangling').trim();
     if (found !== '') violations.push(`git fsck: ${found}`);
     for (const { number, text } of [...this.#acknowledged.values()].slice(-20)) {
-      if (git('show', `${APP}/v${number}:apps/${APP}/queries/state.js`) !== query(text))
+      if (git(repository, 'show', `${APP}/v${number}:apps/${APP}/queries/state.js`) !== query(text))
         violations.push(`${APP}/v${number} has other files than were published.`);
     }
-    if (git('show', `main:apps/${APP}/queries/state.js`) !== query(this.#newest.text))
+    if (git(repository, 'show', `main:apps/${APP}/queries/state.js`) !== query(this.#newest.text))
       violations.push(`main does not have what was published last.`);
     const namesIn = (folder: string) => readdirSync(join(gateway.dataDir, 'code-store', folder));
     for (const name of [...namesIn('publishing'), ...namesIn('worktrees/sessions').filter((one) => one !== SESSION)])
@@ -149,15 +147,11 @@ export class Publications extends Client {
     return answer !== 'late' && answer.status < 300;
   }
 
-  #judge(what: string, { status, text }: Answer): void {
-    let code = 'ok';
-    if (status >= 300) {
-      code = (JSON.parse(text) as { error?: { code?: string } }).error?.code ?? 'nothing';
-      if (BLAMING.test(code)) this.violations.push(`${what} was answered ${text}`);
-    }
-    if (what !== 'A publication') return;
-    const outcome = `${status} ${code}`;
-    this.outcomes.count(outcome);
+  #judge(what: string, answer: Answer): void {
+    const code = codeIn(answer);
+    if (code !== null && (BLAMING.test(code) || code === 'NO_CHANGES'))
+      this.violations.push(`${what} was answered ${answer.text}`);
+    if (what === 'A publication') this.outcomes.count(`${answer.status} ${code ?? 'ok'}`);
   }
 
   #note(version: Version): void {
@@ -165,9 +159,4 @@ export class Publications extends Client {
     this.#newest = version;
     this.#open = [];
   }
-}
-
-/** The connection ended; anything else is a fault of the campaign. */
-export function onlyOfConnections(error: unknown): void {
-  if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
 }

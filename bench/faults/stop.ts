@@ -37,87 +37,71 @@ export const stop: Campaign = {
   async run(context) {
     const tally = new Tally();
     for (const [patience, stops] of context.extent === 'smoke' ? SMOKE : FULL)
-      await new StopStretch(context, tally, patience).run(stops);
+      await stopInTurn(context, tally, patience, stops);
     return { figures: tally.figures(), violations: tally.violations, skipped: [] };
   },
 };
 
 /** The stops on one gateway. */
-class StopStretch {
-  readonly #context: CampaignContext;
-  readonly #tally: Tally;
-  readonly #patience: Patience;
-  readonly #gateway: TestGateway;
-  readonly #remove: () => Promise<void>;
-  /** When calls may have timed out, or died with a process that was replaced. */
-  readonly #slow: Span[] = [];
-
-  constructor(context: CampaignContext, tally: Tally, patience: Patience) {
-    this.#context = context;
-    this.#tally = tally;
-    this.#patience = patience;
-    const { gateway, remove } = makeGateway({ config: { handlerHosts: 1, ...TIMES[patience] } });
-    this.#gateway = gateway;
-    this.#remove = remove;
-  }
-
-  async run(stops: Stop[]): Promise<void> {
-    await this.#gateway.start();
-    const options = { writers: 6, retriers: 2, readers: 2 };
-    const crowd = await Crowd.enter(this.#gateway, this.#context.random.fork(), options);
-    for (const one of stops) await this.#round(one, crowd);
-    const verdict = await crowd.leave({ outages: [], deaths: [], slow: this.#slow });
-    this.#tally.violated(`calls ${this.#patience}`, verdict.violations);
-    this.#tally.addCrowd(crowd, verdict.lost);
-    await this.#remove();
-  }
-
-  async #round({ victim, ms }: Stop, crowd: Crowd): Promise<void> {
+async function stopInTurn(context: CampaignContext, tally: Tally, patience: Patience, stops: Stop[]): Promise<void> {
+  const { random, progress } = context;
+  const { gateway, remove } = makeGateway({ config: { handlerHosts: 1, ...TIMES[patience] } });
+  await gateway.start();
+  const crowd = await Crowd.enter(gateway, random.fork(), { writers: 6, retriers: 2, readers: 2 });
+  // When calls may have timed out, or died with a process that was replaced.
+  const spans: Span[] = [];
+  for (const { victim, ms } of stops) {
     const length = ms === null ? 'until replaced' : `for ${ms / 1000} s`;
-    const where = `${victim} stopped ${length}, calls ${this.#patience}`;
-    this.#context.progress(where);
-    if ((await within(HANG_MS, crowd.load.more(this.#context.random.between(20, 60)))) === 'late')
-      this.#tally.violated(where, ['nothing was acknowledged before the stop.']);
-    await pause(this.#context.random.between(0, 30));
-    const family = childrenOf(this.#gateway.pid);
-    const before = await this.#threadsEnded();
+    const where = `${victim} stopped ${length}, calls ${patience}`;
+    progress(where);
+    if ((await within(HANG_MS, crowd.load.more(random.between(20, 60)))) === 'late')
+      tally.violated(where, ['nothing was acknowledged before the stop.']);
+    await pause(random.between(0, 30));
+    const family = childrenOf(gateway.pid);
+    const before = await threadsEnded(gateway);
     const stopped = victim === 'supervisor' ? null : (family.find(({ role }) => role === victim) as Child);
-    const pid = stopped?.pid ?? this.#gateway.pid;
+    const pid = stopped?.pid ?? gateway.pid;
     const slow: Span = { from: performance.now(), to: Number.POSITIVE_INFINITY };
     // Nobody need notice more of a second than that it passed, unless it is a third of what they have.
-    if (ms !== 1000 || this.#patience === 'timing out') this.#slow.push(slow);
-    process.kill(pid, 'SIGSTOP');
-    if (ms !== null) await pause(ms);
-    else await this.#replaced(stopped as Child);
-    // Ten seconds are the limit of the heartbeat: it may have been ended at this very moment, or not.
-    signal(pid, 'SIGCONT');
+    if (ms !== 1000 || patience === 'timing out') spans.push(slow);
+    if (!(await standStill(pid, ms, () => stopped !== null && compareIdentity(stopped) !== 'same')))
+      tally.violated(where, [`it was not replaced within ${HANG_MS} ms.`]);
     const at = performance.now();
     if ((await within(HANG_MS, crowd.load.healed(at))) === 'late')
-      this.#tally.violated(where, ['not every app worked again.', this.#gateway.log.slice(-2000)]);
-    this.#tally.measured(
-      `${victim} stopped ${length}, from its end until every app acknowledges`,
-      performance.now() - at,
-    );
+      tally.violated(where, ['not every app worked again.', gateway.log.slice(-2000)]);
     slow.to = performance.now();
+    tally.measured(`${victim} stopped ${length}, from its end until every app acknowledges`, slow.to - at);
     // Verdicts on what happened in the pause are given within some seconds.
     if (victim === 'supervisor') await pause(3000);
     const ended = family.filter((child) => compareIdentity(child) !== 'same');
-    const threads = (await this.#threadsEnded()) - before;
-    this.#tally.add(`processes replaced, ${victim} stopped ${length}`, ended.length);
-    const healthy = ended.filter((child) => child !== stopped || (ms !== null && ms <= 1000));
-    for (const { role } of healthy) this.#tally.violated(where, [`a healthy ${role} was ended.`]);
+    const threads = (await threadsEnded(gateway)) - before;
+    tally.add(`processes replaced, ${victim} stopped ${length}`, ended.length);
+    tally.violated(
+      where,
+      ended
+        .filter((child) => child !== stopped || (ms !== null && ms <= 1000))
+        .map(({ role }) => `a healthy ${role} was ended.`),
+    );
     if (victim === 'supervisor' && threads > 0)
-      this.#tally.violated(where, [`${threads} healthy threads were ended.`, this.#gateway.log.slice(-2000)]);
+      tally.violated(where, [`${threads} healthy threads were ended.`, gateway.log.slice(-2000)]);
   }
+  const verdict = await crowd.leave({ outages: [], deaths: [], slow: spans });
+  tally.violated(`calls ${patience}`, verdict.violations);
+  tally.addCrowd(crowd, verdict.lost);
+  await remove();
+}
 
-  async #replaced(child: Child): Promise<void> {
-    if (await eventually(HANG_MS, () => compareIdentity(child) !== 'same')) return;
-    this.#tally.violated(`a stopped ${child.role}`, [`was not replaced within ${HANG_MS} ms.`]);
-  }
+/** Stops the process for so long, or until it has been replaced. False when it was not in time. */
+async function standStill(pid: number, ms: number | null, isReplaced: () => boolean): Promise<boolean> {
+  process.kill(pid, 'SIGSTOP');
+  const isDone = ms === null ? await eventually(HANG_MS, isReplaced) : await pause(ms, true);
+  // Ten seconds are the limit of the heartbeat: it may have been ended at this very moment, or not.
+  signal(pid, 'SIGCONT');
+  return isDone;
+}
 
-  /** Threads that ended so far, whatever the reason. */
-  async #threadsEnded(): Promise<number> {
-    const { counters } = await this.#gateway.system();
-    return Object.values(counters.retired as Record<string, number>).reduce((sum, count) => sum + count, 0);
-  }
+/** Threads that ended so far, whatever the reason. */
+async function threadsEnded(gateway: TestGateway): Promise<number> {
+  const { counters } = await gateway.system();
+  return Object.values(counters.retired as Record<string, number>).reduce((sum, count) => sum + count, 0);
 }

@@ -1,6 +1,5 @@
 /** How long the worst request of each route keeps the supervisor's event loop: the largest, deepest and longest that is legal. */
 import { cp, readFile, rm } from 'node:fs/promises';
-import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -93,25 +92,18 @@ export async function delayOf(daemon: Daemon, method: string, send: Send): Promi
 }
 
 /** Resolves when the answer is whole, or refused, or lasts too long. */
-function answered(daemon: Daemon, method: string, { target, headers = {}, body, isStranger }: Send): Promise<void> {
-  const agent = new Agent();
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      req.destroy();
-      agent.destroy();
-      resolve();
-    };
-    const auth = isStranger ? {} : { authorization: `Bearer ${daemon.token}` };
-    const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
-    const options = { agent, method, headers: { ...auth, ...length, ...headers } };
-    const req = request(daemon.url + target, options, (res) => {
-      res.resume().on('close', done);
-      if (res.headers['content-type']?.startsWith('text/event-stream')) timer = setTimeout(done, STREAM_MS);
-    });
-    let timer = setTimeout(done, LEFT_MS);
-    req.on('error', done).end(body);
-  });
+async function answered(daemon: Daemon, method: string, { target, headers, body, isStranger }: Send): Promise<void> {
+  const auth = isStranger ? {} : { authorization: `Bearer ${daemon.token}` };
+  const signal = AbortSignal.timeout(LEFT_MS);
+  const options = { method, headers: { ...auth, ...headers }, signal, redirect: 'manual' as const };
+  try {
+    const answer = await fetch(daemon.url + target, { ...options, ...(body === undefined ? {} : { body }) });
+    const isStream = answer.headers.get('content-type')?.startsWith('text/event-stream');
+    if (isStream) await pause(STREAM_MS);
+    await (isStream ? answer.body?.cancel() : answer.arrayBuffer());
+  } catch {
+    // It was cut off, by whichever side.
+  }
 }
 
 /** A list of as many small values as fit, which takes longest to parse. */

@@ -1,5 +1,5 @@
 /** The same reads, lists and durable writes on servers that isolate nothing: Bun, Deno, Node 24, workerd and the plain server. */
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { measure, startDaemon, taskOf } from '../compare.ts';
 import { type Contender, onGateway, onServer } from '../contenders.ts';
@@ -14,28 +14,30 @@ const FOLDER = join(ROOT, 'bench/peers');
 const PROGRAMS = join(FOLDER, 'node_modules/.bin');
 const SCHEMA = join(ROOT, 'bench/app/migrations/0001_create_notes.sql');
 
-type Peer = { name: string; program: string; args: (folder: string) => string[]; writesOnly?: true };
+type Env = Record<string, string>;
+type Peer = { name: string; writesOnly?: true; start(folder: string, env: Env): Promise<ReferenceServer> };
 
 const onFile =
-  (...args: string[]): Peer['args'] =>
-  (folder) => [...args, join(folder, 'notes.sqlite'), SCHEMA];
+  (...args: string[]) =>
+  (folder: string) => [...args, join(folder, 'notes.sqlite'), SCHEMA];
 
+const program = (name: string, file: string, args: (folder: string) => string[]): Peer => ({
+  name,
+  start: (folder, env) => startServer(name, args(folder), { program: join(PROGRAMS, file), env }),
+});
+
+const onBun = onFile(join(FOLDER, 'bun.mjs'));
 const PEERS: Peer[] = [
-  { name: 'Bun', program: 'bun', args: onFile(join(FOLDER, 'bun.mjs')) },
-  {
-    name: 'Bun, group commit',
-    program: 'bun',
-    args: (folder) => [...onFile(join(FOLDER, 'bun.mjs'))(folder), 'group'],
-    writesOnly: true,
-  },
-  { name: 'Deno', program: 'deno', args: onFile('run', '-A', '--no-lock', join(FOLDER, 'deno.mjs')) },
-  { name: 'Node 24', program: 'node', args: onFile(join(FOLDER, 'node.mjs')) },
-  {
-    name: 'workerd',
-    program: 'workerd',
-    // It says where it listens on the first of these descriptors.
-    args: (folder) => ['serve', join(FOLDER, 'workerd.capnp'), `--directory-path=data=${folder}`, '--control-fd=1'],
-  },
+  { name: 'plain server', start: (folder, env) => startPlain(folder, 'full', env) },
+  program('Bun', 'bun', onBun),
+  { ...program('Bun, group commit', 'bun', (folder) => [...onBun(folder), 'group']), writesOnly: true },
+  program('Deno', 'deno', onFile('run', '-A', '--no-lock', join(FOLDER, 'deno.mjs'))),
+  program('Node 24', 'node', onFile(join(FOLDER, 'node.mjs'))),
+  program('workerd', 'workerd', (folder) => [
+    ...['serve', join(FOLDER, 'workerd.capnp'), `--directory-path=data=${folder}`],
+    // It says where it listens on the first of its descriptors.
+    '--control-fd=1',
+  ]),
 ];
 
 const QUESTION =
@@ -70,11 +72,9 @@ async function compareWithPeers(context: Context, load: Workload): Promise<LoadM
     running.push(daemon);
     const task = taskOf(load, load.requests, CHANGES, daemon.token);
     contenders.push(counting(onGateway('gateway', daemon, context, task), counter));
-    const peers = PEERS.filter(({ writesOnly }) => !writesOnly || load.durability !== null);
-    for (const name of ['plain server', ...peers.map((peer) => peer.name)]) {
-      const peer = peers.find((one) => one.name === name);
+    for (const { name, start } of PEERS.filter(({ writesOnly }) => !writesOnly || load.durability !== null)) {
       const counter = counterOf(name);
-      const server = await start(context, name, peer, counter?.env ?? {});
+      const server = await start(context.newFolder(), counter?.env ?? {});
       running.push(server);
       const task = taskOf(load, load.plain, PLAIN_CHANGES, 'none');
       contenders.push(counting(onServer(name, server, context, task), counter));
@@ -83,18 +83,6 @@ async function compareWithPeers(context: Context, load: Workload): Promise<LoadM
   } finally {
     await Promise.all(running.map((one) => one.stop()));
   }
-}
-
-function start(
-  context: Context,
-  name: string,
-  peer: Peer | undefined,
-  env: Record<string, string>,
-): Promise<ReferenceServer> {
-  const folder = context.newFolder();
-  if (!peer) return startPlain(folder, 'full', env);
-  mkdirSync(folder, { recursive: true });
-  return startServer(name, peer.args(folder), { program: join(PROGRAMS, peer.program), env });
 }
 
 /** With the syncs that were seen in place of the commits it says it made. */

@@ -1,10 +1,9 @@
 /** What is there of sessions on the git store: their apps, files, changes and drafts, as their author sees them. */
-import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { draftKey } from '../../../protocol/ids.ts';
 import { namesInSync } from '../../../storage/files/atomic-file.ts';
-import { openSqlite } from '../../../storage/sqlite.ts';
+import { git, reading, unsound } from '../stored.ts';
 import { get, type World } from './world.ts';
 
 export type SessionView = {
@@ -42,11 +41,15 @@ export async function lookAtSessions(world: World): Promise<SessionView[]> {
 /** Each session has its branch, at its base, and no other has one. Answers the commit of main. */
 function checkBranches({ layout }: World, rows: Row[]): string {
   const { repository } = layout.codeStore as { repository: string };
-  const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' }).trim();
-  const branches = git('for-each-ref', '--format=%(refname:lstrip=3) %(objectname)', 'refs/heads/sessions/');
+  const branches = git(
+    repository,
+    'for-each-ref',
+    '--format=%(refname:lstrip=3) %(objectname)',
+    'refs/heads/sessions/',
+  ).trim();
   const expected = rows.map(({ sessionId, base }) => `${sessionId} ${base}`).join('\n');
   if (branches !== expected) throw new Error(`The branches are "${branches}", the sessions "${expected}".`);
-  return git('rev-parse', 'main');
+  return git(repository, 'rev-parse', 'main').trim();
 }
 
 async function lookAt(world: World, { sessionId, base, apps }: Row, main: string): Promise<SessionView> {
@@ -97,15 +100,19 @@ async function lookAtDraft(world: World, session: string, app: string): Promise<
   const which = await read('which', {});
   const drafted = (await read('get', { key: 'drafted' })) as unknown[];
   const { settings } = (await get(world, `/svc/_draft/${session}/_apps/${app}/settings`)) as { settings: unknown };
-  const db = openSqlite(paths.data, { readonly: true });
-  try {
-    const sound = db.pragma('integrity_check', { simple: true });
-    if (sound !== 'ok') throw new Error(`The draft of ${app}: integrity_check says ${String(sound)}`);
-    const userVersion = Number(db.pragma('user_version', { simple: true }));
-    return { which, userVersion, drafted: drafted.length, settings };
-  } finally {
-    db.close();
-  }
+  const { userVersion } = lookAtData(paths.data);
+  return { which, userVersion, drafted: drafted.length, settings };
+}
+
+/** Throws when the database is not sound. */
+export function lookAtData(path: string): { userVersion: number; tables: string[] } {
+  const [fault] = unsound(path);
+  if (fault !== undefined) throw new Error(fault);
+  const sql = `SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`;
+  return reading(path, (db) => ({
+    userVersion: Number(db.pragma('user_version', { simple: true })),
+    tables: db.prepare(sql).pluck().all() as string[],
+  }));
 }
 
 /** Folders that are neither a session's nor a draft's of one, and apps that no record names. */

@@ -1,14 +1,13 @@
 /** What a gateway and its data directory are like, in a form that is the same for the same state. */
-import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkDaemon, checkDataDirectory } from '../../../cli/commands/operations/doctor.ts';
 import { isAppId } from '../../../protocol/ids.ts';
 import { namesInSync } from '../../../storage/files/atomic-file.ts';
-import { openSqlite } from '../../../storage/sqlite.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
+import { git } from '../stored.ts';
 import { isPacking } from './loose-objects.ts';
-import { leftOfSessions, lookAtSessions, type SessionView } from './observe-sessions.ts';
+import { leftOfSessions, lookAtData, lookAtSessions, type SessionView } from './observe-sessions.ts';
 import { get, type World } from './world.ts';
 
 type AppView = {
@@ -92,18 +91,18 @@ async function checkMain(world: World, apps: AppView[]): Promise<void> {
     return !isPacking(world);
   });
   const { repository, activeMain } = layout.codeStore;
-  const git = (...args: string[]) => execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' }).trim();
-  const faults = git('fsck', '--strict', '--no-dangling');
+  const said = (...args: string[]) => git(repository, ...args).trim();
+  const faults = said('fsck', '--strict', '--no-dangling');
   if (faults !== '') throw new Error(`git fsck says: ${faults}`);
-  const onMain = git('ls-tree', '--name-only', 'main', 'apps/').split('\n').filter(Boolean);
+  const onMain = said('ls-tree', '--name-only', 'main', 'apps/').split('\n').filter(Boolean);
   const registered = apps.map(({ id }) => `apps/${id}`);
   if (onMain.join() !== registered.sort().join()) throw new Error(`main has ${onMain}; registered are ${registered}.`);
   for (const { id, active } of apps) {
-    const { version } = JSON.parse(git('show', `main:apps/${id}/app.json`)) as { version: string };
+    const { version } = JSON.parse(said('show', `main:apps/${id}/app.json`)) as { version: string };
     if (version !== active) throw new Error(`main has ${id} ${version}, and ${active} is live.`);
   }
   const live = readFileSync(activeMain, 'utf8').trim();
-  if (live !== git('rev-parse', 'main')) throw new Error(`active-main is ${live}, not main.`);
+  if (live !== said('rev-parse', 'main')) throw new Error(`active-main is ${live}, not main.`);
 }
 
 async function lookAtApp(world: World, id: string, name: string): Promise<AppView> {
@@ -111,23 +110,15 @@ async function lookAtApp(world: World, id: string, name: string): Promise<AppVie
   const which = await world.gateway.read(id, 'which');
   if (which.status !== 200) throw new Error(`${id}/which answers ${which.status} ${which.text}`);
   const automations = await lookAtAutomations(world, id);
-  const db = openSqlite(world.layout.app(id).data, { readonly: true });
-  try {
-    const sound = db.pragma('integrity_check', { simple: true });
-    if (sound !== 'ok') throw new Error(`${id}: integrity_check says ${String(sound)}`);
-    return {
-      id,
-      name,
-      active: versions.find(({ active }) => active)?.version ?? null,
-      versions: versions.map(({ version }) => version),
-      which: which.json as unknown,
-      userVersion: Number(db.pragma('user_version', { simple: true })),
-      tables: db.prepare(`SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name`).pluck().all() as string[],
-      automations,
-    };
-  } finally {
-    db.close();
-  }
+  return {
+    id,
+    name,
+    active: versions.find(({ active }) => active)?.version ?? null,
+    versions: versions.map(({ version }) => version),
+    which: which.json as unknown,
+    ...lookAtData(world.layout.app(id).data),
+    automations,
+  };
 }
 
 async function lookAtAutomations(world: World, app: string): Promise<AutomationView[]> {

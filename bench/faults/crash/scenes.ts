@@ -5,21 +5,7 @@ import { AUTHORING_SCENES, type AuthoringScene } from './authoring-scenes.ts';
 import { addLooseObjects } from './loose-objects.ts';
 import { automatedVersionOf, expectStatus, hooked, type Scene, SIGNED, versionOf, World } from './world.ts';
 
-export type SceneName =
-  | 'plain'
-  | 'stored'
-  | 'automated'
-  | 'crashed'
-  | 'empty'
-  | 'removed'
-  | 'other-disk'
-  | 'removed-other-disk'
-  | 'git'
-  | 'git-removed'
-  | 'git-long'
-  | 'git-loose'
-  | 'git-empty'
-  | AuthoringScene;
+export type SceneName = keyof typeof FILLS | AuthoringScene;
 
 type Fill = (world: World) => Promise<unknown>;
 
@@ -38,7 +24,7 @@ export type Operation = {
   quiet?: true;
 };
 
-const FILLS: Record<Exclude<SceneName, AuthoringScene>, Fill> = {
+const FILLS = {
   plain: fillAndStop,
   stored: async (world) => {
     await fillPlain(world);
@@ -75,7 +61,7 @@ const FILLS: Record<Exclude<SceneName, AuthoringScene>, Fill> = {
     addLooseObjects(world);
   },
   'git-empty': makeDataDir,
-};
+} satisfies Record<string, Fill>;
 
 /**
  * Makes these scenes below `folder`, and what they begin with. `otherDisk` is a folder on another file system; without one

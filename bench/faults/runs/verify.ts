@@ -1,8 +1,7 @@
 /** Compares the history of runs, their summaries and what they wrote with what those who posted were told. */
-import type Database from 'better-sqlite3';
 import { Layout } from '../../../storage/layout.ts';
-import { openSqlite } from '../../../storage/sqlite.ts';
 import { Counts } from '../../../testing/clients.ts';
+import { reading, unsound } from '../stored.ts';
 import { KEPT } from './apps.ts';
 import type { Message, Post } from './posters.ts';
 
@@ -154,18 +153,4 @@ function keyOf({ kind, origin, input }: StoredRun): string {
 function rowsOf(path: string): Map<string, number> {
   const rows = reading(path, (db) => db.prepare('SELECT key, count(*) FROM fires GROUP BY key').raw().all());
   return new Map(rows as [string, number][]);
-}
-
-function unsound(path: string): string[] {
-  const sound = reading(path, (db) => db.pragma('integrity_check', { simple: true }));
-  return sound === 'ok' ? [] : [`${path}: integrity_check says ${String(sound)}.`];
-}
-
-function reading<T>(path: string, read: (db: Database.Database) => T): T {
-  const db = openSqlite(path, { readonly: true });
-  try {
-    return read(db);
-  } finally {
-    db.close();
-  }
 }

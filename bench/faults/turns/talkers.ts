@@ -1,13 +1,13 @@
 /** Clients that talk with the agent of an app under faults, and remember what they were told. */
 
-import { join } from 'node:path';
-import { openSqlite } from '../../../storage/sqlite.ts';
+import { Layout } from '../../../storage/layout.ts';
 import { historyOf, send, type TurnEventSeen, textOf, turnOf, typesOf } from '../../../testing/chat.ts';
 import { Client, Counts, Progress } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { pause } from '../../../testing/waiting.ts';
 import { HANG_MS } from '../../../testing/write-ledger.ts';
+import { reading } from '../stored.ts';
 
 const APP = 'todos';
 const AGAIN_MS = 100;
@@ -73,10 +73,9 @@ export class Talkers extends Client {
 
   /** The same of what agents wrote, once the gateway has stopped. */
   verifyWrites(): string[] {
-    const db = openSqlite(join(this.gateway.dataDir, 'apps', APP, 'data.sqlite'), { readonly: true });
-    const rows = db.prepare('SELECT title, count(*) AS times FROM todos GROUP BY title').all();
-    db.close();
-    const stored = new Map((rows as { title: string; times: number }[]).map(({ title, times }) => [title, times]));
+    const sql = 'SELECT title, count(*) FROM todos GROUP BY title';
+    const path = new Layout(this.gateway.dataDir).app(APP).data;
+    const stored = new Map(reading(path, (db) => db.prepare(sql).raw().all()) as [string, number][]);
     return [
       ...[...stored].filter(([, times]) => times > 1).map(([key, times]) => `The turn of ${key} ran ${times} times.`),
       ...[...this.#added].filter((key) => !stored.has(key)).map((key) => `What the agent wrote for ${key} is lost.`),
