@@ -6,18 +6,12 @@ export class UsageError extends Error {}
 
 type Words<T extends string> = { [name in T]?: 'string' | 'boolean' };
 
-/** The options of these names and types, and the words beside them; `help` is always one. Throws `UsageError`. */
+/** The options of these names and types, and the words beside them. Throws `UsageError`. */
 export function parseWords<T extends string>(args: string[], types: Words<T>) {
-  const own = Object.entries(types).map(([name, type]) => [name, { type }]);
+  const own = Object.entries(types).map(([name, type]) => [name, { type }] as [string, { type: 'string' | 'boolean' }]);
   try {
-    const { values, positionals } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: { ...Object.fromEntries(own), help: { type: 'boolean', short: 'h' } },
-    });
-    const { help, ...rest } = values as Record<string, unknown>;
-    const flags = rest as { [name in T]?: boolean };
-    return { values: rest as { [name in T]?: string }, flags, positionals, help: help === true };
+    const { values, positionals } = parseArgs({ args, allowPositionals: true, options: Object.fromEntries(own) });
+    return { values: values as { [name in T]?: string }, flags: values as { [name in T]?: boolean }, positionals };
   } catch (error) {
     throw new UsageError((error as Error).message);
   }
@@ -39,10 +33,15 @@ export function wholeNumber(option: string, text: string | undefined, least: num
   return value;
 }
 
-/** Its exit code: 2, with the help, for a command that cannot be understood. */
+/** Its exit code: 2, with the help, for a command that cannot be understood. With `--help` it is only that. */
 export async function runCommand(help: string, run: (args: string[]) => Promise<number>): Promise<number> {
+  const args = process.argv.slice(2);
+  if (args.includes('--help') || args.includes('-h')) {
+    process.stdout.write(help);
+    return 0;
+  }
   try {
-    return await run(process.argv.slice(2));
+    return await run(args);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     process.stderr.write(`${error.message}\n\n${help}`);

@@ -5,27 +5,20 @@ import { compileShim, whyNoShim } from '../testing/shim/compile.ts';
 
 const COUNTER_BYTES = 8;
 
-export class FsyncCounter {
-  /** For the environment of the server. */
-  readonly env: Record<string, string>;
-  readonly #file: string;
+/** `env` is for the environment of the server, `count` how often since it began. */
+export type FsyncCounter = { env: Record<string, string>; count(): number };
 
-  private constructor(file: string, library: string) {
-    this.#file = file;
+/** Makes one for each name, in `folder`; nothing is counted where there is no C compiler. */
+export function fsyncCounters(folder: string): (name: string) => FsyncCounter | null {
+  if (whyNoShim() !== null) return () => null;
+  const library = join(folder, 'fsyncs.so');
+  compileShim('fsyncs.c', library);
+  return (name) => {
+    const file = join(folder, `${name}.fsyncs`);
     writeFileSync(file, Buffer.alloc(COUNTER_BYTES));
-    this.env = { LD_PRELOAD: library, FSYNCS_FILE: file };
-  }
-
-  /** One for each name, in `folder`; nothing is counted where there is no C compiler. */
-  static makerIn(folder: string): (name: string) => FsyncCounter | null {
-    if (whyNoShim() !== null) return () => null;
-    const library = join(folder, 'fsyncs.so');
-    compileShim('fsyncs.c', library);
-    return (name) => new FsyncCounter(join(folder, `${name}.fsyncs`), library);
-  }
-
-  /** Since the server began. */
-  get count(): number {
-    return Number(readFileSync(this.#file).readBigUInt64LE());
-  }
+    return {
+      env: { LD_PRELOAD: library, FSYNCS_FILE: file },
+      count: () => Number(readFileSync(file).readBigUInt64LE()),
+    };
+  };
 }

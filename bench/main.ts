@@ -23,11 +23,6 @@ async function main(args: string[]): Promise<number> {
 }
 
 async function runScenarios(options: Options): Promise<number> {
-  if (options.help) {
-    const lines = SCENARIOS.map(({ name, question }) => `  ${name.padEnd(14)}${question.replace('{n}', 'n')}\n`);
-    process.stdout.write(`${HELP}\nScenarios:\n${lines.join('')}`);
-    return 0;
-  }
   const takenAt = new Date().toISOString();
   return withContext(options, async (context, workDir) => {
     const machine = describeMachine(workDir);
@@ -113,4 +108,5 @@ async function lookAtDaemon({ config, newFolder }: Context): Promise<{ version: 
 
 // Ends the servers and removes the folders of the run, too.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(130));
-process.exitCode = await runCommand(HELP, main);
+const lines = SCENARIOS.map(({ name, question }) => `  ${name.padEnd(14)}${question.replace('{n}', 'n')}\n`);
+process.exitCode = await runCommand(`${HELP}\nScenarios:\n${lines.join('')}`, main);

@@ -16,7 +16,6 @@ export type Options = {
   edge: 'auto' | 'uws' | 'node';
   /** Write a CPU profile of the supervisor beside the report. */
   cpuProf: boolean;
-  help: boolean;
 };
 
 const SECONDS = 3;
@@ -45,7 +44,7 @@ npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns i
 
 /** Throws `UsageError` with a message for a person. `known` are the scenarios there are. */
 export function parseOptions(args: string[], known: string[]): Options {
-  const { values, flags, positionals, help } = parseWords(args, {
+  const { values, flags, positionals } = parseWords(args, {
     seconds: 'string',
     connections: 'string',
     minutes: 'string',
@@ -81,7 +80,6 @@ export function parseOptions(args: string[], known: string[]): Options {
     rate,
     edge: oneOf('--edge', values.edge ?? 'auto', ['auto', 'uws', 'node']),
     cpuProf: flags['cpu-prof'] ?? false,
-    help,
   };
 }
 

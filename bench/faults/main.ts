@@ -34,7 +34,7 @@ Campaigns:
 ${CAMPAIGNS.map(({ name, question }) => `  ${name.padEnd(10)}${question}\n`).join('')}`;
 
 function parse(args: string[]) {
-  const { values, flags, positionals, help } = parseWords(args, {
+  const { values, flags, positionals } = parseWords(args, {
     seed: 'string',
     rounds: 'string',
     only: 'string',
@@ -46,16 +46,11 @@ function parse(args: string[]) {
     rounds: wholeNumber('--rounds', values.rounds, 1),
     only: values.only ?? null,
     smoke: flags.smoke ?? false,
-    help,
   };
 }
 
 async function main(args: string[]): Promise<number> {
   const options = parse(args);
-  if (options.help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
   if (process.platform !== 'linux') throw new UsageError('Processes are found through /proc, which is Linux only.');
   const takenAt = new Date().toISOString();
   const workDir = mkdtempSync(join(tmpdir(), 'svc-faults-'));

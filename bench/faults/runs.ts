@@ -8,7 +8,7 @@ import { VICTIMS } from './kill.ts';
 import { Killer } from './killer.ts';
 import { strikeInRounds } from './rounds.ts';
 import { installHooks } from './runs/apps.ts';
-import { DueRounds } from './runs/due.ts';
+import { missFires } from './runs/due.ts';
 import { Posters } from './runs/posters.ts';
 import { firstFire, openRuns, verifyRuns } from './runs/verify.ts';
 
@@ -29,7 +29,7 @@ export const runs: Campaign = {
     const tally = new Tally();
     await Promise.all([
       strike(context, tally, context.rounds ?? ROUNDS[context.extent]),
-      new DueRounds(context, tally).run(DUE_ROUNDS[context.extent]),
+      missFires(context, tally, DUE_ROUNDS[context.extent]),
     ]);
     return { figures: tally.figures(), violations: tally.violations, skipped: [] };
   },

@@ -42,7 +42,7 @@ Targets:
 ${TARGETS.map(({ name, claim }) => `  ${name.padEnd(12)}${claim}\n`).join('')}`;
 
 function parse(args: string[]) {
-  const { values, flags, positionals, help } = parseWords(args, {
+  const { values, flags, positionals } = parseWords(args, {
     runs: 'string',
     seconds: 'string',
     seed: 'string',
@@ -56,7 +56,6 @@ function parse(args: string[]) {
     seed: wholeNumber('--seed', values.seed, -LARGEST - 1, LARGEST) ?? Date.now() | 0,
     path: values.path,
     smoke: flags.smoke ?? false,
-    help,
   };
 }
 
@@ -64,10 +63,6 @@ type Options = ReturnType<typeof parse>;
 
 async function main(args: string[]): Promise<number> {
   const options = parse(args);
-  if (options.help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
   process.stdout.write(`seed ${options.seed}\n`);
   const folder = mkdtempSync(join(tmpdir(), 'svc-fuzz-'));
   let failed = 0;

@@ -33,11 +33,7 @@ type Outcome = { fault: Fault; by: string | null; note: string };
 type Ended = { code: number | null; output: string };
 
 async function main(args: string[]): Promise<number> {
-  const { values, help } = parseWords(args, { only: 'string', count: 'string', seed: 'string' });
-  if (help) {
-    process.stdout.write(HELP);
-    return 0;
-  }
+  const { values } = parseWords(args, { only: 'string', count: 'string', seed: 'string' });
   const seed = wholeNumber('--seed', values.seed, 0) ?? Date.now() >>> 0;
   const matching = FAULTS.filter(({ name, file }) => `${name} ${file}`.includes(values.only ?? ''));
   const count = wholeNumber('--count', values.count, 1);

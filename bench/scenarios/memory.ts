@@ -63,31 +63,26 @@ export const memoryScenario: Scenario = {
   },
 };
 
+type Taken = { one: number; oneRss: number; supervisor: number; each: number };
+
 /** Bytes: with one app live, and what each of `more` adds; a fresh daemon each time, since uploads leave garbage behind. */
-async function overStarts(
-  context: Context,
-  dataDir: string,
-  more: string[],
-): Promise<{ one: number; oneRss: number; supervisor: number; each: number }> {
-  const one: number[] = [];
-  const supervisor: number[] = [];
-  const oneRss: number[] = [];
-  const each: number[] = [];
-  const settleMs = context.options.smoke ? SMOKE_SETTLE_MS : SETTLE_MS;
-  for (let start = 0; start < (context.options.smoke ? 1 : STARTS); start++) {
-    await Daemon.use({ dataDir, config: context.config }, async (daemon) => {
+async function overStarts({ config, options }: Context, dataDir: string, more: string[]): Promise<Taken> {
+  const settleMs = options.smoke ? SMOKE_SETTLE_MS : SETTLE_MS;
+  const starts: Taken[] = [];
+  while (starts.length < (options.smoke ? 1 : STARTS)) {
+    await Daemon.use({ dataDir, config }, async (daemon) => {
       await daemon.readNote(APP);
       await wait(settleMs);
-      const alone = memoryOfAll(daemon.processes);
-      one.push(alone.pss);
-      supervisor.push(memoryOf(daemon.processes.find(({ name }) => name === 'supervisor')?.pid as number).pss);
-      oneRss.push(alone.rss);
+      const { pss, rss } = memoryOfAll(daemon.processes);
+      const supervisor = memoryOf(daemon.pid).pss;
       for (const app of more) await daemon.readNote(app);
       await wait(settleMs);
-      each.push((memoryOfAll(daemon.processes).pss - alone.pss) / Math.max(1, more.length));
+      const each = (memoryOfAll(daemon.processes).pss - pss) / Math.max(1, more.length);
+      starts.push({ one: pss, oneRss: rss, supervisor, each });
     });
   }
-  return { one: median(one), oneRss: median(oneRss), supervisor: median(supervisor), each: median(each) };
+  const middle = (name: keyof Taken): number => median(starts.map((taken) => taken[name]));
+  return { one: middle('one'), oneRss: middle('oneRss'), supervisor: middle('supervisor'), each: middle('each') };
 }
 
 /** A data directory with automations that are due once a year, hardly two at the same time. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { measure, startDaemon, taskOf } from '../compare.ts';
 import { type Contender, onGateway, onServer } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
-import { FsyncCounter } from '../fsyncs.ts';
+import { type FsyncCounter, fsyncCounters } from '../fsyncs.ts';
 import type { LoadMeasurement } from '../measurements.ts';
 import { type ReferenceServer, ROOT, startPlain, startServer } from '../servers.ts';
 import { CHANGES, PLAIN_CHANGES, type Workload } from '../workload.ts';
@@ -63,7 +63,7 @@ async function run(context: Context): Promise<LoadMeasurement[]> {
 }
 
 async function compareWithPeers(context: Context, load: Workload): Promise<LoadMeasurement[]> {
-  const counterOf = FsyncCounter.makerIn(context.newFolder());
+  const counterOf = fsyncCounters(context.newFolder());
   const running: { stop(): Promise<unknown> }[] = [];
   const contenders: Contender[] = [];
   try {
@@ -90,6 +90,6 @@ function counting(contender: Contender, counter: FsyncCounter | null): Contender
   if (!counter) return contender;
   return {
     ...contender,
-    commits: async () => ({ commits: counter.count, rows: (await contender.commits?.())?.rows ?? 0 }),
+    commits: async () => ({ commits: counter.count(), rows: (await contender.commits?.())?.rows ?? 0 }),
   };
 }

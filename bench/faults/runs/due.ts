@@ -17,53 +17,45 @@ const LONGEST_MISSED_MINUTES = 600;
 const CUT_STARTS = 2;
 const FIRED_MS = 30_000;
 
-export class DueRounds {
-  readonly #context: CampaignContext;
-  readonly #tally: Tally;
-  readonly #random: Random;
-
-  constructor(context: CampaignContext, tally: Tally) {
-    this.#context = context;
-    this.#tally = tally;
-    this.#random = context.random.fork();
-  }
-
-  async run(rounds: number): Promise<void> {
-    const { gateway, remove } = makeGateway();
-    const due = new Date(Date.now() - this.#random.between(2, LONGEST_MISSED_MINUTES) * MINUTE_MS);
-    await gateway.start();
-    const answer = await gateway.upload(APP, dueApp(`${due.getUTCMinutes()} ${due.getUTCHours()} * * *`));
-    if (answer.status !== 201) throw new Error(`The upload of ${APP} was answered ${answer.text}`);
-    let sound = true;
-    for (let round = 1; sound && round <= rounds; round++) sound = await this.#round(`due, round ${round}`, gateway);
-    if (sound) await remove();
-    else await gateway.kill();
-    this.#context.progress(`${rounds} restarts over a time that was missed`);
-  }
-
-  async #round(where: string, gateway: TestGateway): Promise<boolean> {
+export async function missFires({ random, progress }: CampaignContext, tally: Tally, rounds: number): Promise<void> {
+  const own = random.fork();
+  const { gateway, remove } = makeGateway();
+  const due = new Date(Date.now() - own.between(2, LONGEST_MISSED_MINUTES) * MINUTE_MS);
+  await gateway.start();
+  const answer = await gateway.upload(APP, dueApp(`${due.getUTCMinutes()} ${due.getUTCHours()} * * *`));
+  if (answer.status !== 201) throw new Error(`The upload of ${APP} was answered ${answer.text}`);
+  let sound = true;
+  for (let round = 1; sound && round <= rounds; round++) {
     const before = fires(gateway);
-    await gateway.kill();
-    pretendDown(gateway.dataDir);
-    for (let n = 0; n < CUT_STARTS; n++) {
-      await gateway.start();
-      await pause(this.#random.between(0, 100));
-      await gateway.kill();
-    }
-    await gateway.start();
-    await eventually(FIRED_MS, () => fires(gateway).caught > before.caught);
-    // What would come a second time comes at the next start.
-    await gateway.stop();
-    await gateway.start();
-    await gateway.stop();
+    await missOne(gateway, own, before.caught);
     const after = fires(gateway);
     await gateway.start();
     const [caught, missed] = [after.caught - before.caught, after.missed - before.missed];
-    if (caught !== 1) this.#tally.violated(where, [`with catchUp it ran ${caught} times.`]);
-    if (missed !== 0) this.#tally.violated(where, [`without catchUp it ran ${missed} times.`]);
-    this.#tally.add('restarts over a missed time: run once with catchUp, not at all without', 1);
-    return caught === 1 && missed === 0;
+    sound = caught === 1 && missed === 0;
+    if (!sound)
+      tally.violated(`due, round ${round}`, [`with catchUp it ran ${caught} times, without ${missed} times.`]);
+    tally.add('restarts over a missed time: run once with catchUp, not at all without', 1);
   }
+  if (sound) await remove();
+  else await gateway.kill();
+  progress(`${rounds} restarts over a time that was missed`);
+}
+
+/** Kills it, lets a time pass that was due, and starts it until it has fired. Leaves it stopped. */
+async function missOne(gateway: TestGateway, random: Random, caught: number): Promise<void> {
+  await gateway.kill();
+  pretendDown(gateway.dataDir);
+  for (let n = 0; n < CUT_STARTS; n++) {
+    await gateway.start();
+    await pause(random.between(0, 100));
+    await gateway.kill();
+  }
+  await gateway.start();
+  await eventually(FIRED_MS, () => fires(gateway).caught > caught);
+  // What would come a second time comes at the next start.
+  await gateway.stop();
+  await gateway.start();
+  await gateway.stop();
 }
 
 function dueApp(expr: string): Record<string, string | Buffer> {

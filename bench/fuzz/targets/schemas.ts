@@ -108,36 +108,17 @@ function appWith(input: unknown): Record<string, string | Buffer> {
   return appOf(APP, { queries: { ask: { run: '({ input }) => [typeof input]', input, timeoutMs: TIMEOUT_MS } } });
 }
 
-class Compiler {
-  readonly #opened: OpenJobs;
-  readonly #folder: string;
-
-  private constructor(opened: OpenJobs, folder: string) {
-    this.#opened = opened;
-    this.#folder = folder;
-  }
-
-  static async open(folder: string): Promise<Compiler> {
-    return new Compiler(await openJobs(folder, { thread: join(ROOT, 'dist/job.js') }), folder);
-  }
-
-  close(): Promise<void> {
-    return this.#opened.close();
-  }
-
-  /** In a job thread, as an upload does it. */
-  async judge(input: unknown): Promise<void> {
-    const code = join(this.#folder, 'code');
-    mkdirSync(join(code, 'queries'), { recursive: true });
-    for (const [name, text] of Object.entries(appWith(input))) writeFileSync(join(code, name), text);
-    const refusal = await refusalOf(() => this.#opened.jobs.check({ code, app: APP }));
-    rmSync(code, { recursive: true });
-    if (refusal !== null)
-      assert.ok(
-        ['INVALID_MANIFEST', 'INVALID_ARCHIVE'].includes(refusal.code),
-        `${refusal.code}: ${refusal.message} ${String((refusal.cause as Error | undefined)?.stack)}`,
-      );
-  }
+/** Checks an app with the schema in a job thread, as an upload does it. */
+async function compile({ jobs }: OpenJobs, code: string, input: unknown): Promise<void> {
+  mkdirSync(join(code, 'queries'), { recursive: true });
+  for (const [name, text] of Object.entries(appWith(input))) writeFileSync(join(code, name), text);
+  const refusal = await refusalOf(() => jobs.check({ code, app: APP }));
+  rmSync(code, { recursive: true });
+  if (refusal !== null)
+    assert.ok(
+      ['INVALID_MANIFEST', 'INVALID_ARCHIVE'].includes(refusal.code),
+      `${refusal.code}: ${refusal.message} ${String((refusal.cause as Error | undefined)?.stack)}`,
+    );
 }
 
 const victim = fc.oneof(
@@ -194,7 +175,9 @@ export const schemas: Target = {
   name: 'schemas',
   claim: 'A schema is refused with its field, or works; one that never ends holds only its app, until the deadline.',
   open: async (context: TargetContext) => {
-    const compiler = await Compiler.open(context.newFolder());
+    const folder = context.newFolder();
+    const opened = await openJobs(folder, { thread: join(ROOT, 'dist/job.js') });
+    const judge = (input: unknown) => compile(opened, join(folder, 'code'), input);
     const good = appOf('good', { queries: { ask: '() => 1' } });
     const fuzzed = await FuzzedGateway.start('uws', { good }, { handlerHosts: 1 });
     return {
@@ -202,12 +185,12 @@ export const schemas: Target = {
         {
           name: 'compiled',
           runs: { full: 20_000, smoke: 60 },
-          property: fc.asyncProperty(schema, (input) => compiler.judge(input)),
+          property: fc.asyncProperty(schema, judge),
         },
         {
           name: 'large and tangled',
           runs: { full: 500, smoke: 3 },
-          property: fc.asyncProperty(tangled, (input) => compiler.judge(input)),
+          property: fc.asyncProperty(tangled, judge),
         },
         {
           name: 'called',
@@ -218,7 +201,7 @@ export const schemas: Target = {
         },
       ],
       close: async () => {
-        await compiler.close();
+        await opened.close();
         await fuzzed.close();
       },
     };
