@@ -32,7 +32,7 @@ export class Generators {
       return { ...task, connections, requests };
     });
     const results: LoadResult[] = await Promise.all(tasks.map((share) => this.#pool.run(share, { signal })));
-    return results.length === 1 ? (results[0] as LoadResult) : merge(results);
+    return merge(results);
   }
 
   async close(): Promise<void> {

@@ -64,11 +64,7 @@ async function oneWindow(context: Context): Promise<Fact[]> {
   };
   return await Daemon.use(options, async (daemon) => {
     await daemon.install(APP, await packApp());
-    const clock = `clock ${PIECES} 5`;
-    for (let i = 0; i < 2; i++) await turn(daemon, 'one', clock);
-    const turns: Turn[] = [];
-    for (let i = 0; i < (context.options.smoke ? SMOKE_TURNS : TURNS); i++)
-      turns.push(await turn(daemon, 'one', clock));
+    const turns = await warmTurns(daemon, 'one', `clock ${PIECES} 5`, context.options.smoke ? SMOKE_TURNS : TURNS);
     const startMs = median(turns.map((one) => one.startMs));
     const addedMs = median(turns.flatMap((one) => one.addedMs));
     context.progress(`  start ${startMs.toFixed(1)} ms, added to a piece ${addedMs.toFixed(2)} ms`);
@@ -103,10 +99,8 @@ async function codex(context: Context): Promise<Fact[]> {
     const options = { dataDir: context.newFolder(), config: { ...context.config, runners: runners as never } };
     return await Daemon.use(options, async (daemon) => {
       await daemon.install(APP, await packApp());
-      for (let i = 0; i < 2; i++) await turn(daemon, 'codex', 'say: Hello.');
-      const turns: Turn[] = [];
-      for (let i = 0; i < (context.options.smoke ? SMOKE_TURNS : CODEX_TURNS); i++)
-        turns.push(await turn(daemon, 'codex', 'say: Hello.'));
+      const count = context.options.smoke ? SMOKE_TURNS : CODEX_TURNS;
+      const turns = await warmTurns(daemon, 'codex', 'say: Hello.', count);
       const addedMs = median(turns.map((one) => one.wholeMs)) - (await ownMs(model.url));
       context.progress(`  codex adds ${addedMs.toFixed(0)} ms`);
       const detail = `${turns.length} turns, one after the other`;
@@ -216,6 +210,13 @@ async function manyWindows(context: Context): Promise<Measurement[]> {
 
 /** From the message on: until `assistant.start` arrived, how old each piece was when it did, until the end. */
 type Turn = { startMs: number; addedMs: number[]; wholeMs: number };
+
+/** One after the other, once two have warmed the agent. */
+async function warmTurns(daemon: Daemon, windowId: string, message: string, count: number): Promise<Turn[]> {
+  const turns: Turn[] = [];
+  while (turns.length < 2 + count) turns.push(await turn(daemon, windowId, message));
+  return turns.slice(2);
+}
 
 function turn(daemon: Daemon, windowId: string, message: string): Promise<Turn> {
   return openTurn(daemon, windowId, message).done;

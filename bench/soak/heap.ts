@@ -1,7 +1,6 @@
 /** The heap of a daemon's supervisor after a forced collection, as the probe that was loaded into it tells. */
-import { once } from 'node:events';
 import { connect } from 'node:net';
-import { createInterface } from 'node:readline';
+import { json } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
 /** Bytes: JavaScript objects, and what they hold outside of the heap, of which `arrayBuffers` is a part. */
@@ -16,16 +15,5 @@ export function probeFlags(socket: string): string[] {
 
 /** What the heap holds when all garbage is gone. */
 export async function heapAt(path: string): Promise<Heap> {
-  const socket = connect(path);
-  try {
-    const [answer] = (await Promise.race([
-      once(createInterface(socket), 'line'),
-      once(socket, 'close').then(() => {
-        throw new Error('The process whose heap is measured has ended.');
-      }),
-    ])) as [string];
-    return JSON.parse(answer) as Heap;
-  } finally {
-    socket.destroy();
-  }
+  return (await json(connect(path))) as Heap;
 }

@@ -10,6 +10,7 @@ import type { Daemon } from '../daemon.ts';
 import { css, EDITED } from '../publisher.ts';
 import { write, writeBatch } from '../scenarios/tools.ts';
 import { httpBytes } from '../workload.ts';
+import ODD from './odd-requests.json' with { type: 'json' };
 
 /** Milliseconds between two visits of a kind. A webhook may be called once a second, and each hook takes its turn. */
 const EVERY_MS = { upload: 4000, guest: 20_000, author: 4000, stream: 250, hook: 500, run: 1000, cut: 200, odd: 100 };
@@ -32,6 +33,9 @@ const GUEST_FILES = {
   ...automationFiles('hook', [{ kind: 'webhook', pending: true }], { count: KEPT_RUNS }),
   ...automationFiles('yearly', [{ kind: 'cron', expr: '0 0 1 1 *' }]),
 };
+/** `refused`: the status of its error; `{name}` in it is another word each time. */
+type Odd = { refused?: number; method: string; path: string; body?: unknown; headers?: Record<string, string> };
+
 const EVENT = { type: 'order.updated', order: { id: 4711, total: 12.5, open: true } };
 
 export class Visitors {
@@ -201,55 +205,15 @@ export class Visitors {
 
   /** Requests that are not like each other: whatever is remembered by their names must be forgotten again. */
   async #odd(turn: number): Promise<void> {
-    const id = 1 + (turn % ROWS);
-    const name = `${turn}-${Date.now()}`;
-    const body = (value: object): string => JSON.stringify(value);
-    const requests: (() => Promise<unknown>)[] = [
-      () =>
-        this.#text('POST', '/svc/_tool/svc_write', body(write(id).request.body as object), { 'idempotency-key': name }),
-      () => this.#text('GET', `/svc/${APP}/${EDITED}?v=${name}`, undefined, { 'if-none-match': `"${name}"` }),
-      () => this.#refused(404, 'GET', `/svc/${APP}/${name}.css`),
-      () => this.#refused(404, 'GET', `/svc/app-${name}/`),
-      () => this.#refused(404, 'POST', `/svc/_tool/${name}`, body({})),
-      () => this.#refused(404, 'POST', '/svc/_tool/svc_read', body({ app: `app-${name}`, query: 'get' })),
-      () => this.#refused(404, 'POST', '/svc/_tool/svc_read', body({ app: APP, query: name })),
-      () => this.#refused(400, 'POST', '/svc/_tool/svc_read', body({ app: APP, query: 'get', input: { [name]: 1 } })),
-      () => this.#refused(401, 'GET', '/svc/_apps', undefined, { authorization: `Bearer ${name}` }),
-      () => this.#refused(401, 'GET', '/svc/_apps', undefined, { authorization: '', cookie: `svc_session=1.${name}` }),
-      () => this.#refused(404, 'POST', `/_svc-hook/${name}`, body(EVENT)),
-      () => this.#refused(404, 'GET', `/svc/_runs/${name}`),
-      () => this.#refused(404, 'GET', `/svc/_draft/${name}/${APP}/`),
-      () => this.#text('PUT', `/svc/_apps/${APP}/settings`, body({ turn })),
-      () => this.#text('PUT', '/_svc-user/prefs', body({ patch: { turn } })),
-      () => this.#text('POST', `/svc/_apps/${APP}/sql`, body({ sql: `SELECT ${turn} AS turn` })),
-      () => this.#text('GET', `/svc/_logs?app=${APP}`),
-      () => this.#text('GET', '/svc/_apps'),
-      () => this.#text('GET', `/svc/_apps/${APP}`),
-      () => this.#text('GET', `/svc/_runs?app=${HOOKED}`),
-      () => this.#text('GET', '/svc/_automations'),
-      () => this.#text('POST', '/svc/_tool/svc_describe', body({})),
-      () => this.#text('GET', `/svc/${APP}/`),
-      () => this.#text('GET', '/svc/'),
-      () => this.#text('POST', '/svc/_session/links', body({})),
-    ];
-    await requests[turn % requests.length]?.();
+    const filled = JSON.stringify(ODD[turn % ODD.length]).replaceAll('{name}', `${turn}-${Date.now()}`);
+    const { refused, method, path, body, headers = {} } = JSON.parse(filled) as Odd;
+    const { status, text } = await this.#daemon.call(method, path, { body, headers });
+    if (refused === undefined ? status >= 400 : status !== refused)
+      throw new Error(`${method} ${path} was answered ${status}: ${text}`);
   }
 
   async #text(method: string, path: string, body?: string, headers?: Record<string, string>): Promise<string> {
     return (await this.#daemon.request(method, path, body, 'application/json', headers)).text();
-  }
-
-  /** One that must be answered with an error. */
-  async #refused(status: number, method: string, path: string, body?: string, headers = {}): Promise<void> {
-    const authorization = `Bearer ${this.#daemon.token}`;
-    const response = await fetch(this.#daemon.url + path, {
-      method,
-      headers: { authorization, 'content-type': 'application/json', ...headers },
-      redirect: 'manual',
-      ...(body === undefined ? {} : { body }),
-    });
-    const text = await response.text();
-    if (response.status !== status) throw new Error(`${method} ${path} was answered ${response.status}: ${text}`);
   }
 }
 

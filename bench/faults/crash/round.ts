@@ -1,6 +1,7 @@
 /** One round: an operation on a copy of its scene, cut off at planned points; afterwards old or new, whole. */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
+import { isRunning } from '../../../testing/processes.ts';
 import type { Crash, Passed } from '../../../testing/shim/crash.ts';
 import { pause, within } from '../../../testing/waiting.ts';
 import { Load, verify } from '../../../testing/write-ledger.ts';
@@ -34,7 +35,6 @@ export type RoundResult = {
 /** Starts that may fail because a planned crash comes in them. */
 const STARTS = 5;
 const REACH_MS = 15_000;
-const EXIT_MS = 10_000;
 /** Writes that are acknowledged before the operation begins. */
 const WARM_WRITES = 3;
 
@@ -174,18 +174,8 @@ function mayMiss(operation: Operation, world: World, crashes: Crash[], pid: numb
 
 /** A process that was killed is seen to be gone a moment later. */
 async function gone({ gateway }: World): Promise<void> {
-  const until = Date.now() + EXIT_MS;
-  while (isZombie(gateway.pid) && Date.now() < until) await pause(5);
+  if (!isRunning(gateway.pid)) await gateway.exited();
   await pause(0);
-}
-
-function isZombie(pid: number): boolean {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return /^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2));
-  } catch {
-    return false;
-  }
 }
 
 /** The same once more takes effect, whatever became of the first time. */
