@@ -1,22 +1,11 @@
 /** Automations for the bench app: their handlers do nothing, so that the way to them and back is what is measured. */
-import type { AutomationManifest, HistoryKeep, Trigger } from '../protocol/automations/automation.ts';
-
-const HANDLER = "export default async () => ({ summary: 'done' });\n";
+import type { HistoryKeep, Trigger } from '../protocol/automations/automation.ts';
+import { automation } from '../testing/apps.ts';
 
 /** The two files of an automation, by their paths in the app. */
 export function automationFiles(id: string, triggers: Trigger[], keep: HistoryKeep = 'all'): Record<string, string> {
-  const manifest: AutomationManifest = {
-    name: `Bench ${id}`,
-    version: '1.0.0',
-    prompt: 'Does nothing.',
-    enabled: true,
-    triggers,
-    requires: {},
-    history: { keep },
-    generated: { by: 'bench', at: '2026-01-01T00:00:00.000Z' },
-  };
   return {
-    [`automations/${id}/automation.json`]: JSON.stringify(manifest),
-    [`automations/${id}/handler.js`]: HANDLER,
+    [`automations/${id}/automation.json`]: automation({ triggers, history: { keep } }),
+    [`automations/${id}/handler.js`]: "export default async () => ({ summary: 'done' });\n",
   };
 }

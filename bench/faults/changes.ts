@@ -3,6 +3,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { appOf } from '../../testing/apps.ts';
 import { Client, Counts, Progress } from '../../testing/clients.ts';
 import { type Answer, root, type TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
@@ -19,23 +21,22 @@ export const BLAMING = /^(INVALID|ARCHIVE|MIGRATION|BAD)_/;
 const APP = 'paper';
 const migrationsOf = (version: number): number => Math.ceil(version / 3);
 
-/** Its query answers its version and how many migrations its data has had; the two belong together. */
-function paper(version: number): Record<string, string> {
-  const files: Record<string, string> = {
-    'app.json': JSON.stringify({ id: APP, name: APP, version: `${version}.0.0`, queries: [{ name: 'state' }] }),
-    'queries/state.js': `export default async ({ db }) => ({ version: ${version}, ...(await db.get('SELECT count(*) AS steps FROM steps')) });`,
-    'index.html': `<title>${version}</title>`,
-  };
-  for (let step = 1; step <= migrationsOf(version); step++)
-    files[`migrations/${String(step).padStart(4, '0')}_step.sql`] =
-      `${step === 1 ? 'CREATE TABLE steps (step INTEGER NOT NULL);' : ''} INSERT INTO steps VALUES (${step});`;
-  return files;
-}
+/** The migration of this number. */
+export const stepOf = (step: number): string =>
+  `${step === 1 ? 'CREATE TABLE steps (step INTEGER NOT NULL);' : ''} INSERT INTO steps VALUES (${step});`;
 
-const small = (id: string): Record<string, string> => ({
-  'app.json': JSON.stringify({ id, name: id, version: '1.0.0', queries: [{ name: 'ok' }] }),
-  'queries/ok.js': `export default () => 'ok';`,
-});
+/** Its query answers its version and how many migrations its data has had; the two belong together. */
+const paper = (version: number) =>
+  appOf(APP, {
+    manifest: { version: `${version}.0.0` },
+    queries: {
+      state: `async ({ db }) => ({ version: ${version}, ...(await db.get('SELECT count(*) AS steps FROM steps')) })`,
+    },
+    migrations: Array.from({ length: migrationsOf(version) }, (_, i) => stepOf(i + 1)),
+    files: { 'index.html': `<title>${version}</title>` },
+  });
+
+const small = (id: string) => appOf(id, { queries: { ok: `() => 'ok'` } });
 
 /** `refused`: the answer says that nothing was changed. */
 type Outcome = 'done' | 'refused' | 'unknown';
@@ -178,12 +179,12 @@ export class Changes extends Client {
   }
 
   #judge(kind: string, answer: Answer): Outcome {
-    const { status, text } = answer;
+    const { status } = answer;
     if (status < 300) return 'done';
     const code = codeIn(answer);
-    if (code === null) this.violations.push(`A change (${kind}) was answered ${status} without a code: ${text}`);
+    if (code === null) this.violations.push(`A change (${kind}) was answered ${status} without a code: ${answer.text}`);
     this.refused.count(`${kind} ${status} ${code}`);
-    if (code !== null && BLAMING.test(code)) this.violations.push(`A change (${kind}) was answered ${text}`);
+    if (code !== null && BLAMING.test(code)) this.violations.push(`A change (${kind}) was answered ${answer.text}`);
     return status < 500 || code === 'STORAGE_FULL' ? 'refused' : 'unknown';
   }
 
@@ -191,19 +192,8 @@ export class Changes extends Client {
   async #rotate(): Promise<Outcome> {
     const { dataDir } = this.gateway;
     this.#rotating = true;
-    const child = spawn(
-      process.execPath,
-      [join(root, 'bin/svc.js'), 'token', 'rotate', '--data-dir', dataDir, '--json'],
-      {
-        env: { ...process.env, ...this.#env },
-        stdio: ['ignore', 'pipe', 'ignore'],
-      },
-    );
-    const out: Buffer[] = [];
-    child.stdout.on('data', (chunk: Buffer) => out.push(chunk));
-    const [code] = (await once(child, 'close')) as [number | null];
-    const token = /[0-9a-f]{64}/.exec(Buffer.concat(out).toString())?.[0];
-    if (code !== 0 || token === undefined) {
+    const { code, token } = await rotateToken(dataDir, this.#env);
+    if (code !== 0 || token === null) {
       // It may stand in the file all the same, and the gateway follows the file.
       const written = tokenIn(dataDir);
       if (written !== null) this.gateway.token = written;
@@ -216,6 +206,14 @@ export class Changes extends Client {
   }
 }
 
+/** Runs `svc token rotate` beside the gateway. `code` is null when it was ended. */
+export async function rotateToken(dataDir: string, env: NodeJS.ProcessEnv) {
+  const args = [join(root, 'bin/svc.js'), 'token', 'rotate', '--data-dir', dataDir, '--json'];
+  const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'ignore'] });
+  const [out, [code]] = await Promise.all([text(child.stdout), once(child, 'close') as Promise<[number | null]>]);
+  return { code, token: /[0-9a-f]{64}/.exec(out)?.[0] ?? null };
+}
+
 /** Null when the file is missing, or no whole token is in it. */
 function tokenIn(dataDir: string): string | null {
   try {
@@ -226,9 +224,9 @@ function tokenIn(dataDir: string): string | null {
 }
 
 /** The code of an error; null where none was given. */
-export function codeIn({ text }: Answer): string | null {
+export function codeIn(answer: Answer): string | null {
   try {
-    const { error } = JSON.parse(text) as { error?: { code?: unknown } };
+    const { error } = JSON.parse(answer.text) as { error?: { code?: unknown } };
     return typeof error?.code === 'string' ? error.code : null;
   } catch {
     return null;

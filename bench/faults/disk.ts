@@ -1,4 +1,5 @@
 /** Disks that are full, fail, or write less than they are given: callers hear of it, and it heals by itself. */
+import { appOf } from '../../testing/apps.ts';
 import { Counts } from '../../testing/clients.ts';
 import { childrenOf } from '../../testing/processes.ts';
 import { whyNoShim } from '../../testing/shim/compile.ts';
@@ -24,10 +25,7 @@ const MANY = 20;
 const HEAL_MS = 20_000;
 
 /** Its query logs, so that the log is written to as well. */
-const TALKER = {
-  'app.json': JSON.stringify({ id: 'talker', name: 'talker', version: '1.0.0', queries: [{ name: 'say' }] }),
-  'queries/say.js': `export default ({ log }) => { log.info('said'); return 'said'; };`,
-};
+const TALKER = appOf('talker', { queries: { say: `({ log }) => { log.info('said'); return 'said'; }` } });
 
 export const disk: Campaign = {
   name: 'disk',

@@ -1,11 +1,12 @@
 /** Publications made one after the other from one session, on a disk that fails: what was acknowledged must be there afterwards. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { appOf } from '../../testing/apps.ts';
 import { Client, Counts } from '../../testing/clients.ts';
 import type { Answer, TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { within } from '../../testing/waiting.ts';
-import { BLAMING, codeIn, onlyOfConnections } from './changes.ts';
+import { BLAMING, codeIn, onlyOfConnections, stepOf } from './changes.ts';
 import { git } from './stored.ts';
 
 const HANG_MS = 60_000;
@@ -16,10 +17,9 @@ type Version = { number: number; text: number };
 
 /** Its query answers which text is live. Each fifth brings a migration, which the query counts. */
 const migrationsOf = (text: number): number => Math.ceil((text + 1) / 5);
-const migration = (step: number): string =>
-  `${step === 1 ? 'CREATE TABLE steps (step INTEGER NOT NULL);' : ''} INSERT INTO steps VALUES (${step});`;
 const query = (text: number): string =>
-  `export default async ({ db }) => ({ text: ${text}, ...(await db.get('SELECT count(*) AS steps FROM steps')) });\n`;
+  `async ({ db }) => ({ text: ${text}, ...(await db.get('SELECT count(*) AS steps FROM steps')) })`;
+const fileOf = (text: number): string => `export default ${query(text)};\n`;
 
 export class Publications extends Client {
   /** Answers of publications: the status and the code. */
@@ -44,12 +44,8 @@ export class Publications extends Client {
   /** The session and the first version; the disk is well. */
   async begin(): Promise<void> {
     const gateway = this.gateway;
-    const manifest = { id: APP, name: APP, version: '1.0.0', queries: [{ name: 'state' }] };
-    const first = await gateway.upload(APP, {
-      'app.json': JSON.stringify(manifest),
-      'queries/state.js': query(0),
-      'migrations/0001_step.sql': migration(1),
-    });
+    const files = appOf(APP, { queries: { state: query(0) }, migrations: [stepOf(1)] });
+    const first = await gateway.upload(APP, files);
     const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: SESSION } });
     if (first.status !== 201 || opened.status !== 201) throw new Error(`${first.text} ${opened.text}`);
     this.#note({ number: 1, text: 0 });
@@ -83,10 +79,10 @@ export class Publications extends Client {
     const found = git(repository, 'fsck', '--strict', '--no-dangling').trim();
     if (found !== '') violations.push(`git fsck: ${found}`);
     for (const { number, text } of [...this.#acknowledged.values()].slice(-20)) {
-      if (git(repository, 'show', `${APP}/v${number}:apps/${APP}/queries/state.js`) !== query(text))
+      if (git(repository, 'show', `${APP}/v${number}:apps/${APP}/queries/state.js`) !== fileOf(text))
         violations.push(`${APP}/v${number} has other files than were published.`);
     }
-    if (git(repository, 'show', `main:apps/${APP}/queries/state.js`) !== query(this.#newest.text))
+    if (git(repository, 'show', `main:apps/${APP}/queries/state.js`) !== fileOf(this.#newest.text))
       violations.push(`main does not have what was published last.`);
     const namesIn = (folder: string) => readdirSync(join(gateway.dataDir, 'code-store', folder));
     for (const name of [...namesIn('publishing'), ...namesIn('worktrees/sessions').filter((one) => one !== SESSION)])
@@ -103,8 +99,8 @@ export class Publications extends Client {
   async #one(): Promise<void> {
     const text = ++this.#next;
     for (let step = 1; step <= migrationsOf(text); step++)
-      if (!(await this.#put(`migrations/${String(step).padStart(4, '0')}_step.sql`, migration(step)))) return;
-    if (!(await this.#put('queries/state.js', query(text)))) return;
+      if (!(await this.#put(`migrations/${String(step).padStart(4, '0')}_step.sql`, stepOf(step)))) return;
+    if (!(await this.#put('queries/state.js', fileOf(text)))) return;
     this.#open.push(text);
     const path = `/svc/_sessions/${SESSION}/publish`;
     const answer = await within(HANG_MS, this.gateway.call('POST', path, { body: { app: APP } }));

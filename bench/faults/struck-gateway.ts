@@ -38,7 +38,7 @@ export class StruckGateway {
   }
 
   /** Puts the ledgers and these apps into it. It must run. */
-  async install(more: Record<string, Record<string, string>> = {}): Promise<void> {
+  async install(more: Record<string, Record<string, string | Buffer>> = {}): Promise<void> {
     const ledgers = LEDGERS.map((id) => [id, markedLedgerApp(id)] as const);
     for (const [id, files] of [...ledgers, ...Object.entries(more)]) {
       const { status, text } = await this.gateway.upload(id, files);

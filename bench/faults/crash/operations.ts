@@ -1,10 +1,7 @@
 /** The operations that are crashed between their steps: `operations.json`, and what of them takes more than one call. */
 
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
-import { root } from '../../../testing/gateway.ts';
 import { eventually } from '../../../testing/waiting.ts';
+import { rotateToken } from '../changes.ts';
 import { automationFiles, draftTool, filePath } from './authoring-scenes.ts';
 import { isPacking } from './loose-objects.ts';
 import TABLE from './operations.json' with { type: 'json' };
@@ -22,7 +19,7 @@ const STEPS = {
   migrateDraft,
   deleteTrashed: async (world: World) => call('DELETE', `/svc/_trash/${await trashedGone(world)}`)(world),
   restoreGone: async (world: World) => call('POST', `/svc/_trash/${await trashedGone(world)}/restore`)(world),
-  rotateToken,
+  rotateToken: rotate,
   start,
   startAndPack,
   stop,
@@ -80,10 +77,8 @@ async function trashedGone({ gateway }: World): Promise<string> {
   return (json as { id: string }[])[0]?.id ?? 'gone-1500000000000';
 }
 
-async function rotateToken({ layout, plan }: World): Promise<number> {
-  const args = [join(root, 'bin/svc.js'), 'token', 'rotate', '--data-dir', layout.dataDir];
-  const child = spawn(process.execPath, args, { env: { ...process.env, ...plan.env }, stdio: 'ignore' });
-  const [code] = (await once(child, 'exit')) as [number | null];
+async function rotate({ layout, plan }: World): Promise<number> {
+  const { code } = await rotateToken(layout.dataDir, plan.env);
   if (code === null) throw new Error('svc token rotate was ended.');
   return code;
 }

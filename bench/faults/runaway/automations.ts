@@ -1,6 +1,6 @@
 /** Automations that misbehave: their runs end with the cause, and neither their app nor its other automations notice. */
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
-import { appOf, automation } from '../../../testing/apps.ts';
+import { appOf } from '../../../testing/apps.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause, within } from '../../../testing/waiting.ts';
 import TABLE from './automations.json' with { type: 'json' };
@@ -42,13 +42,11 @@ export async function runAutomationTrials(gateway: TestGateway): Promise<{ kinds
 }
 
 function badAutomations(): Record<string, string | Buffer> {
-  const files: Record<string, string> = {};
-  for (const { id, run } of [...KINDS, { id: GOOD, run: '' }]) {
-    files[`automations/${id}/automation.json`] = automation();
-    files[`automations/${id}/handler.js`] =
-      `export default async ({ ctx, input }) => { if (!input?.mended) { ${run} } return { summary: 'well' }; };`;
-  }
-  return appOf(APP, { queries: { ok: '() => "alive"' }, files });
+  const handlers = [...KINDS, { id: GOOD, run: '' }].map(({ id, run }) => [
+    id,
+    `async ({ ctx, input }) => { if (!input?.mended) { ${run} } return { summary: 'well' }; }`,
+  ]);
+  return appOf(APP, { queries: { ok: '() => "alive"' }, automations: Object.fromEntries(handlers) });
 }
 
 async function tryKind(gateway: TestGateway, { id, error }: AutomationKind, violations: string[]): Promise<void> {

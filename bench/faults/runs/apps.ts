@@ -1,6 +1,6 @@
 /** The apps of the campaign `runs`: automations that a webhook or the clock fires, and a table that says which fire wrote. */
 import type { MintedWebhook } from '../../../protocol/automations/automation.ts';
-import { appOf, automation } from '../../../testing/apps.ts';
+import { type AppSource, appOf } from '../../../testing/apps.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 
 /** Plain webhooks of an app. Each takes 60 posts a minute and one at a time, so there are several. */
@@ -9,19 +9,18 @@ const HOOKS = 6;
 export const KEPT = 5;
 
 /** Writes its key into the table, then takes some time, so that it may be struck before, between and after. */
-const handler = (app: string, key: string): string => `export default async ({ ctx, input }) => {
+const handler = (app: string, key: string): string => `async ({ ctx, input }) => {
   const key = ${key};
   await ctx.tool('svc_write', { app: '${app}', action: 'note', input: { key } });
   await new Promise((go) => setTimeout(go, input?.ms ?? 0));
   return { summary: key };
-};`;
+}`;
 
 /** The app's automations: `hook-…` and `signed` by webhook, `tick` and `few` each second. Nothing in its table is unique. */
 export function hookApp(id: string): Record<string, string | Buffer> {
-  const files: Record<string, string> = {};
+  const automations: AppSource['automations'] = {};
   const add = (name: string, members: Record<string, unknown>, key: string) => {
-    files[`automations/${name}/automation.json`] = automation({ history: { keep: 'all' }, ...members });
-    files[`automations/${name}/handler.js`] = handler(id, key);
+    automations[name] = { run: handler(id, key), history: { keep: 'all' }, ...members };
   };
   const webhook = { kind: 'webhook', pending: true };
   for (let n = 0; n < HOOKS; n++) add(`hook-${n}`, { triggers: [webhook] }, 'input.key');
@@ -37,7 +36,7 @@ export function hookApp(id: string): Record<string, string | Buffer> {
       }`,
     },
     migrations: ['CREATE TABLE fires (key TEXT NOT NULL); CREATE INDEX fires_key ON fires (key);'],
-    files,
+    automations,
   });
 }
 

@@ -1,7 +1,7 @@
 /** A gateway that was down when automations were due: with `catchUp` they run once at its start, without it not at all. */
 import { Layout } from '../../../storage/layout.ts';
 import { openSqlite } from '../../../storage/sqlite.ts';
-import { appOf, automation } from '../../../testing/apps.ts';
+import { appOf } from '../../../testing/apps.ts';
 import { makeGateway, type TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
@@ -60,14 +60,9 @@ async function missOne(gateway: TestGateway, random: Random, caught: number): Pr
 
 function dueApp(expr: string): Record<string, string | Buffer> {
   const cron = { kind: 'cron', expr, tz: 'UTC' };
-  const handler = 'export default () => {};';
+  const run = '() => {}';
   return appOf(APP, {
-    files: {
-      'automations/caught/automation.json': automation({ triggers: [{ ...cron, catchUp: true }] }),
-      'automations/caught/handler.js': handler,
-      'automations/missed/automation.json': automation({ triggers: [cron] }),
-      'automations/missed/handler.js': handler,
-    },
+    automations: { caught: { run, triggers: [{ ...cron, catchUp: true }] }, missed: { run, triggers: [cron] } },
   });
 }
 
