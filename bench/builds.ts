@@ -5,6 +5,7 @@ import { UsageError } from './command.ts';
 import { measure, startDaemon, taskOf } from './compare.ts';
 import { onGateway } from './contenders.ts';
 import type { Context, Scenario } from './context.ts';
+import type { Daemon } from './daemon.ts';
 import type { LoadMeasurement, SideResult } from './measurements.ts';
 import { table } from './report-tables.ts';
 import { beyondNoise, formatInterval } from './statistics.ts';
@@ -39,22 +40,16 @@ export async function compareBuilds(
 }
 
 async function compareUnder(context: Context, dirA: string, dirB: string, load: Workload): Promise<LoadMeasurement[]> {
-  const a = await startDaemon(context, load, { root: dirA });
+  const daemons: Daemon[] = [];
   try {
-    const b = await startDaemon(context, load, { root: dirB });
-    try {
-      const contenders = await Promise.all(
-        [b, a].map(async (daemon, i) => {
-          const task = taskOf(load, load.requests, CHANGES, daemon.token);
-          return onGateway(i === 0 ? 'B' : 'A', daemon, context, task);
-        }),
-      );
-      return await measure(context, load, contenders, ROUNDS);
-    } finally {
-      await b.stop();
-    }
+    for (const root of [dirB, dirA]) daemons.push(await startDaemon(context, load, { root }));
+    const contenders = daemons.map((daemon, i) => {
+      const task = taskOf(load, load.requests, CHANGES, daemon.token);
+      return onGateway(i === 0 ? 'B' : 'A', daemon, context, task);
+    });
+    return await measure(context, load, contenders, ROUNDS);
   } finally {
-    await a.stop();
+    for (const daemon of daemons) await daemon.stop();
   }
 }
 
