@@ -38,7 +38,7 @@ const NO_INTERVALS = 'const setInterval = (run) => globalThis.setInterval(run, 2
 function linesIn(folder: string): number {
   const files = execFileSync('git', ['ls-files', folder], { cwd: root, encoding: 'utf8' }).split('\n');
   return files
-    .filter((file) => /\.(ts|js|mjs|c)$/.test(file) && !/\.test\./.test(file))
+    .filter((file) => /\.(tsx?|js|mjs|c)$/.test(file) && !/\.test\./.test(file))
     .reduce((sum, file) => sum + readFileSync(join(root, file), 'utf8').split('\n').length - 1, 0);
 }
 
