@@ -40,6 +40,8 @@ describe("the console's palette", { skip: withoutChromium() }, () => {
   const input = (page: Page) => page.getByRole('combobox', { name: 'Search apps, runs and commands' });
 
   async function search(page: Page, text: string): Promise<void> {
+    // The one before may still be there, with its text.
+    await input(page).waitFor({ state: 'detached' });
     await page.keyboard.press('Control+k');
     await input(page).waitFor();
     await page.keyboard.type(text);
