@@ -84,7 +84,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Check this machine and its gateway, and say how to fix problems',
       options: {
         '--port <port>': `Port that should be free (default ${DEFAULTS.port})`,
-        '--mend': 'Close the files in the data directory that other users can open',
+        '--mend': 'Make files of the data directory private that other users can open',
         ...DATA_DIRECTORY,
       },
       load: async () => (await import('./commands/operations/doctor.ts')).doctor,

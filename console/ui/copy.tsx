@@ -1,30 +1,24 @@
-/** Texts to be copied: addresses, secrets, commands. */
+/** A line of text to copy: an address, a secret or a command. */
 import { useRef, useState } from 'preact/hooks';
 import { Button } from './parts.tsx';
 
-/** Puts `text` into the clipboard; says so on the button, or what to press where the browser refuses. */
-export function CopyButton({ text, label, onRefused }: { text: string; label: string; onRefused?: () => void }) {
+/**
+ * `of` names the thing whose text it is, for screen readers. If the browser refuses, the text is selected and the button says what
+ * to press.
+ */
+export function CopyField({ name, value, of }: { name: string; value: string; of: string }) {
+  const field = useRef<HTMLInputElement>(null);
   const [said, setSaid] = useState('Copy');
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(value);
       setSaid('Copied');
     } catch {
       // Browsers refuse it to pages that came over plain HTTP from another machine.
-      onRefused?.();
+      field.current?.focus();
       setSaid('Press Ctrl+C');
     }
   };
-  return (
-    <Button class="small" aria-label={`Copy ${label}`} onClick={() => void copy()}>
-      <span role="status">{said}</span>
-    </Button>
-  );
-}
-
-/** A line of text to copy; `of` says whose it is, for those who do not see where it stands. */
-export function CopyField({ name, value, of }: { name: string; value: string; of: string }) {
-  const field = useRef<HTMLInputElement>(null);
   return (
     <div class="line copy-field">
       <span class="hint">{name}</span>
@@ -35,7 +29,9 @@ export function CopyField({ name, value, of }: { name: string; value: string; of
         aria-label={`${name} of ${of}`}
         onFocus={({ currentTarget }) => currentTarget.select()}
       />
-      <CopyButton text={value} label={`${name.toLowerCase()} of ${of}`} onRefused={() => field.current?.focus()} />
+      <Button class="small" aria-label={`Copy ${name.toLowerCase()} of ${of}`} onClick={() => void copy()}>
+        <span role="status">{said}</span>
+      </Button>
     </div>
   );
 }
