@@ -51,6 +51,8 @@ export function Palette({ ask, signOut, onClose }: PaletteProps) {
     return () => shown?.close();
   }, []);
 
+  // The browser reports the close later, when the next one may be open.
+  const closed = () => dialog.current !== null && onClose();
   const app = parts[0] === 'apps' ? parts[1] : undefined;
   const words = wordsOf(sought);
   const places = useMemo(() => placesOf(apps, isShared), [apps, isShared]);
@@ -96,7 +98,7 @@ export function Palette({ ask, signOut, onClose }: PaletteProps) {
   };
   let index = 0;
   return (
-    <dialog ref={dialog} class="palette" aria-label="Search" onClose={onClose}>
+    <dialog ref={dialog} class="palette" aria-label="Search" onClose={closed}>
       <input
         role="combobox"
         aria-label="Search apps, runs and commands"
