@@ -80,7 +80,6 @@ export class Changes extends Client {
   readonly refused = new Counts();
   readonly #env: Record<string, string>;
   readonly #random: Random;
-  readonly #kinds: readonly Kind[];
   readonly #version = new Subject(`the version of ${APP}`, 0);
   readonly #settings = new Subject(`the settings of ${APP}`, 0);
   readonly #token = new Subject('the token', '');
@@ -90,12 +89,11 @@ export class Changes extends Client {
   #rotating = false;
   readonly #progress = new Progress();
 
-  /** `env` is that of the gateway, for the commands that change its files beside it. A kind named twice is twice as likely. */
-  constructor(gateway: TestGateway, env: Record<string, string>, random: Random, kinds: readonly Kind[] = KINDS) {
+  /** `env` is that of the gateway, for the commands that change its files beside it. */
+  constructor(gateway: TestGateway, env: Record<string, string>, random: Random) {
     super(gateway);
     this.#env = env;
     this.#random = random;
-    this.#kinds = kinds;
   }
 
   /** Changes things until `stop`; resolves when the first version of the app is there. */
@@ -103,7 +101,7 @@ export class Changes extends Client {
     this.#token.acknowledged = this.gateway.token;
     if (this.#version.acknowledged === 0) await this.#attempt('upload');
     this.repeat(
-      () => this.#attempt(this.#random.pick(this.#kinds)),
+      () => this.#attempt(this.#random.pick(KINDS)),
       () => this.#random.between(0, 20),
     );
   }

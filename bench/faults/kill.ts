@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { makeGateway } from '../../testing/gateway.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { type Campaign, type CampaignContext, Tally } from './campaign.ts';
-import { Changes } from './changes.ts';
 import { Crowd } from './crowd.ts';
 import { Keeper } from './keeper.ts';
 import { Killer } from './killer.ts';
 import { strikeInRounds } from './rounds.ts';
+import { Uploader } from './uploader.ts';
 
 const ROUNDS = { full: 300, smoke: 30 };
 /** Rounds on one data directory, so that what repairs leave behind adds up, before a fresh one. */
@@ -46,23 +46,15 @@ async function strikeFolder(context: CampaignContext, tally: Tally, rounds: [num
   // Where the gateway puts the folder of its sockets.
   const tmp = join(context.newFolder(), 't');
   mkdirSync(tmp);
-  const env = { TMPDIR: tmp };
-  const { gateway, remove } = makeGateway({ config: { handlerHosts: 2 }, env });
+  const { gateway, remove } = makeGateway({ config: { handlerHosts: 2 }, env: { TMPDIR: tmp } });
   const killer = new Killer(gateway, random, tally, VICTIMS);
   await gateway.start();
   const crowd = await Crowd.enter(gateway, random.fork(), { writers: 6, retriers: 3, readers: 2 });
-  const changes = new Changes(gateway, env, random.fork(), ['upload', 'upload', 'settings', 'create', 'remove']);
+  const uploader = new Uploader(gateway);
   const keeper = await Keeper.enter(gateway, random.fork());
-  await changes.start();
   const healthy = await strikeInRounds({ context, tally, random, gateway }, rounds, {
     choose: () => killer.choose(),
-    working: async (where) => {
-      // Whatever was killed before: what is there is old or new, and whole.
-      await changes.stop();
-      tally.violated(`before ${where}`, await changes.check());
-      await changes.start();
-      await crowd.load.more(random.between(5, 40));
-    },
+    working: () => crowd.load.more(random.between(5, 40)),
     pauseMs: 30,
     strike: (where, victim) => killer.strike(where, victim),
     healed: async (at) => {
@@ -72,15 +64,11 @@ async function strikeFolder(context: CampaignContext, tally: Tally, rounds: [num
     until: 'every app acknowledges again',
   });
   const where = `rounds ${rounds[0]} to ${rounds[1]}`;
-  await Promise.all([changes.stop(), keeper.stop()]);
-  if (healthy) tally.violated(where, await changes.check());
-  for (const [outcome, count] of changes.done) tally.add(`changes: ${outcome}`, count);
-  for (const [outcome, count] of changes.refused) {
-    tally.add(`changes: ${outcome}`, count);
-    if (!/ 503 /.test(outcome)) tally.violated(where, [`${count} changes were answered ${outcome}.`]);
+  for (const [name, client] of [['uploads', uploader] as const, ['files', keeper] as const]) {
+    await client.stop();
+    tally.violated(where, client.violations);
+    for (const [outcome, count] of client.outcomes) tally.add(`${name}: ${outcome}`, count);
   }
-  tally.violated(where, keeper.violations);
-  for (const [outcome, count] of keeper.outcomes) tally.add(`files: ${outcome}`, count);
   const { outages, deaths } = killer;
   const verdict = await crowd.leave({ outages, deaths, slow: [] });
   tally.violated(where, verdict.violations);
