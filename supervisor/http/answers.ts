@@ -1,6 +1,7 @@
 /** Sends the answers and errors of the JSON routes, with one set of headers. */
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { DbError } from '../../protocol/wire/db-client.ts';
 import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.ts';
 import { constantHeaders } from '../edge/exchange.ts';
 
@@ -28,6 +29,9 @@ export function toSvcError(error: unknown, log: Logger): SvcError {
   if (error instanceof SvcError) return error;
   if (isDiskFull(error))
     return new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed. Free some space and try again.');
+  // The writer died, and its successor was not there in time.
+  if (error instanceof DbError && error.code.startsWith('WRITER_'))
+    return new SvcError('OVERLOADED', `${error.message} Try again in a moment.`, { headers: { 'retry-after': '1' } });
   log.error({ err: error }, 'A request failed unexpectedly.');
   return new SvcError('INTERNAL', 'The gateway failed on this request; its log has the details.');
 }
