@@ -64,6 +64,8 @@ const FORMS: Form[] = [
   {
     id: 'expenses',
     fill: async (page, text) => {
+      // Without a category, which the page asks for when it opens, its browser sends nothing.
+      await page.locator('#category option').first().waitFor({ state: 'attached' });
       await page.locator('#amount').fill('12.50');
       await page.locator('#note').fill(text);
     },
