@@ -130,13 +130,17 @@ class Counted {
     return JSON.parse(text) as Record<string, unknown>;
   }
 
-  /** Files that `request` passes each time, after it was made a few times before. */
-  async filesOf(request: (n: number) => Promise<unknown>): Promise<string[]> {
+  /** Files that `request` passes each time, after it was made a few times before. `prepare` comes before each. */
+  async filesOf(
+    request: () => Promise<unknown>,
+    prepare = async (_n: number): Promise<unknown> => {},
+  ): Promise<string[]> {
     let always: Set<string> | null = null;
     for (let n = -TIMES; n < TIMES; n++) {
+      await prepare(n);
       await pause(SETTLE_MS);
       this.#passed.files = new Set();
-      await request(n);
+      await request();
       await pause(SETTLE_MS);
       const passed = this.#passed.files;
       if (n >= 0) always = new Set([...(always ?? passed)].filter((file) => passed.has(file)));
@@ -168,7 +172,7 @@ async function main(): Promise<void> {
     await daemon.call('POST', '/svc/_apps/counted/upload', tarball(APP));
     const { sessionId } = await daemon.call('POST', '/svc/_sessions', {});
     const edit = `/svc/_sessions/${sessionId as string}`;
-    const kinds: [string, (n: number) => Promise<unknown>][] = [
+    const kinds: [string, () => Promise<unknown>, ((n: number) => Promise<unknown>)?][] = [
       [
         'files of a read',
         () => daemon.call('POST', '/svc/_tool/svc_read', { app: 'counted', query: 'get', input: {} }),
@@ -180,15 +184,13 @@ async function main(): Promise<void> {
       ['files of a fire', () => daemon.call('POST', '/svc/_automations/counted/work/run', {})],
       [
         'files of a publication',
-        async (n) => {
-          await daemon.call('PUT', `${edit}/apps/counted/files/notes-${n + TIMES}.txt`, Buffer.from(`text ${n}`));
-          return daemon.call('POST', `${edit}/publish`, { app: 'counted', message: 'Change it' });
-        },
+        () => daemon.call('POST', `${edit}/publish`, { app: 'counted', message: 'Change it' }),
+        (n) => daemon.call('PUT', `${edit}/apps/counted/files/notes-${n + TIMES}.txt`, Buffer.from(`text ${n}`)),
       ],
     ];
     const beating = new Set(await daemon.filesOf(async () => {}));
-    for (const [name, request] of kinds) {
-      const files = (await daemon.filesOf(request)).filter((file) => !beating.has(file));
+    for (const [name, request, prepare] of kinds) {
+      const files = (await daemon.filesOf(request, prepare)).filter((file) => !beating.has(file));
       counts.set(name, files.length);
       if (process.argv.includes('--files')) process.stdout.write(`${name}:\n  ${files.join('\n  ')}\n`);
     }
