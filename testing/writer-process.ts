@@ -1,4 +1,4 @@
-/** The built writer in a process of its own, started as the supervisor starts it. */
+/** The built writer as a process: started as the supervisor starts it, and killed as there if a statement never ends. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -18,6 +18,7 @@ export class WriterProcess {
   readonly #server = createServer((socket) => {
     const onFrame = (frame: unknown[]): void => {
       if (frame[0] === Kind.ready) this.#ready();
+      if (frame[0] === Kind.stuck) void this.kill();
     };
     this.#links.push(new Link(socket, { onFrame, onClose: () => {} }));
   });
