@@ -1,7 +1,6 @@
 /** The built daemon as the scenarios use it: over HTTP, with a look at its processes. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import type { Config } from '../supervisor/config.ts';
 import type { EventLoopDelay } from '../supervisor/operations/event-loop.ts';
 import type { SystemStatus } from '../supervisor/operations/status.ts';
@@ -72,10 +71,6 @@ export class Daemon extends TestGateway implements Server {
     return code;
   }
 
-  get port(): number {
-    return Number(new URL(this.url).port);
-  }
-
   /** One call; throws for any answer but 2xx and 304. */
   async request(
     method: string,
@@ -97,11 +92,6 @@ export class Daemon extends TestGateway implements Server {
     if (!response.ok && response.status !== 304)
       throw new Error(`${method} ${path} was answered ${response.status}: ${await response.text()}`);
     return response;
-  }
-
-  async install(id: string, archive: Buffer): Promise<{ webhooks: MintedWebhook[] }> {
-    const response = await this.request('POST', `/svc/_apps/${id}/upload`, archive, 'application/gzip');
-    return (await response.json()) as { webhooks: MintedWebhook[] };
   }
 
   async readNote(app: string): Promise<void> {

@@ -1,11 +1,39 @@
 /** Shared by the clients of a gateway under faults: they run until they are stopped, and count the answers. */
-import type { TestGateway } from './gateway.ts';
-import { pause } from './waiting.ts';
+import type { Answer, TestGateway } from './gateway.ts';
+import { pause, within } from './waiting.ts';
+
+/** Far above every time limit of the gateway: a call that takes longer hangs. */
+export const HANG_MS = 60_000;
+
+/** The code of an error; null where the answer has none. */
+export function codeOf({ text }: Answer): string | null {
+  try {
+    const { error } = JSON.parse(text) as { error?: { code?: unknown } };
+    return typeof error?.code === 'string' ? error.code : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The status, with the code of an error: `201`, `507 STORAGE_FULL`; `no answer` where the connection ended. */
+export function outcomeOf(answer: Answer | null): string {
+  if (answer === null) return 'no answer';
+  return answer.status < 400 ? String(answer.status) : `${answer.status} ${codeOf(answer)}`;
+}
+
+/** Null for a connection that ended; anything else is a fault of the caller. */
+function onlyOfConnections(error: unknown): null {
+  if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
+  return null;
+}
 
 /** The count of each outcome. */
 export class Counts extends Map<string, number> {
-  count(name: string, by = 1): void {
-    this.set(name, (this.get(name) ?? 0) + by);
+  /** Counts one more, or `by` more; how many it makes. */
+  count(name: string, by = 1): number {
+    const count = (this.get(name) ?? 0) + by;
+    this.set(name, count);
+    return count;
   }
 
   /** `name: count`, separated by commas. */
@@ -53,6 +81,13 @@ export abstract class Client {
       }
     };
     this.#loops.push(loop());
+  }
+
+  /** What a call is answered; null when its connection ended, or when it hung, which is a violation. */
+  protected async answered<T>(what: string, call: Promise<T>): Promise<T | null> {
+    const answer = await within(HANG_MS, call.catch(onlyOfConnections));
+    if (answer === 'late') this.violations.push(`${what} hung for ${HANG_MS} ms.`);
+    return answer === 'late' ? null : answer;
   }
 
   async stop(): Promise<void> {

@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { createParser } from 'eventsource-parser';
+import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import { tarball } from './archive.ts';
 import { inTime, LONG_MS } from './waiting.ts';
 
@@ -79,6 +80,10 @@ export class TestGateway {
     this.#flags = flags;
     this.#env = env;
     this.#build = build;
+  }
+
+  get port(): number {
+    return Number(new URL(this.url).port);
   }
 
   /**
@@ -213,6 +218,13 @@ export class TestGateway {
     });
   }
 
+  /** Uploads an app that must be taken; its new webhooks. */
+  async install(app: string, files: Record<string, string | Buffer> | Buffer): Promise<{ webhooks: MintedWebhook[] }> {
+    const answer = await this.upload(app, files);
+    if (answer.status >= 300) throw new Error(`The upload of ${app} was answered ${answer.status} ${answer.text}`);
+    return answer.json as { webhooks: MintedWebhook[] };
+  }
+
   /**
    * Opens an event stream, with a `body` by POST; resolves when its head has arrived. Rejects with the answer if it is
    * not a stream.
@@ -289,12 +301,11 @@ export type StartOptions = {
   env?: Record<string, string>;
 };
 
-/** A gateway in a fresh data directory, which is not started yet; `remove` stops it and removes the directory. */
-export function makeGateway({ edge, store, config = {}, examples = [], env = {} }: StartOptions = {}): {
-  gateway: TestGateway;
-  remove(): Promise<void>;
-} {
-  const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
+/** A gateway that is not started yet, with its configuration, its data and its sockets in `folder`. */
+export function gatewayIn(
+  folder: string,
+  { edge, store, config = {}, examples = [], env = {} }: StartOptions = {},
+): TestGateway {
   const configFile = join(folder, 'config.json');
   writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
   const named = store ?? ('appsStoreRoot' in config ? null : 'tarball');
@@ -306,7 +317,13 @@ export function makeGateway({ edge, store, config = {}, examples = [], env = {} 
     ...examples.flatMap((name) => ['--with', appFolder(name)]),
   ];
   // The folder of the sockets, which a killed daemon leaves behind, is removed with the rest.
-  const gateway = new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env });
+  return new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env });
+}
+
+/** One in a fresh folder; `remove` stops it and removes the folder. */
+export function makeGateway(options: StartOptions = {}): { gateway: TestGateway; remove(): Promise<void> } {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
+  const gateway = gatewayIn(folder, options);
   const remove = async () => {
     await gateway.stop();
     rmSync(folder, { recursive: true, force: true });

@@ -1,12 +1,9 @@
 /** Clients that write under faults and record acknowledged writes, and the check that none is lost. */
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
-import { Counts } from './clients.ts';
+import { Client, Counts, codeOf, outcomeOf, Progress } from './clients.ts';
 import type { TestGateway } from './gateway.ts';
-import { pause, within } from './waiting.ts';
-
-/** Far above every time limit of the gateway: a call that takes longer hangs. */
-export const HANG_MS = 60_000;
+import { pause } from './waiting.ts';
 
 /** One row, two in a `batch`, or two in a `transaction`: of the latter, one without the other is a partial action. */
 const ACTIONS = ['put', 'pair', 'move'] as const;
@@ -103,7 +100,7 @@ export type LoadOptions = {
 };
 
 /** Writes from `clients` concurrent callers, each one after the other, until `stop`. */
-export class Load {
+export class Load extends Client {
   /** Every write that was answered with success. */
   readonly acknowledged: Write[] = [];
   /** Every write that was sent. */
@@ -112,85 +109,55 @@ export class Load {
   readonly outcomes = new Counts();
   /** Writes whose connection ended without an answer. */
   readonly unanswered: Write[] = [];
-  readonly violations: string[] = [];
-  readonly #gateway: TestGateway;
-  readonly #options: LoadOptions;
-  readonly #clients: Promise<void>[];
-  #running = true;
-  #waiters: { met: () => boolean; resolve: () => void }[] = [];
+  readonly #apps: string[];
+  readonly #progress = new Progress();
 
-  constructor(gateway: TestGateway, options: LoadOptions) {
-    this.#gateway = gateway;
-    this.#options = options;
-    this.#clients = Array.from({ length: options.clients }, (_, id) => this.#client(id));
+  constructor(gateway: TestGateway, { apps, clients, prefix = 'w' }: LoadOptions) {
+    super(gateway);
+    this.#apps = apps;
+    for (let id = 0; id < clients; id++)
+      this.repeat(
+        (n) => this.#send(newWrite(apps, prefix, id, n, gateway.pid)),
+        () => 0,
+      );
   }
 
   /** Resolves when `count` more writes have been acknowledged: the gateway works, or works again. */
   more(count: number): Promise<void> {
-    const enough = this.acknowledged.length + count;
-    return this.#until(() => this.acknowledged.length >= enough);
+    return this.#progress.more(count);
   }
 
   /** Resolves when every app has acknowledged a write that was sent after `since`. */
   async healed(since: number): Promise<void> {
-    const missing = new Set(this.#options.apps);
-    let seen = this.acknowledged.length;
-    await this.#until(() => {
+    const missing = new Set(this.#apps);
+    for (let seen = this.acknowledged.length; missing.size > 0; ) {
+      await this.more(1);
       for (; seen < this.acknowledged.length; seen++) {
         const { app, sentAt } = this.acknowledged[seen] as Write;
         if (sentAt > since) missing.delete(app);
       }
-      return missing.size === 0;
-    });
-  }
-
-  async stop(): Promise<void> {
-    this.#running = false;
-    await Promise.all(this.#clients);
-  }
-
-  async #client(id: number): Promise<void> {
-    const { apps, prefix = 'w' } = this.#options;
-    for (let n = 0; this.#running; n++) {
-      const write = newWrite(apps, prefix, id, n, this.#gateway.pid);
-      this.sent.set(write.key, write);
-      const outcome = await this.#send(write);
-      write.answeredAt = performance.now();
-      if (outcome === 'no answer') this.unanswered.push(write);
-      this.outcomes.count(outcome);
-      if (outcome === '201') this.#acknowledge(write);
-      // A gateway that cannot answer now is asked again after a pause.
-      else await pause(20);
     }
   }
 
-  async #send({ app, action, key, value }: Write): Promise<string> {
-    try {
-      const answer = await within(HANG_MS, this.#gateway.write(app, action, { key, value }));
-      if (answer === 'late') {
-        this.violations.push(`The call ${key} (${app}/${action}) hung for ${HANG_MS} ms.`);
-        return 'hung';
-      }
-      if (answer.status < 400) return String(answer.status);
-      const code: unknown = answer.json?.error?.code;
-      if (typeof code !== 'string') this.violations.push(`${key} was answered ${answer.status} without an error code.`);
-      return `${answer.status} ${String(code)}`;
-    } catch {
-      return 'no answer';
+  async #send(write: Write): Promise<void> {
+    const { app, action, key, value } = write;
+    this.sent.set(key, write);
+    const answer = await this.answered(
+      `The call ${key} (${app}/${action})`,
+      this.gateway.write(app, action, { key, value }),
+    );
+    write.answeredAt = performance.now();
+    const outcome = outcomeOf(answer);
+    this.outcomes.count(outcome);
+    if (answer === null) this.unanswered.push(write);
+    else if (answer.status >= 400 && codeOf(answer) === null)
+      this.violations.push(`${key} was answered ${answer.status} without an error code.`);
+    if (outcome === '201') {
+      this.acknowledged.push(write);
+      this.#progress.step();
     }
-  }
-
-  #acknowledge(write: Write): void {
-    this.acknowledged.push(write);
-    this.#waiters = this.#waiters.filter(({ met, resolve }) => {
-      if (!met()) return true;
-      resolve();
-      return false;
-    });
-  }
-
-  #until(met: () => boolean): Promise<void> {
-    return new Promise((resolve) => this.#waiters.push({ met, resolve }));
+    // A gateway that cannot answer now is asked again after a pause.
+    else await pause(20);
   }
 }
 

@@ -1,8 +1,7 @@
 /** What a fault campaign is, and what it says of itself. */
-import { Counts } from '../../testing/clients.ts';
+import type { StartOptions, TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { percentile } from '../statistics.ts';
-import type { Crowd } from './crowd.ts';
 
 export type CampaignContext = {
   random: Random;
@@ -12,73 +11,63 @@ export type CampaignContext = {
   rounds: number | null;
   /** Only operations whose name has this text; null for all. For campaigns that have operations. */
   only: string | null;
+  report: Report;
   /** A new empty folder, removed at the end of a run without violations and kept otherwise. */
   newFolder(): string;
+  /** A gateway in a folder of its own, which is not started yet. It ends with the campaign, if not before. */
+  newGateway(options?: StartOptions, folder?: string): TestGateway;
   progress(text: string): void;
-};
-
-export type Figure = { name: string; value: string };
-
-export type CampaignReport = {
-  /** What was done how often, and what was measured while it was; one row each. */
-  figures: Figure[];
-  /** What must not be and was: each a sentence that names the round. Empty when the campaign passed. */
-  violations: string[];
-  /** Parts that this machine could not run, with what is missing. In CI each counts as a violation. */
-  skipped: string[];
 };
 
 export type Campaign = {
   name: string;
   /** The question it answers, in one sentence. */
   question: string;
-  run(context: CampaignContext): Promise<CampaignReport>;
+  run(context: CampaignContext): Promise<void>;
 };
 
-export class Tally {
-  readonly violations: string[] = [];
-  readonly #counts = new Counts();
-  readonly #times = new Map<string, number[]>();
+export type Figure = { name: string; value: string };
 
-  add(name: string, count: number): void {
-    this.#counts.count(name, count);
+export class Report {
+  /** What must not be and was: each a sentence that names the round. Empty when the campaign passed. */
+  readonly violations: string[] = [];
+  /** Parts that this machine could not run, with what is missing. In CI each counts as a violation. */
+  readonly skipped: string[] = [];
+  /** Text, a count, or times in milliseconds. */
+  readonly #figures = new Map<string, string | number | number[]>();
+
+  violated(where: string, what: string | string[]): void {
+    for (const one of [what].flat()) this.violations.push(`${where}: ${one}`);
+  }
+
+  figure(name: string, value: string | number): void {
+    this.#figures.set(name, value);
+  }
+
+  add(name: string, count = 1): void {
+    this.#figures.set(name, Number(this.#figures.get(name) ?? 0) + count);
+  }
+
+  addAll(name: string, counts: Map<string, number>): void {
+    for (const [outcome, count] of counts) this.add(`${name}: ${outcome}`, count);
   }
 
   /** One measurement of `name`, in milliseconds. */
   measured(name: string, ms: number): void {
-    const times = this.#times.get(name) ?? [];
-    times.push(ms);
-    this.#times.set(name, times);
+    this.#figures.set(name, [...((this.#figures.get(name) as number[] | undefined) ?? []), ms]);
   }
 
-  violated(where: string, what: string[]): void {
-    for (const one of what) this.violations.push(`${where}: ${one}`);
-  }
-
-  /** What a crowd that has left did and was answered. */
-  addCrowd({ load, retriers, readers, events }: Crowd, lost: number): void {
-    this.add('acknowledged writes', load.acknowledged.length + retriers.acknowledged.length);
-    this.add('acknowledged writes that were lost', lost);
-    for (const [outcome, count] of load.outcomes) if (outcome !== '201') this.add(`writes: ${outcome}`, count);
-    this.add('calls repeated with their idempotency key', retriers.repeats);
-    this.add('of them answered from the record', retriers.replayed);
-    for (const [outcome, count] of retriers.outcomes) this.add(`writes with an idempotency key: ${outcome}`, count);
-    this.add('reads', readers.reads);
-    this.add('of them answered with a kept result', readers.hits);
-    this.add('reads answered with an error', readers.failed.length);
-    this.add('events on the steady change streams', events);
-  }
-
-  figures(): Figure[] {
-    return [
-      ...[...this.#times].map(([name, times]) => ({ name, value: spread(times) })),
-      ...[...this.#counts].map(([name, count]) => ({ name, value: String(count) })),
-    ];
+  /** What was done how often, and what was measured while it was; one row each. */
+  get figures(): Figure[] {
+    return [...this.#figures].map(([name, value]) => ({
+      name,
+      value: Array.isArray(value) ? spread(value) : String(value),
+    }));
   }
 }
 
 /** Of times in milliseconds. */
-export function spread(times: number[]): string {
+function spread(times: number[]): string {
   const at = (share: number) => percentile(times, share).toFixed(0);
   return `median ${at(0.5)} ms, p99 ${at(0.99)} ms, worst ${at(1)} ms, of ${times.length}`;
 }

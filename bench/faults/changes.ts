@@ -5,12 +5,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { appOf } from '../../testing/apps.ts';
-import { Client, Counts, Progress } from '../../testing/clients.ts';
+import { Client, Counts, codeOf, outcomeOf, Progress } from '../../testing/clients.ts';
 import { type Answer, root, type TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
-import { pause, within } from '../../testing/waiting.ts';
+import { pause } from '../../testing/waiting.ts';
+import { type Outcome, Subject } from './subject.ts';
 
-const HANG_MS = 60_000;
 const KINDS = ['upload', 'upload', 'settings', 'settings', 'create', 'remove', 'token'] as const;
 type Kind = (typeof KINDS)[number];
 
@@ -37,41 +37,6 @@ const paper = (version: number) =>
   });
 
 const small = (id: string) => appOf(id, { queries: { ok: `() => 'ok'` } });
-
-/** `refused`: the answer says that nothing was changed. */
-type Outcome = 'done' | 'refused' | 'unknown';
-
-/** What was acknowledged last, and what was asked for since without an answer: either may be found. */
-class Subject<T> {
-  readonly name: string;
-  acknowledged: T;
-  #open: T[] = [];
-
-  constructor(name: string, initial: T) {
-    this.name = name;
-    this.acknowledged = initial;
-  }
-
-  /** `change` throws when nothing was answered, and the outcome is then as open as after `unknown`. */
-  async set(value: T, change: () => Promise<Outcome>): Promise<Outcome> {
-    this.#open.push(value);
-    const outcome = await change();
-    if (outcome === 'done') this.acknowledged = value;
-    if (outcome === 'done') this.#open = [];
-    // Only this try: an earlier one for the same, whose answer was lost, may be why it was refused.
-    if (outcome === 'refused') this.#open.splice(this.#open.lastIndexOf(value), 1);
-    return outcome;
-  }
-
-  /** A sentence when `found` is neither. What was found is what counts from now on. */
-  check(found: T): string[] {
-    const right = found === this.acknowledged || this.#open.includes(found);
-    const text = `${this.name} is ${String(found)}; acknowledged was ${String(this.acknowledged)}${this.#open.length === 0 ? '' : `, unanswered ${this.#open.join(', ')}`}.`;
-    this.acknowledged = found;
-    this.#open = [];
-    return right ? [] : [text];
-  }
-}
 
 export class Changes extends Client {
   /** How often each kind was acknowledged. */
@@ -118,22 +83,22 @@ export class Changes extends Client {
     const token = tokenIn(gateway.dataDir);
     // One that a cut-off rotation wrote has been told to nobody.
     if (token !== null && this.#rotating) this.#token.acknowledged = token;
-    violations.push(...this.#token.check(String(token)));
+    violations.push(...this.#token.settle(String(token)));
     this.#rotating = false;
     const state = (await gateway.read(APP, 'state')).json;
     if (state.isError !== undefined && state.data === undefined) {
       if (this.#version.acknowledged !== 0) violations.push(`${APP} does not answer: ${JSON.stringify(state)}.`);
     } else {
       const { version, steps } = state.data as { version: number; steps: number };
-      violations.push(...this.#version.check(version));
+      violations.push(...this.#version.settle(version));
       if (steps !== migrationsOf(version))
         violations.push(`${APP} has version ${version} with ${steps} migrations instead of ${migrationsOf(version)}.`);
       const { settings } = (await gateway.call('GET', `/svc/_apps/${APP}/settings`)).json;
-      violations.push(...this.#settings.check(settings.value ?? 0));
+      violations.push(...this.#settings.settle(settings.value ?? 0));
     }
     const listed = new Set(((await gateway.call('GET', '/svc/_apps')).json as { id: string }[]).map(({ id }) => id));
     for (const [id, subject] of this.#apps) {
-      violations.push(...subject.check(listed.has(id)));
+      violations.push(...subject.settle(listed.has(id)));
       if (!listed.has(id)) continue;
       const answer = await gateway.read(id, 'ok');
       if (answer.status !== 200) violations.push(`${id} is registered and answers ${answer.text}.`);
@@ -142,47 +107,42 @@ export class Changes extends Client {
   }
 
   async #attempt(kind: Kind): Promise<void> {
-    try {
-      const outcome = await within(HANG_MS, this.#change(kind));
-      if (outcome === 'late') this.violations.push(`A change (${kind}) hung for ${HANG_MS} ms.`);
-      if (outcome !== 'done') return;
-      this.done.count(kind);
-      this.#progress.step();
-    } catch (error) {
-      onlyOfConnections(error);
-      await pause(20);
-    }
+    if ((await this.#change(kind)) !== 'done') return;
+    this.done.count(kind);
+    this.#progress.step();
   }
 
   #change(kind: Kind): Promise<Outcome> {
     const gateway = this.gateway;
     const next = ++this.#count;
-    const ok = async (answer: Promise<Answer>): Promise<Outcome> => this.#judge(kind, await answer);
-    if (kind === 'upload') return this.#version.set(next, () => ok(gateway.upload(APP, paper(next))));
+    const ok = async (call: Promise<Answer>): Promise<Outcome> => {
+      const answer = await this.answered(`A change (${kind})`, call);
+      // Nobody answers: it is asked again after a pause.
+      return answer === null ? pause(20, 'unknown') : this.#judge(kind, answer);
+    };
+    if (kind === 'upload') return this.#version.set(next, ok(gateway.upload(APP, paper(next))));
     if (kind === 'settings')
-      return this.#settings.set(next, () =>
-        ok(gateway.call('PUT', `/svc/_apps/${APP}/settings`, { body: { value: next } })),
-      );
+      return this.#settings.set(next, ok(gateway.call('PUT', `/svc/_apps/${APP}/settings`, { body: { value: next } })));
     if (kind === 'token') return this.#rotate();
     const existing = [...this.#apps].filter(([, subject]) => subject.acknowledged).map(([id]) => id);
     if (kind === 'remove' && existing.length > 0) {
       const id = this.#random.pick(existing);
       const path = `/svc/_apps/${id}${this.#random.next() < 0.5 ? '?purge=1' : ''}`;
-      return (this.#apps.get(id) as Subject<boolean>).set(false, () => ok(gateway.call('DELETE', path)));
+      return (this.#apps.get(id) as Subject<boolean>).set(false, ok(gateway.call('DELETE', path)));
     }
     const id = `small-${next}`;
     const subject = new Subject(`that ${id} is registered`, false);
     this.#apps.set(id, subject);
-    return subject.set(true, () => ok(gateway.upload(id, small(id))));
+    return subject.set(true, ok(gateway.upload(id, small(id))));
   }
 
   #judge(kind: string, answer: Answer): Outcome {
     const { status } = answer;
     if (status < 300) return 'done';
-    const code = codeIn(answer);
-    if (code === null) this.violations.push(`A change (${kind}) was answered ${status} without a code: ${answer.text}`);
-    this.refused.count(`${kind} ${status} ${code}`);
-    if (code !== null && BLAMING.test(code)) this.violations.push(`A change (${kind}) was answered ${answer.text}`);
+    const code = codeOf(answer);
+    this.refused.count(`${kind} ${outcomeOf(answer)}`);
+    if (code === null || BLAMING.test(code))
+      this.violations.push(`A change (${kind}) was answered ${status} ${answer.text}`);
     return status < 500 || code === 'STORAGE_FULL' ? 'refused' : 'unknown';
   }
 
@@ -190,8 +150,9 @@ export class Changes extends Client {
   async #rotate(): Promise<Outcome> {
     const { dataDir } = this.gateway;
     this.#rotating = true;
-    const { code, token } = await rotateToken(dataDir, this.#env);
-    if (code !== 0 || token === null) {
+    const rotated = await this.answered('A change (token)', rotateToken(dataDir, this.#env));
+    const token = rotated?.code === 0 ? rotated.token : null;
+    if (token === null) {
       // It may stand in the file all the same, and the gateway follows the file.
       const written = tokenIn(dataDir);
       if (written !== null) this.gateway.token = written;
@@ -219,19 +180,4 @@ function tokenIn(dataDir: string): string | null {
   } catch {
     return null;
   }
-}
-
-/** The code of an error; null where none was given. */
-export function codeIn(answer: Answer): string | null {
-  try {
-    const { error } = JSON.parse(answer.text) as { error?: { code?: unknown } };
-    return typeof error?.code === 'string' ? error.code : null;
-  } catch {
-    return null;
-  }
-}
-
-/** The connection ended; anything else is a fault of the campaign. */
-export function onlyOfConnections(error: unknown): void {
-  if (typeof (error as NodeJS.ErrnoException).code !== 'string') throw error;
 }

@@ -1,7 +1,8 @@
 /** All who use a gateway while it is broken, and the check of what they were told against what is stored. */
 import type { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
-import { Ledger, Load, markedLedgerApp, type Verdict, type Write } from '../../testing/write-ledger.ts';
+import { Ledger, Load, markedLedgerApp, type Write } from '../../testing/write-ledger.ts';
+import type { Report } from './campaign.ts';
 import { Readers } from './readers.ts';
 import { Retriers } from './retriers.ts';
 import { compareWatchers, type Told, Watcher } from './watchers.ts';
@@ -15,7 +16,7 @@ const TOLD_WITHIN_MS = 15_000;
 export type Span = { from: number; to: number };
 
 /** What was done to the gateway: when the supervisor was dead, when any process was ended, and when calls may time out. */
-export type Troubles = { outages: Span[]; deaths: number[]; slow: Span[] };
+export type Troubles = { outages?: Span[]; deaths?: number[]; slow?: Span[] };
 
 export type CrowdOptions = { writers: number; retriers: number; readers: number };
 
@@ -38,43 +39,43 @@ export class Crowd {
 
   /** Installs the apps on a gateway that runs, and lets everybody in. */
   static async enter(gateway: TestGateway, random: Random, options: CrowdOptions): Promise<Crowd> {
-    for (const app of APPS) {
-      const answer = await gateway.upload(app, markedLedgerApp(app));
-      if (answer.status !== 201) throw new Error(`The upload of ${app} was answered ${answer.text}`);
-    }
+    for (const app of APPS) await gateway.install(app, markedLedgerApp(app));
     const crowd = new Crowd(gateway, random, options);
     await crowd.load.healed(performance.now());
     return crowd;
   }
 
-  /** Sends everybody home and checks what they saw. */
-  async leave(troubles: Troubles): Promise<Verdict> {
-    await Promise.all([this.load.stop(), this.retriers.stop(), this.readers.stop()]);
+  /** Sends everybody home, checks what they saw, and reports what they did and were answered. */
+  async leave(where: string, troubles: Troubles, report: Report): Promise<void> {
+    const { load, retriers, readers } = this;
+    await Promise.all([load, retriers, readers].map((clients) => clients.stop()));
     await Promise.all(this.#steady.map((watcher) => watcher.settled(300, 5000)));
     await Promise.all([...this.#steady, ...this.#returning].map((watcher) => watcher.stop()));
     const ledger = new Ledger();
-    for (const clients of [this.load, this.retriers]) ledger.add(clients);
-    const verdict = ledger.verify(this.#gateway.dataDir);
-    const violations = [
-      ...this.load.violations,
-      ...this.retriers.violations,
-      ...this.readers.violations,
-      ...verdict.violations,
+    for (const clients of [load, retriers]) ledger.add(clients);
+    const { violations, lost, stored } = ledger.verify(this.#gateway.dataDir);
+    for (const { violations: heard } of [load, retriers, readers]) report.violated(where, heard);
+    report.violated(where, [
+      ...violations,
       ...this.#checkAnswers(troubles),
       ...this.#checkReads(troubles),
       ...this.#checkStreams(troubles),
-      ...this.#checkTold(verdict.stored),
-    ];
-    return { ...verdict, violations };
-  }
-
-  /** Events and resets that the steady watchers were told. */
-  get events(): number {
-    return this.#steady.reduce((sum, watcher) => sum + watcher.told.length, 0);
+      ...this.#checkTold(stored),
+    ]);
+    report.add('acknowledged writes', ledger.acknowledged.length);
+    report.add('acknowledged writes that were lost', lost);
+    report.addAll('writes', load.outcomes);
+    report.add('calls repeated with their idempotency key', retriers.repeats);
+    report.add('of them answered from the record', retriers.replayed);
+    report.addAll('writes with an idempotency key', retriers.outcomes);
+    report.add('reads', readers.reads);
+    report.add('of them answered with a kept result', readers.hits);
+    report.add('reads answered with an error', readers.failed.length);
+    for (const { told } of this.#steady) report.add('events on the steady change streams', told.length);
   }
 
   /** While the supervisor lives every call is answered, and with a code that says what happened. */
-  #checkAnswers({ outages }: Troubles): string[] {
+  #checkAnswers({ outages = [] }: Troubles): string[] {
     const violations = this.load.unanswered
       .filter(({ sentAt, answeredAt }) => !overlaps(outages, sentAt, answeredAt))
       .map(({ key }) => `${key} got no answer though the supervisor lived.`);
@@ -85,7 +86,7 @@ export class Crowd {
   }
 
   /** A read runs once more when its process dies: only two deaths in its time may fail it. */
-  #checkReads({ outages, deaths, slow }: Troubles): string[] {
+  #checkReads({ outages = [], deaths = [], slow = [] }: Troubles): string[] {
     const failed = this.readers.failed
       .filter(({ sentAt, answeredAt }) => deaths.filter((at) => at > sentAt - 50 && at < answeredAt).length < 2)
       .filter(({ sentAt, answeredAt }) => !overlaps(slow, sentAt, answeredAt))
@@ -96,7 +97,7 @@ export class Crowd {
     return [...failed, ...unanswered];
   }
 
-  #checkStreams({ outages }: Troubles): string[] {
+  #checkStreams({ outages = [] }: Troubles): string[] {
     const violations = this.#steady.flatMap((steady, i) => compareWatchers(steady, this.#returning[i] as Watcher));
     for (const watcher of [...this.#steady, ...this.#returning]) {
       violations.push(...watcher.violations);

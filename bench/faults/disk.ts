@@ -3,12 +3,11 @@ import { appOf } from '../../testing/apps.ts';
 import { Counts } from '../../testing/clients.ts';
 import { childrenOf } from '../../testing/processes.ts';
 import { whyNoShim } from '../../testing/shim/compile.ts';
-import { pause, within } from '../../testing/waiting.ts';
-import { Load } from '../../testing/write-ledger.ts';
-import { Bystanders } from './bystanders.ts';
-import { type Campaign, type CampaignContext, type CampaignReport, type Figure, spread } from './campaign.ts';
+import { FAULT, type Fault } from '../../testing/shim/disk.ts';
+import { pause } from '../../testing/waiting.ts';
+import type { Campaign, CampaignContext } from './campaign.ts';
+import { DiskRound, type Subjects } from './disk-round.ts';
 import { signal } from './killer.ts';
-import { Readers } from './readers.ts';
 import { leftovers } from './remains.ts';
 import { fillSmallDisk } from './small-disk.ts';
 import { describeStrike, STRIKES, type Strike } from './strikes.ts';
@@ -16,14 +15,9 @@ import { LEDGERS, StruckGateway } from './struck-gateway.ts';
 import { strikeStore } from './struck-store.ts';
 
 const ROUNDS = { full: 60, smoke: 13 };
-const CLIENTS = 6;
-const READERS = 2;
 const SYNC_DELAY_US = 1000;
 /** Violations after which going on tells nothing more. */
 const MANY = 20;
-/** Within this after the disk is well again, everything must be as before. */
-const HEAL_MS = 20_000;
-
 /** Its query logs, so that the log is written to as well. */
 const TALKER = appOf('talker', { queries: { say: `({ log }) => { log.info('said'); return 'said'; }` } });
 
@@ -31,135 +25,75 @@ export const disk: Campaign = {
   name: 'disk',
   question: 'Do callers hear of a disk that is full or fails, does reading go on, and does it heal by itself?',
   async run(context) {
-    const report: CampaignReport = { figures: [], violations: [], skipped: [] };
     const missing = whyNoShim();
-    if (missing !== null) report.skipped.push(`faults of the disk: ${missing}`);
+    if (missing !== null) context.report.skipped.push(`faults of the disk: ${missing}`);
     else {
-      await strikes(context, report);
-      await strikeStore(context, report);
+      await strikes(context);
+      await strikeStore(context);
     }
-    await fillSmallDisk(context, report);
-    return report;
+    await fillSmallDisk(context);
   },
 };
 
-async function strikes(context: CampaignContext, report: CampaignReport): Promise<void> {
-  const struck = new StruckDisk(context);
-  try {
-    await struck.run(context.rounds ?? ROUNDS[context.extent]);
-    report.violations.push(...struck.violations);
-    report.figures.push(...struck.figures());
-  } finally {
-    await struck.end();
+/** One daemon on a disk that is struck again and again, each time healing; at times the power fails as well. */
+async function strikes(context: CampaignContext): Promise<void> {
+  const { report, progress } = context;
+  const struck = new StruckGateway(context, { syncDelayUs: SYNC_DELAY_US });
+  const { gateway, ledger, changes } = struck;
+  await struck.start();
+  await gateway.install('talker', TALKER);
+  const queries = LEDGERS.map((app): [string, string] => [app, 'count']);
+  const subjects: Subjects = { gateway, ledger, apps: LEDGERS, queries: [...queries, ['talker', 'say']] };
+  const rounds = context.rounds ?? ROUNDS[context.extent];
+  for (let round = 1; round <= rounds && report.violations.length <= MANY; round++) {
+    const strike = STRIKES[(round - 1) % STRIKES.length] as Strike;
+    await strikeOnce(struck, await DiskRound.begin(subjects, round), strike, context, `Round ${round}`);
+    progress(`${round} of ${rounds}: ${describeStrike(strike)}`);
   }
+  const hits = (Object.keys(FAULT) as Fault[]).map((fault) => `${fault} ${struck.disk.hits(fault)}`);
+  report.figure('calls of the disk that failed', hits.join(', '));
+  report.figure('other changes, acknowledged', changes.done.list());
+  report.figure('other changes, answered otherwise', changes.refused.list());
+  report.figure('acknowledged writes, all there', ledger.acknowledged.length);
 }
 
-/** One daemon on a disk that is struck again and again, each time healing; at the end the power fails as well. */
-class StruckDisk extends StruckGateway {
-  readonly violations: string[] = [];
-  readonly #progress: CampaignContext['progress'];
-  readonly #outcomes = new Map<string, Counts>();
-  readonly #healMs: number[] = [];
-  #rounds = 0;
-  #reads = 0;
-  #kept = 0;
-  #powerCuts = 0;
-
-  constructor(context: CampaignContext) {
-    super(context, { syncDelayUs: SYNC_DELAY_US });
-    this.#progress = context.progress;
+async function strikeOnce(
+  { gateway, disk, changes, random }: StruckGateway,
+  round: DiskRound,
+  strike: Strike,
+  { report }: CampaignContext,
+  name: string,
+): Promise<void> {
+  const { load } = round;
+  const { pid } = gateway;
+  const where = `${name} (${describeStrike(strike)})`;
+  gateway.log = '';
+  await changes.start();
+  const before = new Counts(load.outcomes);
+  disk.strike(strike.faults, strike.only);
+  await pause(random.between(100, 700));
+  for (const child of childrenOf(pid)) if (child.role === strike.kills) signal(child.pid, 'SIGKILL');
+  await pause(random.between(100, 700));
+  for (const [outcome, count] of load.outcomes)
+    report.add(`writes while ${strike.name}: ${outcome}`, count - (before.get(outcome) ?? 0));
+  const isCut = strike.faults.includes('syncEio') && random.next() < 0.5;
+  if (isCut) {
+    await round.dismiss();
+    await disk.cutPower({ sectors: 0.5 * random.next(), names: 'before a moment' }, random);
+    report.add('power cuts in the middle of a strike');
+    disk.strike([]);
+    await Promise.all([load.stop(), changes.stop()]);
+    await gateway.start();
+  } else {
+    disk.strike([]);
+    report.measured('from the end of a strike until 10 more writes', await round.heal());
+    await changes.stop();
+    if (gateway.pid !== pid || (await gateway.system()).pid === 0) round.violated('The daemon was restarted.');
   }
-
-  async run(rounds: number): Promise<void> {
-    await this.gateway.start();
-    await this.install({ talker: TALKER });
-    while (this.#rounds < rounds) {
-      const strike = STRIKES[this.#rounds % STRIKES.length] as Strike;
-      this.#rounds += 1;
-      const found = await this.#round(strike);
-      this.violations.push(...found.map((text) => `Round ${this.#rounds} (${describeStrike(strike)}): ${text}`));
-      this.#progress(`${this.#rounds} of ${rounds}: ${describeStrike(strike)}`);
-      if (this.violations.length > MANY) return;
-    }
-  }
-
-  figures(): Figure[] {
-    const hits = (['full', 'writeEio', 'syncEio', 'short', 'readEio'] as const).map(
-      (fault) => `${fault} ${this.disk.hits(fault)}`,
-    );
-    return [
-      { name: 'strikes', value: String(this.#rounds) },
-      { name: 'calls of the disk that failed', value: hits.join(', ') },
-      ...[...this.#outcomes].map(([name, counts]) => ({ name: `writes while ${name}`, value: counts.list() })),
-      { name: 'other changes, acknowledged', value: this.changes.done.list() },
-      { name: 'other changes, answered otherwise', value: this.changes.refused.list() },
-      { name: 'reads meanwhile, all answered 200', value: String(this.#reads) },
-      { name: 'further reads that were answered with a kept result', value: String(this.#kept) },
-      { name: 'from the end of a strike until 10 more writes', value: spread(this.#healMs) },
-      { name: 'power cuts in the middle of a strike', value: String(this.#powerCuts) },
-      { name: 'acknowledged writes, all there', value: String(this.ledger.acknowledged.length) },
-    ];
-  }
-
-  async #round(strike: Strike): Promise<string[]> {
-    const gateway = this.gateway;
-    const violations: string[] = [];
-    gateway.log = '';
-    const { pid } = gateway;
-    const load = new Load(gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `s${this.#rounds}` });
-    const readers = new Readers(gateway, load, READERS);
-    const bystanders = new Bystanders(gateway, [
-      ...LEDGERS.map((app): [string, string] => [app, 'count']),
-      ['talker', 'say'],
-    ]);
-    await load.more(5);
-    await bystanders.start(LEDGERS[0] as string);
-    await this.changes.start();
-    const before = new Map(load.outcomes);
-    this.disk.strike(strike.faults, strike.only);
-    await pause(this.random.between(100, 700));
-    for (const child of childrenOf(gateway.pid)) if (child.role === strike.kills) signal(child.pid, 'SIGKILL');
-    await pause(this.random.between(100, 700));
-    this.#count(strike, before, load.outcomes);
-    const cutPower = strike.faults.includes('syncEio') && this.random.next() < 0.5;
-    if (cutPower) {
-      await bystanders.stop();
-      await this.disk.cutPower({ sectors: 0.5 * this.random.next(), names: 'before a moment' }, this.random);
-      this.#powerCuts += 1;
-      this.disk.strike([]);
-      await Promise.all([load.stop(), readers.stop(), this.changes.stop()]);
-      await gateway.start();
-    } else {
-      this.disk.strike([]);
-      const healedFrom = performance.now();
-      if ((await within(HEAL_MS, load.more(10))) === 'late')
-        violations.push(
-          `No write was acknowledged for ${HEAL_MS} ms after the disk was well again: ${load.outcomes.list()}.`,
-        );
-      this.#healMs.push(performance.now() - healedFrom);
-      if (!(await bystanders.change(HEAL_MS))) violations.push('The stream of changes says nothing any more.');
-      await Promise.all([load.stop(), readers.stop(), this.changes.stop()]);
-      await bystanders.stop();
-      if (gateway.pid !== pid || (await gateway.system()).pid === 0) violations.push('The daemon was restarted.');
-    }
-    this.#reads += bystanders.reads;
-    this.#kept += readers.hits;
-    violations.push(...load.violations, ...readers.violations);
-    if (strike.readsFail !== true) violations.push(...bystanders.violations);
-    for (const outcome of load.outcomes.keys())
-      if (!cutPower && ![...strike.allowed, '401'].some((one) => outcome.startsWith(one)))
-        violations.push(`A write was answered ${outcome}.`);
-    violations.push(...this.compare(load).violations, ...(await this.changes.check()));
-    if (!cutPower) violations.push(...leftovers(gateway.dataDir));
-    return violations;
-  }
-
-  #count({ name }: Strike, before: Map<string, number>, after: Map<string, number>): void {
-    const counts = this.#outcomes.get(name) ?? new Counts();
-    this.#outcomes.set(name, counts);
-    for (const [outcome, count] of after) {
-      const more = count - (before.get(outcome) ?? 0);
-      if (more > 0) counts.count(outcome, more);
-    }
-  }
+  // A power cut ends connections, and leaves files that an upload of the app clears away.
+  const allowed = isCut ? /./ : new RegExp(`^(${[...strike.allowed, '401'].join('|')})`);
+  await round.end(where, report, { allowed, readsFail: strike.readsFail === true });
+  report.violated(where, await changes.check());
+  if (!isCut) report.violated(where, leftovers(gateway.dataDir));
+  report.add('strikes');
 }

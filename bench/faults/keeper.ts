@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Layout } from '../../storage/layout.ts';
 import { appOf } from '../../testing/apps.ts';
 import { Client, Counts } from '../../testing/clients.ts';
-import type { Answer, TestGateway } from '../../testing/gateway.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 
 const APP = 'keeper';
@@ -44,8 +44,7 @@ export class Keeper extends Client {
   }
 
   static async enter(gateway: TestGateway, random: Random): Promise<Keeper> {
-    const { status, text } = await gateway.upload(APP, FILES);
-    if (status !== 201) throw new Error(`The upload of ${APP} was answered ${text}.`);
+    await gateway.install(APP, FILES);
     return new Keeper(gateway, random);
   }
 
@@ -79,19 +78,13 @@ export class Keeper extends Client {
       this.outcomes.count('cut');
       return;
     }
-    const stored = what < 6 ? this.#byHandler(content, type) : this.#byUpload(content, type);
-    const answer = await stored.catch(() => null);
+    const stored =
+      what < 6
+        ? this.gateway.write(APP, 'keep', { content: content.toString('base64'), type })
+        : this.gateway.call('PUT', PATH, { body: content, headers: { 'content-type': type } });
+    const answer = await this.answered('The upload of a file', stored);
     this.outcomes.count(String(answer?.status ?? 'none'));
-    if (answer?.status !== 201) return;
-    this.#kept.set(sha256(content), type);
-  }
-
-  #byUpload(content: Buffer, type: string): Promise<Answer> {
-    return this.gateway.call('PUT', PATH, { body: content, headers: { 'content-type': type } });
-  }
-
-  #byHandler(content: Buffer, type: string): Promise<Answer> {
-    return this.gateway.write(APP, 'keep', { content: content.toString('base64'), type });
+    if (answer?.status === 201) this.#kept.set(sha256(content), type);
   }
 
   /** Sends a part of it, and ends the connection. */
@@ -107,13 +100,13 @@ export class Keeper extends Client {
   /** One whose answer did not come may be there or not. */
   async #remove(name: string): Promise<void> {
     this.#kept.delete(name);
-    const answer = await this.gateway.call('DELETE', `${PATH}/${name}`).catch(() => null);
+    const answer = await this.answered(`The removal of ${name}`, this.gateway.call('DELETE', `${PATH}/${name}`));
     if (answer?.status === 200) this.#deleted.add(name);
     else if (answer?.status === 404) this.violations.push(`the acknowledged file ${name} was not there to be deleted.`);
   }
 
   async #look(name: string, type: string, isSure: boolean): Promise<void> {
-    const answer = await this.gateway.call('GET', `${PATH}/${name}`).catch(() => null);
+    const answer = await this.answered(`A look at ${name}`, this.gateway.call('GET', `${PATH}/${name}`));
     const isAway = answer === null || answer.status === 503;
     if (isAway && !isSure) return;
     const isRight = answer?.status === 200 && sha256(answer.bytes) === name && answer.headers['content-type'] === type;

@@ -1,9 +1,8 @@
 /** SIGKILL of each process, of two, and of all, at seeded moments under load. */
-import { mkdirSync, readdirSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeGateway } from '../../testing/gateway.ts';
 import { eventually } from '../../testing/waiting.ts';
-import { type Campaign, type CampaignContext, Tally } from './campaign.ts';
+import type { Campaign, CampaignContext } from './campaign.ts';
 import { Crowd } from './crowd.ts';
 import { Keeper } from './keeper.ts';
 import { Killer } from './killer.ts';
@@ -32,59 +31,50 @@ export const kill: Campaign = {
     'Is every acknowledged write there, once and whole, when processes are killed under load, and how soon does all work again?',
   async run(context) {
     const rounds = context.rounds ?? ROUNDS[context.extent];
-    const tally = new Tally();
     for (let done = 0; done < rounds; done += ROUNDS_A_FOLDER) {
-      if (!(await strikeFolder(context, tally, [done + 1, Math.min(rounds, done + ROUNDS_A_FOLDER)]))) break;
+      if (!(await strikeFolder(context, [done + 1, Math.min(rounds, done + ROUNDS_A_FOLDER)]))) break;
     }
-    return { figures: tally.figures(), violations: tally.violations, skipped: [] };
   },
 };
 
 /** Rounds on a fresh data directory. False when the gateway did not come back. */
-async function strikeFolder(context: CampaignContext, tally: Tally, rounds: [number, number]): Promise<boolean> {
-  const random = context.random.fork();
-  // Where the gateway puts the folder of its sockets.
-  const tmp = join(context.newFolder(), 't');
-  mkdirSync(tmp);
-  const { gateway, remove } = makeGateway({ config: { handlerHosts: 2 }, env: { TMPDIR: tmp } });
-  const killer = new Killer(gateway, random, tally, VICTIMS);
+async function strikeFolder(context: CampaignContext, numbers: [number, number]): Promise<boolean> {
+  const { random, report, progress } = context;
+  const folder = context.newFolder();
+  const gateway = context.newGateway({ config: { handlerHosts: 2 } }, folder);
+  const killer = new Killer(gateway, context, VICTIMS);
   await gateway.start();
   const crowd = await Crowd.enter(gateway, random.fork(), { writers: 6, retriers: 3, readers: 2 });
-  const uploader = new Uploader(gateway);
-  const keeper = await Keeper.enter(gateway, random.fork());
-  const healthy = await strikeInRounds({ context, tally, random, gateway }, rounds, {
+  const clients = { uploads: new Uploader(gateway), files: await Keeper.enter(gateway, random.fork()) };
+  const isHealthy = await strikeInRounds(context, gateway, {
+    numbers,
     choose: () => killer.choose(),
     working: () => crowd.load.more(random.between(5, 40)),
     pauseMs: 30,
     strike: (where, victim) => killer.strike(where, victim),
-    healed: async (at) => {
-      await crowd.load.healed(at);
-      return [];
-    },
+    healed: (since) => crowd.load.healed(since),
     until: 'every app acknowledges again',
   });
-  const where = `rounds ${rounds[0]} to ${rounds[1]}`;
-  for (const [name, client] of [['uploads', uploader] as const, ['files', keeper] as const]) {
+  const where = `rounds ${numbers[0]} to ${numbers[1]}`;
+  for (const [name, client] of Object.entries(clients)) {
     await client.stop();
-    tally.violated(where, client.violations);
-    for (const [outcome, count] of client.outcomes) tally.add(`${name}: ${outcome}`, count);
+    report.violated(where, client.violations);
+    report.addAll(name, client.outcomes);
   }
-  const { outages, deaths } = killer;
-  const verdict = await crowd.leave({ outages, deaths, slow: [] });
-  tally.violated(where, verdict.violations);
-  tally.addCrowd(crowd, verdict.lost);
-  tally.violated(where, await leftovers(gateway.dataDir, tmp));
-  context.progress(`${where}: ${tally.violations.length} violations so far`);
-  if (healthy) await remove();
-  else await gateway.kill();
-  return healthy;
+  await crowd.leave(where, killer, report);
+  report.violated(where, await leftovers(folder));
+  progress(`${where}: ${report.violations.length} violations so far`);
+  await gateway.stop();
+  return isHealthy;
 }
 
 /** What the daemons that were killed left on the disk, once the last one has had the time to clear it away. */
-async function leftovers(dataDir: string, tmp: string): Promise<string[]> {
-  const sockets = () => readdirSync(tmp);
+async function leftovers(folder: string): Promise<string[]> {
+  const sockets = () => readdirSync(folder).filter((name) => name.startsWith('svc-'));
   const temporary = () =>
-    readdirSync(dataDir, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tmp$|^tmp\/./.test(name));
+    readdirSync(join(folder, 'data'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+      /\.tmp$|^tmp\/./.test(name),
+    );
   await eventually(5000, () => sockets().length <= 1 && temporary().length === 0);
   return [
     ...(sockets().length > 1 ? [`${sockets().length} folders of sockets are left, of one daemon.`] : []),

@@ -4,9 +4,8 @@ import { compareIdentity } from '../../storage/processes/process-identity.ts';
 import { taggedWith, tagOf } from '../../storage/processes/tagged.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { type Child, childrenOf } from '../../testing/processes.ts';
-import type { Random } from '../../testing/random.ts';
 import { pause } from '../../testing/waiting.ts';
-import type { Tally } from './campaign.ts';
+import type { CampaignContext } from './campaign.ts';
 import type { Span } from './crowd.ts';
 
 /** The roles that a victim may name. Of the hosts one is ended. */
@@ -20,16 +19,14 @@ export class Killer<Victim extends string> {
   /** When the supervisor was dead. */
   readonly outages: Span[] = [];
   readonly #gateway: TestGateway;
-  readonly #random: Random;
-  readonly #tally: Tally;
+  readonly #context: Pick<CampaignContext, 'random' | 'report'>;
   readonly #victims: readonly Victim[];
   /** When a process died, of those the daemon that runs may count against a role. */
   readonly #deaths: { role: Child['role']; at: number; daemon: number }[] = [];
 
-  constructor(gateway: TestGateway, random: Random, tally: Tally, victims: readonly Victim[]) {
+  constructor(gateway: TestGateway, context: Pick<CampaignContext, 'random' | 'report'>, victims: readonly Victim[]) {
     this.#gateway = gateway;
-    this.#random = random;
-    this.#tally = tally;
+    this.#context = context;
     this.#victims = victims;
   }
 
@@ -44,7 +41,7 @@ export class Killer<Victim extends string> {
       this.#deaths.filter((one) => one.role === role && one.at > since && one.daemon === this.#gateway.pid).length >=
       DEATHS_IN_A_WINDOW;
     const spared = ROLES.filter(often);
-    return this.#random.pick(
+    return this.#context.random.pick(
       this.#victims.filter((victim) => victim.includes('supervisor') || !spared.some((role) => victim.includes(role))),
     );
   }
@@ -57,12 +54,13 @@ export class Killer<Victim extends string> {
         ? children
         : ROLES.filter((role) => victim.includes(role)).flatMap((role) => {
             const of = children.filter((child) => child.role === role);
-            return role === 'host' && of.length > 0 ? [this.#random.pick(of)] : of;
+            return role === 'host' && of.length > 0 ? [this.#context.random.pick(of)] : of;
           });
     for (const child of struck) this.#end(child);
     if (!victim.includes('supervisor') && victim !== 'all') return;
     // Sometimes late enough for the replacement of a child to be under way.
-    if (struck.length > 0 && victim !== 'all') await pause(this.#random.pick([0, 0, this.#random.between(0, 150)]));
+    if (struck.length > 0 && victim !== 'all')
+      await pause(this.#context.random.pick([0, 0, this.#context.random.between(0, 150)]));
     await this.#killDaemon(where, victim === 'supervisor twice');
   }
 
@@ -81,17 +79,19 @@ export class Killer<Victim extends string> {
     await this.#gateway.kill();
     if (twice) {
       const starting = this.#gateway.start().catch(() => {});
-      await pause(this.#random.between(0, 250));
+      await pause(this.#context.random.between(0, 250));
       await this.#gateway.kill();
       await starting;
     }
     const startedAt = performance.now();
     await this.#gateway.start();
     outage.to = performance.now();
-    this.#tally.measured('daemon started after a kill, until ready', outage.to - startedAt);
+    this.#context.report.measured('daemon started after a kill, until ready', outage.to - startedAt);
     const orphans = family.filter((child) => compareIdentity(child) === 'same');
-    for (const { pid } of orphans)
-      this.#tally.violated(where, [`the process ${pid} of the dead daemon runs beside the new one.`]);
+    this.#context.report.violated(
+      where,
+      orphans.map(({ pid }) => `the process ${pid} of the dead daemon runs beside the new one.`),
+    );
   }
 }
 

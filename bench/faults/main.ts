@@ -3,11 +3,12 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
+import { gatewayIn, type TestGateway } from '../../testing/gateway.ts';
 import { Random } from '../../testing/random.ts';
 import { chosen, parseWords, runCommand, UsageError, wholeNumber } from '../command.ts';
 import { describeMachine } from '../machine.ts';
 import { ROOT } from '../servers.ts';
-import type { Campaign, CampaignReport } from './campaign.ts';
+import { type Campaign, Report } from './campaign.ts';
 import { clients } from './clients/campaign.ts';
 import { crash } from './crash/campaign.ts';
 import { disk } from './disk.ts';
@@ -59,19 +60,29 @@ async function main(args: string[]): Promise<number> {
   for (const { name, question, run } of options.campaigns) {
     process.stderr.write(`${name}: ${question}\n`);
     const startedAt = Date.now();
-    const outcome = await run({
+    const own = new Report();
+    const gateways: TestGateway[] = [];
+    const newFolder = () => mkdtempSync(join(workDir, `${name}-`));
+    await run({
       // Each campaign's choices depend on the seed alone, not on which campaigns ran before it.
       random: new Random(options.seed),
       extent: options.smoke ? 'smoke' : 'full',
       rounds: options.rounds,
       only: options.only,
-      newFolder: () => mkdtempSync(join(workDir, `${name}-`)),
+      report: own,
+      newFolder,
+      newGateway: (start = {}, folder = newFolder()) => {
+        const gateway = gatewayIn(folder, start);
+        gateways.push(gateway);
+        return gateway;
+      },
       progress: (text) => process.stderr.write(`  ${text}\n`),
-    }).catch(
-      (error: Error): CampaignReport => ({ figures: [], violations: [`It ended early: ${error.stack}`], skipped: [] }),
-    );
-    if (process.env.CI) outcome.violations.push(...outcome.skipped.map((what) => `Skipped in CI: ${what}`));
-    report.campaigns.push({ name, question, seconds: (Date.now() - startedAt) / 1000, ...outcome });
+    }).catch((error: Error) => own.violations.push(`It ended early: ${error.stack}`));
+    await Promise.all(gateways.map((gateway) => gateway.kill()));
+    const { figures, violations, skipped } = own;
+    if (process.env.CI) violations.push(...skipped.map((what) => `Skipped in CI: ${what}`));
+    const seconds = (Date.now() - startedAt) / 1000;
+    report.campaigns.push({ name, question, seconds, figures, violations, skipped });
   }
   mkdirSync(RESULTS, { recursive: true });
   const base = join(RESULTS, `faults-${takenAt.replaceAll(/[:.]/g, '-')}`);

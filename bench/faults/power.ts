@@ -3,7 +3,7 @@ import { whyNoShim } from '../../testing/shim/compile.ts';
 import type { Survival } from '../../testing/shim/journal.ts';
 import { pause } from '../../testing/waiting.ts';
 import { Load } from '../../testing/write-ledger.ts';
-import { type Campaign, type CampaignContext, type CampaignReport, type Figure, spread } from './campaign.ts';
+import { type Campaign, type CampaignContext, Report } from './campaign.ts';
 import { Readers } from './readers.ts';
 import { leftovers } from './remains.ts';
 import { LEDGERS, StruckGateway } from './struck-gateway.ts';
@@ -30,50 +30,32 @@ export const power: Campaign = {
   name: 'power',
   question: 'Is everything that was acknowledged on the disk when the power fails?',
   async run(context) {
+    const { report } = context;
     const missing = whyNoShim();
-    if (missing !== null) return { figures: [], violations: [], skipped: [`power loss: ${missing}`] };
-    const proof = new Outages(context, 'full');
-    const control = new Outages(context, 'normal');
-    try {
-      await proof.run(context.rounds ?? ROUNDS[context.extent]);
-      await control.run(CONTROL_ROUNDS);
-    } finally {
-      await proof.end();
-      await control.end();
+    if (missing !== null) {
+      report.skipped.push(`power loss: ${missing}`);
+      return;
     }
-    return report(proof, control);
+    const proof = new Outages(context, 'full');
+    await proof.run(context.rounds ?? ROUNDS[context.extent]);
+    if (proof.lost > 0) report.violated('in all', `${proof.lost} acknowledged writes were lost.`);
+    const found = new Report();
+    const control = new Outages({ ...context, report: found }, 'normal');
+    await control.run(CONTROL_ROUNDS);
+    report.violations.push(...found.violations);
+    if (control.lost === 0)
+      report.violated('The shim does not bite', `durability "normal" lost nothing in ${control.rounds} power cuts.`);
+    const lost = `${control.lost} of ${control.acknowledged} acknowledged writes lost`;
+    report.figure('control: durability "normal"', `${lost} in ${control.rounds} power cuts`);
   },
 };
 
-function report(proof: Outages, control: Outages): CampaignReport {
-  const violations = [...proof.violations, ...control.violations];
-  if (proof.lost > 0) violations.push(`${proof.lost} acknowledged writes were lost in all.`);
-  if (control.lost === 0)
-    violations.push(`The shim does not bite: durability "normal" lost nothing in ${control.rounds} power cuts.`);
-  const figures: Figure[] = [
-    { name: 'power cuts', value: String(proof.rounds) },
-    ...proof.figures(),
-    { name: 'acknowledged writes lost', value: String(proof.lost) },
-    {
-      name: 'control: durability "normal"',
-      value: `${control.lost} of ${control.acknowledged} acknowledged writes lost in ${control.rounds} power cuts`,
-    },
-  ];
-  return { figures, violations, skipped: [] };
-}
-
 /** One data directory through many power cuts, each followed by a start and a comparison with all that was acknowledged. */
 class Outages extends StruckGateway {
-  readonly violations: string[] = [];
   rounds = 0;
   lost = 0;
   readonly #context: CampaignContext;
   readonly #durability: 'full' | 'normal';
-  readonly #startsMs: number[] = [];
-  readonly #taken = { writes: 0, names: 0, survivedWrites: 0, survivedNames: 0 };
-  #cutWhileStarting = 0;
-  #reads = 0;
-  #hits = 0;
 
   constructor(context: CampaignContext, durability: 'full' | 'normal') {
     super(context, { config: { durability }, syncDelayUs: SYNC_DELAY_US });
@@ -87,56 +69,44 @@ class Outages extends StruckGateway {
 
   /** With durability "normal" until something was lost. */
   async run(rounds: number): Promise<void> {
-    await this.#start();
-    await this.install();
-    while (this.rounds < rounds && (this.#durability === 'full' || this.lost === 0)) {
+    const { report, progress } = this.#context;
+    await this.start();
+    while (this.rounds < rounds && report.violations.length === 0 && (this.#durability === 'full' || this.lost === 0)) {
       this.rounds += 1;
-      await this.#round();
-      if (this.rounds % 10 === 0 || this.violations.length > 0)
-        this.#context.progress(
-          `${this.rounds} power cuts, ${this.acknowledged} acknowledged writes, ${this.lost} lost`,
-        );
-      if (this.violations.length > 0) return;
+      await this.#round(report);
+      if (this.rounds % 10 === 0 || report.violations.length > 0)
+        progress(`${this.rounds} power cuts, ${this.acknowledged} acknowledged writes, ${this.lost} lost`);
     }
+    await this.gateway.stop();
+    report.figure('acknowledged writes, all there', this.acknowledged - this.lost);
+    report.figure('acknowledged writes lost', this.lost);
+    report.figure('other acknowledged changes', this.changes.done.list());
   }
 
-  figures(): Figure[] {
-    const { writes, names, survivedWrites, survivedNames } = this.#taken;
-    return [
-      { name: 'of them while the daemon started', value: String(this.#cutWhileStarting) },
-      { name: 'acknowledged writes, all there', value: String(this.acknowledged - this.lost) },
-      { name: 'reads; answered with a kept result', value: `${this.#reads}; ${this.#hits}` },
-      {
-        name: 'other acknowledged changes',
-        value: this.changes.done.list(),
-      },
-      { name: 'unsynced writes dropped; kept in whole or in part', value: `${writes}; ${survivedWrites}` },
-      { name: 'unsynced names dropped; kept', value: `${names}; ${survivedNames}` },
-      { name: 'start after a power cut', value: spread(this.#startsMs) },
-    ];
-  }
-
-  async #round(): Promise<void> {
-    const load = new Load(this.gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `r${this.rounds}` });
-    const readers = new Readers(this.gateway, load, READERS);
-    if (this.#durability === 'full') await this.changes.start();
+  async #round(report: Report): Promise<void> {
+    const { gateway, changes, ledger, random } = this;
+    const isFull = this.#durability === 'full';
+    const load = new Load(gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `r${this.rounds}` });
+    const readers = new Readers(gateway, load, READERS);
+    if (isFull) await changes.start();
     await this.#moment(load);
-    const taken = [await this.#cutPower()];
-    await Promise.all([load.stop(), readers.stop(), this.changes.stop()]);
-    this.#reads += readers.reads;
-    this.#hits += readers.hits;
-    this.gateway.log = '';
-    if (this.random.next() < 0.15) taken.push(await this.#cutWhileItStarts());
-    for (const one of taken) for (const key of KEYS) this.#taken[key] += one[key];
-    await this.#start();
-    const verdict = this.compare(load);
-    this.lost = verdict.lost;
+    await this.#cutPower(report);
+    await Promise.all([load, readers, changes].map((clients) => clients.stop()));
+    report.add('reads', readers.reads);
+    report.add('of them answered with a kept result', readers.hits);
+    gateway.log = '';
+    if (random.next() < 0.15) await this.#cutWhileItStarts(report);
+    await gateway.start();
+    report.measured('start after a power cut', gateway.readyMs);
+    ledger.add(load);
+    const { violations, lost } = ledger.verify(gateway.dataDir);
+    this.lost = lost;
     // Losing what was acknowledged is what "normal" is here to show; half an action or a damaged file it may not leave.
-    const found = [...load.violations, ...readers.violations, ...verdict.violations].filter(
-      (text) => this.#durability === 'full' || !text.includes('was acknowledged'),
+    const found = [...load.violations, ...readers.violations, ...violations].filter(
+      (text) => isFull || !text.includes('was acknowledged'),
     );
-    if (this.#durability === 'full') found.push(...(await this.changes.check()), ...leftovers(this.gateway.dataDir));
-    this.violations.push(...found.map((text) => `Round ${this.rounds} (${this.#durability}): ${text}`));
+    if (isFull) found.push(...(await changes.check()), ...leftovers(gateway.dataDir));
+    report.violated(`Round ${this.rounds} (${this.#durability})`, found);
   }
 
   /** After some writes, or just when a change of another kind was acknowledged. */
@@ -149,27 +119,23 @@ class Outages extends StruckGateway {
     }
   }
 
-  #cutPower() {
+  async #cutPower(report: Report): Promise<void> {
     const survival = this.#durability === 'normal' ? (SURVIVALS[0] as Survival) : this.random.pick(SURVIVALS);
-    return this.disk.cutPower(survival, this.random);
+    const taken = await this.disk.cutPower(survival, this.random);
+    report.add('power cuts');
+    report.add('unsynced writes dropped', taken.writes);
+    report.add('unsynced writes kept in whole or in part', taken.survivedWrites);
+    report.add('unsynced names dropped', taken.names);
+    report.add('unsynced names kept', taken.survivedNames);
   }
 
   /** Repairs are cut off, too. */
-  async #cutWhileItStarts() {
-    this.#cutWhileStarting += 1;
+  async #cutWhileItStarts(report: Report): Promise<void> {
+    report.add('power cuts while the daemon started');
     const started = this.gateway.start().catch(() => {});
     await pause(this.random.between(50, 400));
-    const taken = await this.#cutPower();
+    await this.#cutPower(report);
     await started;
     await this.gateway.exited();
-    return taken;
-  }
-
-  async #start(): Promise<void> {
-    const startedAt = performance.now();
-    await this.gateway.start();
-    if (this.rounds > 0) this.#startsMs.push(performance.now() - startedAt);
   }
 }
-
-const KEYS = ['writes', 'names', 'survivedWrites', 'survivedNames'] as const;

@@ -2,18 +2,15 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { appOf } from '../../testing/apps.ts';
-import { Client, Counts } from '../../testing/clients.ts';
+import { Client, Counts, codeOf, outcomeOf } from '../../testing/clients.ts';
 import type { Answer, TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
-import { within } from '../../testing/waiting.ts';
-import { BLAMING, codeIn, onlyOfConnections, stepOf } from './changes.ts';
+import { BLAMING, stepOf } from './changes.ts';
 import { git } from './stored.ts';
+import { Subject } from './subject.ts';
 
-const HANG_MS = 60_000;
 const APP = 'book';
 const SESSION = 'author';
-
-type Version = { number: number; text: number };
 
 /** Its query answers which text is live. Each fifth brings a migration, which the query counts. */
 const migrationsOf = (text: number): number => Math.ceil((text + 1) / 5);
@@ -25,12 +22,13 @@ export class Publications extends Client {
   /** Answers of publications: the status and the code. */
   readonly outcomes = new Counts();
   readonly #random: Random;
-  /** What was acknowledged, by the number of the version. */
-  readonly #acknowledged = new Map<number, Version>();
-  #newest: Version = { number: 0, text: -1 };
-  /** Texts that may have become live without an answer that says so. */
-  #open: number[] = [];
+  /** Acknowledged texts, by the number of the version. */
+  readonly #acknowledged = new Map<number, number>();
+  readonly #live = new Subject(`the live text of ${APP}`, -1);
+  /** Since the last one that was acknowledged there was one whose outcome nobody was told. */
+  #isUntold = false;
   #next = 0;
+  #last = '';
 
   constructor(gateway: TestGateway, random: Random) {
     super(gateway);
@@ -44,18 +42,18 @@ export class Publications extends Client {
   /** The session and the first version; the disk is well. */
   async begin(): Promise<void> {
     const gateway = this.gateway;
-    const files = appOf(APP, { queries: { state: query(0) }, migrations: [stepOf(1)] });
-    const first = await gateway.upload(APP, files);
+    await gateway.install(APP, appOf(APP, { queries: { state: query(0) }, migrations: [stepOf(1)] }));
     const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: SESSION } });
-    if (first.status !== 201 || opened.status !== 201) throw new Error(`${first.text} ${opened.text}`);
-    this.#note({ number: 1, text: 0 });
+    if (opened.status !== 201) throw new Error(opened.text);
+    this.#acknowledged.set(1, 0);
+    this.#live.acknowledged = 0;
     // Opening a database takes a little room, which a full disk does not have.
     await this.#look();
   }
 
   start(): void {
     this.repeat(
-      () => this.#one().catch(onlyOfConnections),
+      () => this.#publish(),
       () => this.#random.between(0, 20),
     );
   }
@@ -63,12 +61,10 @@ export class Publications extends Client {
   /** Nothing may be under way, and the disk is well: one more is published, and everything acknowledged is there. */
   async check(): Promise<string[]> {
     const gateway = this.gateway;
-    await this.#one();
     // One after a publication whose outcome was not told is refused, and its session then brought up to date.
-    if (this.#newest.text !== this.#next) await this.#one();
+    const isPublished = (await this.#publish()) || (await this.#publish());
     const violations = this.violations.splice(0);
-    if (this.#newest.text !== this.#next)
-      violations.push(`With a disk that is well nothing is published: ${this.#last}`);
+    if (!isPublished) violations.push(`With a disk that is well nothing is published: ${this.#last}`);
     const listed = await gateway.call('GET', `/svc/_apps/${APP}/versions?limit=500`);
     const numbers = new Set(
       (listed.json as { versionId: string }[]).map(({ versionId }) => Number(versionId.split('/v')[1])),
@@ -78,11 +74,11 @@ export class Publications extends Client {
     const repository = join(gateway.dataDir, 'code-store/apps.git');
     const found = git(repository, 'fsck', '--strict', '--no-dangling').trim();
     if (found !== '') violations.push(`git fsck: ${found}`);
-    for (const { number, text } of [...this.#acknowledged.values()].slice(-20)) {
+    for (const [number, text] of [...this.#acknowledged].slice(-20)) {
       if (git(repository, 'show', `${APP}/v${number}:apps/${APP}/queries/state.js`) !== fileOf(text))
         violations.push(`${APP}/v${number} has other files than were published.`);
     }
-    if (git(repository, 'show', `main:apps/${APP}/queries/state.js`) !== fileOf(this.#newest.text))
+    if (git(repository, 'show', `main:apps/${APP}/queries/state.js`) !== fileOf(this.#live.acknowledged))
       violations.push(`main does not have what was published last.`);
     const namesIn = (folder: string) => readdirSync(join(gateway.dataDir, 'code-store', folder));
     for (const name of [...namesIn('publishing'), ...namesIn('worktrees/sessions').filter((one) => one !== SESSION)])
@@ -93,32 +89,31 @@ export class Publications extends Client {
     return violations;
   }
 
-  #last = '';
-
-  /** Writes the files of the next text and publishes them; what is live is old or new, and whole. */
-  async #one(): Promise<void> {
+  /** Writes the files of the next text and publishes them; what is live is old or new, and whole. True when it is acknowledged. */
+  async #publish(): Promise<boolean> {
     const text = ++this.#next;
     for (let step = 1; step <= migrationsOf(text); step++)
-      if (!(await this.#put(`migrations/${String(step).padStart(4, '0')}_step.sql`, stepOf(step)))) return;
-    if (!(await this.#put('queries/state.js', fileOf(text)))) return;
-    this.#open.push(text);
+      if (!(await this.#put(`migrations/${String(step).padStart(4, '0')}_step.sql`, stepOf(step)))) return false;
+    if (!(await this.#put('queries/state.js', fileOf(text)))) return false;
     const path = `/svc/_sessions/${SESSION}/publish`;
-    const answer = await within(HANG_MS, this.gateway.call('POST', path, { body: { app: APP } }));
-    if (answer === 'late') {
-      this.violations.push(`A publication hung for ${HANG_MS} ms.`);
-      return;
-    }
-    this.#judge('A publication', answer);
+    const answer = await this.#asked('A publication', 'POST', path, { app: APP });
+    this.outcomes.count(outcomeOf(answer));
+    const isDone = answer?.status === 201;
+    const isRefused = answer !== null && (codeOf(answer) === 'STORAGE_FULL' || answer.status < 500);
+    const outcome = isDone ? 'done' : isRefused ? 'refused' : 'unknown';
+    await this.#live.set(text, outcome);
+    if (outcome !== 'refused') this.#isUntold = outcome === 'unknown';
+    if (answer === null) return false;
     this.#last = answer.text;
-    if (answer.status === 201) this.#note({ number: answer.json.version, text });
-    else if (answer.json.error.code === 'STORAGE_FULL' || answer.status < 500) this.#open.pop();
+    if (isDone) this.#acknowledged.set(answer.json.version, text);
     if (answer.status === 409) await this.#update(answer.text);
     await this.#look();
+    return isDone;
   }
 
   /** A publication whose outcome nobody was told may be in the way; nothing else is. The next text replaces the marked lines. */
   async #update(text: string): Promise<void> {
-    if (this.#open.length === 0) this.violations.push(`Without another publication one was answered ${text}`);
+    if (!this.#isUntold) this.violations.push(`Without another publication one was answered ${text}`);
     await this.gateway.call('POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`);
   }
 
@@ -129,30 +124,22 @@ export class Publications extends Client {
       return;
     }
     const live = json.data as { text: number; steps: number };
-    if (live.text !== this.#newest.text && !this.#open.includes(live.text))
-      this.violations.push(`Live is the text ${live.text}; acknowledged was ${this.#newest.text}.`);
+    this.violations.push(...this.#live.see(live.text));
     if (live.steps !== migrationsOf(live.text))
       this.violations.push(`The text ${live.text} is live with ${live.steps} migrations.`);
   }
 
   async #put(path: string, content: string): Promise<boolean> {
     const at = `/svc/_sessions/${SESSION}/apps/${APP}/files/${path}`;
-    const answer = await within(HANG_MS, this.gateway.call('PUT', at, { body: Buffer.from(content) }));
-    if (answer === 'late') this.violations.push(`A file of a session hung for ${HANG_MS} ms.`);
-    else this.#judge('A file of a session', answer);
-    return answer !== 'late' && answer.status < 300;
+    const answer = await this.#asked('A file of a session', 'PUT', at, Buffer.from(content));
+    return answer !== null && answer.status < 300;
   }
 
-  #judge(what: string, answer: Answer): void {
-    const code = codeIn(answer);
-    if (code !== null && (BLAMING.test(code) || code === 'NO_CHANGES'))
+  async #asked(what: string, method: string, path: string, body: unknown): Promise<Answer | null> {
+    const answer = await this.answered(what, this.gateway.call(method, path, { body }));
+    const code = answer === null ? null : codeOf(answer);
+    if (answer !== null && code !== null && (BLAMING.test(code) || code === 'NO_CHANGES'))
       this.violations.push(`${what} was answered ${answer.text}`);
-    if (what === 'A publication') this.outcomes.count(`${answer.status} ${code ?? 'ok'}`);
-  }
-
-  #note(version: Version): void {
-    this.#acknowledged.set(version.number, version);
-    this.#newest = version;
-    this.#open = [];
+    return answer;
   }
 }

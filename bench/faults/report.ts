@@ -1,13 +1,20 @@
 /** The outcome of a run of fault campaigns as Markdown. */
 import type { Machine } from '../machine.ts';
 import { table } from '../report-tables.ts';
-import type { CampaignReport } from './campaign.ts';
+import type { Figure } from './campaign.ts';
 
 export type FaultsReport = {
   takenAt: string;
   seed: number;
   machine: Machine;
-  campaigns: (CampaignReport & { name: string; question: string; seconds: number })[];
+  campaigns: {
+    name: string;
+    question: string;
+    seconds: number;
+    figures: Figure[];
+    violations: string[];
+    skipped: string[];
+  }[];
 };
 
 export function toMarkdown({ takenAt, seed, machine, campaigns }: FaultsReport): string {
@@ -18,14 +25,10 @@ export function toMarkdown({ takenAt, seed, machine, campaigns }: FaultsReport):
   const parts = campaigns.flatMap(({ name, question, seconds, figures, violations, skipped }) => [
     `## ${name}`,
     `${question} ${violations.length === 0 ? 'Passed' : 'FAILED'} in ${seconds.toFixed(0)} s.`,
-    ...(figures.length === 0
-      ? []
-      : [
-          table(
-            ['What', 'Value'],
-            figures.map((one) => [one.name, one.value]),
-          ),
-        ]),
+    table(
+      ['What', 'Value'],
+      figures.map((one) => [one.name, one.value]),
+    ),
     ...violations.map((what) => `- **violated**: ${what}`),
     ...skipped.map((what) => `- skipped: ${what}`),
   ]);

@@ -1,8 +1,8 @@
 /** Clients that send an `Idempotency-Key` and repeat the call until its outcome is definite, as a careful client does. */
-import { Client, Counts } from '../../testing/clients.ts';
-import type { Answer, TestGateway } from '../../testing/gateway.ts';
-import { pause, within } from '../../testing/waiting.ts';
-import { HANG_MS, type LoadOptions, newWrite, type Write } from '../../testing/write-ledger.ts';
+import { Client, Counts, HANG_MS } from '../../testing/clients.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import { pause } from '../../testing/waiting.ts';
+import { type LoadOptions, newWrite, type Write } from '../../testing/write-ledger.ts';
 
 export class Retriers extends Client {
   readonly acknowledged: Write[] = [];
@@ -36,28 +36,19 @@ export class Retriers extends Client {
   }
 
   async #untilDefinite(write: Write): Promise<'done' | 'failed' | 'unknown' | 'hung'> {
+    const { app, action, key, value } = write;
+    const headers = { 'idempotency-key': key };
     for (const since = performance.now(); performance.now() - since < HANG_MS; await pause(20)) {
-      const answer = await this.#send(write);
-      if (answer === 'late') break;
-      if (answer === null) continue;
-      const replayed = answer.headers['idempotency-replayed'] === 'true';
-      if (replayed) this.replayed += 1;
-      if (answer.status < 400) return 'done';
-      if (replayed) return 'failed';
-      if (answer.status === 409 && /cut off/.test(answer.text)) return 'unknown';
+      const call = this.gateway.write(app, action, { key, value }, { headers });
+      const answer = await this.answered(`The keyed call ${key}`, call);
+      const isReplayed = answer?.headers['idempotency-replayed'] === 'true';
+      if (isReplayed) this.replayed += 1;
+      if (answer !== null && answer.status < 400) return 'done';
+      if (isReplayed) return 'failed';
+      if (answer?.status === 409 && /cut off/.test(answer.text)) return 'unknown';
       this.repeats += 1;
     }
     this.violations.push(`${write.key} had no definite outcome within ${HANG_MS} ms.`);
     return 'hung';
-  }
-
-  async #send({ app, action, key, value }: Write): Promise<Answer | 'late' | null> {
-    try {
-      const headers = { 'idempotency-key': key };
-      return await within(HANG_MS, this.gateway.write(app, action, { key, value }, { headers }));
-    } catch {
-      this.repeats += 1;
-      return null;
-    }
   }
 }

@@ -1,19 +1,20 @@
 /** The campaign of apps that misbehave in every way we know: only they notice, the cause is named, and a mended version helps. */
 import { LIMITS } from '../../protocol/limits.ts';
+import { inParallel } from '../../storage/files/atomic-file.ts';
 import { appOf } from '../../testing/apps.ts';
-import { makeGateway, type TestGateway } from '../../testing/gateway.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause } from '../../testing/waiting.ts';
-import { Ledger, type Load, ledgerApp } from '../../testing/write-ledger.ts';
+import { Ledger, ledgerApp } from '../../testing/write-ledger.ts';
 import { rssOf } from '../process-usage.ts';
-import type { Campaign, CampaignContext, CampaignReport, Figure } from './campaign.ts';
+import type { Campaign, CampaignContext } from './campaign.ts';
 import { AUTOMATION_MS, runAutomationTrials } from './runaway/automations.ts';
 import { startEndpoint } from './runaway/endpoint.ts';
-import { KINDS, type Kind, type Reach, TIMEOUT_MS } from './runaway/kinds.ts';
+import { badApp, KINDS, type Kind, type Reach, TIMEOUT_MS } from './runaway/kinds.ts';
 import { Neighbours, type Noticed } from './runaway/neighbours.ts';
 import { ended, type Listed, lasting, processesOf } from './runaway/processes.ts';
 import { runStorm } from './runaway/storm.ts';
-import { ANSWER_GRACE_MS, install, runTrial, type Trial, untilQuarantined } from './runaway/trial.ts';
+import { ANSWER_GRACE_MS, runTrial, type Trial, untilQuarantined } from './runaway/trial.ts';
 
 const GOOD = ['good-1', 'good-2', 'good-3'];
 const ROUNDS = { full: 3, smoke: 1 };
@@ -36,16 +37,15 @@ export const runaway: Campaign = {
   question:
     'When an app loops, floods, eats memory, crashes or never answers: who else notices, and is the cause named?',
   run: async (context) => {
-    const { gateway, remove } = makeGateway({
+    const gateway = context.newGateway({
       config: { handlerHosts: 1, actorMemoryMb: ACTOR_MEMORY_MB, automationTimeoutMs: AUTOMATION_MS },
     });
     const endpoint = await startEndpoint();
     await gateway.start();
     try {
-      return await new Runaway(gateway, endpoint.url, context).run();
+      await new Runaway(gateway, endpoint.url, context).run();
     } finally {
       endpoint.close();
-      await remove();
     }
   },
 };
@@ -56,8 +56,6 @@ class Runaway {
   readonly #context: CampaignContext;
   readonly #trials: Trial[] = [];
   readonly #ledger = new Ledger();
-  readonly #figures: Figure[] = [];
-  readonly #violations: string[] = [];
   #hostPeak = 0;
 
   constructor(gateway: TestGateway, endpoint: string, context: CampaignContext) {
@@ -66,87 +64,63 @@ class Runaway {
     this.#context = context;
   }
 
-  /** A part that ends early leaves what was measured and violated before it in the report. */
-  async run(): Promise<CampaignReport> {
-    for (const part of [() => this.#parts(), () => this.#verifyRows()]) {
-      try {
-        await part();
-      } catch (error) {
-        this.#violations.push(`It ended early: ${(error as Error).stack}`);
-      }
+  async run(): Promise<void> {
+    const { report } = this.#context;
+    try {
+      await this.#parts();
+    } finally {
+      const { violations, rows } = this.#ledger.verify(this.#gateway.dataDir);
+      report.figure('rows of the good apps verified', rows);
+      report.violated('the good apps', violations);
     }
-    return { figures: this.#figures, violations: this.#violations, skipped: [] };
   }
 
   async #parts(): Promise<void> {
-    const { extent, random, progress } = this.#context;
+    const { extent, random, report, progress } = this.#context;
     const rounds = this.#context.rounds ?? ROUNDS[extent];
-    for (const id of GOOD) await this.#gateway.upload(id, ledgerApp(id));
+    for (const id of GOOD) await this.#gateway.install(id, ledgerApp(id));
     progress('the good apps alone');
     await this.#phase('alone', 'nobody', () => pause(ALONE_MS[extent]));
     for (let round = 1; round <= rounds; round++) await this.#round(round, random.fork());
     this.#sumUp(rounds);
     await this.#crashAtRandom(random.fork());
-    await this.#automations();
+    await this.#phase('automations that misbehave', 'nobody', () => runAutomationTrials(this.#gateway, report));
     if (extent === 'full') await this.#endlessWrites();
     progress('a storm of crashes');
-    const storm = await runStorm(this.#gateway, STORM_SECONDS[extent]);
-    this.#figures.push(...storm.figures);
-    this.#violations.push(...storm.violations);
+    await runStorm(this.#gateway, STORM_SECONDS[extent], report);
   }
 
   #sumUp(rounds: number): void {
+    const { report } = this.#context;
     const slowest = (times: number[]): string => `${Math.round(Math.max(...times))} ms`;
     const late = `${TIMEOUT_MS} ms, late from ${TIMEOUT_MS + ANSWER_GRACE_MS} ms`;
     const toDeadline = this.#trials.filter(({ timeoutMs }) => timeoutMs === TIMEOUT_MS);
-    this.#figures.push(
-      { name: 'kinds of misbehaviour × rounds', value: `${this.#trials.length / rounds} × ${rounds}` },
-      {
-        name: 'trials contained as they must be',
-        value: `${this.#trials.filter(({ violations }) => violations.length === 0).length} of ${this.#trials.length}`,
-      },
-      { name: `slowest answer (deadline ${late})`, value: slowest(toDeadline.map(({ answeredMs }) => answeredMs)) },
-      {
-        name: 'slowest recovery of a bad app, cause named',
-        value: slowest(this.#trials.map(({ recoveredMs }) => recoveredMs)),
-      },
-      { name: `host’s memory at most (actorMemoryMb ${ACTOR_MEMORY_MB})`, value: `${this.#hostPeak} MiB` },
-    );
-  }
-
-  async #verifyRows(): Promise<void> {
-    const { violations, rows } = this.#ledger.verify(this.#gateway.dataDir);
-    this.#figures.push({ name: 'rows of the good apps verified', value: String(rows) });
-    this.#violations.push(...violations);
+    const contained = this.#trials.filter(({ violations }) => violations.length === 0);
+    const recovered = slowest(this.#trials.map(({ recoveredMs }) => recoveredMs));
+    report.figure('kinds of misbehaviour × rounds', `${this.#trials.length / rounds} × ${rounds}`);
+    report.figure('trials contained as they must be', `${contained.length} of ${this.#trials.length}`);
+    report.figure(`slowest answer (deadline ${late})`, slowest(toDeadline.map(({ answeredMs }) => answeredMs)));
+    report.figure('slowest recovery of a bad app, cause named', recovered);
+    report.figure(`host’s memory at most (actorMemoryMb ${ACTOR_MEMORY_MB})`, `${this.#hostPeak} MiB`);
   }
 
   async #round(round: number, random: Random): Promise<void> {
-    const { extent, progress } = this.#context;
-    const named = new Map<Reach, Kind[]>(
-      (['nobody', 'host', 'writer'] as const).map((reach) => {
-        const kinds = random.shuffled(KINDS).filter((kind) => (kind.reach ?? 'nobody') === reach);
-        return [reach, extent === 'smoke' ? kinds.slice(0, SMOKE_KINDS[reach]) : kinds];
-      }),
-    );
-    const kindsOf = (reach: Reach): Kind[] => named.get(reach) ?? [];
-    const id = (kind: Kind): string => `bad-${kind.name}`;
-    for (const kind of [...named.values()].flat()) await install(this.#gateway, id(kind), kind, this.#endpoint);
+    const { extent, report, progress } = this.#context;
+    const kindsOf = (reach: Reach): Kind[] => {
+      const kinds = random.shuffled(KINDS).filter((kind) => (kind.reach ?? 'nobody') === reach);
+      return extent === 'smoke' ? kinds.slice(0, SMOKE_KINDS[reach]) : kinds;
+    };
     const trial = async (kind: Kind): Promise<void> => {
-      const outcome = await runTrial(this.#gateway, id(kind), kind, round);
+      const id = `bad-${kind.name}`;
+      await this.#gateway.install(id, badApp(id, kind, this.#endpoint));
+      const outcome = await runTrial(this.#gateway, id, kind, round);
       this.#trials.push(outcome);
       outcome.violations.forEach(progress);
-      this.#violations.push(...outcome.violations.map((what) => `Round ${round}: ${what}`));
+      report.violated(`Round ${round}`, outcome.violations);
     };
-    progress(
-      `round ${round}: ${kindsOf('nobody').length} kinds that nobody else may notice, ${SIDE_BY_SIDE} side by side`,
-    );
-    await this.#phase(`contained ${round}`, 'nobody', async () => {
-      const waiting = kindsOf('nobody').values();
-      const caller = async (): Promise<void> => {
-        for (const kind of waiting) await trial(kind);
-      };
-      await Promise.all(Array.from({ length: SIDE_BY_SIDE }, caller));
-    });
+    const contained = kindsOf('nobody');
+    progress(`round ${round}: ${contained.length} kinds that nobody else may notice, ${SIDE_BY_SIDE} side by side`);
+    await this.#phase(`contained ${round}`, 'nobody', () => inParallel(contained, SIDE_BY_SIDE, trial));
     for (const reach of ['host', 'writer'] as const) {
       for (const kind of kindsOf(reach)) {
         progress(`round ${round}: ${kind.name}, which its ${reach} may not survive`);
@@ -162,69 +136,57 @@ class Runaway {
       setTimeout(() => { throw new Error('at random'); });
       await new Promise(() => {});
     }`;
-    await this.#gateway.upload('bad-at-random', appOf('bad-at-random', { queries: { bad: crash } }));
+    await this.#gateway.install('bad-at-random', appOf('bad-at-random', { queries: { bad: crash } }));
     const crashes = new Set(Array.from({ length: RANDOM_CRASHES / 2 }, () => random.between(0, RANDOM_CALLS - 1)));
     await this.#phase('crash at random', 'nobody', async () => {
       for (let n = 0; n < RANDOM_CALLS; n++) {
         const { status, text } = await this.#gateway.read('bad-at-random', 'bad', { n, crash: crashes.has(n) });
         if (crashes.has(n) ? status !== 500 || !text.includes('it crashed') : status !== 200)
-          this.#violations.push(`Crash at random, call ${n}: ${text.slice(0, 200)}`);
+          this.#context.report.violated(`Crash at random, call ${n}`, text.slice(0, 200));
       }
-    });
-  }
-
-  async #automations(): Promise<void> {
-    await this.#phase('automations that misbehave', 'nobody', async () => {
-      const { kinds, violations } = await runAutomationTrials(this.#gateway);
-      this.#figures.push({ name: 'kinds of misbehaviour of automations', value: String(kinds) });
-      this.#violations.push(...violations);
     });
   }
 
   /** Statements that never end, another one with each call: everybody's writes wait, but not for ever. */
   async #endlessWrites(): Promise<void> {
+    const { report, progress } = this.#context;
     const kind = KINDS.find(({ reach }) => reach === 'writer') as Kind;
-    this.#context.progress(`${kind.name} again and again`);
-    await install(this.#gateway, 'bad-again', kind, this.#endpoint);
+    progress(`${kind.name} again and again`);
+    await this.#gateway.install('bad-again', badApp('bad-again', kind, this.#endpoint));
     await this.#phase('endless writes again and again', 'writer', async () => {
       const calls = await untilQuarantined(this.#gateway, 'bad-again', kind, 2 * LIMITS.harmTimes + 2);
-      this.#figures.push({
-        name: 'endless writes until the app is quarantined',
-        value: String((calls ?? Number.NaN) - 1),
-      });
-      if (calls === null) this.#violations.push('An app whose writes keep everybody waiting was never quarantined.');
+      report.figure('endless writes until the app is quarantined', (calls ?? Number.NaN) - 1);
+      if (calls === null) report.violated(kind.name, 'an app that keeps all writes waiting was never quarantined.');
     });
   }
 
   /** Does `work` beside the good apps, and judges what those noticed. */
   async #phase(name: string, reach: Reach, work: () => Promise<void>): Promise<void> {
+    const { report, progress } = this.#context;
     const before = await processesOf(this.#gateway);
     const startedAt = performance.now();
     const neighbours = new Neighbours(this.#gateway, GOOD, name.replaceAll(' ', '-'));
     const watch = setInterval(() => this.#watchHosts(before), 50);
-    let heard: { noticed: Noticed; load: Load };
+    let noticed: Noticed;
     try {
       await work();
     } finally {
       clearInterval(watch);
-      heard = await neighbours.leave();
-      this.#ledger.add(heard.load);
+      noticed = await neighbours.leave();
+      this.#ledger.add(neighbours.load);
     }
-    const { noticed, load } = heard;
     const after = await processesOf(this.#gateway);
-    const violated = (what: string): void => void this.#violations.push(`${name}: ${what}`);
-    load.violations.forEach(violated);
-    const kept = (all: Listed[]): Listed[] =>
-      all.filter(
-        ({ name: process }) =>
-          reach === 'nobody' || process === 'supervisor' || (reach === 'host' && process === 'writer'),
-      );
-    for (const what of ended(kept(lasting(before)), after)) violated(`${what}.`);
+    report.violated(name, [...neighbours.violations, ...neighbours.load.violations]);
+    const mayEnd = (process: string): boolean =>
+      reach !== 'nobody' && process !== 'supervisor' && (reach === 'writer' || process !== 'writer');
+    const kept = lasting(before).filter((one) => !mayEnd(one.name));
+    report.violated(name, ended(kept, after));
     for (const [outcome, count] of noticed.failures)
-      if (reach === 'nobody' || !LOST_WITH_PROCESS.test(outcome)) violated(`neighbours heard ${outcome} × ${count}.`);
-    this.#context.progress(`${name}: ${describe(noticed)}`);
+      if (reach === 'nobody' || !LOST_WITH_PROCESS.test(outcome))
+        report.violated(name, `neighbours heard ${outcome} × ${count}.`);
+    progress(`${name}: ${describe(noticed)}`);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-    this.#figures.push({ name: `good apps, ${name} (${seconds} s)`, value: describe(noticed) });
+    report.figure(`good apps, ${name} (${seconds} s)`, describe(noticed));
   }
 
   #watchHosts(processes: Listed[]): void {

@@ -1,106 +1,77 @@
 /** A real file system of 16 MiB (tmpfs) that runs full under a gateway, and has space again. */
 import { randomBytes } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { Counts } from '../../testing/clients.ts';
+import { outcomeOf } from '../../testing/clients.ts';
 import { fill } from '../../testing/full-disk.ts';
-import { TestGateway } from '../../testing/gateway.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
 import { mountSmall, whyNoSmallDisk } from '../../testing/mount.ts';
-import { pause, within } from '../../testing/waiting.ts';
-import { Ledger, Load, ledgerApp } from '../../testing/write-ledger.ts';
-import { Bystanders } from './bystanders.ts';
-import type { CampaignContext, CampaignReport } from './campaign.ts';
+import { pause } from '../../testing/waiting.ts';
+import { Ledger, markedLedgerApp } from '../../testing/write-ledger.ts';
+import type { CampaignContext } from './campaign.ts';
+import { DiskRound, type Subjects } from './disk-round.ts';
 import { leftovers } from './remains.ts';
 
 const ROUNDS = { full: 10, smoke: 2 };
 const SIZE = '16m';
 /** An app that nobody has called. */
 const COLD = 'cold';
-const HEAL_MS = 20_000;
+const FULL = '507 STORAGE_FULL';
 
-export async function fillSmallDisk(context: CampaignContext, report: CampaignReport): Promise<void> {
+export async function fillSmallDisk(context: CampaignContext): Promise<void> {
   const missing = whyNoSmallDisk();
   if (missing !== null) {
-    report.skipped.push(missing);
+    context.report.skipped.push(missing);
     return;
   }
   const folder = context.newFolder();
   const mount = join(folder, 'disk');
   const unmount = mountSmall(mount, SIZE);
-  const config = join(folder, 'config.json');
-  writeFileSync(config, JSON.stringify({ log: 'warn' }));
-  const gateway = new TestGateway(join(mount, 'data'), ['--config', config, '--store', 'tarball']);
+  const gateway = context.newGateway({ env: { TMPDIR: folder } }, mount);
   try {
-    await fillAgainAndAgain(context, gateway, mount, report);
+    await fillAgainAndAgain(context, gateway, mount);
   } finally {
     await gateway.stop();
     unmount();
   }
 }
 
-/** SQLite needs 32 KiB to open a database: a full disk has them or the caller hears of it. */
-async function readCold(gateway: TestGateway, full: boolean): Promise<string[]> {
-  const { status, text } = await gateway.read(COLD, 'count');
-  return status === 200 || (full && status === 507) ? [] : [`The first read of an app was answered ${text}`];
-}
-
-async function fillAgainAndAgain(
-  context: CampaignContext,
-  gateway: TestGateway,
-  mount: string,
-  report: CampaignReport,
-): Promise<void> {
+async function fillAgainAndAgain(context: CampaignContext, gateway: TestGateway, mount: string): Promise<void> {
+  const { report, progress } = context;
   const rounds = context.rounds ?? ROUNDS[context.extent];
-  const ledger = new Ledger();
-  const outcomes = new Counts();
-  const uploads = new Counts();
-  let reads = 0;
+  const filler = join(mount, 'filler');
+  const page = { 'page.html': randomBytes(1024 * 1024).toString('hex') };
   await gateway.start();
-  for (const app of ['small', 'quiet', COLD]) await gateway.upload(app, ledgerApp(app));
-  for (let round = 1; round <= rounds; round++) {
-    const violations: string[] = [];
-    const load = new Load(gateway, { apps: ['small'], clients: 6, prefix: `t${round}` });
-    const bystanders = new Bystanders(gateway, [
-      ['small', 'count'],
-      ['quiet', 'count'],
-    ]);
-    await load.more(10);
-    await bystanders.start('small');
-    const filler = join(mount, 'filler');
+  for (const app of ['small', 'quiet', COLD]) await gateway.install(app, markedLedgerApp(app));
+  const queries: Subjects['queries'] = [
+    ['small', 'count'],
+    ['quiet', 'count'],
+  ];
+  const subjects: Subjects = { gateway, ledger: new Ledger(), apps: ['small'], queries };
+  const before = report.violations.length;
+  for (let number = 1; number <= rounds && report.violations.length === before; number++) {
+    const round = await DiskRound.begin(subjects, number);
+    const { outcomes } = round.load;
     fill(filler);
     await pause(500);
-    const upload = await gateway.upload('small', {
-      ...ledgerApp('small'),
-      'page.html': randomBytes(1024 * 1024).toString('hex'),
-    });
-    const code = `${upload.status} ${upload.status < 300 ? '' : upload.json.error.code}`;
-    uploads.count(code);
-    if (code !== '507 STORAGE_FULL') violations.push(`An upload to a full disk was answered ${upload.text}`);
-    if (![...load.outcomes.keys()].includes('507 STORAGE_FULL'))
-      violations.push(`The disk did not run full: ${load.outcomes.list()}.`);
-    violations.push(...(await readCold(gateway, true)), ...leftovers(gateway.dataDir));
+    const upload = await gateway.upload('small', { ...markedLedgerApp('small'), ...page });
+    report.add(`tmpfs: uploads while full: ${outcomeOf(upload)}`);
+    if (outcomeOf(upload) !== FULL) round.violated(`An upload to a full disk was answered ${upload.text}`);
+    if (!outcomes.has(FULL)) round.violated(`The disk did not run full: ${outcomes.list()}.`);
+    // SQLite needs 32 KiB to open a database: a full disk has them or the caller hears of it.
+    await readCold(gateway, round, /^(200|507 )/);
+    round.violated(leftovers(gateway.dataDir));
     rmSync(filler);
-    if ((await within(HEAL_MS, load.more(10))) === 'late')
-      violations.push(`No write was acknowledged for ${HEAL_MS} ms after there was space: ${load.outcomes.list()}.`);
-    if (!(await bystanders.change(HEAL_MS))) violations.push('The stream of changes says nothing any more.');
-    await load.stop();
-    await bystanders.stop();
-    violations.push(...(await readCold(gateway, false)));
-    reads += bystanders.reads;
-    for (const [outcome, count] of load.outcomes) {
-      outcomes.count(outcome, count);
-      if (outcome !== '201' && outcome !== '507 STORAGE_FULL') violations.push(`A write was answered ${outcome}.`);
-    }
-    ledger.add(load);
-    violations.push(...load.violations, ...bystanders.violations, ...ledger.verify(gateway.dataDir).violations);
-    report.violations.push(...violations.map((text) => `tmpfs, round ${round}: ${text}`));
-    context.progress(`tmpfs of ${SIZE}: ${round} of ${rounds}`);
-    if (violations.length > 0) return;
+    await round.heal();
+    await readCold(gateway, round, /^200/);
+    await round.end(`tmpfs, round ${number}`, report, { allowed: /^(201|507 STORAGE_FULL)$/ });
+    report.addAll('tmpfs: writes', outcomes);
+    report.add(`tmpfs of ${SIZE}: times run full`);
+    progress(`tmpfs of ${SIZE}: ${number} of ${rounds}`);
   }
-  report.figures.push(
-    { name: `tmpfs of ${SIZE}: times run full`, value: String(rounds) },
-    { name: 'tmpfs: writes', value: outcomes.list() },
-    { name: 'tmpfs: uploads while full', value: uploads.list() },
-    { name: 'tmpfs: reads meanwhile, all answered 200', value: String(reads) },
-  );
+}
+
+async function readCold(gateway: TestGateway, round: DiskRound, expected: RegExp): Promise<void> {
+  const answer = await gateway.read(COLD, 'count');
+  if (!expected.test(outcomeOf(answer))) round.violated(`The first read of an app was answered ${answer.text}`);
 }

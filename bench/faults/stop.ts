@@ -1,10 +1,10 @@
 /** SIGSTOP of each process for a while under load: late replies are thrown away, and nobody's pause is another's death. */
 import { compareIdentity } from '../../storage/processes/process-identity.ts';
-import { makeGateway, type TestGateway } from '../../testing/gateway.ts';
+import { HANG_MS } from '../../testing/clients.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
 import { type Child, childrenOf } from '../../testing/processes.ts';
 import { eventually, pause, within } from '../../testing/waiting.ts';
-import { HANG_MS } from '../../testing/write-ledger.ts';
-import { type Campaign, type CampaignContext, Tally } from './campaign.ts';
+import type { Campaign, CampaignContext } from './campaign.ts';
 import { Crowd, type Span } from './crowd.ts';
 import { signal } from './killer.ts';
 
@@ -13,39 +13,38 @@ type Victim = (typeof VICTIMS)[number];
 /** Stopped for `ms`; null: until the gateway has replaced it. */
 type Stop = { victim: Victim; ms: number | null };
 
-const second = (victim: Victim): Stop => ({ victim, ms: 1000 });
-const tenSeconds = (victim: Victim): Stop => ({ victim, ms: 10_000 });
+const SECONDS: Stop[] = VICTIMS.map((victim) => ({ victim, ms: 1000 }));
+const TEN_SECONDS: Stop[] = VICTIMS.map((victim) => ({ victim, ms: 10_000 }));
+const UNTIL_REPLACED: Stop[] = [
+  { victim: 'writer', ms: null },
+  { victim: 'host', ms: null },
+];
 
 /** Calls may take far longer than a stop, or far shorter: then they have been answered when the late reply comes. */
 const TIMES = { patient: {}, 'timing out': { actionTimeoutMs: 3000, queryTimeoutMs: 2000 } } as const;
 type Patience = keyof typeof TIMES;
 
 const FULL: [Patience, Stop[]][] = [
-  ['patient', [...VICTIMS.map(second), ...VICTIMS.map(tenSeconds)]],
-  ['timing out', [...VICTIMS.map(second), ...VICTIMS.map(tenSeconds)]],
-  [
-    'patient',
-    [...VICTIMS.map(second), ...VICTIMS.map(tenSeconds), { victim: 'writer', ms: null }, { victim: 'host', ms: null }],
-  ],
+  ['patient', [...SECONDS, ...TEN_SECONDS]],
+  ['timing out', [...SECONDS, ...TEN_SECONDS]],
+  ['patient', [...SECONDS, ...TEN_SECONDS, ...UNTIL_REPLACED]],
 ];
-const SMOKE: [Patience, Stop[]][] = [['timing out', [...VICTIMS.map(second), tenSeconds('writer')]]];
+const SMOKE: [Patience, Stop[]][] = [['timing out', [...SECONDS, ...TEN_SECONDS.slice(0, 1)]]];
 
 export const stop: Campaign = {
   name: 'stop',
   question:
     'Does a process that stands still for a while cost an acknowledged write, an answer, a stream, or a healthy process?',
   async run(context) {
-    const tally = new Tally();
     for (const [patience, stops] of context.extent === 'smoke' ? SMOKE : FULL)
-      await stopInTurn(context, tally, patience, stops);
-    return { figures: tally.figures(), violations: tally.violations, skipped: [] };
+      await stopInTurn(context, patience, stops);
   },
 };
 
 /** The stops on one gateway. */
-async function stopInTurn(context: CampaignContext, tally: Tally, patience: Patience, stops: Stop[]): Promise<void> {
-  const { random, progress } = context;
-  const { gateway, remove } = makeGateway({ config: { handlerHosts: 1, ...TIMES[patience] } });
+async function stopInTurn(context: CampaignContext, patience: Patience, stops: Stop[]): Promise<void> {
+  const { random, report, progress } = context;
+  const gateway = context.newGateway({ config: { handlerHosts: 1, ...TIMES[patience] } });
   await gateway.start();
   const crowd = await Crowd.enter(gateway, random.fork(), { writers: 6, retriers: 2, readers: 2 });
   // When calls may have timed out, or died with a process that was replaced.
@@ -55,7 +54,7 @@ async function stopInTurn(context: CampaignContext, tally: Tally, patience: Pati
     const where = `${victim} stopped ${length}, calls ${patience}`;
     progress(where);
     if ((await within(HANG_MS, crowd.load.more(random.between(20, 60)))) === 'late')
-      tally.violated(where, ['nothing was acknowledged before the stop.']);
+      report.violated(where, 'nothing was acknowledged before the stop.');
     await pause(random.between(0, 30));
     const family = childrenOf(gateway.pid);
     const before = await threadsEnded(gateway);
@@ -65,30 +64,28 @@ async function stopInTurn(context: CampaignContext, tally: Tally, patience: Pati
     // Nobody need notice more of a second than that it passed, unless it is a third of what they have.
     if (ms !== 1000 || patience === 'timing out') spans.push(slow);
     if (!(await standStill(pid, ms, () => stopped !== null && compareIdentity(stopped) !== 'same')))
-      tally.violated(where, [`it was not replaced within ${HANG_MS} ms.`]);
+      report.violated(where, `it was not replaced within ${HANG_MS} ms.`);
     const at = performance.now();
     if ((await within(HANG_MS, crowd.load.healed(at))) === 'late')
-      tally.violated(where, ['not every app worked again.', gateway.log.slice(-2000)]);
+      report.violated(where, ['not every app worked again.', gateway.log.slice(-2000)]);
     slow.to = performance.now();
-    tally.measured(`${victim} stopped ${length}, from its end until every app acknowledges`, slow.to - at);
+    report.measured(`${victim} stopped ${length}, from its end until every app acknowledges`, slow.to - at);
     // Verdicts on what happened in the pause are given within some seconds.
     if (victim === 'supervisor') await pause(3000);
     const ended = family.filter((child) => compareIdentity(child) !== 'same');
     const threads = (await threadsEnded(gateway)) - before;
-    tally.add(`processes replaced, ${victim} stopped ${length}`, ended.length);
-    tally.violated(
+    report.add(`processes replaced, ${victim} stopped ${length}`, ended.length);
+    report.violated(
       where,
       ended
         .filter((child) => child !== stopped || (ms !== null && ms <= 1000))
         .map(({ role }) => `a healthy ${role} was ended.`),
     );
     if (victim === 'supervisor' && threads > 0)
-      tally.violated(where, [`${threads} healthy threads were ended.`, gateway.log.slice(-2000)]);
+      report.violated(where, [`${threads} healthy threads were ended.`, gateway.log.slice(-2000)]);
   }
-  const verdict = await crowd.leave({ outages: [], deaths: [], slow: spans });
-  tally.violated(`calls ${patience}`, verdict.violations);
-  tally.addCrowd(crowd, verdict.lost);
-  await remove();
+  await crowd.leave(`calls ${patience}`, { slow: spans }, report);
+  await gateway.stop();
 }
 
 /** Stops the process for so long, or until it has been replaced. False when it was not in time. */

@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { compareIdentity, type ProcessIdentity } from '../../storage/processes/process-identity.ts';
 import { TAG_VARIABLE, taggedWith, tagOf } from '../../storage/processes/tagged.ts';
-import { makeGateway, root, type TestGateway } from '../../testing/gateway.ts';
+import { root, type TestGateway } from '../../testing/gateway.ts';
 import { childrenOf } from '../../testing/processes.ts';
 import type { Random } from '../../testing/random.ts';
 import { eventually } from '../../testing/waiting.ts';
-import { type Campaign, Tally } from './campaign.ts';
+import type { Campaign, Report } from './campaign.ts';
 import { Killer, signal } from './killer.ts';
-import { strikeInRounds } from './rounds.ts';
+import { stopWell, strikeInRounds } from './rounds.ts';
 import { Talkers } from './turns/talkers.ts';
 
 const ROUNDS = { full: 100, smoke: 8 };
@@ -23,43 +23,36 @@ export const turns: Campaign = {
   question:
     'Is every message that was accepted kept, does its turn run once and end once, and is no process of an agent left, when processes are killed?',
   async run(context) {
-    const tally = new Tally();
-    const random = context.random.fork();
+    const { random, report } = context;
     const command = [process.execPath, join(root, 'testing/stub-agent.mjs'), '--keep', context.newFolder()];
     const config = { runners: { stub: { kind: 'acp', command } } };
-    const { gateway, remove } = makeGateway({ config, examples: ['todos'] });
-    const killer = new Killer(gateway, random, tally, VICTIMS);
+    const gateway = context.newGateway({ config, examples: ['todos'] });
+    const killer = new Killer(gateway, context, VICTIMS);
     await gateway.start();
     const talkers = new Talkers(gateway, WINDOWS, random.fork());
     const tagged = () => taggedWith(tagOf(gateway.dataDir));
     const rounds = context.rounds ?? ROUNDS[context.extent];
-    await strikeInRounds({ context, tally, random, gateway }, [1, rounds], {
+    await strikeInRounds(context, gateway, {
+      numbers: [1, rounds],
       choose: () => killer.choose(),
       working: () => talkers.more(random.between(1, 6)),
       pauseMs: 300,
       strike: async (where, victim) => {
         const doomed = victim === 'agent' ? strikeAgent(gateway, random) : tagged();
         if (victim !== 'agent') await killer.strike(where, victim);
-        await gone(tally, where, doomed);
+        await gone(report, where, doomed);
       },
-      healed: async () => {
-        await talkers.more(1);
-        return [];
-      },
+      healed: () => talkers.more(1),
       until: 'a turn ends well',
     });
     await talkers.stop();
-    tally.violated('afterwards', talkers.violations);
-    tally.violated('afterwards', await talkers.verify());
+    report.violated('afterwards', [...talkers.violations, ...(await talkers.verify())]);
     const left = tagged();
-    const code = await gateway.stop();
-    if (code !== 0) tally.violated('the stop', [`it ended with code ${code}: ${gateway.log.slice(-500)}`]);
-    await gone(tally, 'the stop', left);
-    tally.violated('afterwards', talkers.verifyWrites());
-    tally.add('messages accepted', talkers.accepted);
-    for (const [outcome, count] of talkers.outcomes) tally.add(`turns that ended with: ${outcome}`, count);
-    if (tally.violations.length === 0) await remove();
-    return { figures: tally.figures(), violations: tally.violations, skipped: [] };
+    await stopWell(gateway, report);
+    await gone(report, 'the stop', left);
+    report.violated('afterwards', talkers.verifyWrites());
+    report.add('messages accepted', talkers.accepted);
+    report.addAll('turns that ended with', talkers.outcomes);
   },
 };
 
@@ -75,11 +68,11 @@ function strikeAgent(gateway: TestGateway, random: Random): ProcessIdentity[] {
   return doomed;
 }
 
-async function gone(tally: Tally, where: string, doomed: readonly ProcessIdentity[]): Promise<void> {
-  tally.add('processes of agents that had to go', doomed.length);
+async function gone(report: Report, where: string, doomed: readonly ProcessIdentity[]): Promise<void> {
+  report.add('processes of agents that had to go', doomed.length);
   const left = () => doomed.filter((one) => compareIdentity(one) === 'same');
   await eventually(GONE_MS, () => left().length === 0);
-  tally.violated(
+  report.violated(
     where,
     left().map(({ pid }) => `the process ${pid} of an agent is left.`),
   );

@@ -2,7 +2,7 @@
 import { get, type IncomingMessage } from 'node:http';
 import type { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
-import { pause } from '../../testing/waiting.ts';
+import { eventually, pause } from '../../testing/waiting.ts';
 
 /** What came; `daemon` is the pid of the one that sent it, `at` milliseconds of `performance.now()`. */
 export type Told = { kind: 'change' | 'reset'; seq: number; action: string | null; at: number; daemon: number };
@@ -13,7 +13,7 @@ export class Watcher {
   readonly app: string;
   readonly told: Told[] = [];
   readonly connections: Connection[] = [];
-  /** When a stream ended that we had not closed. */
+  /** When a stream ended that we had not closed, though its token was still good. */
   readonly ends: number[] = [];
   readonly violations: string[] = [];
   readonly #gateway: TestGateway;
@@ -34,9 +34,14 @@ export class Watcher {
 
   /** Resolves once nothing has come for `quietMs`, at the latest after `limitMs`. */
   async settled(quietMs: number, limitMs: number): Promise<void> {
-    const deadline = performance.now() + limitMs;
-    const quiet = () => performance.now() - (this.told.at(-1)?.at ?? 0) > quietMs;
-    while (!(quiet() && this.#response !== null) && performance.now() < deadline) await pause(20);
+    const isQuiet = () => performance.now() - (this.told.at(-1)?.at ?? 0) > quietMs;
+    await eventually(limitMs, () => isQuiet() && this.#response !== null, 20);
+  }
+
+  /** Whether something newer than this call is told in time: the stream is alive. */
+  tells(limitMs: number): Promise<boolean> {
+    const before = this.told.length;
+    return eventually(limitMs, () => this.told.length > before);
   }
 
   async stop(): Promise<void> {
@@ -47,6 +52,7 @@ export class Watcher {
 
   async #follow(): Promise<void> {
     while (!this.#stopped) {
+      const { token } = this.#gateway;
       const response = await this.#open();
       if (response === null) {
         await pause(20);
@@ -54,8 +60,14 @@ export class Watcher {
       }
       this.#closedByUs = false;
       await this.#read(response);
-      if (!this.#closedByUs) this.ends.push(performance.now());
+      const at = performance.now();
+      if (!this.#closedByUs && !(await this.#isRefused(token))) this.ends.push(at);
     }
+  }
+
+  async #isRefused(token: string): Promise<boolean> {
+    const answer = await this.#gateway.call('GET', '/svc/_apps', { token }).catch(() => null);
+    return answer?.status === 401;
   }
 
   #open(): Promise<IncomingMessage | null> {

@@ -33,10 +33,9 @@ export class Scene {
     await gateway.start();
     const proxies: ProxyProcess[] = [];
     try {
-      const headers = { 'content-type': 'application/gzip' };
-      await gateway.call('POST', `/svc/_apps/${WITNESS}/upload`, { body: witnessArchive(), headers });
+      await gateway.install(WITNESS, witnessArchive());
       const { token } = gateway;
-      const port = Number(new URL(gateway.url).port);
+      const { port } = gateway;
       const targets: Target[] = [{ edge, way: 'direct', port, token }];
       for (const kind of PROXIES.filter((one) => installed(one) !== null)) {
         const place = join(folder, kind);

@@ -29,7 +29,9 @@ export type Attack = {
   readonly name: string;
   /** Within which time the gateway ends it, where that is not `ENDED_WITHIN_MS`. */
   readonly endedWithinMs?: number;
-  open(gateway: Gateway, count: number): Promise<BadClient[]>;
+  /** What is sent at once, and the byte that is sent now and then after it. */
+  greeting(gateway: Gateway): string | Buffer;
+  readonly drip?: string;
 };
 
 const auth = ({ token }: Gateway) => `Host: localhost\r\nAuthorization: Bearer ${token}\r\n`;
@@ -39,54 +41,45 @@ const toolCall = (gateway: Gateway, tool: string, call: object) => {
   return `POST /svc/_tool/${tool} HTTP/1.1\r\n${auth(gateway)}Content-Length: ${body.length}\r\n\r\n${body}`;
 };
 
-/** Sends one byte to each now and then, until it is ended. */
-function drip(crowd: BadClient[], byte: string): void {
-  const timer = setInterval(() => {
-    const open = crowd.filter(({ closed }) => !closed);
-    for (const client of open) client.write(byte);
-    if (open.length === 0) clearInterval(timer);
-  }, DRIP_MS);
-  timer.unref();
-}
-
-/** Each is ended by the gateway within `ENDED_WITHIN_MS`. */
 export const SLOW: readonly Attack[] = [
-  {
-    name: 'silent from the start',
-    open: ({ port }, count) => openCrowd(port, count),
-  },
+  { name: 'silent from the start', greeting: () => '' },
   {
     name: 'idle after an answer',
     endedWithinMs: LIMITS.keepAliveMs + SLACK_MS,
-    open: ({ port }, count) =>
-      openCrowd(port, count, (client) => client.write('GET /svc/_health HTTP/1.1\r\nHost: localhost\r\n\r\n')),
+    greeting: () => 'GET /svc/_health HTTP/1.1\r\nHost: localhost\r\n\r\n',
   },
   {
     name: 'half a head, then nothing',
-    open: (gateway, count) =>
-      openCrowd(gateway.port, count, (client) => client.write(`GET /svc/_apps HTTP/1.1\r\n${auth(gateway)}`)),
+    greeting: (gateway) => `GET /svc/_apps HTTP/1.1\r\n${auth(gateway)}`,
   },
   {
     name: 'a byte of the head now and then',
-    open: async ({ port }, count) => {
-      const crowd = await openCrowd(port, count, (client) => client.write('GET /svc/_health HTTP/1.1\r\nX-Slow: '));
-      drip(crowd, 'a');
-      return crowd;
-    },
+    greeting: () => 'GET /svc/_health HTTP/1.1\r\nX-Slow: ',
+    drip: 'a',
   },
   {
     name: '16 KiB of a body of 1 MiB, then nothing',
-    open: (gateway, count) => openCrowd(gateway.port, count, (client) => client.write(startOfBody(gateway, 16 * 1024))),
+    greeting: (gateway) => startOfBody(gateway, 16 * 1024),
   },
   {
     name: '16 KiB of a body of 1 MiB, then a byte now and then',
-    open: async (gateway, count) => {
-      const crowd = await openCrowd(gateway.port, count, (client) => client.write(startOfBody(gateway, 16 * 1024)));
-      drip(crowd, ' ');
-      return crowd;
-    },
+    greeting: (gateway) => startOfBody(gateway, 16 * 1024),
+    drip: ' ',
   },
 ];
+
+/** Opens so many; a drip goes to each until it is ended. */
+export async function openSlow(gateway: Gateway, { greeting, drip }: Attack, count: number): Promise<BadClient[]> {
+  const bytes = greeting(gateway);
+  const crowd = await openCrowd(gateway.port, count, (client) => client.write(bytes));
+  const timer = setInterval(() => {
+    const open = crowd.filter(({ closed }) => !closed);
+    for (const client of open) client.write(drip ?? '');
+    if (drip === undefined || open.length === 0) clearInterval(timer);
+  }, DRIP_MS);
+  timer.unref();
+  return crowd;
+}
 
 /** The head of a call, and the first bytes of its body, which never ends. */
 export function startOfBody(gateway: Gateway, bytes: number): Buffer {

@@ -53,7 +53,7 @@ export class BadClient {
 export async function openCrowd(
   port: number,
   count: number,
-  greet: (client: BadClient, index: number) => void = () => {},
+  greet: (client: BadClient) => void = () => {},
   reads = true,
 ): Promise<BadClient[]> {
   const crowd: BadClient[] = [];
@@ -63,7 +63,7 @@ export async function openCrowd(
       (_, i) => new BadClient(port, crowd.length + i, reads),
     );
     await Promise.all(some.map((client) => client.opened));
-    for (const [i, client] of some.entries()) greet(client, crowd.length + i);
+    for (const client of some) greet(client);
     crowd.push(...some);
   }
   return crowd;

@@ -1,15 +1,14 @@
 /** Clients that behave, beside those that do not: each of their calls must be answered rightly. */
 import { Agent } from 'node:http';
-import { Client } from '../../../testing/clients.ts';
+import { Client, outcomeOf } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
-import { within } from '../../../testing/waiting.ts';
 import { percentile } from '../../statistics.ts';
 
 const CLIENTS = 4;
 /** Between two calls of one client: they are there to notice, not to load. */
 const PAUSE_MS = 10;
 /** A call without an answer for this long has failed. */
-const HANG_MS = 30_000;
+const SLOW_MS = 30_000;
 
 /** Of a gateway with the bench app. */
 export class GoodClients extends Client {
@@ -36,19 +35,14 @@ export class GoodClients extends Client {
 
   async #call(isWrite: boolean, n: number, agent: Agent | false): Promise<void> {
     const startedAt = performance.now();
-    const note = { id: 1 + (n % 1000), title: 'good', body: 'client' };
-    const called = isWrite
-      ? this.gateway.write('bench', 'put', note, { agent })
+    const what = `a good client's ${isWrite ? 'write' : 'read'}`;
+    const call = isWrite
+      ? this.gateway.write('bench', 'put', { id: 1 + (n % 1000), title: 'good', body: 'client' }, { agent })
       : this.gateway.read('bench', 'get', { id: 1 }, { agent });
-    const answer = await within(
-      HANG_MS,
-      called.then(
-        ({ status }) => String(status),
-        (error: Error) => error.message,
-      ),
-    );
-    if (!/^20[01]$/.test(answer))
-      this.violations.push(`a good client's ${isWrite ? 'write' : 'read'} was answered ${answer}`);
-    this.#latencies.push(performance.now() - startedAt);
+    const outcome = outcomeOf(await this.answered(what, call));
+    const latency = performance.now() - startedAt;
+    if (!/^20[01]$/.test(outcome)) this.violations.push(`${what} was answered ${outcome}`);
+    if (latency > SLOW_MS) this.violations.push(`${what} was answered after more than ${SLOW_MS} ms`);
+    this.#latencies.push(latency);
   }
 }

@@ -1,9 +1,9 @@
 /** What bad clients do to one gateway, step by step, and what the good ones notice of it. */
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { EdgeKind, TestGateway } from '../../../testing/gateway.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
-import type { Daemon } from '../../daemon.ts';
 import { memoryOf } from '../../process-usage.ts';
-import type { CampaignReport } from '../campaign.ts';
+import type { Report } from '../campaign.ts';
 import {
   ENDED_WITHIN_MS,
   FLOOD,
@@ -11,6 +11,7 @@ import {
   LARGE_BYTES,
   largeRequest,
   leaveEverywhere,
+  openSlow,
   pipeline,
   SLOW,
   startOfBody,
@@ -28,6 +29,8 @@ const STALL_SLACK_MS = 10_000;
 const ANSWERED_WITHIN_MS = 30_000;
 /** Between two looks at what the gateway still holds. */
 const LOOK_MS = 500;
+const PIPELINED = 40;
+const LARGE_ANSWERS = `answers of ${LARGE_BYTES / MiB} MiB that are not read`;
 
 /** How many of each. */
 export const SIZES = {
@@ -37,97 +40,93 @@ export const SIZES = {
 export type Sizes = (typeof SIZES)['full'];
 
 export class Scene {
-  readonly #daemon: Daemon;
-  readonly #pid: number;
+  readonly #gateway: TestGateway;
+  readonly #edge: EdgeKind;
   readonly #good: GoodClients;
   readonly #sizes: Sizes;
-  readonly #report: CampaignReport;
+  readonly #report: Report;
 
-  constructor(daemon: Daemon, pid: number, good: GoodClients, sizes: Sizes, report: CampaignReport) {
-    this.#daemon = daemon;
-    this.#pid = pid;
+  constructor(gateway: TestGateway, edge: EdgeKind, good: GoodClients, sizes: Sizes, report: Report) {
+    this.#gateway = gateway;
+    this.#edge = edge;
     this.#good = good;
     this.#sizes = sizes;
     this.#report = report;
   }
 
   /** The good clients without the others, for comparison. */
-  async alone(): Promise<void> {
-    await pause(this.#sizes.settleMs);
-    this.#good.takeLatencies();
-    await pause(2 * this.#sizes.settleMs);
-    this.latencies('alone');
+  alone(): Promise<void> {
+    return this.#latenciesFrom('alone');
   }
 
   /** All kinds of slow clients. The function that it resolves with waits until they are ended. */
-  async slow(): Promise<() => Promise<void>> {
-    const crowds: { name: string; crowd: BadClient[]; endedWithinMs: number }[] = [];
-    for (const { name, open, endedWithinMs = ENDED_WITHIN_MS } of SLOW) {
-      const before = this.#memory();
-      const crowd = await open(this.#daemon, this.#sizes.crowd);
-      await pause(this.#sizes.settleMs / 5);
-      this.#cost(name, crowd.length, before);
-      crowds.push({ name, crowd, endedWithinMs });
+  async slow(): Promise<() => Promise<unknown>> {
+    const waits: (() => Promise<void>)[] = [];
+    for (const attack of SLOW) {
+      const { name, endedWithinMs = ENDED_WITHIN_MS } = attack;
+      const open = () => openSlow(this.#gateway, attack, this.#sizes.crowd);
+      const crowd = await this.#open(name, this.#sizes.settleMs / 5, open);
+      waits.push(() => this.#awaitEnds(name, crowd, endedWithinMs));
     }
-    return async () => {
-      await Promise.all(crowds.map(({ name, crowd, endedWithinMs }) => this.#awaitEnds(name, crowd, endedWithinMs)));
-    };
+    return () => Promise.all(waits.map((wait) => wait()));
   }
 
   async #awaitEnds(name: string, crowd: BadClient[], endedWithinMs: number): Promise<void> {
     const ends = await endsOf(crowd, endedWithinMs);
     const inTime = ends.filter((end) => end !== 'late');
     const missing = ends.length - inTime.length;
-    if (missing > 0) this.#report.violations.push(`${missing} clients that are ${name} were not ended in time`);
+    if (missing > 0) this.#violated(`${missing} clients that are ${name} were not ended in time`);
     const latest = Math.max(...inTime);
     this.#figure(`${crowd.length} clients, ${name}`, `the last ended after ${(latest / 1000).toFixed(1)} s`);
     dismiss(crowd);
   }
 
   /** Readers of event streams and of large answers that never read, while events are sent. Resolves as `slow` does. */
-  async stalled(): Promise<() => Promise<void>> {
-    const { stalled, large, floods } = this.#sizes;
+  async stalled(): Promise<() => Promise<unknown>> {
+    const { stalled, large, floods, settleMs } = this.#sizes;
     const startedAt = performance.now();
-    const beforeLarge = this.#memory();
-    const answers: BadClient[] = [];
-    while (answers.length < large) answers.push(await this.#startOfLargeAnswer());
+    const answers = await this.#open(LARGE_ANSWERS, settleMs, () => this.#startLargeAnswers(large));
     const refused = answers.filter(({ received }) => !received.startsWith('HTTP/1.1 200')).length;
-    if (refused > 0) this.#report.violations.push(`${refused} of ${large} large answers were refused`);
-    await pause(this.#sizes.settleMs);
-    this.#cost(`an answer of ${LARGE_BYTES / MiB} MiB that is not read`, large, beforeLarge);
-    const [reader] = await openCrowd(this.#daemon.port, 1, (client) =>
-      client.write(streamRequest(this.#daemon, FLOOD)),
-    );
-    const before = this.#memory();
-    const greetStream = (client: BadClient) => client.write(streamRequest(this.#daemon, FLOOD));
-    const streams = await openCrowd(this.#daemon.port, stalled, greetStream, false);
-    for (let i = 0; i < floods; i++) {
-      await this.#daemon.request('POST', '/svc/_tool/svc_write', JSON.stringify({ app: FLOOD, action: 'go' }));
-    }
-    this.#cost(`an event stream that is not read, after ${floods * FLOOD_TABLES.length} events`, stalled, before);
-
+    if (refused > 0) this.#violated(`${refused} of ${large} large answers were refused`);
+    const [reader] = (await this.#openStreams(1)) as [BadClient];
     const least = floods * FLOOD_TABLES.length;
-    if (reader === undefined || reader.closed || reader.bytes < least) {
-      this.#report.violations.push(`the stream that reads got ${reader?.bytes} bytes of ${least} events`);
-    }
+    const streams = await this.#open(`an event stream that is not read, after ${least} events`, 0, async () => {
+      const crowd = await this.#openStreams(stalled, false);
+      for (let i = 0; i < floods; i++) {
+        const { status, text } = await this.#gateway.write(FLOOD, 'go');
+        if (status >= 300) throw new Error(`${FLOOD} answers ${status} ${text}`);
+      }
+      return crowd;
+    });
+    if (reader.closed || reader.bytes < least)
+      this.#violated(`the stream that reads got ${reader.bytes} bytes of ${least} events`);
     return async () => {
       await Promise.all([
         this.#awaitCutOff('event streams', streams, startedAt),
         this.#awaitCutOff('answers', answers, startedAt),
       ]);
-      dismiss([...(reader ? [reader] : []), ...streams, ...answers]);
+      dismiss([reader, ...streams, ...answers]);
     };
   }
 
-  /** A client that takes the start of a large answer, and nothing after that. */
-  async #startOfLargeAnswer(): Promise<BadClient> {
-    const client = new BadClient(this.#daemon.port, 0, true);
-    await client.opened;
-    client.write(largeRequest(this.#daemon));
-    const started = new Promise((resolve) => client.socket.once('data', resolve));
-    await Promise.race([started, client.ended]);
-    client.socket.pause();
-    return client;
+  #openStreams(count: number, reads = true): Promise<BadClient[]> {
+    const greet = (client: BadClient) => client.write(streamRequest(this.#gateway, FLOOD));
+    return openCrowd(this.#gateway.port, count, greet, reads);
+  }
+
+  /** Clients that take the start of a large answer, and nothing after that. */
+  async #startLargeAnswers(count: number): Promise<BadClient[]> {
+    const crowd: BadClient[] = [];
+    while (crowd.length < count) {
+      const client = new BadClient(this.#gateway.port, 0, true);
+      await client.opened;
+      client.write(largeRequest(this.#gateway));
+      const started = new Promise((resolve) => client.socket.once('data', resolve));
+      await Promise.race([started, client.ended]);
+      client.socket.pause();
+      crowd.push(client);
+    }
+    return crowd;
   }
 
   /** Until the gateway has ended clients that do not read and so do not hear of it. `since` is when they were opened. */
@@ -139,11 +138,11 @@ export class Scene {
       return held === 0;
     };
     if (!(await eventually(LIMITS.stalledReaderMs + STALL_SLACK_MS, areCutOff, LOOK_MS)))
-      this.#report.violations.push(`${this.#heldOf(crowd)} ${name} that are not read were not ended`);
+      this.#violated(`${this.#heldOf(crowd)} ${name} that are not read were not ended`);
     const seconds = (ms: number) => (ms / 1000).toFixed(1);
     const last = seconds(performance.now() - since);
     if (firstAfter < LIMITS.stalledReaderMs)
-      this.#report.violations.push(`${name} that are not read were ended after ${seconds(firstAfter)} s`);
+      this.#violated(`${name} that are not read were ended after ${seconds(firstAfter)} s`);
     this.#figure(
       `${crowd.length} ${name} that are not read`,
       `the first was ended within ${seconds(firstAfter)} s, the last within ${last} s`,
@@ -152,29 +151,29 @@ export class Scene {
 
   /** How many the gateway still holds. */
   #heldOf(crowd: BadClient[]): number {
-    const ports = heldConnections(this.#daemon.port);
+    const ports = heldConnections(this.#gateway.port);
     return crowd.filter(({ localPort }) => ports.has(localPort)).length;
   }
 
   /** Idle event streams: what they cost, and what others notice. */
   async streams(): Promise<void> {
-    const before = this.#memory();
-    const already = (await this.#daemon.status()).counters.subscribers;
-    const crowd = await openCrowd(this.#daemon.port, this.#sizes.streams, (client) =>
-      client.write(streamRequest(this.#daemon, FLOOD)),
-    );
-    await answersOf(crowd, ANSWERED_WITHIN_MS);
-    await pause(this.#sizes.settleMs);
-    this.#cost('an idle event stream', crowd.length, before);
-    this.#good.takeLatencies();
-    await pause(2 * this.#sizes.settleMs);
-    this.latencies(`beside ${crowd.length} idle streams`);
+    const already = await this.#subscribers();
+    const crowd = await this.#open('an idle event stream', this.#sizes.settleMs, async () => {
+      const opened = await this.#openStreams(this.#sizes.streams);
+      await answersOf(opened, ANSWERED_WITHIN_MS);
+      return opened;
+    });
+    await this.#latenciesFrom(`beside ${crowd.length} idle streams`);
     // Others may end meanwhile, so the gateway's count alone would not tell.
     const open = crowd.filter(({ closed, received }) => !closed && received.startsWith('HTTP/1.1 200')).length;
-    if (open !== crowd.length) this.#report.violations.push(`${crowd.length} streams were opened and ${open} are open`);
+    if (open !== crowd.length) this.#violated(`${crowd.length} streams were opened and ${open} are open`);
     dismiss(crowd);
-    const areGone = async () => (await this.#daemon.status()).counters.subscribers <= already;
-    if (!(await eventually(10_000, areGone))) this.#report.violations.push('streams whose clients are gone stay open');
+    const areGone = async () => (await this.#subscribers()) <= already;
+    if (!(await eventually(10_000, areGone))) this.#violated('streams whose clients are gone stay open');
+  }
+
+  async #subscribers(): Promise<number> {
+    return (await this.#gateway.system()).counters.subscribers;
   }
 
   /** Bodies that never end, more of them than the gateway may hold together. */
@@ -182,17 +181,15 @@ export class Scene {
     const bytes = LIMITS.requestBodyBytes - 1;
     // The smoke run stays below the budget, which edge.test.ts exceeds.
     const count = this.#sizes === SIZES.full ? Math.ceil((1.5 * LIMITS.bodiesBytes) / bytes) : 16;
-    const before = this.#memory();
-    const body = startOfBody(this.#daemon, bytes);
-    const crowd = await openCrowd(this.#daemon.port, count, (client) => client.write(body));
-    await pause(this.#sizes.settleMs);
-    this.#cost(`${count} bodies of 1 MiB less a byte`, count, before);
+    const body = startOfBody(this.#gateway, bytes);
+    const crowd = await this.#open('bodies of 1 MiB less a byte', this.#sizes.settleMs, () =>
+      openCrowd(this.#gateway.port, count, (client) => client.write(body)),
+    );
     const refused = crowd.filter(({ received }) => received.startsWith('HTTP/1.1 503')).length;
     const mayHold = Math.floor(LIMITS.bodiesBytes / bytes);
     this.#figure(`of ${count} such bodies, refused with OVERLOADED`, String(refused));
-    if (refused < count - mayHold) {
-      this.#report.violations.push(`${count - refused} bodies of 1 MiB are held; ${mayHold} fit the budget`);
-    }
+    if (refused < count - mayHold)
+      this.#violated(`${count - refused} bodies of 1 MiB are held; ${mayHold} fit the budget`);
     dismiss(crowd);
   }
 
@@ -201,54 +198,55 @@ export class Scene {
     // The smoke run stays below the budget, which edge.test.ts exceeds.
     if (this.#sizes !== SIZES.full) return;
     const count = Math.ceil((1.5 * LIMITS.answersBytes) / LARGE_BYTES);
-    const before = this.#memory();
-    const crowd: BadClient[] = [];
-    while (crowd.length < count) crowd.push(await this.#startOfLargeAnswer());
-    this.#cost(`${count} answers of ${LARGE_BYTES / MiB} MiB that are not read`, count, before);
+    const crowd = await this.#open(`${count} ${LARGE_ANSWERS}`, 0, () => this.#startLargeAnswers(count));
     const held = this.#heldOf(crowd);
     const mayHold = Math.floor(LIMITS.answersBytes / LARGE_BYTES);
     this.#figure(`of ${count} such answers, held at once`, String(held));
-    if (held > mayHold)
-      this.#report.violations.push(
-        `${held} unread answers of ${LARGE_BYTES / MiB} MiB are held; ${mayHold} fit the budget`,
-      );
+    if (held > mayHold) this.#violated(`${held} ${LARGE_ANSWERS} are held; ${mayHold} fit the budget`);
     dismiss(crowd);
   }
 
   async leavers(): Promise<void> {
-    await leaveEverywhere(this.#daemon, this.#sizes.leavers);
+    await leaveEverywhere(this.#gateway, this.#sizes.leavers);
     this.#figure('clients that left in the middle, at each of 10 points', String(this.#sizes.leavers));
     this.latencies('beside clients that leave');
   }
 
-  async pipelining(edge: 'uws' | 'node'): Promise<void> {
-    const count = 40;
-    const answers = await pipeline(this.#daemon, count);
-    if (edge === 'uws') {
-      if (answers.length > 0)
-        this.#report.violations.push(`${answers.length} of ${count} pipelined calls were answered`);
-      this.#figure(`${count} pipelined calls`, 'the connection is ended');
+  /** The native edge ends the connection, the other one answers in order. */
+  async pipelining(): Promise<void> {
+    const answers = await pipeline(this.#gateway, PIPELINED);
+    const isUws = this.#edge === 'uws';
+    this.#figure(`${PIPELINED} pipelined calls`, isUws ? 'the connection is ended' : 'answered in order');
+    if (isUws) {
+      if (answers.length > 0) this.#violated(`${answers.length} of ${PIPELINED} pipelined calls were answered`);
       return;
     }
     const isInOrder = answers.every((text, i) =>
       i % 2 === 0 ? text.includes(`answer ${i}.`) : text.startsWith('HTTP/1.1 404'),
     );
-    if (answers.length !== count || !isInOrder)
-      this.#report.violations.push(`pipelined calls were not answered in order: ${answers.join(' | ').slice(0, 2000)}`);
-    this.#figure(`${count} pipelined calls`, 'answered in order');
+    if (answers.length !== PIPELINED || !isInOrder)
+      this.#violated(`pipelined calls were not answered in order: ${answers.join(' | ').slice(0, 2000)}`);
   }
 
-  #memory(): number {
-    return memoryOf(this.#pid).pss;
+  /** Opens some of a kind, gives them time, and says what they cost. */
+  async #open(name: string, settleMs: number, open: () => Promise<BadClient[]>): Promise<BadClient[]> {
+    const memory = () => memoryOf(this.#gateway.pid).pss;
+    const before = memory();
+    const crowd = await open();
+    await pause(settleMs);
+    const grown = memory() - before;
+    const each = (grown / crowd.length / KiB).toFixed(1);
+    const all = `${(grown / MiB).toFixed(1)} MiB for ${crowd.length}`;
+    this.#figure(`memory of the supervisor: ${name}`, `${each} KiB each, ${all}`);
+    return crowd;
   }
 
-  #cost(name: string, count: number, before: number): void {
-    const grown = this.#memory() - before;
-    const each = grown / count / KiB;
-    this.#figure(
-      `memory of the supervisor: ${name}`,
-      `${each.toFixed(1)} KiB each, ${(grown / MiB).toFixed(1)} MiB for ${count}`,
-    );
+  /** Of some time from now on. */
+  async #latenciesFrom(name: string): Promise<void> {
+    await pause(this.#sizes.settleMs);
+    this.#good.takeLatencies();
+    await pause(2 * this.#sizes.settleMs);
+    this.latencies(name);
   }
 
   latencies(name: string): void {
@@ -256,7 +254,11 @@ export class Scene {
     this.#figure(`good clients ${name}`, `${calls} calls, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`);
   }
 
+  #violated(what: string): void {
+    this.#report.violated(this.#edge, what);
+  }
+
   #figure(name: string, value: string): void {
-    this.#report.figures.push({ name, value });
+    this.#report.figure(`${this.#edge}: ${name}`, value);
   }
 }

@@ -28,7 +28,7 @@ export const AUTHORING_SCENES = {
   'git-behind': (world: World) =>
     inSession(world, async () => {
       await change(world, 'main', edited());
-      await expectStatus(201, world.gateway.upload('main', { ...versionOf('main', 3), 'notes.md': 'theirs\n' }));
+      await world.gateway.install('main', { ...versionOf('main', 3), 'notes.md': 'theirs\n' });
     }),
   /** Its draft has been called and written to, and has settings of its own. */
   'git-draft': (world: World) =>
@@ -72,7 +72,6 @@ async function inSession(world: World, fill: () => Promise<unknown>): Promise<vo
   await world.start();
   await expectStatus(201, world.gateway.call('POST', '/svc/_sessions', { body: { sessionId: SESSION } }));
   await fill();
-  await world.gateway.stop();
 }
 
 async function change(world: World, app: string, files: Record<string, string>): Promise<void> {

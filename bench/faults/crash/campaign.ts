@@ -2,10 +2,11 @@
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { inParallel } from '../../../storage/files/atomic-file.ts';
+import { Counts } from '../../../testing/clients.ts';
 import type { Random } from '../../../testing/random.ts';
 import { compileShim, whyNoShim } from '../../../testing/shim/compile.ts';
 import type { Crash } from '../../../testing/shim/crash.ts';
-import type { Campaign, CampaignContext, CampaignReport } from '../campaign.ts';
+import type { Campaign, CampaignContext } from '../campaign.ts';
 import { drawOperations } from './draw.ts';
 import { OPERATIONS } from './operations.ts';
 import {
@@ -41,22 +42,27 @@ export const crash: Campaign = {
   run,
 };
 
-async function run(context: CampaignContext): Promise<CampaignReport> {
+async function run(context: CampaignContext): Promise<void> {
   const missing = whyNoShim();
-  if (missing !== null) return { figures: [], violations: [], skipped: [`All of it: ${missing}.`] };
+  if (missing !== null) {
+    context.report.skipped.push(`All of it: ${missing}.`);
+    return;
+  }
   const folder = context.newFolder();
   const shim = join(folder, 'crash.so');
   compileShim('crash.c', shim);
   const otherDisk = hasOtherDisk(folder) ? mkdtempSync(join(OTHER_DISK, 'svc-crash-')) : null;
   try {
-    const { only, extent, random } = context;
+    const { only, extent, random, report } = context;
     const named = OPERATIONS.filter(({ name }) => only === null || name.includes(only));
     const possible = named.filter(({ scene }) => otherDisk !== null || !needsOtherDisk(scene));
     const operations = extent === 'smoke' ? drawOperations(possible, random) : possible;
     const wanted = operations.map(({ scene }) => scene);
     const scenes = await makeScenes(join(folder, 'scenes'), wanted, otherDisk, shim);
-    const skipped = named.filter((one) => !possible.includes(one));
-    return await new Run(context, folder, scenes).all(operations, skipped);
+    for (const { name } of named.filter((one) => !possible.includes(one)))
+      report.skipped.push(`"${name}": ${OTHER_DISK} is not another file system than the temporary folder.`);
+    report.figure('operations', `${operations.length} of ${OPERATIONS.length}`);
+    await new Run(context, folder, scenes).all(operations);
   } finally {
     if (otherDisk !== null) rmSync(otherDisk, { recursive: true, force: true });
   }
@@ -66,15 +72,9 @@ class Run {
   readonly #context: CampaignContext;
   readonly #folder: string;
   readonly #scenes: Map<SceneName, Scene>;
-  readonly #report: CampaignReport = { figures: [], violations: [], skipped: [] };
-  readonly #outcomes = { old: 0, new: 0, neither: 0 };
   readonly #crashed = new Set<string>();
   /** The last step after which an operation was old, and the first after which it was new. */
   readonly #turns = new Map<Operation, { old: number; new: number }>();
-  #single = 0;
-  #double = 0;
-  #missed = 0;
-  #acknowledged = 0;
   #rounds = 0;
 
   constructor(context: CampaignContext, folder: string, scenes: Map<SceneName, Scene>) {
@@ -83,11 +83,9 @@ class Run {
     this.#scenes = scenes;
   }
 
-  async all(operations: Operation[], skipped: Operation[]): Promise<CampaignReport> {
-    const { random, extent, rounds, progress } = this.#context;
+  async all(operations: Operation[]): Promise<void> {
+    const { random, extent, rounds, report, progress } = this.#context;
     const jobs: Job[] = [];
-    for (const { name } of skipped)
-      this.#report.skipped.push(`"${name}": ${OTHER_DISK} is not another file system than the temporary folder.`);
     await inParallel(operations, CONCURRENCY, async (operation) => {
       const reference = await rehearse(operation, this.#sceneOf(operation), this.#newFolder('rehearsal'));
       if (reference.passed.length === 0) this.#violated(`"${operation.name}" changes no file.`);
@@ -101,11 +99,8 @@ class Run {
     await inParallel(chosen, CONCURRENCY, async (job) => {
       const result = await this.#round(job);
       if (result === null) return;
-      this.#single++;
-      inRepair.set(
-        job,
-        repairCrashes(job, result).map((crash) => ({ ...job, crashes: [...job.crashes, crash] })),
-      );
+      report.add(`rounds with one crash, of ${jobs.length}`);
+      inRepair.set(job, repairJobs(job, result));
     });
     const repairs = chosen.flatMap((job) => inRepair.get(job) ?? []);
     const second = limit < jobs.length ? pickSpread(repairs, Math.ceil(limit / 4), random) : repairs;
@@ -113,29 +108,25 @@ class Run {
     await inParallel(second, CONCURRENCY, async (job) => {
       const result = await this.#round(job);
       if (result === null) return;
-      if (result.missed > 0) this.#missed++;
-      else this.#double++;
+      const isMissed = result.missed > 0;
+      report.add(isMissed ? 'second crashes that the repair did not come to' : `second crashes, of ${repairs.length}`);
     });
-    return this.#close(operations.length, jobs.length, repairs.length);
+    report.figure('calls at which something was crashed', this.#crashed.size);
   }
 
   async #round(job: Job): Promise<RoundResult | null> {
     const { operation, reference, crashes } = job;
+    const { report, progress } = this.#context;
     const name = `${operation.name}, ${crashes.map(describe).join(', then ')}`;
     try {
-      const result = await crashRound(
-        operation,
-        this.#sceneOf(operation),
-        reference,
-        crashes,
-        this.#newFolder('round'),
-      );
-      this.#outcomes[result.outcome]++;
-      this.#acknowledged += result.acknowledged;
+      const scene = this.#sceneOf(operation);
+      const result = await crashRound(operation, scene, reference, crashes, this.#newFolder('round'));
+      report.add(`afterwards: ${result.outcome}`);
+      report.add('writes acknowledged meanwhile', result.acknowledged);
       for (const { point } of crashes.slice(0, crashes.length - result.missed)) this.#crashed.add(point);
       this.#checkOutcome(job, result);
       for (const violation of result.violations) this.#violated(`${name}: ${violation}`);
-      if (process.env.SVC_CRASH_VERBOSE) this.#context.progress(`${name}: ${result.outcome}`);
+      if (process.env.SVC_CRASH_VERBOSE) progress(`${name}: ${result.outcome}`);
       return result;
     } catch (error) {
       this.#violated(`${name}: it does not come back: ${(error as Error).message}`);
@@ -155,22 +146,8 @@ class Run {
   }
 
   #violated(text: string): void {
-    this.#report.violations.push(text);
+    this.#context.report.violations.push(text);
     this.#context.progress(text);
-  }
-
-  #close(operations: number, jobs: number, repairs: number): CampaignReport {
-    const { old, new: reached, neither } = this.#outcomes;
-    this.#report.figures.push(
-      { name: 'operations', value: `${operations} of ${OPERATIONS.length}` },
-      { name: 'calls at which something was crashed', value: String(this.#crashed.size) },
-      { name: 'rounds with one crash', value: `${this.#single} of ${jobs}` },
-      { name: 'rounds with a second crash in the repair', value: `${this.#double} of ${repairs}` },
-      { name: 'second crashes that the repair did not come to', value: String(this.#missed) },
-      { name: 'afterwards old / new / neither', value: `${old} / ${reached} / ${neither}` },
-      { name: 'writes acknowledged meanwhile', value: String(this.#acknowledged) },
-    );
-    return this.#report;
   }
 
   #sceneOf({ scene }: Operation): Scene {
@@ -185,23 +162,17 @@ class Run {
 /** Those of the writer and of jobs with the whole tree as well, for then nobody is left to heal it. */
 function jobsOf(operation: Operation, reference: Reference): Job[] {
   const jobs: Job[] = [];
-  const passings = new Map<string, number>();
-  const kinds = new Map<string, number>();
+  const passings = new Counts();
+  const kinds = new Counts();
   for (const [step, { point, pid }] of reference.passed.entries()) {
-    const passing = add(passings, point);
-    if (add(kinds, kindOf(point)) > OF_A_KIND) continue;
+    const passing = passings.count(point);
+    if (kinds.count(kindOf(point)) > OF_A_KIND) continue;
     const alone = pid === reference.gatewayPid || operation.name === 'token rotation';
     const job = { operation, reference };
     jobs.push({ ...job, crashes: [{ point, passing, mode: 'process' }], step: alone ? step : null });
     if (!alone) jobs.push({ ...job, crashes: [{ point, passing, mode: 'tree' }], step });
   }
   return jobs;
-}
-
-function add(counts: Map<string, number>, what: string): number {
-  const count = (counts.get(what) ?? 0) + 1;
-  counts.set(what, count);
-  return count;
 }
 
 /** `create tmp/upload-1/code/app.json` → `create tmp/upload-1`: of apps and their versions it goes deeper. */
@@ -213,14 +184,15 @@ function kindOf(point: string): string {
 }
 
 /** The points of a repair: what a start after a crash passes more often than one after which there is nothing to repair. */
-function repairCrashes({ operation, reference, crashes }: Job, { repair }: RoundResult): Crash[] {
-  const found: Crash[] = [];
+function repairJobs(job: Job, { repair }: RoundResult): Job[] {
+  const { operation, reference, crashes } = job;
+  const found: Job[] = [];
   for (const [point, count] of countPoints(repair)) {
     // Those that the load makes come at any time.
     if (isOfData(point) && isLoaded(operation, crashes)) continue;
     const unusual = count - (reference.restart.get(point) ?? 0);
     for (let passing = 1; passing <= Math.min(unusual, OF_A_KIND); passing++)
-      found.push({ point, passing, mode: 'process' });
+      found.push({ ...job, crashes: [...crashes, { point, passing, mode: 'process' }] });
   }
   return found;
 }

@@ -1,6 +1,7 @@
 /** One round: an operation on a copy of its scene, cut off at planned points; afterwards old or new, whole. */
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
+import { Counts } from '../../../testing/clients.ts';
 import { isRunning } from '../../../testing/processes.ts';
 import type { Crash, Passed } from '../../../testing/shim/crash.ts';
 import { pause, within } from '../../../testing/waiting.ts';
@@ -19,7 +20,7 @@ export type Reference = {
   passed: Passed[];
   gatewayPid: number;
   /** Points passed by a start after a crash outside of any operation, up to the end of the first look at everything. */
-  restart: Map<string, number>;
+  restart: Counts;
 };
 
 export type RoundResult = {
@@ -218,9 +219,9 @@ function afterCrash(passed: Passed[], { point, passing }: Crash): Passed[] {
   return passed.slice(passed.findIndex((one) => one.point === point && ++seen === passing) + 1);
 }
 
-export function countPoints(passed: Passed[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { point } of passed) counts.set(point, (counts.get(point) ?? 0) + 1);
+export function countPoints(passed: Passed[]): Counts {
+  const counts = new Counts();
+  for (const { point } of passed) counts.count(point);
   return counts;
 }
 

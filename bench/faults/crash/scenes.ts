@@ -24,15 +24,15 @@ export type Operation = {
   quiet?: true;
 };
 
+/** What is done in a new folder; then the gateway is stopped. */
 const FILLS = {
-  plain: fillAndStop,
+  plain: fill,
   stored: async (world) => {
-    await fillPlain(world);
+    await fill(world);
     await expectStatus(201, world.gateway.upload('main', versionOf('main', 3), '?activate=0'));
-    await world.gateway.stop();
   },
   automated: async (world) => {
-    await fillPlain(world);
+    await fill(world);
     const { json } = await expectStatus(201, world.gateway.upload('main', automatedVersionOf('main', 3)));
     await world.gateway.stop();
     // As somebody may who wants a new address: it is minted when that is asked for.
@@ -41,23 +41,23 @@ const FILLS = {
     rmSync(app.webhookKeys);
   },
   crashed: async (world) => {
-    await fillPlain(world);
+    await fill(world);
     await world.gateway.kill();
     leaveRubbish(world);
   },
   empty: makeDataDir,
   removed: fillAndRemove,
-  'other-disk': fillAndStop,
+  'other-disk': fill,
   'removed-other-disk': fillAndRemove,
-  git: fillAndStop,
+  git: fill,
   'git-removed': fillAndRemove,
   'git-long': async (world) => {
-    await fillPlain(world);
-    await expectStatus(201, world.gateway.upload('main', versionOf('main', 3)));
-    await world.gateway.stop();
+    await fill(world);
+    await world.gateway.install('main', versionOf('main', 3));
   },
   'git-loose': async (world) => {
-    await fillAndStop(world);
+    await fill(world);
+    await world.gateway.stop();
     addLooseObjects(world);
   },
   'git-empty': makeDataDir,
@@ -80,9 +80,10 @@ export async function makeScenes(
     const path = join(folder, name);
     const appsDir = needsOtherDisk(name) && otherDisk !== null ? join(otherDisk, `${name}-apps`) : null;
     const store = name.startsWith('git') ? 'git' : 'tarball';
-    if (name in AUTHORING_SCENES) {
-      await AUTHORING_SCENES[name as AuthoringScene](World.copy(await make('git'), path));
-    } else await FILLS[name as keyof typeof FILLS](new World(path, { appsDir, store, shim }));
+    const isAuthoring = name in AUTHORING_SCENES;
+    const world = isAuthoring ? World.copy(await make('git'), path) : new World(path, { appsDir, store, shim });
+    await (isAuthoring ? AUTHORING_SCENES[name as AuthoringScene] : FILLS[name as keyof typeof FILLS])(world);
+    await world.gateway.stop();
     const scene: Scene = { name, folder: path, appsDir, store, shim };
     scenes.set(name, scene);
     return scene;
@@ -99,23 +100,17 @@ async function makeDataDir({ layout }: World): Promise<void> {
   mkdirSync(layout.dataDir, { recursive: true, mode: 0o700 });
 }
 
-async function fillAndStop(world: World): Promise<void> {
-  await fillPlain(world);
-  await world.gateway.stop();
-}
-
 async function fillAndRemove(world: World): Promise<void> {
-  await fillPlain(world);
+  await fill(world);
   await expectStatus(200, world.gateway.call('DELETE', '/svc/_apps/gone'));
-  await world.gateway.stop();
 }
 
-async function fillPlain(world: World): Promise<void> {
+async function fill(world: World): Promise<void> {
   await world.start();
   const { gateway, layout } = world;
-  await expectStatus(201, gateway.upload('main', versionOf('main', 1)));
-  await expectStatus(201, gateway.upload('main', versionOf('main', 2)));
-  await expectStatus(201, gateway.upload('gone', versionOf('gone', 1)));
+  await gateway.install('main', versionOf('main', 1));
+  await gateway.install('main', versionOf('main', 2));
+  await gateway.install('gone', versionOf('gone', 1));
   for (const app of ['main', 'gone']) await expectStatus(201, gateway.write(app, 'put', { key: 'first', value: 1 }));
   await expectStatus(200, gateway.call('PUT', '/svc/_apps/main/settings', { body: { theme: 'old' } }));
   await expectStatus(200, gateway.call('PUT', '/_svc-user/prefs', { body: { patch: { language: 'old', size: 1 } } }));

@@ -1,9 +1,9 @@
 /** A data directory in a known state, and the gateway on it whose crashes are planned. */
-import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Layout } from '../../../storage/layout.ts';
 import { automation } from '../../../testing/apps.ts';
-import { type Answer, TestGateway } from '../../../testing/gateway.ts';
+import { type Answer, gatewayIn, type TestGateway } from '../../../testing/gateway.ts';
 import { CrashPlan } from '../../../testing/shim/crash.ts';
 import { ledgerApp } from '../../../testing/write-ledger.ts';
 
@@ -30,12 +30,10 @@ export class World {
     this.appsDir = appsDir;
     this.layout = new Layout(join(folder, 'data'), appsDir ?? undefined, store === 'git' ? 'code-store' : undefined);
     mkdirSync(folder, { recursive: true });
-    const config = { log: 'warn', versionRetention: VERSION_RETENTION, ...(appsDir === null ? {} : { appsDir }) };
-    writeFileSync(join(folder, 'config.json'), JSON.stringify(config));
+    const config = { versionRetention: VERSION_RETENTION, ...(appsDir === null ? {} : { appsDir }) };
     const watched = [this.layout.dataDir, ...(appsDir === null ? [] : [appsDir])];
     this.plan = new CrashPlan(shim, join(folder, 'plan'), watched);
-    const flags = ['--config', join(folder, 'config.json'), '--store', store];
-    this.gateway = new TestGateway(this.layout.dataDir, flags, this.plan.env);
+    this.gateway = gatewayIn(folder, { store, config, env: this.plan.env });
   }
 
   /** The state of `scene` in a folder of its own. */

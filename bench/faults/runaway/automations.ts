@@ -1,8 +1,10 @@
 /** Automations that misbehave: their runs end with the cause, and neither their app nor its other automations notice. */
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
+import { inParallel } from '../../../storage/files/atomic-file.ts';
 import { appOf } from '../../../testing/apps.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { pause, within } from '../../../testing/waiting.ts';
+import type { Report } from '../campaign.ts';
 import TABLE from './automations.json' with { type: 'json' };
 import { SETTLE_MS, settles } from './trial.ts';
 
@@ -23,22 +25,17 @@ const KINDS: readonly AutomationKind[] = Object.entries(TABLE).map(([id, { run, 
   error: new RegExp(error),
 }));
 
-/** Takes a gateway whose `automationTimeoutMs` is `AUTOMATION_MS`. Answers how many kinds there are, and what was violated. */
-export async function runAutomationTrials(gateway: TestGateway): Promise<{ kinds: number; violations: string[] }> {
-  const violations: string[] = [];
-  const answer = await gateway.upload(APP, badAutomations());
-  if (answer.status >= 300) throw new Error(`${APP} was not taken: ${answer.text}`);
-  await warm(gateway, GOOD, violations);
+/** Takes a gateway whose `automationTimeoutMs` is `AUTOMATION_MS`. */
+export async function runAutomationTrials(gateway: TestGateway, report: Report): Promise<void> {
+  const violated = (what: string): void => report.violated('automations', what);
+  await gateway.install(APP, badAutomations());
+  await warm(gateway, GOOD, violated);
   let trying = true;
-  const beside = watchNeighbours(gateway, () => trying, violations);
-  const waiting = KINDS.values();
-  const trier = async (): Promise<void> => {
-    for (const kind of waiting) await tryKind(gateway, kind, violations);
-  };
-  await Promise.all(Array.from({ length: SIDE_BY_SIDE }, trier));
+  const beside = watchNeighbours(gateway, () => trying, violated);
+  await inParallel(KINDS, SIDE_BY_SIDE, (kind) => tryKind(gateway, kind, violated));
   trying = false;
   await beside;
-  return { kinds: KINDS.length, violations };
+  report.figure('kinds of misbehaviour of automations', KINDS.length);
 }
 
 function badAutomations(): Record<string, string | Buffer> {
@@ -49,29 +46,30 @@ function badAutomations(): Record<string, string | Buffer> {
   return appOf(APP, { queries: { ok: '() => "alive"' }, automations: Object.fromEntries(handlers) });
 }
 
-async function tryKind(gateway: TestGateway, { id, error }: AutomationKind, violations: string[]): Promise<void> {
-  const violated = (what: string): void => void violations.push(`the automation ${id}: ${what}`);
-  await warm(gateway, id, violations);
+type Violated = (what: string) => void;
+
+async function tryKind(gateway: TestGateway, { id, error }: AutomationKind, violated: Violated): Promise<void> {
+  await warm(gateway, id, violated);
   const ended = await within(SETTLE_MS, fire(gateway, id, {}));
-  if (ended === 'late') return violated('its run does not end.');
+  if (ended === 'late') return violated(`the run of ${id} does not end.`);
   if (ended.state !== 'error' || !error.test(ended.error?.message ?? ''))
-    violated(`its run ended ${ended.state}, ${JSON.stringify(ended.error)}.`);
-  await warm(gateway, id, violations);
+    violated(`the run of ${id} ended ${ended.state}, ${JSON.stringify(ended.error)}.`);
+  await warm(gateway, id, violated);
 }
 
 /** It runs well, within a while: the start of its thread counts as time of the run. */
-async function warm(gateway: TestGateway, id: string, violations: string[]): Promise<void> {
+async function warm(gateway: TestGateway, id: string, violated: Violated): Promise<void> {
   if (!(await settles(async () => (await fire(gateway, id, { mended: true })).state === 'ok')))
-    violations.push(`the automation ${id} does not run well.`);
+    violated(`${id} does not run well.`);
 }
 
 /** The app's query, and another automation of it, answer all the time. */
-async function watchNeighbours(gateway: TestGateway, trying: () => boolean, violations: string[]): Promise<void> {
+async function watchNeighbours(gateway: TestGateway, trying: () => boolean, violated: Violated): Promise<void> {
   while (trying()) {
     const read = await gateway.read(APP, 'ok');
-    if (read.json.data !== 'alive') violations.push(`the app of bad automations answers ${read.text}`);
+    if (read.json.data !== 'alive') violated(`their app answers ${read.text}`);
     const run = await fire(gateway, GOOD, {});
-    if (run.state !== 'ok') violations.push(`a good automation beside them ended ${JSON.stringify(run)}`);
+    if (run.state !== 'ok') violated(`a good one beside them ended ${JSON.stringify(run)}`);
     await pause(BETWEEN_MS);
   }
 }

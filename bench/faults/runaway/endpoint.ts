@@ -7,16 +7,11 @@ const DRIP_MS = 100;
 
 export type Endpoint = {
   url: string;
-  /** Requests that wait for their answer now. */
-  open(): number;
   close(): void;
 };
 
 export async function startEndpoint(): Promise<Endpoint> {
-  let open = 0;
   const server = createServer((request, response) => {
-    open++;
-    response.on('close', () => open--);
     if (request.url !== '/drip') return;
     const drip = setInterval(() => response.write('.'), DRIP_MS);
     response.on('close', () => clearInterval(drip));
@@ -25,7 +20,6 @@ export async function startEndpoint(): Promise<Endpoint> {
   await once(server, 'listening');
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    open: () => open,
     close: () => {
       server.close();
       server.closeAllConnections();

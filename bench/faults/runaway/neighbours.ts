@@ -1,5 +1,5 @@
 /** The well-behaved apps in the same host: steady reads and writes, and what their callers notice. */
-import { Client, Counts } from '../../../testing/clients.ts';
+import { Client, Counts, outcomeOf } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { Load } from '../../../testing/write-ledger.ts';
 import { percentile } from '../../statistics.ts';
@@ -24,7 +24,7 @@ export type Noticed = {
 
 export class Neighbours extends Client {
   readonly #phase: string;
-  readonly #load: Load;
+  readonly load: Load;
   readonly #latencies: number[] = [];
   readonly #failures = new Counts();
   #lastRead = performance.now();
@@ -37,7 +37,7 @@ export class Neighbours extends Client {
   constructor(gateway: TestGateway, apps: string[], phase: string) {
     super(gateway);
     this.#phase = phase;
-    this.#load = new Load(gateway, { apps, clients: WRITERS, prefix: phase });
+    this.load = new Load(gateway, { apps, clients: WRITERS, prefix: phase });
     for (let id = 0; id < READERS; id++)
       this.repeat(
         (n) => this.#read(apps[(id + n) % apps.length] as string, n),
@@ -46,38 +46,38 @@ export class Neighbours extends Client {
     let seen = 0;
     this.#watch = setInterval(() => {
       const now = performance.now();
-      if (this.#load.acknowledged.length > seen) this.#lastWrite = now;
-      seen = this.#load.acknowledged.length;
+      if (this.load.acknowledged.length > seen) this.#lastWrite = now;
+      seen = this.load.acknowledged.length;
       this.#writeGap = Math.max(this.#writeGap, now - this.#lastWrite);
     }, READ_EVERY_MS);
   }
 
   /** Stops them; what they noticed. */
-  async leave(): Promise<{ noticed: Noticed; load: Load }> {
-    await Promise.all([this.#load.stop(), this.stop()]);
+  async leave(): Promise<Noticed> {
+    await Promise.all([this.load.stop(), this.stop()]);
     clearInterval(this.#watch);
-    for (const [outcome, count] of this.#load.outcomes)
+    for (const [outcome, count] of this.load.outcomes)
       if (outcome !== '201') this.#failures.set(`write ${outcome}`, count);
-    const noticed: Noticed = {
+    return {
       reads: this.#latencies.length,
       p50: percentile(this.#latencies, 0.5),
       p99: percentile(this.#latencies, 0.99),
       readGap: this.#readGap,
-      writes: this.#load.acknowledged.length,
+      writes: this.load.acknowledged.length,
       writeGap: this.#writeGap,
       failures: this.#failures,
     };
-    return { noticed, load: this.#load };
   }
 
   async #read(app: string, n: number): Promise<void> {
     const startedAt = performance.now();
-    const outcome = await this.gateway.read(app, 'get', { key: `${this.#phase}-0-${n}` }).then(
-      ({ status, json }) => (status === 200 ? 'ok' : `${status} ${String(json.error?.code)}`),
-      () => 'no answer',
-    );
+    const call = this.gateway.read(app, 'get', { key: `${this.#phase}-0-${n}` });
+    const outcome = outcomeOf(await this.answered(`A read of ${app}`, call));
     const now = performance.now();
-    if (outcome !== 'ok') return this.#failures.count(`read ${outcome}`);
+    if (outcome !== '200') {
+      this.#failures.count(`read ${outcome}`);
+      return;
+    }
     this.#latencies.push(now - startedAt);
     this.#readGap = Math.max(this.#readGap, now - this.#lastRead);
     this.#lastRead = now;

@@ -3,11 +3,11 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
-import { Counts } from '../../../testing/clients.ts';
+import { Counts, outcomeOf } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
 import { cpuMs } from '../../process-usage.ts';
-import type { Figure } from '../campaign.ts';
+import type { Report } from '../campaign.ts';
 import { crashingApp } from './kinds.ts';
 import { ended, lasting, processesOf } from './processes.ts';
 
@@ -22,30 +22,18 @@ const PATIENCE_WINDOWS = 4;
 /** Bytes of log that one app may have left. */
 const LOG_BYTES = 64 * 1024;
 
-export async function runStorm(
-  gateway: TestGateway,
-  seconds: number,
-): Promise<{ figures: Figure[]; violations: string[] }> {
-  const violations: string[] = [];
+export async function runStorm(gateway: TestGateway, seconds: number, report: Report): Promise<void> {
+  const violated = (what: string): void => report.violated('storm', what);
   const ids = Array.from({ length: APPS }, (_, n) => `storm-${n}`);
-  for (const [n, id] of ids.entries()) {
-    const answer = await gateway.upload(id, crashingApp(id, n % 2 === 0));
-    if (answer.status !== 201) throw new Error(`${id} was not taken: ${answer.text}`);
-  }
+  for (const [n, id] of ids.entries()) await gateway.install(id, crashingApp(id, n % 2 === 0));
   const processes = lasting(await processesOf(gateway));
   const before = await usage(gateway, 2);
 
-  let calls = 0;
   let storming = true;
   const codes = new Counts();
   const clients = ids.map(async (id) => {
     for (let n = 0; storming; n++) {
-      const outcome = await gateway.read(id, 'bad', { n }).then(
-        ({ json }) => String(json.error?.code),
-        () => 'no answer',
-      );
-      calls++;
-      codes.count(outcome);
+      codes.count(outcomeOf(await gateway.read(id, 'bad', { n }).catch(() => null)));
       await pause(CALL_EVERY_MS);
     }
   });
@@ -60,7 +48,7 @@ export async function runStorm(
   const patienceMs = PATIENCE_WINDOWS * LIMITS.restartWindowMs;
   const areAll = await eventually(patienceMs, async () => (await quarantined()) === APPS, 250);
   const calmAfterMs = performance.now() - startedAt;
-  if (!areAll) violations.push(`Only ${await quarantined()} of ${APPS} apps were quarantined.`);
+  if (!areAll) violated(`Only ${await quarantined()} of ${APPS} apps were quarantined.`);
   const calm = await usage(gateway, seconds / 3);
   storming = false;
   await Promise.all(clients);
@@ -72,32 +60,27 @@ export async function runStorm(
     .map((actor: { restarts: number }) => actor.restarts);
   const most = Math.max(...restarts);
   const windows = Math.ceil(calmAfterMs / LIMITS.restartWindowMs);
-  if (most > LIMITS.restartIntensity * windows + 1) violations.push(`An app was restarted ${most} times.`);
+  if (most > LIMITS.restartIntensity * windows + 1) violated(`An app was restarted ${most} times.`);
   const replaced = ended(processes, lasting(after.processes));
-  if (replaced.length > 0) violations.push(`The storm of crashes ended a process: ${replaced.join('; ')}.`);
+  if (replaced.length > 0) violated(`The storm of crashes ended a process: ${replaced.join('; ')}.`);
   for (const { name, perSecond } of calm)
     if (perSecond > (name === 'supervisor' ? CALM_SUPERVISOR : CALM_HOST))
-      violations.push(`${name} took ${perSecond.toFixed(2)} s of CPU a second when all apps were quarantined.`);
+      violated(`${name} took ${perSecond.toFixed(2)} s of CPU a second when all apps were quarantined.`);
   const logs = ids.map((id) => logBytes(gateway.dataDir, id));
   const largest = Math.max(...logs);
-  if (largest > LOG_BYTES) violations.push(`A crashing app left a log of ${largest} bytes.`);
+  if (largest > LOG_BYTES) violated(`A crashing app left a log of ${largest} bytes.`);
 
-  if (codes.has('no answer')) violations.push(`${codes.get('no answer')} calls of crashing apps were not answered.`);
+  if (codes.has('no answer')) violated(`${codes.get('no answer')} calls of crashing apps were not answered.`);
   const cpu = (all: typeof before): string =>
     all.map(({ name, perSecond }) => `${name} ${perSecond.toFixed(2)}`).join(', ');
-  return {
-    violations,
-    figures: [
-      { name: `storm: ${APPS} apps that crash, calls`, value: `${calls}: ${codes.list()}` },
-      { name: 'storm: CPU seconds a second before', value: cpu(before) },
-      { name: 'storm: … while apps crash', value: cpu(first) },
-      { name: 'storm: … when all are quarantined and still called', value: cpu(calm) },
-      { name: 'storm: all quarantined after', value: `${(calmAfterMs / 1000).toFixed(1)} s` },
-      { name: 'storm: restarts of one app at most', value: String(most) },
-      { name: 'storm: log of one app at most', value: `${largest} bytes` },
-      { name: 'storm: processes that ended', value: replaced.join('; ') || 'none' },
-    ],
-  };
+  report.figure(`storm: calls of ${APPS} apps that crash`, codes.list());
+  report.figure('storm: CPU seconds a second before', cpu(before));
+  report.figure('storm: … while apps crash', cpu(first));
+  report.figure('storm: … when all are quarantined and still called', cpu(calm));
+  report.figure('storm: all quarantined after', `${(calmAfterMs / 1000).toFixed(1)} s`);
+  report.figure('storm: restarts of one app at most', most);
+  report.figure('storm: log of one app at most', `${largest} bytes`);
+  report.figure('storm: processes that ended', replaced.join('; ') || 'none');
 }
 
 /** CPU seconds that each process takes in a second, over `seconds`; one that ends meanwhile is left out. */

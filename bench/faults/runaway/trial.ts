@@ -1,8 +1,8 @@
 /** One misbehaving app, called once, and everything that must come of it. */
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
-import type { TestGateway } from '../../../testing/gateway.ts';
+import type { Answer, TestGateway } from '../../../testing/gateway.ts';
 import { eventually, within } from '../../../testing/waiting.ts';
-import { badApp, type Kind, mendedApp, timeoutOf } from './kinds.ts';
+import { type Kind, mendedApp, timeoutOf } from './kinds.ts';
 import { processesOf } from './processes.ts';
 
 /** Time above its deadline after which an answer counts as late: room for a machine that is busy. */
@@ -12,7 +12,6 @@ export const SETTLE_MS = 30_000;
 const LOOK_EVERY_MS = 500;
 
 export type Trial = {
-  kind: string;
   timeoutMs: number;
   /** From the call until its answer, and until the app's other tool answered again. Milliseconds. */
   answeredMs: number;
@@ -20,17 +19,11 @@ export type Trial = {
   violations: string[];
 };
 
-/** Installs the app of `kind` as `id`, which must be new, or mended by an earlier trial. */
-export async function install(gateway: TestGateway, id: string, kind: Kind, endpoint: string): Promise<void> {
-  const answer = await gateway.upload(id, badApp(id, kind, endpoint));
-  if (answer.status >= 300) throw new Error(`${id} was not taken: ${answer.text}`);
-}
-
 /** Calls `bad` of `id` with input `n`, judges what happens, and mends the app. */
 export async function runTrial(gateway: TestGateway, id: string, kind: Kind, n: number): Promise<Trial> {
   const violations: string[] = [];
   const violated = (what: string): void => void violations.push(`${id}: ${what}`);
-  const call = () => (kind.action ? gateway.write(id, 'bad', { n }) : gateway.read(id, 'bad', { n }));
+  const call = () => callBad(gateway, id, kind, n);
 
   // Its thread runs, so that the deadline is the handler's alone.
   if (!(await settles(async () => (await gateway.read(id, 'ok', {})).status === 200))) violated('it never answered.');
@@ -64,7 +57,7 @@ export async function runTrial(gateway: TestGateway, id: string, kind: Kind, n: 
   const again = await call();
   if (mended.status >= 300 || again.status !== 200 || !again.text.includes('mended'))
     violated(`a mended version did not help at once: ${again.text.slice(0, 200)}`);
-  return { kind: kind.name, timeoutMs: timeoutOf(kind), answeredMs, recoveredMs, violations };
+  return { timeoutMs: timeoutOf(kind), answeredMs, recoveredMs, violations };
 }
 
 /** Calls what takes the writer down again and again, with ever new input, until the app is quarantined. Answers the number of calls; null when it never was. */
@@ -78,12 +71,16 @@ export async function untilQuarantined(
     (await processesOf(gateway)).find(({ name }) => name === 'writer')?.restarts ?? 0;
   for (let n = 1; n <= limit; n++) {
     const before = await replaced();
-    const answer = await (kind.action ? gateway.write(id, 'bad', { n }) : gateway.read(id, 'bad', { n }));
+    const answer = await callBad(gateway, id, kind, n);
     if (answer.json.error?.code === 'QUARANTINED') return n;
     // The next call comes when the harm of this one is done: two that wait for the same writer do it once.
     await settles(async () => (await replaced()) > before);
   }
   return null;
+}
+
+function callBad(gateway: TestGateway, id: string, { action }: Kind, n: number): Promise<Answer> {
+  return action ? gateway.write(id, 'bad', { n }) : gateway.read(id, 'bad', { n });
 }
 
 /** Whether it holds while there is time to settle. */

@@ -1,7 +1,5 @@
 /** The apps of the campaign `runs`: automations that a webhook or the clock fires, and a table that says which fire wrote. */
-import type { MintedWebhook } from '../../../protocol/automations/automation.ts';
 import { type AppSource, appOf } from '../../../testing/apps.ts';
-import type { TestGateway } from '../../../testing/gateway.ts';
 
 /** Plain webhooks of an app. Each takes 60 posts a minute and one at a time, so there are several. */
 const HOOKS = 6;
@@ -38,11 +36,4 @@ export function hookApp(id: string): Record<string, string | Buffer> {
     migrations: ['CREATE TABLE fires (key TEXT NOT NULL); CREATE INDEX fires_key ON fires (key);'],
     automations,
   });
-}
-
-/** Uploads the app; resolves with its webhooks and their secrets. */
-export async function installHooks(gateway: TestGateway, id: string): Promise<MintedWebhook[]> {
-  const answer = await gateway.upload(id, hookApp(id));
-  if (answer.status !== 201) throw new Error(`The upload of ${id} was answered ${answer.text}`);
-  return (answer.json as { webhooks: MintedWebhook[] }).webhooks;
 }

@@ -2,10 +2,10 @@
 import { Layout } from '../../../storage/layout.ts';
 import { openSqlite } from '../../../storage/sqlite.ts';
 import { appOf } from '../../../testing/apps.ts';
-import { makeGateway, type TestGateway } from '../../../testing/gateway.ts';
+import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
-import type { CampaignContext, Tally } from '../campaign.ts';
+import type { CampaignContext } from '../campaign.ts';
 import { runsOf } from './verify.ts';
 
 const APP = 'due';
@@ -17,27 +17,22 @@ const LONGEST_MISSED_MINUTES = 600;
 const CUT_STARTS = 2;
 const FIRED_MS = 30_000;
 
-export async function missFires({ random, progress }: CampaignContext, tally: Tally, rounds: number): Promise<void> {
-  const own = random.fork();
-  const { gateway, remove } = makeGateway();
-  const due = new Date(Date.now() - own.between(2, LONGEST_MISSED_MINUTES) * MINUTE_MS);
+export async function missFires(context: CampaignContext, rounds: number): Promise<void> {
+  const { random, report, progress } = context;
+  const gateway = context.newGateway();
+  const due = new Date(Date.now() - random.between(2, LONGEST_MISSED_MINUTES) * MINUTE_MS);
   await gateway.start();
-  const answer = await gateway.upload(APP, dueApp(`${due.getUTCMinutes()} ${due.getUTCHours()} * * *`));
-  if (answer.status !== 201) throw new Error(`The upload of ${APP} was answered ${answer.text}`);
-  let sound = true;
-  for (let round = 1; sound && round <= rounds; round++) {
+  await gateway.install(APP, dueApp(`${due.getUTCMinutes()} ${due.getUTCHours()} * * *`));
+  for (let round = 1; round <= rounds; round++) {
     const before = fires(gateway);
-    await missOne(gateway, own, before.caught);
+    await missOne(gateway, random, before.caught);
     const after = fires(gateway);
-    await gateway.start();
     const [caught, missed] = [after.caught - before.caught, after.missed - before.missed];
-    sound = caught === 1 && missed === 0;
-    if (!sound)
-      tally.violated(`due, round ${round}`, [`with catchUp it ran ${caught} times, without ${missed} times.`]);
-    tally.add('restarts over a missed time: run once with catchUp, not at all without', 1);
+    report.add('restarts over a missed time: run once with catchUp, not at all without');
+    if (caught === 1 && missed === 0) continue;
+    report.violated(`due, round ${round}`, `with catchUp it ran ${caught} times, without ${missed} times.`);
+    break;
   }
-  if (sound) await remove();
-  else await gateway.kill();
   progress(`${rounds} restarts over a time that was missed`);
 }
 

@@ -1,11 +1,10 @@
 /** Clients that post to webhooks under faults and remember what they were answered. */
 import { createHmac } from 'node:crypto';
 import type { MintedWebhook } from '../../../protocol/automations/automation.ts';
-import { Client, Progress } from '../../../testing/clients.ts';
-import type { TestGateway } from '../../../testing/gateway.ts';
+import { Client, HANG_MS, outcomeOf, Progress } from '../../../testing/clients.ts';
+import type { Answer, TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
-import { eventually, pause, within } from '../../../testing/waiting.ts';
-import { HANG_MS } from '../../../testing/write-ledger.ts';
+import { eventually, pause } from '../../../testing/waiting.ts';
 
 /** At most this many posts to a webhook in this time. It takes 60 a minute: what is left is for the looks at whether it is open. */
 const POSTS = 7;
@@ -62,8 +61,8 @@ export class Posters extends Client {
     return this.#acknowledged.more(count);
   }
 
-  /** Posts to each plain webhook until it answers that the run went well. False for those that do not. */
-  async open(): Promise<string[]> {
+  /** Posts to each plain webhook until it answers that the run went well. Rejects with those that do not. */
+  async open(): Promise<void> {
     const closed: string[] = [];
     const look = async (webhook: MintedWebhook) => {
       let last = '';
@@ -75,7 +74,7 @@ export class Posters extends Client {
         closed.push(`${webhook.ownerApp}/${webhook.automationId} still answers ${last}.`);
     };
     await Promise.all(this.#plain.map(look));
-    return closed;
+    if (closed.length > 0) throw new Error(closed.join(' '));
   }
 
   async #post(random: Random): Promise<void> {
@@ -100,8 +99,9 @@ export class Posters extends Client {
     const post: Post = { key, app, sentAt: performance.now(), answeredAt: Infinity, outcome: '', runId: null };
     this.posts.push(post);
     const headers = { 'content-type': 'application/json', 'x-host-webhook-secret': secret };
-    const { outcome, runId } = await this.#ask(webhook, JSON.stringify({ key, ms }), headers, isAsync);
-    Object.assign(post, { outcome, runId, answeredAt: performance.now() });
+    const answer = await this.#ask(webhook, JSON.stringify({ key, ms }), headers, isAsync ? '?async=1' : '');
+    const outcome = outcomeOf(answer);
+    Object.assign(post, { outcome, runId: answer?.json.runId ?? null, answeredAt: performance.now() });
     if (outcome === '200' || outcome === '202') this.#acknowledged.step();
     return post;
   }
@@ -116,40 +116,26 @@ export class Posters extends Client {
     for (const until = performance.now() + HANG_MS; performance.now() < until; await pause(AGAIN_MS)) {
       const timestamp = String(Math.floor(Date.now() / 1000));
       const signature = createHmac('sha256', signingKey).update(`${key}.${timestamp}.${body}`).digest('base64');
-      const { outcome, message } = await this.#ask(webhook, body, {
+      const answer = await this.#ask(webhook, body, {
         'webhook-id': key,
         'webhook-timestamp': timestamp,
         'webhook-signature': `v1,${signature}`,
       });
-      if (outcome === '200') definite = 'ok';
-      else if (/already accepted/.test(message)) definite = 'taken';
+      if (answer?.status === 200) definite = 'ok';
+      else if (answer !== null && /already accepted/.test(answer.text)) definite = 'taken';
       else continue;
       break;
     }
     this.messages.push({ key, app, outcome: definite });
   }
 
-  async #ask(
+  #ask(
     { url, automationId }: MintedWebhook,
     body: string,
     headers: Record<string, string>,
-    isAsync = false,
-  ): Promise<{ outcome: string; runId: string | null; message: string }> {
-    const path = `${new URL(url).pathname}${isAsync ? '?async=1' : ''}`;
-    try {
-      const answer = await within(HANG_MS, this.gateway.call('POST', path, { body, headers, token: null }));
-      if (answer === 'late') {
-        this.violations.push(`A post to ${automationId} hung for ${HANG_MS} ms.`);
-        return { outcome: 'hung', runId: null, message: '' };
-      }
-      const { runId = null, error } = answer.json as {
-        runId?: string;
-        error?: { code: string; message: string };
-      };
-      const outcome = error === undefined ? String(answer.status) : `${answer.status} ${error.code}`;
-      return { outcome, runId, message: error?.message ?? '' };
-    } catch {
-      return { outcome: 'no answer', runId: null, message: '' };
-    }
+    query = '',
+  ): Promise<Answer | null> {
+    const call = this.gateway.call('POST', new URL(url).pathname + query, { body, headers, token: null });
+    return this.answered(`A post to ${automationId}`, call);
   }
 }

@@ -1,6 +1,6 @@
 /** Compares the history of runs, their summaries and what they wrote with what those who posted were told. */
 import { Layout } from '../../../storage/layout.ts';
-import { Counts } from '../../../testing/clients.ts';
+import type { Report } from '../campaign.ts';
 import { reading, unsound } from '../stored.ts';
 import { KEPT } from './apps.ts';
 import type { Message, Post } from './posters.ts';
@@ -18,7 +18,6 @@ export type StoredRun = {
 };
 
 type Told = { posts: Post[]; messages: Message[] };
-export type Found = { violations: string[]; states: Map<string, number> };
 
 const RUNS = `SELECT run_id AS runId, app_id AS app, automation_id AS id, trigger_kind AS kind, trigger_origin AS origin, state,
   input, queued_at AS queuedAt, ended_at AS endedAt FROM runs ORDER BY run_id`;
@@ -41,21 +40,19 @@ export function runsOf(dataDir: string): StoredRun[] {
   return reading(new Layout(dataDir).runtimeDb, (db) => db.prepare(RUNS).all()) as StoredRun[];
 }
 
-/** Takes the data directory of a gateway that has stopped. */
-export function verifyRuns(dataDir: string, apps: string[], told: Told): Found {
+/** What is wrong in the data directory of a gateway that has stopped; reports how many runs ended how. */
+export function verifyRuns(dataDir: string, apps: string[], told: Told, report: Report): string[] {
   const layout = new Layout(dataDir);
   const runs = runsOf(dataDir);
   const rows = new Map(apps.map((app) => [app, rowsOf(layout.app(app).data)]));
-  const states = new Counts();
-  for (const { kind, state } of runs) states.count(`${kind} runs: ${state}`);
-  const violations = [
+  for (const { kind, state } of runs) report.add(`${kind} runs: ${state}`);
+  return [
     ...[layout.runtimeDb, layout.analyticsDb, ...apps.map((app) => layout.app(app).data)].flatMap(unsound),
     ...runs.filter(({ endedAt }) => endedAt === null).map(({ runId, state }) => `the run ${runId} stays ${state}.`),
     ...checkPosts(runs, told),
     ...checkRows(runs, rows, told),
     ...checkHistory(layout, runs, apps),
   ];
-  return { violations, states };
 }
 
 /** What was answered is what is stored. */

@@ -6,7 +6,7 @@ import { installed } from '../../../testing/smuggling/proxies.ts';
 import { exchangeMutant, type Target } from '../../../testing/smuggling/run-vector.ts';
 import { missingProxies, Scene } from '../../../testing/smuggling/scene.ts';
 import { VECTORS, type Vector } from '../../../testing/smuggling/vectors.ts';
-import type { Campaign, CampaignReport, Figure } from '../campaign.ts';
+import type { Campaign, Report } from '../campaign.ts';
 
 const EDGES = ['uws', 'node'] as const;
 const MUTANTS = { full: 500, smoke: 25 };
@@ -16,62 +16,53 @@ const HOSTILE = ['\r', '\n', '\r\n', '\t', ' ', '\0', '\x0b', '\x85', '\xff', ':
 export const smuggling: Campaign = {
   name: 'smuggling',
   question: 'Is one request ever read as two, directly or behind nginx and HAProxy?',
-  run: async ({ random, extent, rounds, newFolder, progress }) => {
-    const report: CampaignReport = { figures: [], violations: [], skipped: [] };
+  run: async ({ random, extent, rounds, report, newFolder, progress }) => {
     report.skipped.push(...missingProxies().map((kind) => `${kind} is not installed`));
     const mutants = rounds ?? MUTANTS[extent];
-    for (const kind of ['nginx', 'haproxy'] as const) {
-      report.figures.push({ name: kind, value: installed(kind)?.version ?? 'not installed' });
-    }
+    for (const kind of ['nginx', 'haproxy'] as const) report.figure(kind, installed(kind)?.version ?? 'not installed');
     for (const edge of EDGES) {
       const scene = await Scene.open(edge, newFolder());
-      const { pid } = await statusOf(scene);
+      const { pid } = await scene.gateway.system();
+      const sendMutants = async (target: Target): Promise<void> => {
+        const chance = random.fork();
+        for (let i = 0; i < mutants; i++) {
+          const { name, bytes } = mutate(chance.pick(VECTORS), chance);
+          const what = await exchangeMutant(target, scene.targets[0] as Target, bytes, `${target.way} mutant ${i}`);
+          report.violated(`${edge}, ${target.way}, mutant ${i} of ${name}`, what);
+        }
+      };
       try {
         // The smoke run leaves the table to test/smuggling.e2e.test.ts, which runs it whole.
-        if (extent === 'full') report.figures.push(...(await runTable(scene, edge, report.violations)));
-        await Promise.all(
-          scene.targets
-            .map((target) => ({ target, chance: random.fork() }))
-            .map(async ({ target, chance }) => {
-              for (let i = 0; i < mutants; i++) {
-                const { name, bytes } = mutate(chance.pick(VECTORS), chance);
-                const key = `${target.way} mutant ${i}`;
-                const what = await exchangeMutant(target, scene.targets[0] as Target, bytes, key);
-                report.violations.push(...what.map((one) => `${edge}, ${target.way}, mutant ${i} of ${name}: ${one}`));
-              }
-            }),
-        );
+        if (extent === 'full') await runTable(scene, edge, report);
+        await Promise.all(scene.targets.map(sendMutants));
         progress(`${edge}: ${mutants} mutants on each of ${scene.targets.length} ways`);
-        if ((await statusOf(scene)).pid !== pid) report.violations.push(`${edge}: the daemon is another process`);
+        if ((await scene.gateway.system()).pid !== pid) report.violated(edge, 'the daemon is another process');
       } finally {
         await scene.close();
       }
-      report.figures.push({ name: `${edge}: mutants on each way`, value: String(mutants) });
+      report.figure(`${edge}: mutants on each way`, mutants);
     }
-    return report;
   },
 };
 
-/** Rows of the table: for each kind, what its senders saw how often on each way. */
-async function runTable(scene: Scene, edge: string, violations: string[]): Promise<Figure[]> {
+/** The table: for each kind, what its senders saw how often on each way. */
+async function runTable(scene: Scene, edge: string, report: Report): Promise<void> {
   const cells = new Map<string, string[]>();
-  const outcomes = await Promise.all(scene.targets.map((target) => scene.runAll(target)));
-  for (const [i, outcome] of outcomes.entries()) {
-    violations.push(...outcome.violations);
-    const counts = new Map<string, Counts>();
-    for (const [{ kind }, seen] of outcome.seen) {
-      const count = counts.get(kind) ?? new Counts();
-      counts.set(kind, count);
-      count.count(seen);
-    }
-    for (const [kind, count] of counts) {
-      const seen = [...count]
-        .sort(([one], [other]) => (one < other ? -1 : 1))
-        .map(([what, times]) => `${what} × ${times}`);
-      cells.set(kind, [...(cells.get(kind) ?? []), `${scene.targets[i]?.way}: ${seen.join(', ')}`]);
-    }
-  }
-  return [...cells].map(([kind, ways]) => ({ name: `${edge}: ${kind}`, value: ways.join('; ') }));
+  await Promise.all(
+    scene.targets.map(async (target) => {
+      const outcome = await scene.runAll(target);
+      report.violated(edge, outcome.violations);
+      const counts = new Map<string, Counts>();
+      for (const [{ kind }, seen] of outcome.seen) {
+        const count = counts.get(kind) ?? new Counts();
+        counts.set(kind, count);
+        count.count(seen);
+      }
+      for (const [kind, count] of counts)
+        cells.set(kind, [...(cells.get(kind) ?? []), `${target.way}: ${new Counts([...count].sort()).list()}`]);
+    }),
+  );
+  for (const [kind, ways] of cells) report.figure(`${edge}: ${kind}`, ways.sort().join('; '));
 }
 
 /** The vector with one to three places damaged, anywhere but in the request inside, of which it then holds a prefix. */
@@ -93,8 +84,4 @@ function mutate(vector: Vector, random: Random): { name: string; bytes: (inner: 
     return text;
   };
   return { name: `${vector.kind}, ${vector.name}`, bytes };
-}
-
-async function statusOf({ gateway }: Scene): Promise<{ pid: number }> {
-  return (await gateway.call('GET', '/svc/_system')).json as { pid: number };
 }

@@ -2,11 +2,10 @@
 
 import { Layout } from '../../../storage/layout.ts';
 import { historyOf, send, type TurnEventSeen, textOf, turnOf, typesOf } from '../../../testing/chat.ts';
-import { Client, Counts, Progress } from '../../../testing/clients.ts';
+import { Client, Counts, HANG_MS, Progress } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { pause } from '../../../testing/waiting.ts';
-import { HANG_MS } from '../../../testing/write-ledger.ts';
 import { reading } from '../stored.ts';
 
 const APP = 'todos';
