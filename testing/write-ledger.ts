@@ -97,6 +97,8 @@ export type LoadOptions = {
   clients: number;
   /** Separates the keys of one load from those of another on the same data. */
   prefix?: string;
+  /** Between an answer and the next write of a client; none by default. */
+  pauseMs?: number;
 };
 
 /** Writes from `clients` concurrent callers, each one after the other, until `stop`. */
@@ -112,13 +114,13 @@ export class Load extends Client {
   readonly #apps: string[];
   readonly #progress = new Progress();
 
-  constructor(gateway: TestGateway, { apps, clients, prefix = 'w' }: LoadOptions) {
+  constructor(gateway: TestGateway, { apps, clients, prefix = 'w', pauseMs = 0 }: LoadOptions) {
     super(gateway);
     this.#apps = apps;
     for (let id = 0; id < clients; id++)
       this.repeat(
         (n) => this.#send(newWrite(apps, prefix, id, n, gateway.pid)),
-        () => 0,
+        () => pauseMs,
       );
   }
 

@@ -8,10 +8,10 @@ import { pause } from '../../testing/waiting.ts';
 import { Ledger, ledgerApp } from '../../testing/write-ledger.ts';
 import { rssOf } from '../process-usage.ts';
 import type { Campaign, CampaignContext } from './campaign.ts';
+import { describe, Neighbours } from './neighbours.ts';
 import { AUTOMATION_MS, runAutomationTrials } from './runaway/automations.ts';
 import { startEndpoint } from './runaway/endpoint.ts';
 import { badApp, KINDS, type Kind, type Reach, TIMEOUT_MS } from './runaway/kinds.ts';
-import { Neighbours, type Noticed } from './runaway/neighbours.ts';
 import { ended, type Listed, lasting, processesOf } from './runaway/processes.ts';
 import { runStorm } from './runaway/storm.ts';
 import { ANSWER_GRACE_MS, runTrial, type Trial, untilQuarantined } from './runaway/trial.ts';
@@ -167,26 +167,26 @@ class Runaway {
     const startedAt = performance.now();
     const neighbours = new Neighbours(this.#gateway, GOOD, name.replaceAll(' ', '-'));
     const watch = setInterval(() => this.#watchHosts(before), 50);
-    let noticed: Noticed;
     try {
       await work();
     } finally {
       clearInterval(watch);
-      noticed = await neighbours.leave();
+      await neighbours.stop();
       this.#ledger.add(neighbours.load);
     }
     const after = await processesOf(this.#gateway);
-    report.violated(name, [...neighbours.violations, ...neighbours.load.violations]);
+    report.violated(name, neighbours.violations);
     const mayEnd = (process: string): boolean =>
       reach !== 'nobody' && process !== 'supervisor' && (reach === 'writer' || process !== 'writer');
     const kept = lasting(before).filter((one) => !mayEnd(one.name));
     report.violated(name, ended(kept, after));
-    for (const [outcome, count] of noticed.failures)
+    for (const [outcome, count] of neighbours.failures)
       if (reach === 'nobody' || !LOST_WITH_PROCESS.test(outcome))
         report.violated(name, `neighbours heard ${outcome} × ${count}.`);
-    progress(`${name}: ${describe(noticed)}`);
+    const noticed = `${describe(neighbours.take())}; failed: ${neighbours.failures.list()}`;
+    progress(`${name}: ${noticed}`);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-    report.figure(`good apps, ${name} (${seconds} s)`, describe(noticed));
+    report.figure(`good apps, ${name} (${seconds} s)`, noticed);
   }
 
   #watchHosts(processes: Listed[]): void {
@@ -199,9 +199,4 @@ class Runaway {
       }
     }
   }
-}
-
-function describe({ reads, p50, p99, readGap, writes, writeGap, failures }: Noticed): string {
-  const ms = (value: number): string => value.toFixed(value < 10 ? 1 : 0);
-  return `${reads} reads, p50 ${ms(p50)} ms, p99 ${ms(p99)} ms, longest gap ${ms(readGap)} ms; ${writes} writes, longest gap ${ms(writeGap)} ms; failed: ${failures.list()}`;
 }

@@ -18,6 +18,8 @@ export const FLOOD_TABLES: readonly string[] = Array.from(
   { length: 100 },
   (_, i) => `table_with_a_rather_long_name_${i}`,
 );
+/** The app of the good clients. */
+export const GOOD = 'good';
 /** The app that pipelined calls ask. */
 export const ECHO = 'echo';
 /** The app with large answers. Many at once exceed its memory and end it, so nothing else asks it for anything. */
@@ -103,7 +105,7 @@ export async function leaveEverywhere(gateway: Gateway, count: number): Promise<
     `GET /svc/_apps HTTP/1.1\r\n${auth(gateway)}`,
     `GET /svc/_apps HTTP/1.1\r\n${auth(gateway)}\r\n`,
     startOfBody(gateway, 5000).toString(),
-    toolCall(gateway, 'svc_read', { app: 'bench', query: 'list', input: {} }),
+    toolCall(gateway, 'svc_read', { app: GOOD, query: 'count', input: {} }),
     toolCall(gateway, 'svc_write', { app: FLOOD, action: 'go', input: {} }),
     largeRequest(gateway),
     streamRequest(gateway, FLOOD),

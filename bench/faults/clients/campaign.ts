@@ -1,11 +1,11 @@
 /** `npm run faults -- clients`: slow, silent, greedy and vanishing clients beside good ones, on both edges. */
 import { appOf } from '../../../testing/apps.ts';
 import type { EdgeKind } from '../../../testing/gateway.ts';
-import { packApp } from '../../bench-app.ts';
+import { ledgerApp, verify } from '../../../testing/write-ledger.ts';
 import type { Campaign, CampaignContext } from '../campaign.ts';
-import { ECHO, FLOOD, FLOOD_TABLES, LARGE, LARGE_BYTES } from './attacks.ts';
+import { Neighbours } from '../neighbours.ts';
+import { ECHO, FLOOD, FLOOD_TABLES, GOOD, LARGE, LARGE_BYTES } from './attacks.ts';
 import { exhaustDescriptors } from './descriptors.ts';
-import { GoodClients } from './good-clients.ts';
 import { Scene, SIZES } from './scene.ts';
 
 export const clients: Campaign = {
@@ -25,11 +25,11 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
   const gateway = context.newGateway({ edge });
   await gateway.start();
   const { pid } = await gateway.system();
-  await gateway.install('bench', await packApp());
+  await gateway.install(GOOD, ledgerApp(GOOD));
   await gateway.install(FLOOD, appOf(FLOOD, { actions: { go: { run: '() => null', writes: FLOOD_TABLES } } }));
   await gateway.install(LARGE, appOf(LARGE, { queries: { get: `() => 'x'.repeat(${LARGE_BYTES})` } }));
   await gateway.install(ECHO, appOf(ECHO, { queries: { say: '({ input }) => input.text' } }));
-  const good = new GoodClients(gateway);
+  const good = new Neighbours(gateway, [GOOD], 'good');
   const scene = new Scene(gateway, edge, good, SIZES[extent], report);
   await scene.alone();
   // Opened one kind after the other to see what each costs, and then waited for together.
@@ -57,5 +57,9 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
   if ((await gateway.system()).pid !== pid) report.violated(edge, 'the daemon is another process than before');
   await good.stop();
   await gateway.stop();
-  report.violated(edge, [...new Set(good.violations)]);
+  report.violated(edge, [
+    ...new Set(good.violations),
+    ...[...good.failures].map(([outcome, count]) => `good clients heard ${outcome} × ${count}.`),
+    ...verify(gateway.dataDir, good.load).violations,
+  ]);
 }

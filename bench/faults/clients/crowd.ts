@@ -10,8 +10,6 @@ export class BadClient {
   /** Of its own end; 0 until it is connected. Kept here, because a socket forgets it when it ends. */
   localPort = 0;
   received = '';
-  bytes = 0;
-  closed = false;
   /** Milliseconds from the connect until the gateway ended the connection. */
   readonly ended: Promise<number>;
   readonly opened: Promise<boolean>;
@@ -31,17 +29,21 @@ export class BadClient {
         });
     });
     this.ended = new Promise((resolve) => {
-      this.socket.once('close', () => {
-        this.closed = true;
-        resolve(performance.now() - startedAt);
-      });
+      this.socket.once('close', () => resolve(performance.now() - startedAt));
     });
     if (reads) {
       this.socket.on('data', (chunk: Buffer) => {
-        this.bytes += chunk.length;
         if (this.received.length < 65_536) this.received += chunk.toString('latin1');
       });
     }
+  }
+
+  get closed(): boolean {
+    return this.socket.closed;
+  }
+
+  get bytes(): number {
+    return this.socket.bytesRead;
   }
 
   write(bytes: string | Buffer): void {

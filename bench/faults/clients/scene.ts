@@ -4,6 +4,7 @@ import type { EdgeKind, TestGateway } from '../../../testing/gateway.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
 import { memoryOf } from '../../process-usage.ts';
 import type { Report } from '../campaign.ts';
+import { describe, type Neighbours } from '../neighbours.ts';
 import {
   ENDED_WITHIN_MS,
   FLOOD,
@@ -18,7 +19,6 @@ import {
   streamRequest,
 } from './attacks.ts';
 import { answersOf, BadClient, dismiss, endsOf, openCrowd } from './crowd.ts';
-import type { GoodClients } from './good-clients.ts';
 import { heldConnections } from './held.ts';
 
 const KiB = 1024;
@@ -29,6 +29,8 @@ const STALL_SLACK_MS = 10_000;
 const ANSWERED_WITHIN_MS = 30_000;
 /** Between two looks at what the gateway still holds. */
 const LOOK_MS = 500;
+/** A good client that hears nothing for this long waits for others. */
+const SLOW_MS = 30_000;
 const PIPELINED = 40;
 const LARGE_ANSWERS = `answers of ${LARGE_BYTES / MiB} MiB that are not read`;
 
@@ -42,11 +44,11 @@ export type Sizes = (typeof SIZES)['full'];
 export class Scene {
   readonly #gateway: TestGateway;
   readonly #edge: EdgeKind;
-  readonly #good: GoodClients;
+  readonly #good: Neighbours;
   readonly #sizes: Sizes;
   readonly #report: Report;
 
-  constructor(gateway: TestGateway, edge: EdgeKind, good: GoodClients, sizes: Sizes, report: Report) {
+  constructor(gateway: TestGateway, edge: EdgeKind, good: Neighbours, sizes: Sizes, report: Report) {
     this.#gateway = gateway;
     this.#edge = edge;
     this.#good = good;
@@ -244,14 +246,16 @@ export class Scene {
   /** Of some time from now on. */
   async #latenciesFrom(name: string): Promise<void> {
     await pause(this.#sizes.settleMs);
-    this.#good.takeLatencies();
+    this.#good.take();
     await pause(2 * this.#sizes.settleMs);
     this.latencies(name);
   }
 
+  /** What the good clients noticed of late. */
   latencies(name: string): void {
-    const { calls, p50, p99 } = this.#good.takeLatencies();
-    this.#figure(`good clients ${name}`, `${calls} calls, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`);
+    const noticed = this.#good.take();
+    if (Math.max(noticed.readGap, noticed.writeGap) > SLOW_MS) this.#violated(`good clients waited ${name}`);
+    this.#figure(`good clients ${name}`, describe(noticed));
   }
 
   #violated(what: string): void {
