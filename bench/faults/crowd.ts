@@ -7,7 +7,10 @@ import { Readers } from './readers.ts';
 import { Retriers } from './retriers.ts';
 import { compareWatchers, type Told, Watcher } from './watchers.ts';
 
-export const APPS = ['ada', 'bob', 'cyd'];
+const APPS = ['ada', 'bob', 'cyd'];
+const WRITERS = 6;
+const RETRIERS = 3;
+const READERS = 2;
 
 /** A subscriber whose daemon died is told by the next one; the longest stop and its repair are far shorter than this. */
 const TOLD_WITHIN_MS = 15_000;
@@ -18,8 +21,6 @@ export type Span = { from: number; to: number };
 /** What was done to the gateway: when the supervisor was dead, when any process was ended, and when calls may time out. */
 export type Troubles = { outages?: Span[]; deaths?: number[]; slow?: Span[] };
 
-export type CrowdOptions = { writers: number; retriers: number; readers: number };
-
 export class Crowd {
   readonly load: Load;
   readonly retriers: Retriers;
@@ -28,19 +29,19 @@ export class Crowd {
   readonly #steady: Watcher[];
   readonly #returning: Watcher[];
 
-  private constructor(gateway: TestGateway, random: Random, { writers, retriers, readers }: CrowdOptions) {
+  private constructor(gateway: TestGateway, random: Random) {
     this.#gateway = gateway;
     this.#steady = APPS.map((app) => new Watcher(gateway, app, null));
     this.#returning = APPS.map((app) => new Watcher(gateway, app, random.fork()));
-    this.load = new Load(gateway, { apps: APPS, clients: writers });
-    this.retriers = new Retriers(gateway, { apps: APPS, clients: retriers });
-    this.readers = new Readers(gateway, this.load, readers);
+    this.load = new Load(gateway, { apps: APPS, clients: WRITERS });
+    this.retriers = new Retriers(gateway, { apps: APPS, clients: RETRIERS });
+    this.readers = new Readers(gateway, this.load, READERS);
   }
 
   /** Installs the apps on a gateway that runs, and lets everybody in. */
-  static async enter(gateway: TestGateway, random: Random, options: CrowdOptions): Promise<Crowd> {
+  static async enter(gateway: TestGateway, random: Random): Promise<Crowd> {
     for (const app of APPS) await gateway.install(app, markedLedgerApp(app));
-    const crowd = new Crowd(gateway, random, options);
+    const crowd = new Crowd(gateway, random);
     await crowd.load.healed(performance.now());
     return crowd;
   }

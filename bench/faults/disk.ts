@@ -8,8 +8,8 @@ import { pause } from '../../testing/waiting.ts';
 import type { Campaign, CampaignContext } from './campaign.ts';
 import { DiskRound, type Subjects } from './disk-round.ts';
 import { signal } from './killer.ts';
-import { leftovers } from './remains.ts';
 import { fillSmallDisk } from './small-disk.ts';
+import { leftovers } from './stored.ts';
 import { describeStrike, STRIKES, type Strike } from './strikes.ts';
 import { LEDGERS, StruckGateway } from './struck-gateway.ts';
 import { strikeStore } from './struck-store.ts';
@@ -94,6 +94,6 @@ async function strikeOnce(
   const allowed = isCut ? /./ : new RegExp(`^(${[...strike.allowed, '401'].join('|')})`);
   await round.end(where, report, { allowed, readsFail: strike.readsFail === true });
   report.violated(where, await changes.check());
-  if (!isCut) report.violated(where, leftovers(gateway.dataDir));
+  if (!isCut) report.violated(where, await leftovers(gateway.dataDir));
   report.add('strikes');
 }

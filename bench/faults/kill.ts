@@ -1,12 +1,11 @@
 /** SIGKILL of each process, of two, and of all, at seeded moments under load. */
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { eventually } from '../../testing/waiting.ts';
 import type { Campaign, CampaignContext } from './campaign.ts';
 import { Crowd } from './crowd.ts';
 import { Keeper } from './keeper.ts';
 import { Killer } from './killer.ts';
 import { strikeInRounds } from './rounds.ts';
+import { leftovers } from './stored.ts';
 import { Uploader } from './uploader.ts';
 
 const ROUNDS = { full: 300, smoke: 30 };
@@ -44,8 +43,9 @@ async function strikeFolder(context: CampaignContext, numbers: [number, number])
   const gateway = context.newGateway({ config: { handlerHosts: 2 } }, folder);
   const killer = new Killer(gateway, context, VICTIMS);
   await gateway.start();
-  const crowd = await Crowd.enter(gateway, random.fork(), { writers: 6, retriers: 3, readers: 2 });
-  const clients = { uploads: new Uploader(gateway), files: await Keeper.enter(gateway, random.fork()) };
+  const crowd = await Crowd.enter(gateway, random.fork());
+  const uploader = new Uploader(gateway);
+  const keeper = await Keeper.enter(gateway, random.fork());
   const isHealthy = await strikeInRounds(context, gateway, {
     numbers,
     choose: () => killer.choose(),
@@ -56,28 +56,15 @@ async function strikeFolder(context: CampaignContext, numbers: [number, number])
     until: 'every app acknowledges again',
   });
   const where = `rounds ${numbers[0]} to ${numbers[1]}`;
-  for (const [name, client] of Object.entries(clients)) {
-    await client.stop();
-    report.violated(where, client.violations);
-    report.addAll(name, client.outcomes);
-  }
+  await Promise.all([uploader.stop(), keeper.stop()]);
+  report.violated(where, [...uploader.violations, ...keeper.violations]);
+  report.addAll('uploads', uploader.outcomes);
+  report.addAll('files', keeper.outcomes);
   await crowd.leave(where, killer, report);
-  report.violated(where, await leftovers(folder));
+  report.violated(where, await leftovers(gateway.dataDir));
+  const sockets = readdirSync(folder).filter((name) => name.startsWith('svc-'));
+  if (sockets.length > 1) report.violated(where, `${sockets.length} folders of sockets are left, of one daemon.`);
   progress(`${where}: ${report.violations.length} violations so far`);
   await gateway.stop();
   return isHealthy;
-}
-
-/** What the daemons that were killed left on the disk, once the last one has had the time to clear it away. */
-async function leftovers(folder: string): Promise<string[]> {
-  const sockets = () => readdirSync(folder).filter((name) => name.startsWith('svc-'));
-  const temporary = () =>
-    readdirSync(join(folder, 'data'), { recursive: true, encoding: 'utf8' }).filter((name) =>
-      /\.tmp$|^tmp\/./.test(name),
-    );
-  await eventually(5000, () => sockets().length <= 1 && temporary().length === 0);
-  return [
-    ...(sockets().length > 1 ? [`${sockets().length} folders of sockets are left, of one daemon.`] : []),
-    ...temporary().map((name) => `the temporary file ${name} is left in the data directory.`),
-  ];
 }

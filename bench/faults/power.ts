@@ -5,7 +5,7 @@ import { pause } from '../../testing/waiting.ts';
 import { Load } from '../../testing/write-ledger.ts';
 import { type Campaign, type CampaignContext, Report } from './campaign.ts';
 import { Readers } from './readers.ts';
-import { leftovers } from './remains.ts';
+import { leftovers } from './stored.ts';
 import { LEDGERS, StruckGateway } from './struck-gateway.ts';
 
 const ROUNDS = { full: 100, smoke: 6 };
@@ -105,7 +105,7 @@ class Outages extends StruckGateway {
     const found = [...load.violations, ...readers.violations, ...violations].filter(
       (text) => isFull || !text.includes('was acknowledged'),
     );
-    if (isFull) found.push(...(await changes.check()), ...leftovers(gateway.dataDir));
+    if (isFull) found.push(...(await changes.check()), ...(await leftovers(gateway.dataDir)));
     report.violated(`Round ${this.rounds} (${this.#durability})`, found);
   }
 

@@ -10,7 +10,7 @@ import { pause } from '../../testing/waiting.ts';
 import { Ledger, markedLedgerApp } from '../../testing/write-ledger.ts';
 import type { CampaignContext } from './campaign.ts';
 import { DiskRound, type Subjects } from './disk-round.ts';
-import { leftovers } from './remains.ts';
+import { leftovers } from './stored.ts';
 
 const ROUNDS = { full: 10, smoke: 2 };
 const SIZE = '16m';
@@ -60,7 +60,7 @@ async function fillAgainAndAgain(context: CampaignContext, gateway: TestGateway,
     if (!outcomes.has(FULL)) round.violated(`The disk did not run full: ${outcomes.list()}.`);
     // SQLite needs 32 KiB to open a database: a full disk has them or the caller hears of it.
     await readCold(gateway, round, /^(200|507 )/);
-    round.violated(leftovers(gateway.dataDir));
+    round.violated(await leftovers(gateway.dataDir));
     rmSync(filler);
     await round.heal();
     await readCold(gateway, round, /^200/);

@@ -46,7 +46,7 @@ async function stopInTurn(context: CampaignContext, patience: Patience, stops: S
   const { random, report, progress } = context;
   const gateway = context.newGateway({ config: { handlerHosts: 1, ...TIMES[patience] } });
   await gateway.start();
-  const crowd = await Crowd.enter(gateway, random.fork(), { writers: 6, retriers: 2, readers: 2 });
+  const crowd = await Crowd.enter(gateway, random.fork());
   // When calls may have timed out, or died with a process that was replaced.
   const spans: Span[] = [];
   for (const { victim, ms } of stops) {

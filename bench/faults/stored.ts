@@ -1,7 +1,12 @@
-/** What is stored, read without the gateway: databases, and the repository of the git store. */
+/** What is stored, read without the gateway: databases, the repository of the git store, and what was left behind. */
 import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
 import type Database from 'better-sqlite3';
 import { openSqlite } from '../../storage/sqlite.ts';
+import { eventually } from '../../testing/waiting.ts';
+
+/** A start clears away what a dead daemon left, within this. */
+const SWEEP_MS = 5000;
 
 export function reading<T>(path: string, read: (db: Database.Database) => T): T {
   const db = openSqlite(path, { readonly: true });
@@ -21,4 +26,12 @@ export function unsound(path: string): string[] {
 /** What a command of git says of the repository. */
 export function git(repository: string, ...args: string[]): string {
   return execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' });
+}
+
+/** Temporary files of writes and uploads that were refused or cut off, once there was time to clear them away. */
+export async function leftovers(dataDir: string): Promise<string[]> {
+  const find = () =>
+    readdirSync(dataDir, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tmp$|^tmp\/./.test(name));
+  await eventually(SWEEP_MS, () => find().length === 0);
+  return find().map((name) => `${name} was left behind.`);
 }

@@ -2,7 +2,7 @@
 import { pause } from '../../testing/waiting.ts';
 import type { CampaignContext } from './campaign.ts';
 import { Publications } from './publications.ts';
-import { leftovers } from './remains.ts';
+import { leftovers } from './stored.ts';
 import { STORE_STRIKES } from './strikes.ts';
 import { StruckGateway } from './struck-gateway.ts';
 
@@ -23,7 +23,7 @@ export async function strikeStore(context: CampaignContext): Promise<void> {
     await pause(random.between(300, 1500));
     disk.strike([]);
     await publications.stop();
-    const found = [...(await publications.check()), ...leftovers(gateway.dataDir)];
+    const found = [...(await publications.check()), ...(await leftovers(gateway.dataDir))];
     report.violated(`Git store, round ${round + 1} (${strike.name})`, found);
     report.add('git store: strikes');
     progress(`git store: ${round + 1} of ${rounds}: ${strike.name}`);
