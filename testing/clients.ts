@@ -90,6 +90,16 @@ export abstract class Client {
     return answer === 'late' ? null : answer;
   }
 
+  /** Tries until the outcome is definite, as a careful client does; null when it never is, which is a violation. */
+  protected async definite<T>(what: string, everyMs: number, attempt: () => Promise<T | null>): Promise<T | null> {
+    for (const until = performance.now() + HANG_MS; performance.now() < until; await pause(everyMs)) {
+      const outcome = await attempt();
+      if (outcome !== null) return outcome;
+    }
+    this.violations.push(`${what} had no definite outcome within ${HANG_MS} ms.`);
+    return null;
+  }
+
   async stop(): Promise<void> {
     this.running = false;
     await Promise.all(this.#loops);

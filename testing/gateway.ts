@@ -86,6 +86,11 @@ export class TestGateway {
     return Number(new URL(this.url).port);
   }
 
+  /** Whether its own process runs. */
+  get isRunning(): boolean {
+    return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
   /**
    * Starts, or starts again after `kill` or `stop`, on the same data; with the previous `port`, at the same address.
    */
@@ -144,7 +149,7 @@ export class TestGateway {
   /** Resolves with its exit code when it ends by itself. */
   async exited(): Promise<number | null> {
     const child = this.#child;
-    if (!child || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null;
+    if (child === null || !this.isRunning) return child?.exitCode ?? null;
     const [code] = (await inTime(once(child, 'exit'), `the end of daemon ${this.pid}`, LONG_MS)) as [number | null];
     return code;
   }

@@ -26,8 +26,6 @@ export type Campaign = {
   run(context: CampaignContext): Promise<void>;
 };
 
-export type Figure = { name: string; value: string };
-
 export class Report {
   /** What must not be and was: each a sentence that names the round. Empty when the campaign passed. */
   readonly violations: string[] = [];
@@ -58,7 +56,7 @@ export class Report {
   }
 
   /** What was done how often, and what was measured while it was; one row each. */
-  get figures(): Figure[] {
+  get figures(): { name: string; value: string }[] {
     return [...this.#figures].map(([name, value]) => ({
       name,
       value: Array.isArray(value) ? spread(value) : String(value),

@@ -174,7 +174,7 @@ export async function rotateToken(dataDir: string, env: NodeJS.ProcessEnv) {
 }
 
 /** Null when the file is missing, or no whole token is in it. */
-function tokenIn(dataDir: string): string | null {
+export function tokenIn(dataDir: string): string | null {
   try {
     return /^[0-9a-f]{64}$/.exec(readFileSync(join(dataDir, 'token.bin'), 'latin1').trim())?.[0] ?? null;
   } catch {

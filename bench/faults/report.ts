@@ -1,20 +1,17 @@
 /** The outcome of a run of fault campaigns as Markdown. */
 import type { Machine } from '../machine.ts';
 import { table } from '../report-tables.ts';
-import type { Figure } from './campaign.ts';
+import type { Report } from './campaign.ts';
 
 export type FaultsReport = {
   takenAt: string;
   seed: number;
   machine: Machine;
-  campaigns: {
+  campaigns: (Pick<Report, 'figures' | 'violations' | 'skipped'> & {
     name: string;
     question: string;
     seconds: number;
-    figures: Figure[];
-    violations: string[];
-    skipped: string[];
-  }[];
+  })[];
 };
 
 export function toMarkdown({ takenAt, seed, machine, campaigns }: FaultsReport): string {

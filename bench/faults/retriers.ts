@@ -1,7 +1,6 @@
 /** Clients that send an `Idempotency-Key` and repeat the call until its outcome is definite, as a careful client does. */
-import { Client, Counts, HANG_MS } from '../../testing/clients.ts';
+import { Client, Counts } from '../../testing/clients.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
-import { pause } from '../../testing/waiting.ts';
 import { type LoadOptions, newWrite, type Write } from '../../testing/write-ledger.ts';
 
 export class Retriers extends Client {
@@ -27,7 +26,7 @@ export class Retriers extends Client {
     this.sent.set(write.key, write);
     const outcome = await this.#untilDefinite(write);
     write.answeredAt = performance.now();
-    this.outcomes.count(outcome);
+    this.outcomes.count(outcome ?? 'hung');
     if (outcome !== 'done') return;
     this.acknowledged.push(write);
     // What was answered once is answered again, and not done again.
@@ -35,10 +34,9 @@ export class Retriers extends Client {
       this.violations.push(`${write.key} was acknowledged, and repeating it did not give the same answer.`);
   }
 
-  async #untilDefinite(write: Write): Promise<'done' | 'failed' | 'unknown' | 'hung'> {
-    const { app, action, key, value } = write;
+  #untilDefinite({ app, action, key, value }: Write): Promise<'done' | 'failed' | 'unknown' | null> {
     const headers = { 'idempotency-key': key };
-    for (const since = performance.now(); performance.now() - since < HANG_MS; await pause(20)) {
+    return this.definite(key, 20, async () => {
       const call = this.gateway.write(app, action, { key, value }, { headers });
       const answer = await this.answered(`The keyed call ${key}`, call);
       const isReplayed = answer?.headers['idempotency-replayed'] === 'true';
@@ -47,8 +45,7 @@ export class Retriers extends Client {
       if (isReplayed) return 'failed';
       if (answer?.status === 409 && /cut off/.test(answer.text)) return 'unknown';
       this.repeats += 1;
-    }
-    this.violations.push(`${write.key} had no definite outcome within ${HANG_MS} ms.`);
-    return 'hung';
+      return null;
+    });
   }
 }

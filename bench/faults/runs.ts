@@ -9,7 +9,7 @@ import { stopWell, strikeInRounds } from './rounds.ts';
 import { hookApp } from './runs/apps.ts';
 import { missFires } from './runs/due.ts';
 import { Posters } from './runs/posters.ts';
-import { firstFire, openRuns, verifyRuns } from './runs/verify.ts';
+import { firstFire, runsOf, verifyRuns } from './runs/verify.ts';
 
 const ROUNDS = { full: 100, smoke: 3 };
 const DUE_ROUNDS = { full: 10, smoke: 1 };
@@ -61,10 +61,10 @@ async function strike(context: CampaignContext, rounds: number): Promise<void> {
 /** Nothing of the dead daemon is still under way, and the clock fires again. Milliseconds since the epoch. */
 async function afterRestart(dataDir: string, report: Report, where: string, struckAt: number): Promise<void> {
   const readyAt = Date.now();
-  const open = openRuns(dataDir, struckAt);
+  const open = runsOf(dataDir).filter(({ endedAt, queuedAt }) => endedAt === null && queuedAt < struckAt);
   report.violated(
     where,
-    open.map((runId) => `the run ${runId} of the dead daemon is still under way.`),
+    open.map(({ runId }) => `the run ${runId} of the dead daemon is still under way.`),
   );
   for (const app of APPS) {
     const fired = () => firstFire(dataDir, app, 'tick', readyAt);

@@ -52,7 +52,7 @@ export async function observe(world: World, oldToken: string): Promise<Observati
     try {
       return await look(world, oldToken);
     } catch (error) {
-      if (!world.alive || Date.now() > until) throw error;
+      if (!world.gateway.isRunning || Date.now() > until) throw error;
       await pause(POLL_MS);
     }
   }

@@ -84,7 +84,7 @@ async function rotate({ layout, plan }: World): Promise<number> {
 }
 
 async function start(world: World): Promise<number> {
-  if (!world.alive) await world.start();
+  if (!world.gateway.isRunning) await world.start();
   return 0;
 }
 
@@ -93,7 +93,7 @@ async function startAndPack(world: World): Promise<number> {
   for (let starts = 0; starts < 3; starts++) {
     await start(world);
     const isPacked = await eventually(PACK_MS, async () => {
-      if (!world.alive) throw new Error('The gateway was ended.');
+      if (!world.gateway.isRunning) throw new Error('The gateway was ended.');
       // A connection that is idle for long is closed; one that was, by now, is opened anew.
       await world.gateway.call('GET', '/svc/_apps').catch(() => {});
       return !isPacking(world);

@@ -1,11 +1,11 @@
 /** One round: an operation on a copy of its scene, cut off at planned points; afterwards old or new, whole. */
-import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { Counts } from '../../../testing/clients.ts';
 import { isRunning } from '../../../testing/processes.ts';
 import type { Crash, Passed } from '../../../testing/shim/crash.ts';
 import { pause, within } from '../../../testing/waiting.ts';
 import { Load, verify } from '../../../testing/write-ledger.ts';
+import { tokenIn } from '../changes.ts';
 import { complaints, leftovers, type Observation, observe } from './observe.ts';
 import type { Operation } from './scenes.ts';
 import { type Scene, World } from './world.ts';
@@ -44,12 +44,12 @@ export async function rehearse(operation: Operation, scene: Scene, folder: strin
   const world = World.copy(scene, folder);
   try {
     if (!operation.starts) await world.start();
-    const oldToken = tokenOf(world);
+    const oldToken = tokenIn(world.layout.dataDir) ?? '';
     const old = operation.starts ? null : await observe(world, oldToken);
     world.plan.set([]);
     const status = await operation.run(world);
     const gatewayPid = world.gateway.pid;
-    if (!world.alive) await world.start();
+    if (!world.gateway.isRunning) await world.start();
     const reached = await observe(world, oldToken);
     const left = await leftovers(world);
     if (left.length > 0) throw new Error(`Without any crash it leaves ${left.join(', ')}.`);
@@ -77,7 +77,7 @@ export async function crashRound(
   let writes: Load | null = null;
   try {
     if (!operation.starts) await world.start();
-    const oldToken = tokenOf(world);
+    const oldToken = tokenIn(world.layout.dataDir) ?? '';
     if (!operation.starts) await observe(world, oldToken);
     if (isLoaded(operation, crashes)) {
       writes = new Load(world.gateway, { apps: ['main'], clients: 1 });
@@ -143,13 +143,13 @@ async function settle(world: World, oldToken: string): Promise<Observation> {
   for (let starts = 0; ; starts++) {
     try {
       await gone(world);
-      if (!world.alive) await world.start();
+      if (!world.gateway.isRunning) await world.start();
       const seen = await observe(world, oldToken);
       await leftovers(world);
       return seen;
     } catch (error) {
       await gone(world);
-      if (world.alive || starts >= STARTS) throw error;
+      if (world.gateway.isRunning || starts >= STARTS) throw error;
     }
   }
 }
@@ -191,7 +191,7 @@ async function repeat(
   const status = await operation.run(world);
   const expected = outcome === 'old' ? [reference.status] : [reference.status, ...operation.again];
   if (!expected.includes(status)) violations.push(`Done again after ${outcome}, it answers ${status}.`);
-  if (!world.alive) await world.start();
+  if (!world.gateway.isRunning) await world.start();
   const seen = await observe(world, oldToken);
   if (judge(seen, reference, operation) !== 'new' && !isDeepStrictEqual(seen, reference.new))
     violations.push(`Done again after ${outcome}, it is not new: ${JSON.stringify(seen)}.`);
@@ -223,12 +223,4 @@ export function countPoints(passed: Passed[]): Counts {
   const counts = new Counts();
   for (const { point } of passed) counts.count(point);
   return counts;
-}
-
-function tokenOf({ layout }: World): string {
-  try {
-    return readFileSync(layout.token, 'utf8').trim();
-  } catch {
-    return '';
-  }
 }

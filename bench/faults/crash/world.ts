@@ -21,8 +21,6 @@ export class World {
   readonly appsDir: string | null;
   readonly layout: Layout;
   readonly gateway: TestGateway;
-  /** Whether the gateway's own process runs. */
-  alive = false;
   readonly plan: CrashPlan;
 
   constructor(folder: string, { appsDir, store, shim }: Places) {
@@ -45,17 +43,11 @@ export class World {
     return new World(folder, { ...scene, appsDir });
   }
 
-  /** Rejects when it ends before it is ready. */
+  /** Rejects when it ends before it is ready, and is seen to have ended. */
   async start(): Promise<void> {
-    try {
-      await this.gateway.start();
-    } catch (error) {
+    await this.gateway.start().catch(async (error) => {
       await this.gateway.exited();
       throw error;
-    }
-    this.alive = true;
-    void this.gateway.exited().then(() => {
-      this.alive = false;
     });
   }
 

@@ -2,10 +2,9 @@
 
 import { Layout } from '../../../storage/layout.ts';
 import { historyOf, send, type TurnEventSeen, textOf, turnOf, typesOf } from '../../../testing/chat.ts';
-import { Client, Counts, HANG_MS, Progress } from '../../../testing/clients.ts';
+import { Client, Counts, Progress } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
-import { pause } from '../../../testing/waiting.ts';
 import { reading } from '../stored.ts';
 
 const APP = 'todos';
@@ -88,18 +87,19 @@ export class Talkers extends Client {
     const detach = random.next() < 0.5;
     const body = { windowId, message, idempotencyKey: key, detach };
     let last = '';
-    for (const until = performance.now() + HANG_MS; performance.now() < until; await pause(AGAIN_MS)) {
+    const events = await this.definite(`The turn of ${key}`, AGAIN_MS, async () => {
       try {
         const stream = await send(this.gateway, APP, body);
         this.#accepted.add(key);
-        this.#judge(key, await turnOf(stream));
-        return;
+        return await turnOf(stream);
       } catch (error) {
         // Refused, or cut by a death of the supervisor.
         last = (error as Error).message;
+        return null;
       }
-    }
-    this.violations.push(`The turn of ${key} has no end after ${HANG_MS} ms: ${last.slice(0, 500)}`);
+    });
+    if (events !== null) this.#judge(key, events);
+    else this.violations.push(`The turn of ${key} was answered last: ${last.slice(0, 500)}`);
   }
 
   #judge(key: string, events: TurnEventSeen[]): void {
