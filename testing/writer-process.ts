@@ -1,4 +1,4 @@
-/** The built writer as a process: started as the supervisor starts it, and killed as there if a statement never ends. */
+/** The built writer as a process: started as the supervisor starts it, and killed too if a statement never ends. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
