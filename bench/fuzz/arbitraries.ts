@@ -39,6 +39,33 @@ export function objectOf(members: [string, unknown][]): object {
   return object;
 }
 
+/** Mostly the one, so many times as often as the other. */
+export function usually<T, U>(usual: fc.Arbitrary<T>, seldom: fc.Arbitrary<U>, weight = 6): fc.Arbitrary<T | U> {
+  return fc.oneof({ weight, arbitrary: usual }, { weight: 1, arbitrary: seldom });
+}
+
+export function anyBytes(maxLength: number): fc.Arbitrary<Buffer> {
+  return fc.uint8Array({ maxLength }).map((bytes) => Buffer.from(bytes));
+}
+
+/** JSON text that nests as deep, and is as long, as is said. */
+export function deepJson(mostLevels: number, mostBytes = Number.POSITIVE_INFINITY): fc.Arbitrary<string> {
+  return fc
+    .tuple(fc.constantFrom('[', '{"a":', '{"__proto__":'), fc.integer({ min: 1, max: mostLevels }))
+    .map(([open, levels]) => {
+      const room = Math.min(levels, Math.floor(mostBytes / (open.length + 1)));
+      return `${open.repeat(room)}1${(open === '[' ? ']' : '}').repeat(room)}`;
+    });
+}
+
+/** A list of up to 200,000 times the same. */
+export function wideJson(items: string[], mostBytes = Number.POSITIVE_INFINITY): fc.Arbitrary<string> {
+  return fc.tuple(fc.constantFrom(...items), fc.nat(200_000)).map(([item, times]) => {
+    const room = Math.min(times, Math.floor(mostBytes / (item.length + 1)));
+    return `[${new Array(room).fill(item).join(',')}]`;
+  });
+}
+
 type Mutation = { at: number; kind: 'set' | 'cut' | 'insert' | 'repeat'; byte: number; length: number };
 
 const mutation: fc.Arbitrary<Mutation> = fc.record({

@@ -1,7 +1,7 @@
 /** The built daemon under fuzz: raw bytes in, one judged answer out, and a look at whether it is still the same process. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from '../../testing/gateway.ts';
+import { makeGateway, type StartOptions, type TestGateway } from '../../testing/gateway.ts';
 import { httpBytes } from '../workload.ts';
 import { assertNoFault, oneAnswer, type RawAnswer } from './oracle.ts';
 
@@ -10,33 +10,27 @@ const PATIENCE_MS = 60_000;
 
 export class FuzzedGateway {
   readonly gateway: TestGateway;
-  readonly #remove: () => Promise<void>;
-  readonly #apps: [id: string, files: Record<string, string | Buffer>][];
+  /** Stops the daemon and removes its folder. */
+  readonly close: () => Promise<void>;
   #logRead = 0;
 
-  private constructor(options: StartOptions, apps: [id: string, files: Record<string, string | Buffer>][]) {
+  private constructor(options: StartOptions) {
     const { gateway, remove } = makeGateway(options);
     this.gateway = gateway;
-    this.#remove = remove;
-    this.#apps = apps;
+    this.close = remove;
   }
 
   static async start(
-    edge: EdgeKind,
     apps: Record<string, Record<string, string | Buffer>>,
-    config: Record<string, unknown> = {},
+    options: StartOptions = {},
   ): Promise<FuzzedGateway> {
-    const fuzzed = new FuzzedGateway({ edge, config }, Object.entries(apps));
+    const fuzzed = new FuzzedGateway({ edge: 'uws', ...options });
     await fuzzed.gateway.start();
-    for (const [id, files] of fuzzed.#apps) {
+    for (const [id, files] of Object.entries(apps)) {
       const answer = await fuzzed.gateway.upload(id, files);
       assert.equal(answer.status, 201, answer.text);
     }
     return fuzzed;
-  }
-
-  close(): Promise<void> {
-    return this.#remove();
   }
 
   /**

@@ -17,6 +17,9 @@ import { schemas } from './targets/schemas.ts';
 import { webhooks } from './targets/webhooks.ts';
 
 const LARGEST = 2 ** 31 - 1;
+/** What a smoke run tries of the inputs, and the least. */
+const SMOKE_SHARE = 1 / 200;
+const SMOKE_LEAST = 3;
 const TARGETS: Target[] = [
   frames,
   links,
@@ -77,7 +80,7 @@ async function main(args: string[]): Promise<number> {
 
 /** Answers how many of the target's checks failed. */
 async function run(target: Target, options: Options, folder: string): Promise<number> {
-  const { checks, close } = await target.open({ newFolder: () => mkdtempSync(join(folder, `${target.name}-`)) });
+  const { checks, close } = await target.open(() => mkdtempSync(join(folder, `${target.name}-`)));
   let failed = 0;
   try {
     for (const check of checks) {
@@ -90,7 +93,7 @@ async function run(target: Target, options: Options, folder: string): Promise<nu
       process.stdout.write(`${await report(target, outcome)}\n`);
     }
   } finally {
-    await close();
+    await close?.();
   }
   return failed;
 }
@@ -103,9 +106,10 @@ async function examine(
   { property, runs }: Check,
   { runs: asked, seconds, seed, path, smoke }: Options,
 ): Promise<{ outcome: RunDetails<unknown>; inputs: number }> {
-  const most = asked ?? (smoke ? runs.smoke : runs.full);
+  const few = Math.max(SMOKE_LEAST, Math.ceil(runs * SMOKE_SHARE));
+  const most = asked ?? (smoke ? few : runs);
   const endsAt = seconds === null ? Number.POSITIVE_INFINITY : performance.now() + seconds * 1000;
-  const lot = seconds === null ? most : Math.ceil(runs.smoke / 10);
+  const lot = seconds === null ? most : Math.ceil(few / 10);
   let inputs = 0;
   for (let n = 0; ; n++) {
     const numRuns = Math.min(lot, most - inputs);

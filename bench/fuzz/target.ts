@@ -1,24 +1,43 @@
-/** What a fuzz target is: some properties that must hold for whatever is thrown at one part of the gateway. */
-import type { IRawProperty } from 'fast-check';
+/** What a fuzz target is: some checks that must hold for whatever is thrown at one part of the gateway. */
+import assert from 'node:assert/strict';
+import fc, { type IRawProperty } from 'fast-check';
+import { assertPrototypesUntouched } from './oracle.ts';
 
-export type TargetContext = {
-  /** A new empty folder, removed at the end of the run. */
-  newFolder(): string;
-};
+/** No input takes this long, on any machine. */
+const LIMIT_MS = 30_000;
 
 export type Check = {
   name: string;
   /** Inputs tried when the command line does not say how many. */
-  runs: { full: number; smoke: number };
+  runs: number;
   property: IRawProperty<unknown>;
 };
 
+/** An input is as it should be if `holds` ends in time, throws nothing and leaves the prototypes of this process alone. */
+export function check<T>(
+  name: string,
+  runs: number,
+  input: fc.Arbitrary<T>,
+  holds: (input: T) => unknown,
+  limitMs: number = LIMIT_MS,
+): Check {
+  const property = fc.asyncProperty(input, async (one) => {
+    const startedAt = performance.now();
+    await holds(one);
+    const ms = performance.now() - startedAt;
+    assert.ok(ms < limitMs, `it took ${ms.toFixed(0)} ms`);
+    assertPrototypesUntouched();
+  });
+  return { name, runs, property: property as IRawProperty<unknown> };
+}
+
 /** A target that is ready; `close` ends the processes that it started. */
-export type OpenTarget = { checks: Check[]; close(): Promise<void> };
+export type OpenTarget = { checks: Check[]; close?(): Promise<void> };
 
 export type Target = {
   name: string;
   /** What must hold, in one sentence. */
   claim: string;
-  open(context: TargetContext): Promise<OpenTarget>;
+  /** `newFolder` makes an empty folder, which is removed at the end of the run. */
+  open(newFolder: () => string): OpenTarget | Promise<OpenTarget>;
 };

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { appOf } from '../../../testing/apps.ts';
+import { usually } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import type { RawAnswer } from '../oracle.ts';
-import type { Target } from '../target.ts';
+import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
 
 /** Some of these requests are not whole, and both edges would wait for the rest. */
@@ -27,7 +28,7 @@ const SEGMENTS = [
 const latin1 = fc
   .array(fc.integer({ min: 0x20, max: 0xff }), { maxLength: 8 })
   .map((codes) => String.fromCharCode(...codes));
-const segment = fc.oneof({ weight: 8, arbitrary: fc.constantFrom(...SEGMENTS) }, { weight: 1, arbitrary: latin1 });
+const segment = usually(fc.constantFrom(...SEGMENTS), latin1, 8);
 const target = fc
   .tuple(
     fc.constantFrom('/svc/', '/svc/site/', '/', '/_svc-user/', '/_svc-hook/', '/svc/_apps/', '', '//'),
@@ -37,8 +38,8 @@ const target = fc
 
 const VALUES = [...words.headerValues, 'x'.repeat(300), 'x'.repeat(17_000)];
 const header = fc.tuple(
-  fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...words.headerNames) }, { weight: 1, arbitrary: latin1 }),
-  fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...VALUES) }, { weight: 1, arbitrary: latin1 }),
+  usually(fc.constantFrom(...words.headerNames), latin1, 9),
+  usually(fc.constantFrom(...VALUES), latin1, 4),
 );
 const manyHeaders = fc
   .nat(150)
@@ -53,22 +54,13 @@ type Shape = {
   body: string | null;
 };
 const request: fc.Arbitrary<Shape> = fc.record({
-  method: fc.oneof(
-    { weight: 6, arbitrary: fc.constantFrom('GET', 'POST', 'HEAD', 'OPTIONS', 'PUT') },
-    { weight: 1, arbitrary: fc.constantFrom('DELETE', 'PATCH', 'TRACE', 'get', 'G\u0000T', 'X'.repeat(100), '') },
+  method: usually(
+    fc.constantFrom('GET', 'POST', 'HEAD', 'OPTIONS', 'PUT'),
+    fc.constantFrom('DELETE', 'PATCH', 'TRACE', 'get', 'G\u0000T', 'X'.repeat(100), ''),
   ),
-  target: fc.oneof(
-    { weight: 12, arbitrary: target },
-    { weight: 1, arbitrary: fc.constantFrom('*', 'http://x/svc/', 'x:80', '/svc/_health') },
-  ),
-  version: fc.oneof(
-    { weight: 20, arbitrary: fc.constant('HTTP/1.1') },
-    { weight: 1, arbitrary: fc.constantFrom('HTTP/1.0', 'HTTP/2.0', 'HTTP/9', 'http/1.1', '') },
-  ),
-  headers: fc.oneof(
-    { weight: 9, arbitrary: fc.array(header, { maxLength: 5 }) },
-    { weight: 1, arbitrary: manyHeaders },
-  ),
+  target: usually(target, fc.constantFrom('*', 'http://x/svc/', 'x:80', '/svc/_health'), 12),
+  version: usually(fc.constant('HTTP/1.1'), fc.constantFrom('HTTP/1.0', 'HTTP/2.0', 'HTTP/9', 'http/1.1', ''), 20),
+  headers: usually(fc.array(header, { maxLength: 5 }), manyHeaders, 9),
   token: fc.boolean(),
   body: fc.option(
     fc.constantFrom(
@@ -125,18 +117,11 @@ export const requests: Target = {
   name: 'requests',
   claim: 'On both edges a request gets one well-formed answer, or the connection ends; the daemon goes on.',
   open: async () => {
-    const edges = await Promise.all([
-      FuzzedGateway.start('uws', { site: SITE }),
-      FuzzedGateway.start('node', { site: SITE }),
-    ]);
+    const edges = await Promise.all(
+      (['uws', 'node'] as const).map((edge) => FuzzedGateway.start({ site: SITE }, { edge })),
+    );
     return {
-      checks: [
-        {
-          name: 'URLs and headers',
-          runs: { full: 20_000, smoke: 40 },
-          property: fc.asyncProperty(request, (shape) => askBoth(edges, shape)),
-        },
-      ],
+      checks: [check('URLs and headers', 20_000, request, (shape) => askBoth(edges, shape))],
       close: async () => {
         await Promise.all(edges.map((edge) => edge.close()));
       },

@@ -9,7 +9,7 @@ import { ROOT } from '../../servers.ts';
 import { jsonObject, jsonValue, objectOf } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import { refusalOf } from '../oracle.ts';
-import type { Target, TargetContext } from '../target.ts';
+import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
 
 const APP = 'evil';
@@ -147,7 +147,7 @@ const trap = fc.oneof(
 );
 
 /** Uploads the schema and calls the app; meanwhile another app answers as if nothing were. */
-async function setTrap(fuzzed: FuzzedGateway, input: unknown, values: readonly unknown[]): Promise<void> {
+async function setTrap(fuzzed: FuzzedGateway, [input, values]: [unknown, unknown[]]): Promise<void> {
   const { gateway } = fuzzed;
   const uploaded = await gateway.upload(APP, appWith(input));
   assert.ok(
@@ -174,31 +174,18 @@ async function setTrap(fuzzed: FuzzedGateway, input: unknown, values: readonly u
 export const schemas: Target = {
   name: 'schemas',
   claim: 'A schema is refused with its field, or works; one that never ends holds only its app, until the deadline.',
-  open: async (context: TargetContext) => {
-    const folder = context.newFolder();
+  open: async (newFolder) => {
+    const folder = newFolder();
     const opened = await openJobs(folder, { thread: join(ROOT, 'dist/job.js') });
     const judge = (input: unknown) => compile(opened, join(folder, 'code'), input);
     const good = appOf('good', { queries: { ask: '() => 1' } });
-    const fuzzed = await FuzzedGateway.start('uws', { good }, { handlerHosts: 1 });
+    const fuzzed = await FuzzedGateway.start({ good }, { config: { handlerHosts: 1 } });
+    const trapped = fc.tuple(trap, fc.array(victim, { minLength: 1, maxLength: 3 }));
     return {
       checks: [
-        {
-          name: 'compiled',
-          runs: { full: 20_000, smoke: 60 },
-          property: fc.asyncProperty(schema, judge),
-        },
-        {
-          name: 'large and tangled',
-          runs: { full: 500, smoke: 3 },
-          property: fc.asyncProperty(tangled, judge),
-        },
-        {
-          name: 'called',
-          runs: { full: 1000, smoke: 6 },
-          property: fc.asyncProperty(trap, fc.array(victim, { minLength: 1, maxLength: 3 }), (input, values) =>
-            setTrap(fuzzed, input, values),
-          ),
-        },
+        check('compiled', 20_000, schema, judge),
+        check('large and tangled', 500, tangled, judge),
+        check('called', 1000, trapped, (input) => setTrap(fuzzed, input)),
       ],
       close: async () => {
         await opened.close();
