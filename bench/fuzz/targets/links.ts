@@ -129,7 +129,13 @@ async function hostileActor(list: readonly unknown[][]): Promise<void> {
     const actor = world.actor();
     const outcomes = [false, true, false, true].map((action) => ask(world, actor, action));
     const thread = await world.liveThread();
-    for (const frame of list) thread.send(received(frame));
+    const ids = thread.received.filter(([kind]) => kind === Kind.dispatch).map(([, id]) => id);
+    assert.ok(ids.length > 0, 'the thread was asked nothing');
+    for (const [kind, id, ...rest] of list) {
+      // A small number stands for one of the calls that are under way.
+      const own = typeof id === 'number' && kind !== Kind.pong ? ids[id] : undefined;
+      thread.send(received([kind, own ?? id, ...rest]));
+    }
     thread.end();
     // The calls' time passes, whatever is started for them anew.
     await world.pass(2000);
