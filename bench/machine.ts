@@ -1,5 +1,6 @@
 /** On what the numbers were taken: without it they say nothing. */
-import { closeSync, fsyncSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { closeSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { median } from './statistics.ts';
@@ -18,27 +19,18 @@ export type Machine = {
   loadAverage: number;
 };
 
-const FILE_SYSTEMS: Record<number, string> = {
-  61267: 'ext4',
-  16914836: 'tmpfs',
-  2435016766: 'btrfs',
-  1481003842: 'xfs',
-  2035054128: 'overlay',
-  801189825: 'zfs',
-};
 const FSYNCS = 51;
 const BLOCK = Buffer.alloc(4096);
 
 export function describeMachine(dir: string): Machine {
   const cores = cpus();
-  const kind = statfsSync(dir).type;
   return {
     cpu: cores[0]?.model ?? 'unknown',
     cores: cores.length,
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     kernel: `${type()} ${release()}`,
     node: process.version,
-    fileSystem: FILE_SYSTEMS[kind] ?? `0x${kind.toString(16)}`,
+    fileSystem: execFileSync('df', ['--output=fstype', dir], { encoding: 'utf8' }).split('\n')[1] ?? 'unknown',
     fsyncMs: fsyncTime(join(dir, 'fsync-probe')),
     loadAverage: loadavg()[0] as number,
   };

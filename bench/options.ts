@@ -55,16 +55,10 @@ export function parseOptions(args: string[], known: string[]): Options {
     'cpu-prof': 'boolean',
   });
   const { smoke = false } = flags;
-  const seconds = values.seconds === undefined ? (smoke ? SMOKE_SECONDS : SECONDS) : Number(values.seconds);
-  if (!(seconds > 0 && seconds <= 3600)) throw new UsageError('--seconds must be a number above 0 and up to 3600.');
   const connections = values.connections?.split(',').map(Number) ?? (smoke ? SMOKE_CONNECTIONS : CONNECTIONS);
   if (!connections.every((count) => Number.isInteger(count) && count >= 1 && count <= MAX_CONNECTIONS)) {
     throw new UsageError(`--connections must be whole numbers from 1 to ${MAX_CONNECTIONS}, such as 1,8,64.`);
   }
-  const minutes = Number(values.minutes ?? MINUTES);
-  if (!(minutes > 0 && minutes <= 1440)) throw new UsageError('--minutes must be a number above 0 and up to 1440.');
-  const rate = Number(values.rate ?? RATE);
-  if (!(rate >= 1 && rate <= 100_000)) throw new UsageError('--rate must be a number from 1 to 100000.');
   const seed = wholeNumber('--seed', values.seed, 0);
   const scenarios = chosen(
     'scenario',
@@ -73,14 +67,20 @@ export function parseOptions(args: string[], known: string[]): Options {
   ).map(({ name }) => name);
   return {
     scenarios: seed === null ? scenarios : scenarios.filter((_, i) => i % SEEDS === seed % SEEDS),
-    seconds,
+    seconds: numberFrom('--seconds', values.seconds, smoke ? SMOKE_SECONDS : SECONDS, 0.001, 3600),
     smoke,
     connections,
-    minutes,
-    rate,
+    minutes: numberFrom('--minutes', values.minutes, MINUTES, 0.001, 1440),
+    rate: numberFrom('--rate', values.rate, RATE, 1, 100_000),
     edge: oneOf('--edge', values.edge ?? 'auto', ['auto', 'uws', 'node']),
     cpuProf: flags['cpu-prof'] ?? false,
   };
+}
+
+function numberFrom(option: string, text: string | undefined, usual: number, least: number, most: number): number {
+  const value = Number(text ?? usual);
+  if (!(value >= least && value <= most)) throw new UsageError(`${option} must be a number from ${least} to ${most}.`);
+  return value;
 }
 
 function oneOf<T extends string>(option: string, value: string, allowed: T[]): T {
