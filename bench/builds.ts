@@ -2,14 +2,13 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UsageError } from './command.ts';
-import { measure, startDaemon, taskOf } from './compare.ts';
-import { onGateway } from './contenders.ts';
+import { gatewayUnder, measure, startDaemon } from './compare.ts';
 import type { Context, Scenario } from './context.ts';
 import type { Daemon } from './daemon.ts';
 import type { LoadMeasurement, SideResult } from './measurements.ts';
 import { table } from './report-tables.ts';
 import { beyondNoise, formatInterval } from './statistics.ts';
-import { CHANGES, type Workload } from './workload.ts';
+import type { Workload } from './workload.ts';
 
 /** More than beside references: what two builds differ by is often small. */
 const ROUNDS = 12;
@@ -32,7 +31,7 @@ export async function compareBuilds(
   for (const { name, workload } of scenarios) {
     context.progress(name);
     if (workload) {
-      const load = await workload(options.smoke);
+      const load = workload(options.smoke);
       measurements.push(...(await compareUnder({ ...context, options }, resolve(dirA), resolve(dirB), load)));
     }
   }
@@ -43,10 +42,7 @@ async function compareUnder(context: Context, dirA: string, dirB: string, load: 
   const daemons: Daemon[] = [];
   try {
     for (const root of [dirB, dirA]) daemons.push(await startDaemon(context, load, { root }));
-    const contenders = daemons.map((daemon, i) => {
-      const task = taskOf(load, load.requests, CHANGES, daemon.token);
-      return onGateway(i === 0 ? 'B' : 'A', daemon, context, task);
-    });
+    const contenders = daemons.map((daemon, i) => gatewayUnder(i === 0 ? 'B' : 'A', daemon, context, load));
     return await measure(context, load, contenders, ROUNDS);
   } finally {
     for (const daemon of daemons) await daemon.stop();

@@ -3,12 +3,11 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { APP, fillFolder, largeFile, packApp } from './bench-app.ts';
 import { type Contender, onGateway, onServer } from './contenders.ts';
-import type { Context } from './context.ts';
+import { type Context, sized } from './context.ts';
 import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { LoadTask } from './load/task.ts';
 import type { LoadMeasurement } from './measurements.ts';
-import { WRITES } from './notes.ts';
-import { type BareAnswer, startBareEdge, startPlain } from './servers.ts';
+import { type BareAnswer, type ReferenceServer, type Server, startBareEdge, startPlain } from './servers.ts';
 import { SMOKE_WARM_UP_MS, takeTurns } from './turns.ts';
 import { CHANGES, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
 
@@ -29,22 +28,22 @@ const NO_TOKEN = 'none';
 type Running = { stop(): Promise<unknown> };
 
 export async function compare(context: Context, workload: Workload): Promise<LoadMeasurement[]> {
-  const load = context.options.smoke ? shortened(workload) : workload;
+  const load = sized(context, workload, shortened(workload));
   const running: Running[] = [];
   try {
     const daemon = await startDaemon(context, load);
     running.push(daemon);
-    const task = taskOf(load, load.requests, load.live ?? CHANGES, daemon.token);
-    const gateway = onGateway('gateway', daemon, context, task);
     const bare = await startBareEdge(await answerOf(daemon, load));
     running.push(bare);
-    const onBare = taskOf(load, load.requests, CHANGES, daemon.token);
-    const contenders = [gateway, onServer('bare edge', bare, context, onBare)];
-    if (load.beside) {
-      const beside = taskOf(load, load.beside.requests, CHANGES, daemon.token);
-      contenders.push(onGateway(load.beside.name, daemon, context, beside));
-    }
-    return await measure(context, load, [...contenders, await onPlain(context, load, running)]);
+    const plain = await startPlainWithApp(context, load);
+    running.push(plain);
+    const { beside } = load;
+    return await measure(context, load, [
+      gatewayUnder('gateway', daemon, context, load),
+      onServer('bare edge', bare, context, taskOf(load, load.requests, CHANGES, daemon.token)),
+      ...(beside ? [gatewayUnder(beside.name, daemon, context, load, beside.requests)] : []),
+      plainUnder('plain server', plain, context, load),
+    ]);
   } finally {
     await Promise.all(running.map((one) => one.stop()));
   }
@@ -66,8 +65,8 @@ export async function measure(
   fullRounds = ROUNDS,
 ): Promise<LoadMeasurement[]> {
   const { options } = context;
-  const rounds = options.smoke ? SMOKE_ROUNDS : fullRounds;
-  const warmUpMs = options.smoke ? SMOKE_WARM_UP_MS : WARM_UP_MS;
+  const rounds = sized(context, fullRounds, SMOKE_ROUNDS);
+  const warmUpMs = sized(context, WARM_UP_MS, SMOKE_WARM_UP_MS);
   const allConnections = load.connections ?? options.connections;
   for (const contender of contenders) {
     const connections = Math.min(WARM_UP_CONNECTIONS, Math.max(...allConnections));
@@ -75,16 +74,10 @@ export async function measure(
   }
   const results: LoadMeasurement[] = [];
   for (const connections of allConnections) {
-    const measurement = await takeTurns(context, contenders, {
-      scenario: load.scenario,
-      question: load.question,
-      durability: load.durability,
-      connections,
-      rounds,
-      measureMs: (options.seconds * 1000) / rounds,
-    });
-    context.progress(`  ${summary(measurement)}`);
-    results.push(measurement);
+    const { scenario, question, durability } = load;
+    const measureMs = (options.seconds * 1000) / rounds;
+    const turns = { scenario, question, durability, connections, rounds, measureMs };
+    results.push(await takeTurns(context, contenders, turns));
   }
   return results;
 }
@@ -97,7 +90,7 @@ export async function startDaemon(
 ): Promise<Daemon> {
   const { profileDir } = context;
   const durability = load.durability ?? 'full';
-  const config = { ...context.config, durability, ...load.config };
+  const config = { ...context.config, durability };
   const daemon = await Daemon.start({ dataDir: context.newFolder(), config, profileDir, ...options });
   try {
     await daemon.install(APP, await packApp(APP, largeFile()));
@@ -119,12 +112,8 @@ export async function installAll(daemon: Daemon, apps: string[]): Promise<void> 
   await Promise.all(Array.from({ length: UPLOADS }, uploader));
 }
 
-function isWrite({ path }: Request): boolean {
-  return WRITES.some((operation) => path.endsWith(`/${operation}`));
-}
-
 /** What a generator is told: the requests as bytes, and the stream that its subscribers open. */
-export function taskOf(
+function taskOf(
   { subscribers }: Workload,
   requests: Request[],
   stream: Request,
@@ -138,17 +127,27 @@ export function taskOf(
   };
 }
 
-/** The plain server, with the app's files and a database. */
-async function onPlain(context: Context, load: Workload, running: Running[]): Promise<Contender> {
-  // One commit for each request that writes.
-  const commits = load.durability === null ? 0 : load.plain.filter(isWrite).length / load.plain.length;
+export function gatewayUnder(
+  name: string,
+  daemon: Daemon,
+  context: Context,
+  load: Workload,
+  requests = load.requests,
+): Contender {
+  return onGateway(name, daemon, context, taskOf(load, requests, load.live ?? CHANGES, daemon.token));
+}
+
+/** The plain server, or one that takes the same requests. */
+export function plainUnder(name: string, server: Server, context: Context, load: Workload): Contender {
+  return onServer(name, server, context, taskOf(load, load.plain, PLAIN_CHANGES, NO_TOKEN));
+}
+
+/** With the app's files and a database. */
+async function startPlainWithApp(context: Context, load: Workload): Promise<ReferenceServer> {
   const folder = context.newFolder();
   await mkdir(join(folder, APP));
   await fillFolder(join(folder, APP), APP, largeFile());
-  const plain = await startPlain(folder, load.durability ?? 'full');
-  running.push(plain);
-  const task = taskOf(load, load.plain, PLAIN_CHANGES, NO_TOKEN);
-  return onServer('plain server', plain, context, task, commits);
+  return startPlain(folder, load.durability ?? 'full');
 }
 
 /** The gateway's answer to the first request, for the bare edge to repeat. */
@@ -171,12 +170,4 @@ async function answerOf(daemon: Daemon, load: Workload): Promise<BareAnswer> {
     body: Buffer.from(await response.arrayBuffer()).toString('base64'),
     event: `event: change\nid: ${change.seq}\ndata: ${JSON.stringify(change)}\n\n`,
   };
-}
-
-function summary({ connections, sides, ratios }: LoadMeasurement): string {
-  const rates = Object.entries(sides).map(([name, side]) => {
-    const ratio = ratios[name] ? ` (ratio ${ratios[name].estimate.toFixed(2)})` : '';
-    return `${name} ${Math.round(side.requestsPerSecond)}/s${ratio}`;
-  });
-  return `${connections} in flight: ${rates.join(', ')}`;
 }

@@ -19,8 +19,6 @@ export type Contender = {
   /** What has to be there before a round; nothing of it is measured. */
   prepare?(): Promise<void>;
   run(phase: Phase): Promise<LoadResult>;
-  /** Commits that one request is; for those who do not count them. */
-  readonly commitsPerRequest?: number;
   /** Since the start; for those who count. */
   commits?(): Promise<Commits>;
   /** The delays of its event loop since the last time they were taken; null when it does not say. */
@@ -30,16 +28,9 @@ export type Contender = {
 type Task = Omit<LoadTask, 'port' | keyof Phase>;
 
 /** A server loaded over HTTP. */
-export function onServer(
-  name: string,
-  server: Server,
-  { generators }: Context,
-  task: Task,
-  commitsPerRequest = 0,
-): Contender {
+export function onServer(name: string, server: Server, { generators }: Context, task: Task): Contender {
   return {
     name,
-    commitsPerRequest,
     processes: () => server.processes,
     run: (phase) => generators.run({ ...task, ...phase, port: server.port }),
   };

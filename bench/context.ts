@@ -1,7 +1,8 @@
 /** What every scenario is given. */
 import type { Config } from '../supervisor/config.ts';
+import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { Generators } from './load/generators.ts';
-import type { Measurement } from './measurements.ts';
+import type { Finding, LoadMeasurement } from './measurements.ts';
 import type { Options } from './options.ts';
 import type { Workload } from './workload.ts';
 
@@ -20,7 +21,22 @@ export type Scenario = {
   name: string;
   /** One sentence. */
   question: string;
-  run(context: Context): Promise<Measurement[]>;
+  run(context: Context): Promise<(LoadMeasurement | Finding)[]>;
   /** What two builds can be compared under. */
-  workload?(smoke: boolean): Promise<Workload>;
+  workload?(smoke: boolean): Workload;
 };
+
+/** The first in a full run, the other in a smoke run. */
+export function sized<T>({ options }: Context, full: T, smoke: T): T {
+  return options.smoke ? smoke : full;
+}
+
+/** Starts a daemon as the command line says, in a folder of its own unless another is named; stops it after `work`. */
+export function withDaemon<T>(
+  { newFolder, config, profileDir }: Context,
+  work: (daemon: Daemon) => Promise<T>,
+  { config: more, ...options }: Partial<DaemonOptions> = {},
+): Promise<T> {
+  const dataDir = options.dataDir ?? newFolder();
+  return Daemon.use({ profileDir, ...options, dataDir, config: { ...config, ...more } }, work);
+}

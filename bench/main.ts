@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { compareBuilds } from './builds.ts';
 import { runCommand, UsageError } from './command.ts';
-import type { Context } from './context.ts';
-import { Daemon } from './daemon.ts';
+import { type Context, withDaemon } from './context.ts';
 import { Generators } from './load/generators.ts';
 import { describeMachine } from './machine.ts';
 import type { Measurement } from './measurements.ts';
 import { HELP, type Options, parseOptions } from './options.ts';
 import { createReport, toMarkdown, writeReport } from './report.ts';
+import { number } from './report-tables.ts';
 import { SCENARIOS } from './scenarios/all.ts';
 import { ROOT } from './servers.ts';
 
@@ -37,7 +37,10 @@ async function runScenarios(options: Options): Promise<number> {
     const measurements: Measurement[] = [];
     for (const scenario of SCENARIOS.filter(({ name }) => options.scenarios.includes(name))) {
       context.progress(`${scenario.name}: ${scenario.question.replace('{n}', 'n')}`);
-      measurements.push(...(await scenario.run(context)));
+      for (const found of await scenario.run(context)) {
+        if (found.kind === 'fact') context.progress(`  ${found.name}: ${number(found.value)} ${found.unit}`);
+        measurements.push({ scenario: scenario.name, ...found });
+      }
     }
     const report = createReport({ takenAt, version, machine, settings }, measurements);
     const file = writeReport(report, RESULTS);
@@ -99,8 +102,8 @@ function hasFailures(one: Measurement): boolean {
 }
 
 /** What the daemon says of itself under this configuration. */
-async function lookAtDaemon({ config, newFolder }: Context): Promise<{ version: string; edge: string; hosts: number }> {
-  return Daemon.use({ dataDir: newFolder(), config }, async (daemon) => {
+async function lookAtDaemon(context: Context): Promise<{ version: string; edge: string; hosts: number }> {
+  return withDaemon(context, async (daemon) => {
     const { version, edge, processes } = await daemon.status();
     return { version, edge: edge ?? 'none', hosts: processes.filter(({ role }) => role === 'host').length };
   });

@@ -52,17 +52,12 @@ export type Fact = {
   detail: string;
 };
 
-/** Makes the facts of a scenario. */
-export const factsOf =
-  (scenario: string) =>
-  (name: string, value: number, unit: Fact['unit'], detail: string): Fact => ({
-    kind: 'fact',
-    scenario,
-    name,
-    value,
-    unit,
-    detail,
-  });
+/** A fact before it is told which scenario found it. */
+export type Finding = Omit<Fact, 'scenario'>;
+
+export function fact(name: string, value: number, unit: Fact['unit'], detail: string): Finding {
+  return { kind: 'fact', name, value, unit, detail };
+}
 
 export type Measurement = LoadMeasurement | Fact;
 

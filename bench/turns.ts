@@ -4,11 +4,11 @@
  */
 
 import type { Commits, Contender, Phase } from './contenders.ts';
-import type { Context } from './context.ts';
-import type { LoadResult } from './load/task.ts';
+import { type Context, sized } from './context.ts';
+import { type LoadResult, merge } from './load/task.ts';
 import {
-  type Fact,
-  factsOf,
+  type Finding,
+  fact,
   type Latencies,
   type LoadMeasurement,
   type RoundResult,
@@ -35,7 +35,7 @@ export async function takeTurns(
   { rounds, measureMs, question, ...load }: TurnsOptions,
 ): Promise<LoadMeasurement> {
   const { connections, durability } = load;
-  const phase = { connections, warmUpMs: context.options.smoke ? SMOKE_WARM_UP_MS : ROUND_WARM_UP_MS, measureMs };
+  const phase = { connections, warmUpMs: sized(context, ROUND_WARM_UP_MS, SMOKE_WARM_UP_MS), measureMs };
   const sides = contenders.map((contender) => new Side(contender));
   const counts = () => Promise.all(contenders.map((one) => (durability === null ? null : one.commits?.())));
   const before = await counts();
@@ -47,7 +47,7 @@ export async function takeTurns(
   const results = sides.map((side, i) => side.result(durability, counted[i] ?? null));
   const first = results[0] as SideResult;
   const own = counted[0];
-  return {
+  const measured: LoadMeasurement = {
     kind: 'load',
     ...load,
     question: question.replace('{n}', String(connections)),
@@ -57,9 +57,19 @@ export async function takeTurns(
     ),
     rowsPerCommit: own && own.commits > 0 ? own.rows / own.commits : null,
   };
+  context.progress(`  ${summary(measured)}`);
+  return measured;
 }
 
-export const BESIDE_ROUNDS = 6;
+function summary({ connections, sides, ratios }: LoadMeasurement): string {
+  const rates = Object.entries(sides).map(([name, side]) => {
+    const ratio = ratios[name] ? ` (ratio ${ratios[name].estimate.toFixed(2)})` : '';
+    return `${name} ${Math.round(side.requestsPerSecond)}/s${ratio}`;
+  });
+  return `${connections} in flight: ${rates.join(', ')}`;
+}
+
+const BESIDE_ROUNDS = 6;
 
 /**
  * A load while something else goes on, beside the same load without it, the last of the contenders, which is warmed up first. `late`
@@ -70,25 +80,20 @@ export async function takeTurnsBeside(
   contenders: Contender[],
   {
     roundSeconds,
-    rounds = BESIDE_ROUNDS,
+    rounds: fullRounds = BESIDE_ROUNDS,
     ...load
-  }: Omit<TurnsOptions, 'rounds' | 'measureMs'> & {
-    roundSeconds: number;
-    rounds?: number;
-  },
+  }: Omit<TurnsOptions, 'rounds' | 'measureMs'> & { roundSeconds: number; rounds?: number },
 ) {
-  const { smoke, seconds } = context.options;
-  const { connections, scenario } = load;
   const alone = contenders.at(-1) as Contender;
-  await alone.run({ connections, warmUpMs: smoke ? 100 : 2000, measureMs: 1 });
-  const options = { ...load, rounds: smoke ? 1 : rounds, measureMs: 1000 * (smoke ? seconds : roundSeconds) };
-  const measured = await takeTurns(context, contenders, options);
+  await alone.run({ connections: load.connections, warmUpMs: sized(context, 2000, 100), measureMs: 1 });
+  const rounds = sized(context, fullRounds, 1);
+  const measureMs = 1000 * sized(context, roundSeconds, context.options.seconds);
+  const measured = await takeTurns(context, contenders, { ...load, rounds, measureMs });
   const p99s = (name: string): number[] => (measured.sides[name] as SideResult).rounds.map(({ p99 }) => p99);
-  const late = (name: string, one: string, other: string, detail: string): Fact => {
+  const late = (name: string, one: string, other: string, detail: string): Finding => {
     const factor = middleFactor(p99s(one).map((ms, i) => ms / (p99s(other)[i] as number)));
-    context.progress(`  ${name}: ${formatInterval(factor)}`);
-    const how = `${detail}, rounds of each in turns: ${options.rounds}; ${formatInterval(factor)}`;
-    return factsOf(scenario)(name, factor.estimate, '×', how);
+    const how = `${detail}, rounds of each in turns: ${rounds}; ${formatInterval(factor)}`;
+    return fact(name, factor.estimate, '×', how);
   };
   return { measured, p99s, late };
 }
@@ -107,14 +112,9 @@ function ratioOf(one: SideResult, other: SideResult): Interval {
 /** One contender's rounds. */
 class Side {
   readonly #contender: Contender;
-  readonly #rounds: RoundResult[] = [];
-  #latencies: number[] = [];
-  #delivery: number[] = [];
+  readonly #results: LoadResult[] = [];
   readonly #cpuMs = new Map<string, number>();
   readonly #delays: { p99: number; max: number }[] = [];
-  #requests = 0;
-  #events = 0;
-  #failed = 0;
 
   constructor(contender: Contender) {
     this.#contender = contender;
@@ -129,50 +129,46 @@ class Side {
     // Of a process that was replaced meanwhile nothing is known.
     for (const [i, { name, pid }] of processes.entries())
       this.#addCpu(name, Math.max(0, cpuMs(pid) - (before[i] as number)));
+    this.#addCpu('load', result.cpuMs);
     const delay = await this.#contender.takeEventLoop?.();
     if (delay) this.#delays.push(delay);
-    this.#take(result);
+    this.#results.push(result);
     if (result.failed > 0)
       context.progress(`  ${result.failed} answers were not as they should; the first was ${result.firstFailure}`);
   }
 
   result(durability: Durability | null, counted: Commits | null): SideResult {
-    const requestsPerSecond = median(this.#rounds.map((round) => round.requestsPerSecond));
-    const commitsPerRequest = counted ? counted.commits / this.#requests : (this.#contender.commitsPerRequest ?? 0);
-    const synced = durability === 'full' && commitsPerRequest > 0;
+    const { latencies, delivery, requests, events, failed } = merge(this.#results);
+    const rounds = this.#results.map(roundOf);
+    const requestsPerSecond = median(rounds.map((round) => round.requestsPerSecond));
+    const synced = durability === 'full' && counted !== null && counted.commits > 0;
     return {
-      rounds: this.#rounds,
+      rounds,
       requestsPerSecond,
-      ...latenciesOf(this.#latencies),
-      p999: percentile(this.#latencies, 0.999),
-      requests: this.#requests,
-      events: this.#events,
-      failed: this.#failed,
-      cpu: Object.fromEntries([...this.#cpuMs].map(([name, used]) => [name, (used * 1000) / this.#requests])),
+      ...latenciesOf(latencies),
+      p999: percentile(latencies, 0.999),
+      requests,
+      events,
+      failed,
+      cpu: Object.fromEntries([...this.#cpuMs].map(([name, used]) => [name, (used * 1000) / requests])),
       memory: memoryOfAll(this.#contender.processes()).pss,
-      fsyncsPerSecond: synced ? commitsPerRequest * requestsPerSecond : null,
+      fsyncsPerSecond: synced ? (counted.commits / requests) * requestsPerSecond : null,
       eventLoop:
         this.#delays.length === 0
           ? null
           : { p99: median(this.#delays.map(({ p99 }) => p99)), max: Math.max(...this.#delays.map(({ max }) => max)) },
-      delivery: this.#delivery.length === 0 ? null : latenciesOf(this.#delivery),
+      delivery: delivery.length === 0 ? null : latenciesOf(delivery),
     };
-  }
-
-  #take(result: LoadResult): void {
-    this.#latencies = this.#latencies.concat(result.latencies);
-    this.#delivery = this.#delivery.concat(result.delivery);
-    this.#addCpu('load', result.cpuMs);
-    this.#requests += result.requests;
-    this.#events += result.events;
-    this.#failed += result.failed;
-    const { p50, p99 } = latenciesOf(result.latencies);
-    this.#rounds.push({ requestsPerSecond: (result.answered / result.elapsedMs) * 1000, p50, p99 });
   }
 
   #addCpu(name: string, used: number): void {
     this.#cpuMs.set(name, (this.#cpuMs.get(name) ?? 0) + used);
   }
+}
+
+function roundOf({ latencies, answered, elapsedMs }: LoadResult): RoundResult {
+  const { p50, p99 } = latenciesOf(latencies);
+  return { requestsPerSecond: (answered / elapsedMs) * 1000, p50, p99 };
 }
 
 function latenciesOf(times: number[]): Latencies {

@@ -1,5 +1,4 @@
 /** What a load scenario asks of each server, and the HTTP text of it. */
-import type { Config } from '../supervisor/config.ts';
 import { APP } from './bench-app.ts';
 import type { Durability, Operation } from './notes.ts';
 
@@ -29,7 +28,6 @@ export type Workload = {
   live?: Request;
   /** Requests in flight, where those of the command line make no sense. */
   connections?: number[];
-  config?: Partial<Config>;
   /** Apps to install besides the usual one. */
   apps?: string[];
 };

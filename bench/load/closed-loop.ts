@@ -2,12 +2,11 @@
 import type { Socket } from 'node:net';
 import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
-import type { LoadResult, LoadTask } from './task.ts';
+import type { Counted, LoadTask } from './task.ts';
 
 /** Rejects when a connection breaks or a server answers what is not HTTP. */
-export function closedLoop(task: LoadTask): Promise<LoadResult> {
+export function closedLoop(task: LoadTask): Promise<Counted> {
   const requests = task.requests;
-  const cpu = process.cpuUsage();
   const latencies: number[] = [];
   const sockets: Socket[] = [];
   const burst = task.burst === true;
@@ -22,7 +21,6 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
   return new Promise((resolve, reject) => {
     const end = (error?: Error): void => {
       for (const socket of sockets) socket.destroy();
-      const used = process.cpuUsage(cpu);
       if (error) reject(error);
       else {
         resolve({
@@ -34,7 +32,6 @@ export function closedLoop(task: LoadTask): Promise<LoadResult> {
           events: 0,
           failed,
           firstFailure,
-          cpuMs: (used.user + used.system) / 1000,
         });
       }
     };

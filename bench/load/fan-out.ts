@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
-import type { LoadResult, LoadTask } from './task.ts';
+import type { Counted, LoadTask } from './task.ts';
 
 /**
  * Each event holds one object, that of a live query one in another, and nothing else on the stream a brace: a mark that no two
@@ -19,10 +19,9 @@ const TURN_TIMEOUT_MS = 10_000;
 const OPENED_AT_ONCE = 250;
 
 /** Rejects when a connection breaks or events do not arrive. */
-export async function fanOut(task: LoadTask): Promise<LoadResult> {
+export async function fanOut(task: LoadTask): Promise<Counted> {
   const { request, subscribers, live } = task.subscribe as NonNullable<LoadTask['subscribe']>;
   const marksOfEvent = live ? LIVE_MARKS : 1;
-  const cpu = process.cpuUsage();
   const latencies: number[] = [];
   const delivery: number[] = [];
   const sockets: Socket[] = [];
@@ -119,7 +118,6 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
       answered += writers.length;
     }
     const elapsedMs = performance.now() - measureFrom;
-    const used = process.cpuUsage(cpu);
     return {
       answered,
       elapsedMs,
@@ -129,7 +127,6 @@ export async function fanOut(task: LoadTask): Promise<LoadResult> {
       events,
       failed,
       firstFailure,
-      cpuMs: (used.user + used.system) / 1000,
     };
   } finally {
     // Thousands of ends that wait for each other would use up the ports of the rounds to come.

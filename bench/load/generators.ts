@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Tinypool } from 'tinypool';
-import type { LoadResult, LoadTask } from './task.ts';
+import { type LoadResult, type LoadTask, merge } from './task.ts';
 
 const MAX_GENERATORS = 4;
 /** More than a task takes, so that what went wrong is told by the task itself. */
@@ -49,20 +49,4 @@ function spread(connections: number, generators: number): number[] {
 function requestsOf({ requests, connections: all }: LoadTask, first: number, connections: number): Uint8Array[] {
   const each = requests.length / all;
   return requests.slice(first * each, (first + connections) * each);
-}
-
-function merge(results: LoadResult[]): LoadResult {
-  const sum = (member: 'answered' | 'requests' | 'events' | 'failed' | 'cpuMs'): number =>
-    results.reduce((total, result) => total + result[member], 0);
-  return {
-    answered: sum('answered'),
-    elapsedMs: Math.max(...results.map((result) => result.elapsedMs)),
-    latencies: results.flatMap((result) => result.latencies),
-    delivery: results.flatMap((result) => result.delivery),
-    requests: sum('requests'),
-    events: sum('events'),
-    failed: sum('failed'),
-    firstFailure: results.find((result) => result.firstFailure !== null)?.firstFailure ?? null,
-    cpuMs: sum('cpuMs'),
-  };
 }

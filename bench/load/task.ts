@@ -42,3 +42,23 @@ export type LoadResult = {
   /** CPU time of the generator itself over the whole run, in milliseconds. */
   cpuMs: number;
 };
+
+/** What a load finds out by itself. */
+export type Counted = Omit<LoadResult, 'cpuMs'>;
+
+/** Of several generators, or of several rounds. */
+export function merge(results: LoadResult[]): LoadResult {
+  const sum = (member: 'answered' | 'requests' | 'events' | 'failed' | 'cpuMs'): number =>
+    results.reduce((total, result) => total + result[member], 0);
+  return {
+    answered: sum('answered'),
+    elapsedMs: Math.max(...results.map((result) => result.elapsedMs)),
+    latencies: results.flatMap((result) => result.latencies),
+    delivery: results.flatMap((result) => result.delivery),
+    requests: sum('requests'),
+    events: sum('events'),
+    failed: sum('failed'),
+    firstFailure: results.find((result) => result.firstFailure !== null)?.firstFailure ?? null,
+    cpuMs: sum('cpuMs'),
+  };
+}

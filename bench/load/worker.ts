@@ -3,6 +3,9 @@ import { closedLoop } from './closed-loop.ts';
 import { fanOut } from './fan-out.ts';
 import type { LoadResult, LoadTask } from './task.ts';
 
-export function run(task: LoadTask): Promise<LoadResult> {
-  return task.subscribe ? fanOut(task) : closedLoop(task);
+export async function run(task: LoadTask): Promise<LoadResult> {
+  const before = process.cpuUsage();
+  const result = await (task.subscribe ? fanOut(task) : closedLoop(task));
+  const { user, system } = process.cpuUsage(before);
+  return { ...result, cpuMs: (user + system) / 1000 };
 }

@@ -17,16 +17,15 @@ import { staticWorkloads } from './static.ts';
 import { asScenario, toolWorkloads } from './tools.ts';
 import { turnsScenario } from './turns.ts';
 import { webhooksScenario } from './webhooks.ts';
-import { zipfFewScenario, zipfScenario } from './zipf.ts';
+import { zipfScenario } from './zipf.ts';
 
 export const SCENARIOS: Scenario[] = [
-  ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map(asScenario),
+  ...[...toolWorkloads, ...staticWorkloads, ...changesWorkloads].map((workload) => asScenario(workload)),
   peersScenario,
   blobsScenario,
   publishScenario,
   historyScenario,
   zipfScenario,
-  zipfFewScenario,
   runawayScenario,
   mixedScenario,
   webhooksScenario,

@@ -2,9 +2,9 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { APP, incompressible, packApp } from '../bench-app.ts';
-import type { Scenario } from '../context.ts';
-import { Daemon } from '../daemon.ts';
-import { factsOf } from '../measurements.ts';
+import { type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
+import { fact } from '../measurements.ts';
 import { memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
 
@@ -20,17 +20,17 @@ export const blobsScenario: Scenario = {
   name: 'blobs',
   question:
     'How long does a file of 100 MiB take up and down, and how much more memory do all processes take meanwhile?',
-  run: async ({ config, newFolder, options, progress }) => {
-    const size = options.smoke ? SMOKE_FILE_BYTES : FILE_BYTES;
-    const rounds = options.smoke ? 1 : ROUNDS;
+  run: async (context) => {
+    const size = sized(context, FILE_BYTES, SMOKE_FILE_BYTES);
+    const rounds = sized(context, ROUNDS, 1);
     const up: Passage[] = [];
     const down: Passage[] = [];
     const slow: Passage[] = [];
-    await Daemon.use({ dataDir: newFolder(), config }, async (daemon) => {
+    await withDaemon(context, async (daemon) => {
       await daemon.install(APP, await packApp());
       await daemon.readNote(APP);
       for (let round = 0; round < rounds; round++) {
-        progress(`round ${round + 1} of ${rounds}`);
+        context.progress(`round ${round + 1} of ${rounds}`);
         const piece = incompressible(MiB, round);
         const file = Buffer.concat(Array.from({ length: size / MiB }, () => piece));
         const address = `${PATH}/${createHash('sha256').update(file).digest('hex')}`;
@@ -41,7 +41,6 @@ export const blobsScenario: Scenario = {
         await daemon.request('DELETE', address);
       }
     });
-    const fact = factsOf('blobs');
     const what = `${size / MiB} MiB`;
     const of = `of ${rounds}; PSS of all processes, looked at every ${LOOK_MS} ms`;
     return [

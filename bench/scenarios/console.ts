@@ -2,17 +2,14 @@
 import { chromium, type Page } from 'playwright-core';
 import { linkTo } from '../../testing/pages.ts';
 import { APP } from '../bench-app.ts';
-import type { Scenario } from '../context.ts';
-import { factsOf } from '../measurements.ts';
+import { type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
+import { type Finding, fact } from '../measurements.ts';
 import { median } from '../statistics.ts';
-import { openCrowd } from './loop.ts';
+import { appIds, crowd } from './crowd.ts';
 
-const APPS = 500;
-const SMOKE_APPS = 5;
-const ROWS = 100_000;
-const SMOKE_ROWS = 2000;
-const TIMES = 20;
-const SMOKE_TIMES = 2;
+const FULL = { apps: 500, rows: 100_000, times: 20 };
+const SMOKE = { apps: 5, rows: 2000, times: 2 };
 const ROW_PX = 34;
 
 /** Shows the console anew and resolves to the milliseconds until the first app is drawn. */
@@ -35,43 +32,44 @@ export const consoleScenario: Scenario = {
   name: 'console',
   question: 'How soon is the console there with 500 apps, and a page of a table of 100,000 rows?',
   run: async (context) => {
-    const { smoke } = context.options;
-    const [apps, rows, times] = smoke ? [SMOKE_APPS, SMOKE_ROWS, SMOKE_TIMES] : [APPS, ROWS, TIMES];
-    const daemon = await openCrowd(context, apps);
-    const browser = await chromium.launch({
-      executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-      args: ['--no-sandbox'],
-    });
-    try {
-      const fill = `CREATE TABLE big AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows})
-        SELECT i, 'Entry ' || i AS note FROM n`;
-      await daemon.request('POST', `/svc/_apps/${APP}-0/sql`, JSON.stringify({ sql: fill }));
-      const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-      const script = await scriptOf(page, await linkTo(daemon));
-      const ready: number[] = [];
-      for (let i = 0; i < times; i++) {
-        await page.reload();
-        ready.push(await page.evaluate<number>(READY));
-      }
-      await page.evaluate(`location.hash = '#/apps/${APP}-0/data?table=big'`);
-      await page.locator('.grid .cell').first().waitFor();
-      const pages: number[] = [];
-      for (let i = 1; i <= times; i++) {
-        // A page of rows that was not read before.
-        pages.push(await page.evaluate<number>(scrolledTo(Math.floor((rows / (times + 1)) * i))));
-      }
-      const fact = factsOf('console');
-      return [
-        fact('script of the first view', script / 2 ** 20, 'MiB', 'compressed, as Chromium got it'),
-        fact('ready', median(ready), 'ms', `median of ${times} loads, ${apps} apps, signed in`),
-        fact('a page of a table', median(pages), 'ms', `median of ${times} jumps in ${rows} rows`),
-      ];
-    } finally {
-      await browser.close();
-      await daemon.stop();
-    }
+    const { apps, rows, times } = sized(context, FULL, SMOKE);
+    const dataDir = await crowd(context, appIds(apps));
+    return withDaemon(context, (daemon) => measure(daemon, apps, rows, times), { dataDir });
   },
 };
+
+async function measure(daemon: Daemon, apps: number, rows: number, times: number): Promise<Finding[]> {
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox'],
+  });
+  try {
+    const fill = `CREATE TABLE big AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows})
+        SELECT i, 'Entry ' || i AS note FROM n`;
+    await daemon.request('POST', `/svc/_apps/${APP}-0/sql`, JSON.stringify({ sql: fill }));
+    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    const script = await scriptOf(page, await linkTo(daemon));
+    const ready: number[] = [];
+    for (let i = 0; i < times; i++) {
+      await page.reload();
+      ready.push(await page.evaluate<number>(READY));
+    }
+    await page.evaluate(`location.hash = '#/apps/${APP}-0/data?table=big'`);
+    await page.locator('.grid .cell').first().waitFor();
+    const pages: number[] = [];
+    for (let i = 1; i <= times; i++) {
+      // A page of rows that was not read before.
+      pages.push(await page.evaluate<number>(scrolledTo(Math.floor((rows / (times + 1)) * i))));
+    }
+    return [
+      fact('script of the first view', script / 2 ** 20, 'MiB', 'compressed, as Chromium got it'),
+      fact('ready', median(ready), 'ms', `median of ${times} loads, ${apps} apps, signed in`),
+      fact('a page of a table', median(pages), 'ms', `median of ${times} jumps in ${rows} rows`),
+    ];
+  } finally {
+    await browser.close();
+  }
+}
 
 /** Bytes of script that the first view takes. */
 async function scriptOf(page: Page, address: string): Promise<number> {

@@ -7,13 +7,12 @@ import { countLoose } from '../../storage/git/packing.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
-import type { Context, Scenario } from '../context.ts';
-import { Daemon } from '../daemon.ts';
+import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
 import { hasGit } from '../git-history.ts';
-import { type Fact, factsOf } from '../measurements.ts';
+import { type Finding, fact } from '../measurements.ts';
 import { PUBLISHED, Publisher } from '../publisher.ts';
 
-const SCENARIO = 'history';
 const PUBLICATIONS = 400;
 const SMOKE_PUBLICATIONS = 20;
 /** Of a busy gateway. */
@@ -22,26 +21,25 @@ const PACKED_MS = 60_000;
 const MIB = 1024 * 1024;
 
 export const historyScenario: Scenario = {
-  name: SCENARIO,
+  name: 'history',
   question: 'What do publications leave on the disk, and what does a year of 50 a day?',
   run: async (context) => {
     if (!hasGit()) {
       context.progress('  left out: the git program, which counts the objects, is not there');
       return [];
     }
-    const dataDir = context.newFolder();
-    const store = join(dataDir, 'code-store');
-    const config = { ...context.config, appsStoreRoot: store };
-    return Daemon.use({ dataDir, config, profileDir: context.profileDir }, async (daemon) => {
+    const store = join(context.newFolder(), 'code-store');
+    const work = async (daemon: Daemon) => {
       const apps = Array.from({ length: PUBLISHED }, (_, i) => `${APP}-${i}`);
       await installAll(daemon, apps);
       return await measure(context, daemon, apps, join(store, 'apps.git'));
-    });
+    };
+    return withDaemon(context, work, { config: { appsStoreRoot: store } });
   },
 };
 
-async function measure(context: Context, daemon: Daemon, apps: string[], repository: string): Promise<Fact[]> {
-  const publications = context.options.smoke ? SMOKE_PUBLICATIONS : PUBLICATIONS;
+async function measure(context: Context, daemon: Daemon, apps: string[], repository: string): Promise<Finding[]> {
+  const publications = sized(context, PUBLICATIONS, SMOKE_PUBLICATIONS);
   const before = countObjects(repository);
   const publisher = await Publisher.open({ daemon, apps });
   for (let n = 0; n < publications; n++) await publisher.publish();
@@ -54,17 +52,13 @@ async function measure(context: Context, daemon: Daemon, apps: string[], reposit
   const tagBytes = blocksOf(join(repository, 'refs', 'tags', apps[0] as string, 'v1'));
   const year = A_YEAR * (packedBytes + tagBytes) + LIMITS.gitLooseObjects * (looseBytes / objects);
   const detail = `${publications} publications of one changed file; ${after.packed} of ${after.packed + after.loose} objects packed`;
-  const fact = (name: string, bytes: number): Fact => factsOf(SCENARIO)(name, bytes / MIB, 'MiB', detail);
-  const facts = [
-    fact('1,000 publications, loose', 1000 * (looseBytes + tagBytes)),
-    fact('1,000 publications, packed', 1000 * (packedBytes + tagBytes)),
-    fact('of that, their tags', 1000 * tagBytes),
-    fact('a year of 50 publications a day', year),
+  const size = (name: string, bytes: number): Finding => fact(name, bytes / MIB, 'MiB', detail);
+  return [
+    size('1,000 publications, loose', 1000 * (looseBytes + tagBytes)),
+    size('1,000 publications, packed', 1000 * (packedBytes + tagBytes)),
+    size('of that, their tags', 1000 * tagBytes),
+    size('a year of 50 publications a day', year),
   ];
-  context.progress(
-    `  ${objects.toFixed(1)} objects a publication; ${facts.map(({ name, value }) => `${name}: ${value.toFixed(0)} MiB`).join('; ')}`,
-  );
-  return facts;
 }
 
 /** Nobody says when the work in the background is done: until as few are loose as are left loose. */

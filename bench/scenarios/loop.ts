@@ -1,5 +1,5 @@
 /** How long the worst request of each route keeps the supervisor's event loop: the largest, deepest and longest that is legal. */
-import { cp, readFile, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -8,13 +8,12 @@ import { allRoutes } from '../../supervisor/routes/all.ts';
 import type { Services } from '../../supervisor/services.ts';
 import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
-import type { Context, Scenario } from '../context.ts';
-import { Daemon } from '../daemon.ts';
-import { type Fact, factsOf } from '../measurements.ts';
+import { type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
+import { type Finding, fact } from '../measurements.ts';
 import { ROOT } from '../servers.ts';
+import { appIds, crowd } from './crowd.ts';
 
-const SCENARIO = 'loop';
-const QUESTION = "How long does the worst request of each route hold the supervisor's event loop?";
 const APPS = 2000;
 const SMOKE_APPS = 20;
 const ROUNDS = 3;
@@ -38,15 +37,14 @@ type Send = {
 };
 /** What the addresses of routes name. */
 type Names = Record<string, string>;
-type Place = { daemon: Daemon; names: Names; large: Names };
+type Place = { names: Names; large: Names };
 
 export const loopScenario: Scenario = {
-  name: SCENARIO,
-  question: QUESTION,
+  name: 'loop',
+  question: "How long does the worst request of each route hold the supervisor's event loop?",
   run: async (context) => {
-    const { smoke } = context.options;
-    const rounds = smoke ? SMOKE_ROUNDS : ROUNDS;
-    const worst = new Map<string, Fact>();
+    const rounds = sized(context, ROUNDS, SMOKE_ROUNDS);
+    const worst = new Map<string, Finding>();
     const measure = async (daemon: Daemon, route: Route, sends: Send[]): Promise<void> => {
       const name = `${route.method} ${route.path}`;
       for (const send of sends) {
@@ -56,27 +54,24 @@ export const loopScenario: Scenario = {
         const value = Math.min(...delays);
         if (value < (worst.get(name)?.value ?? 0)) continue;
         const detail = `${send.what}; the least of ${rounds}, the longest ${Math.max(...delays).toFixed(1)} ms`;
-        worst.set(name, factsOf(SCENARIO)(name, value, 'ms', detail));
+        worst.set(name, fact(name, value, 'ms', detail));
       }
-      const found = worst.get(name);
-      if (sends.length > 0 && found) context.progress(`  ${name}: ${found.value.toFixed(1)} ms, ${found.detail}`);
     };
     const routes = allRoutes({ automations: {} } as Services);
 
-    const authoring = await openAuthoring(context);
-    try {
-      for (const route of routes) {
-        await measure(authoring.daemon, route, [...anySends(route, authoring.names), ...ownSends(route, authoring)]);
-      }
-    } finally {
-      await authoring.daemon.stop();
-    }
-    const crowd = await openCrowd(context, smoke ? SMOKE_APPS : APPS);
-    try {
-      for (const route of routes) await measure(crowd, route, crowdSends(route));
-    } finally {
-      await crowd.stop();
-    }
+    // On the git store, which has all routes.
+    const appsStoreRoot = join(context.newFolder(), 'code-store');
+    const onGit = async (daemon: Daemon) => {
+      const place = await fillAuthoring(daemon, context.options.smoke);
+      for (const route of routes)
+        await measure(daemon, route, [...anySends(route, place.names), ...ownSends(route, place)]);
+    };
+    await withDaemon(context, onGit, { config: { appsStoreRoot } });
+    const amongMany = async (daemon: Daemon) => {
+      for (const route of routes) await measure(daemon, route, crowdSends(route));
+    };
+    const dataDir = await crowd(context, appIds(sized(context, APPS, SMOKE_APPS)));
+    await withDaemon(context, amongMany, { dataDir });
     return [...worst.values()].sort((a, b) => b.value - a.value);
   },
 };
@@ -106,23 +101,17 @@ async function answered(daemon: Daemon, method: string, { target, headers, body,
   }
 }
 
+const CALL = '{"app":"bench","query":"list","action":"put","input":';
+
 /** A list of as many small values as fit, which takes longest to parse. */
-function fill(
-  value: string,
-  bytes: number,
-  before = '{"app":"bench","query":"list","action":"put","input":[',
-  after = ']}',
-): string {
+function fill(value: string, bytes: number): string {
+  const [before, after] = [`${CALL}[`, ']}'];
   const count = Math.floor((bytes - before.length - after.length + 1) / (value.length + 1));
   return before + Array(count).fill(value).join(',') + after;
 }
 
 /** Members with names that differ. */
-function members(
-  bytes: number,
-  before = '{"app":"bench","query":"list","action":"put","input":{',
-  after = '}}',
-): string {
+function members(bytes: number, before = `${CALL}{`, after = '}}'): string {
   const all: string[] = [];
   for (let left = bytes - before.length - after.length, i = 0; ; i++) {
     const member = `"${i.toString(36)}":0`;
@@ -224,22 +213,7 @@ function addressOf(path: string, names: Names): string {
     .replace(/\/\*$/, '/index.html');
 }
 
-/** Everything large at once, on the git store, which has all routes: an app, its files, a run with its nodes, a session. */
-async function openAuthoring(context: Context): Promise<Place> {
-  const { smoke } = context.options;
-  const dataDir = context.newFolder();
-  const daemon = await Daemon.start({
-    dataDir,
-    config: { ...context.config, appsStoreRoot: join(dataDir, 'code-store') },
-  });
-  try {
-    return await fillAuthoring(daemon, smoke);
-  } catch (error) {
-    await daemon.stop();
-    throw error;
-  }
-}
-
+/** Everything large at once: an app, its files, a run with its nodes, a session. */
 async function fillAuthoring(daemon: Daemon, smoke: boolean): Promise<Place> {
   const call = async (method: string, path: string, body?: unknown): Promise<Record<string, string>> =>
     (await daemon.request(method, path, body === undefined ? undefined : JSON.stringify(body))).json() as never;
@@ -254,7 +228,7 @@ async function fillAuthoring(daemon: Daemon, smoke: boolean): Promise<Place> {
   }
   for (const app of [APP, LARGE]) await (await daemon.request('GET', `/svc/_draft/${sid}/${app}/`)).arrayBuffer();
   const names = { id: APP, app: APP, sid, runId, tool: 'svc_read' };
-  return { daemon, names, large: { ...names, id: LARGE } };
+  return { names, large: { ...names, id: LARGE } };
 }
 
 function largeFile(word: string): string {
@@ -281,17 +255,4 @@ function nodesFiles(nodes: number): Record<string, string> {
   for (let i = 0; i < ${nodes}; i++) await ctx.tool('svc_read', { app: '${APP}', query: 'get', input: { id: 1 }, more: 'x'.repeat(${bytes}) });
 };\n`;
   return { [manifest[0]]: manifest[1], [handler[0]]: code };
-}
-
-/** Many apps, on the other store: copies of one, of which the registry is made anew at the start. */
-export async function openCrowd(context: Context, apps: number): Promise<Daemon> {
-  const dataDir = context.newFolder();
-  const options = { dataDir, config: context.config };
-  const first = await Daemon.start(options);
-  await first.install(`${APP}-0`, await packApp(`${APP}-0`));
-  await first.stop();
-  const folder = (i: number): string => join(dataDir, 'apps', `${APP}-${i}`);
-  for (let i = 1; i < apps; i++) await cp(folder(0), folder(i), { recursive: true });
-  await rm(join(dataDir, 'apps', '_registry.json'), { force: true });
-  return Daemon.start(options);
 }

@@ -5,18 +5,22 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { CronTrigger } from '../../protocol/automations/automation.ts';
 import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
-import type { Context, Scenario } from '../context.ts';
-import { Daemon } from '../daemon.ts';
-import { type Fact, factsOf } from '../measurements.ts';
+import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
+import { type Finding, fact } from '../measurements.ts';
 import { memoryOf, memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
-import { installInto, MORE_APPS, manyApps } from './many-apps.ts';
+import { appIds, crowd } from './crowd.ts';
 
 const STARTS = 3;
 /** Until what the start left behind was collected or not; nothing is forced. */
 const SETTLE_MS = 3000;
 const SMOKE_SETTLE_MS = 300;
 const MiB = 2 ** 20;
+/** Apps that are made live beside the first, and apps that are only registered. */
+const MORE = Array.from({ length: 16 }, (_, i) => `${APP}-live-${i}`);
+const IDLE = 1000;
+const SMOKE_IDLE = 20;
 /** Automations on schedule, spread over apps. */
 const AUTOMATIONS = 10_000;
 const SMOKE_AUTOMATIONS = 100;
@@ -26,35 +30,31 @@ export const memoryScenario: Scenario = {
   name: 'memory',
   question: 'How much memory do all processes take, with one app live, with more, and with many only registered?',
   run: async (context) => {
-    const { smoke } = context.options;
-    const dataDir = context.newFolder();
-    await installInto(context, dataDir, [APP, ...MORE_APPS]);
-    const few = await overStarts(context, dataDir, MORE_APPS);
-    const all = await manyApps(context);
-    const many = await overStarts(context, all.dataDir, []);
-    const automations = await scheduledApps(context);
-    const scheduled = await overStarts(context, automations, []);
+    const few = await overStarts(context, await crowd(context, [APP, ...MORE]), MORE);
+    const idle = appIds(sized(context, IDLE, SMOKE_IDLE));
+    const many = await overStarts(context, await crowd(context, [APP, ...MORE, ...idle]));
+    const count = sized(context, AUTOMATIONS, SMOKE_AUTOMATIONS);
+    const automations = await scheduledApps(context, count / AUTOMATION_APPS.length);
+    const scheduled = await overStarts(context, automations);
     switchOff(automations);
-    const off = await overStarts(context, automations, []);
-    const fact = (name: string, value: number, detail: string): Fact =>
-      factsOf('memory')(name, value / MiB, 'MiB', detail);
-    const count = smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS;
-    const starts = `median of ${smoke ? 1 : STARTS} starts`;
+    const off = await overStarts(context, automations);
+    const taken = (name: string, bytes: number, how: string): Finding => fact(name, bytes / MiB, 'MiB', how);
+    const starts = `median of ${sized(context, STARTS, 1)} starts`;
     return [
-      fact('tree with one app live', few.one, `PSS of all processes, ${starts}`),
-      fact('tree with one app live, RSS', few.oneRss, 'the same with shared pages counted in each process'),
-      fact('each further live actor', few.each, `mean of ${MORE_APPS.length}, ${starts}`),
-      fact(
-        `${all.idle.length} registered idle apps`,
+      taken('tree with one app live', few.one, `PSS of all processes, ${starts}`),
+      taken('tree with one app live, RSS', few.oneRss, 'the same with shared pages counted in each process'),
+      taken('each further live actor', few.each, `mean of ${MORE.length}, ${starts}`),
+      taken(
+        `${idle.length} registered idle apps`,
         many.one - few.one,
         `added to the tree with one app live, ${starts}`,
       ),
-      fact(
+      taken(
         `${count} registered schedules`,
         scheduled.supervisor - off.supervisor,
         `added to the supervisor (PSS) by switching on as many automations, each on a schedule of its own, ${starts}`,
       ),
-      fact(
+      taken(
         `${count} automations on schedule`,
         scheduled.supervisor - few.supervisor,
         `added to the supervisor (PSS) in all, in ${AUTOMATION_APPS.length} apps, ${starts}`,
@@ -66,36 +66,35 @@ export const memoryScenario: Scenario = {
 type Taken = { one: number; oneRss: number; supervisor: number; each: number };
 
 /** Bytes: with one app live, and what each of `more` adds; a fresh daemon each time, since uploads leave garbage behind. */
-async function overStarts({ config, options }: Context, dataDir: string, more: string[]): Promise<Taken> {
-  const settleMs = options.smoke ? SMOKE_SETTLE_MS : SETTLE_MS;
+async function overStarts(context: Context, dataDir: string, more: string[] = []): Promise<Taken> {
+  const settleMs = sized(context, SETTLE_MS, SMOKE_SETTLE_MS);
   const starts: Taken[] = [];
-  while (starts.length < (options.smoke ? 1 : STARTS)) {
-    await Daemon.use({ dataDir, config }, async (daemon) => {
-      await daemon.readNote(APP);
-      await wait(settleMs);
-      const { pss, rss } = memoryOfAll(daemon.processes);
-      const supervisor = memoryOf(daemon.pid).pss;
-      for (const app of more) await daemon.readNote(app);
-      await wait(settleMs);
-      const each = (memoryOfAll(daemon.processes).pss - pss) / Math.max(1, more.length);
-      starts.push({ one: pss, oneRss: rss, supervisor, each });
-    });
-  }
+  const start = async (daemon: Daemon): Promise<void> => {
+    await daemon.readNote(APP);
+    await wait(settleMs);
+    const { pss, rss } = memoryOfAll(daemon.processes);
+    const supervisor = memoryOf(daemon.pid).pss;
+    for (const app of more) await daemon.readNote(app);
+    await wait(settleMs);
+    const each = (memoryOfAll(daemon.processes).pss - pss) / Math.max(1, more.length);
+    starts.push({ one: pss, oneRss: rss, supervisor, each });
+  };
+  while (starts.length < sized(context, STARTS, 1)) await withDaemon(context, start, { dataDir });
   const middle = (name: keyof Taken): number => median(starts.map((taken) => taken[name]));
   return { one: middle('one'), oneRss: middle('oneRss'), supervisor: middle('supervisor'), each: middle('each') };
 }
 
 /** A data directory with automations that are due once a year, hardly two at the same time. */
-async function scheduledApps({ config, newFolder, options }: Context): Promise<string> {
-  const each = (options.smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS) / AUTOMATION_APPS.length;
-  const dataDir = newFolder();
-  await Daemon.use({ dataDir, config }, async (daemon) => {
+async function scheduledApps(context: Context, each: number): Promise<string> {
+  const dataDir = context.newFolder();
+  const install = async (daemon: Daemon): Promise<void> => {
     await daemon.install(APP, await packApp());
     for (const [i, app] of AUTOMATION_APPS.entries()) {
       const files = Array.from({ length: each }, (_, j) => automationFiles(`yearly-${j}`, [yearly(i * each + j)]));
       await daemon.install(app, await packApp(app, Object.assign({}, ...files)));
     }
-  });
+  };
+  await withDaemon(context, install, { dataDir });
   return dataDir;
 }
 

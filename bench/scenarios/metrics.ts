@@ -1,11 +1,12 @@
 /** What a scrape of the metrics costs where there are many apps, and how long it holds the supervisor's event loop. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { APP } from '../bench-app.ts';
-import type { Scenario } from '../context.ts';
+import { type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import { factsOf } from '../measurements.ts';
+import { fact } from '../measurements.ts';
 import { median } from '../statistics.ts';
-import { delayOf, openCrowd } from './loop.ts';
+import { appIds, crowd } from './crowd.ts';
+import { delayOf } from './loop.ts';
 
 const APPS = 2000;
 const SMOKE_APPS = 20;
@@ -21,12 +22,10 @@ export const metricsScenario: Scenario = {
   name: 'metrics',
   question: 'How long does a scrape of the metrics of 2,000 apps take, and hold the event loop?',
   run: async (context) => {
-    const { smoke } = context.options;
-    const apps = smoke ? SMOKE_APPS : APPS;
-    const scrapes = smoke ? SMOKE_SCRAPES : SCRAPES;
-    const daemon = await openCrowd(context, apps);
-    try {
-      const used = smoke ? SMOKE_USED : USED;
+    const apps = sized(context, APPS, SMOKE_APPS);
+    const scrapes = sized(context, SCRAPES, SMOKE_SCRAPES);
+    const used = sized(context, USED, SMOKE_USED);
+    const work = async (daemon: Daemon) => {
       context.progress(`  ${used} apps are used once`);
       await use(daemon, used);
       const times: number[] = [];
@@ -44,7 +43,6 @@ export const metricsScenario: Scenario = {
         quiet.push(await delayOf(daemon, 'GET', { what: 'nothing', target: '/svc/_health' }));
         delays.push(await delayOf(daemon, 'GET', { what: 'a scrape', target: TARGET }));
       }
-      const fact = factsOf('metrics');
       const of = `${scrapes} scrapes, ${apps} apps of which ${used} were used, ${Math.round(bytes / 1024)} KiB`;
       return [
         fact('a scrape', median(times), 'ms', `median of ${of}`),
@@ -54,9 +52,8 @@ export const metricsScenario: Scenario = {
         fact('delay of the event loop, longest', Math.max(...delays), 'ms', `of ${of}`),
         fact('the same without a scrape', median(quiet), 'ms', 'median of as many requests for `/svc/_health`'),
       ];
-    } finally {
-      await daemon.stop();
-    }
+    };
+    return withDaemon(context, work, { dataDir: await crowd(context, appIds(apps)) });
   },
 };
 

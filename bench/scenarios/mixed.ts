@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { Random } from '../../testing/random.ts';
 import { APP, largeFile, packApp, ROWS } from '../bench-app.ts';
 import { compare, installAll } from '../compare.ts';
-import type { Context, Scenario } from '../context.ts';
-import { Daemon } from '../daemon.ts';
+import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
 import type { LoadResult } from '../load/task.ts';
-import { type Fact, factsOf } from '../measurements.ts';
+import { type Finding, fact } from '../measurements.ts';
 import { type Growth, type Sample, secondHalf, sum, takeCourse } from '../soak/course.ts';
 import { probeFlags } from '../soak/heap.ts';
 import { Visitors } from '../soak/visitors.ts';
@@ -42,7 +42,7 @@ export const mixedScenario: Scenario = {
   name: 'mixed',
   question: QUESTION,
   run: async (context) => {
-    const load = mixedLoad(context.options.smoke ? APPS.slice(0, SMOKE_APPS) : APPS);
+    const load = mixedLoad(sized(context, APPS, APPS.slice(0, SMOKE_APPS)));
     return [...(await compare(context, load)), ...(await soak(context, load))];
   },
 };
@@ -67,19 +67,23 @@ function mixedLoad(apps: string[]): Workload {
   };
 }
 
-async function soak(context: Context, load: Workload): Promise<Fact[]> {
-  const { smoke, minutes, rate } = context.options;
-  const measureMs = smoke ? SMOKE_MS : minutes * 60_000;
-  const dataDir = context.newFolder();
+async function soak(context: Context, load: Workload): Promise<Finding[]> {
   // Not below the run's own folder: the path of a socket has to be short.
   const sockets = mkdtempSync(join(tmpdir(), 'svc-heap-'));
   const heapSocket = join(sockets, 'supervisor');
-  const daemon = await Daemon.start({
-    dataDir,
-    config: { ...context.config, durability: 'full', appsStoreRoot: 'code-store' },
-    profileDir: context.profileDir,
-    flags: probeFlags(heapSocket),
-  });
+  try {
+    return await withDaemon(context, (daemon) => soakIn(context, load, daemon, heapSocket), {
+      config: { durability: 'full', appsStoreRoot: 'code-store' },
+      flags: probeFlags(heapSocket),
+    });
+  } finally {
+    rmSync(sockets, { recursive: true, force: true });
+  }
+}
+
+async function soakIn(context: Context, load: Workload, daemon: Daemon, heapSocket: string): Promise<Finding[]> {
+  const { minutes, rate } = context.options;
+  const measureMs = sized(context, minutes * 60_000, SMOKE_MS);
   const sampling = new AbortController();
   let streams: AbortController | null = null;
   try {
@@ -87,14 +91,11 @@ async function soak(context: Context, load: Workload): Promise<Fact[]> {
     await installAll(daemon, load.apps ?? []);
     streams = await openStreams(daemon, load.apps ?? []);
     const visitors = await Visitors.prepare(daemon);
-    const course = takeCourse(
-      { daemon, heapSocket, dataDir },
-      {
-        everyMs: Math.max(LEAST_SAMPLE_MS, measureMs / SAMPLES),
-        until: sampling.signal,
-        onSample: (sample) => context.progress(`  ${described(sample)}`),
-      },
-    );
+    const course = takeCourse(daemon, heapSocket, {
+      everyMs: Math.max(LEAST_SAMPLE_MS, measureMs / SAMPLES),
+      until: sampling.signal,
+      onSample: (sample) => context.progress(`  ${described(sample)}`),
+    });
     // What went wrong is told when it is awaited.
     course.catch(() => {});
     visitors.start();
@@ -113,8 +114,6 @@ async function soak(context: Context, load: Workload): Promise<Fact[]> {
   } finally {
     sampling.abort();
     streams?.abort();
-    await daemon.stop();
-    rmSync(sockets, { recursive: true, force: true });
   }
 }
 
@@ -143,10 +142,9 @@ function described({ at, heap, rss, descriptors, threads, files }: Sample): stri
   ].join('; ');
 }
 
-function facts(result: LoadResult, visitors: Visitors, samples: Sample[], rate: number, measureMs: number): Fact[] {
-  const fact = factsOf('mixed');
+function facts(result: LoadResult, visitors: Visitors, samples: Sample[], rate: number, measureMs: number): Finding[] {
   const of = `in the second half of ${(measureMs / 60_000).toFixed(1)} minutes`;
-  const grown = (name: string, what: (sample: Sample) => number, shown: (growth: Growth) => string): Fact => {
+  const grown = (name: string, what: (sample: Sample) => number, shown: (growth: Growth) => string): Finding => {
     const growth = secondHalf(samples, what);
     return fact(`growth of ${name}`, 100 * growth.share, '%', `${of}, around ${shown(growth)}`);
   };

@@ -1,13 +1,13 @@
 /** The same reads, lists and durable writes on servers that isolate nothing: Bun, Deno, Node 24, workerd and the plain server. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { measure, startDaemon, taskOf } from '../compare.ts';
-import { type Contender, onGateway, onServer } from '../contenders.ts';
+import { gatewayUnder, measure, plainUnder, startDaemon } from '../compare.ts';
+import type { Contender } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import { type FsyncCounter, fsyncCounters } from '../fsyncs.ts';
 import type { LoadMeasurement } from '../measurements.ts';
 import { type ReferenceServer, ROOT, startPlain, startServer } from '../servers.ts';
-import { CHANGES, PLAIN_CHANGES, type Workload } from '../workload.ts';
+import type { Workload } from '../workload.ts';
 import { kept, list, read, workloadOf, write } from './tools.ts';
 
 const FOLDER = join(ROOT, 'bench/peers');
@@ -70,14 +70,12 @@ async function compareWithPeers(context: Context, load: Workload): Promise<LoadM
     const counter = counterOf('gateway');
     const daemon = await startDaemon(context, load, counter ? { env: counter.env } : {});
     running.push(daemon);
-    const task = taskOf(load, load.requests, CHANGES, daemon.token);
-    contenders.push(counting(onGateway('gateway', daemon, context, task), counter));
+    contenders.push(counting(gatewayUnder('gateway', daemon, context, load), counter));
     for (const { name, start } of PEERS.filter(({ writesOnly }) => !writesOnly || load.durability !== null)) {
       const counter = counterOf(name);
       const server = await start(context.newFolder(), counter?.env ?? {});
       running.push(server);
-      const task = taskOf(load, load.plain, PLAIN_CHANGES, 'none');
-      contenders.push(counting(onServer(name, server, context, task), counter));
+      contenders.push(counting(plainUnder(name, server, context, load), counter));
     }
     return await measure(context, load, contenders);
   } finally {

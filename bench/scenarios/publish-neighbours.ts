@@ -1,9 +1,9 @@
 /** What calls of other live apps notice of publications, beside what they notice of a loop that computes as much. */
 import { ROWS } from '../bench-app.ts';
 import { accompanied, onGateway } from '../contenders.ts';
-import type { Context } from '../context.ts';
+import { type Context, sized } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import { type Fact, factsOf, type LoadMeasurement } from '../measurements.ts';
+import { type Finding, fact, type LoadMeasurement } from '../measurements.ts';
 import { cpuMs } from '../process-usage.ts';
 import { PUBLISHED, Publisher } from '../publisher.ts';
 import { startBusyLoop } from '../servers.ts';
@@ -13,7 +13,6 @@ import { httpBytes } from '../workload.ts';
 import { read, write } from './tools.ts';
 
 const SCENARIO = 'publish';
-const fact = factsOf(SCENARIO);
 const CALLED = 3;
 const CONNECTIONS = 8;
 const ROUNDS = 8;
@@ -29,13 +28,12 @@ const QUESTION = 'How late are reads and writes of other apps while one is publi
 
 type Store = { daemon: Daemon; apps: string[] };
 
-export async function neighbours(context: Context, store: Store): Promise<(LoadMeasurement | Fact)[]> {
-  const { smoke, seconds } = context.options;
+export async function neighbours(context: Context, store: Store): Promise<(LoadMeasurement | Finding)[]> {
   const { daemon } = store;
   const alone = onGateway(ALONE, daemon, context, { requests: requestsFor(store) });
   const publisher = await Publisher.open(store);
   try {
-    const busyMs = await processorTime(daemon, publisher, smoke ? SMOKE_COUNTED : COUNTED);
+    const busyMs = await processorTime(daemon, publisher, sized(context, COUNTED, SMOKE_COUNTED));
     const before = publisher.times.length;
     const publishing = accompanied(WHILE, alone, () => publisher.goOn());
     // It computes as much as the publications, at their pace; the first of those come before its first turn.
@@ -46,7 +44,7 @@ export async function neighbours(context: Context, store: Store): Promise<(LoadM
       durability: 'full',
       connections: CONNECTIONS,
       rounds: ROUNDS,
-      roundSeconds: Math.max(seconds, ROUND_SECONDS),
+      roundSeconds: Math.max(context.options.seconds, ROUND_SECONDS),
     });
     const detail = `${CONNECTIONS} in flight on ${CALLED} apps`;
     const during = publisher.times.slice(before);

@@ -3,16 +3,13 @@ import { join } from 'node:path';
 import { AuthoringSession, reloaded } from '../authoring-session.ts';
 import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
-import type { Context, Scenario } from '../context.ts';
+import { type Context, type Scenario, sized } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import { hasGit, writeHistory } from '../git-history.ts';
-import { type Fact, factsOf, type Measurement } from '../measurements.ts';
+import { type Finding, fact, type LoadMeasurement } from '../measurements.ts';
 import { css, EDITED, Publisher } from '../publisher.ts';
 import { formatInterval, median, middleFactor, percentile } from '../statistics.ts';
 import { neighbours } from './publish-neighbours.ts';
-
-const SCENARIO = 'publish';
-const fact = factsOf(SCENARIO);
 
 /** A store, by its registered apps and the commits that were there before they were. */
 type Size = { name: string; apps: number; commits: number };
@@ -32,7 +29,7 @@ const SMOKE_STARTS = 1;
 type Store = { size: Size; dataDir: string; apps: string[]; daemon: Daemon };
 
 export const publishScenario: Scenario = {
-  name: SCENARIO,
+  name: 'publish',
   question:
     'How long does a publication take, how soon does a draft show an edit, and what do calls of other apps notice?',
   run: async (context) => {
@@ -40,15 +37,14 @@ export const publishScenario: Scenario = {
       context.progress('  left out: the git program, which writes the history to measure with, is not there');
       return [];
     }
-    const { smoke } = context.options;
     const stores: Store[] = [];
     try {
-      for (const size of smoke ? [SMOKE_LARGE, SMOKE_SMALL] : [LARGE, SMALL]) {
+      for (const size of sized(context, [LARGE, SMALL], [SMOKE_LARGE, SMOKE_SMALL])) {
         context.progress(`  making a store of ${size.name}`);
         stores.push(await makeStore(context, size));
       }
       const [large, small] = stores as [Store, Store];
-      const measurements: Measurement[] = [
+      const measurements: (LoadMeasurement | Finding)[] = [
         ...(await firstPublications(context, large)),
         ...(await publications(context, large, small)),
       ];
@@ -90,9 +86,9 @@ function codeStore(dataDir: string): string {
 }
 
 /** What the first publication after a start takes, when no job thread has done one yet. */
-async function firstPublications(context: Context, store: Store): Promise<Fact[]> {
+async function firstPublications(context: Context, store: Store): Promise<Finding[]> {
   const times: number[] = [];
-  const runs = context.options.smoke ? SMOKE_STARTS : STARTS;
+  const runs = sized(context, STARTS, SMOKE_STARTS);
   for (let run = 0; run < runs; run++) {
     await store.daemon.stop();
     store.daemon = await startOn(context, store.dataDir);
@@ -105,7 +101,7 @@ async function firstPublications(context: Context, store: Store): Promise<Fact[]
   return [fact('first publication after a start', median(times), 'ms', detail)];
 }
 
-async function publications(context: Context, ...stores: [Store, Store]): Promise<Fact[]> {
+async function publications(context: Context, ...stores: [Store, Store]): Promise<Finding[]> {
   const publishers = await Promise.all(stores.map((store) => Publisher.open(store)));
   for (let i = 0; i < WARM_UPS; i++) for (const publisher of publishers) await publisher.publish();
   const times: number[][] = stores.map(() => []);
@@ -116,10 +112,6 @@ async function publications(context: Context, ...stores: [Store, Store]): Promis
   for (const publisher of publishers) await publisher.close();
   const quotient = median(large) / median(small);
   const factor = middleFactor(large.map((ms, i) => ms / (small[i] as number)));
-  context.progress(
-    `  a publication takes ${median(large).toFixed(0)} ms, p99 ${percentile(large, 0.99).toFixed(0)} ms (${stores[0].size.name}), ` +
-      `${median(small).toFixed(0)} ms, p99 ${percentile(small, 0.99).toFixed(0)} ms (${stores[1].size.name})`,
-  );
   return [
     ...stores.flatMap(({ size }, i) =>
       distribution(i === 0 ? 'large store' : 'small store', times[i] ?? [], size.name),
@@ -133,7 +125,7 @@ async function publications(context: Context, ...stores: [Store, Store]): Promis
   ];
 }
 
-function distribution(where: string, times: number[], detail: string): Fact[] {
+function distribution(where: string, times: number[], detail: string): Finding[] {
   const said = `${detail}; one changed file, ${times.length} publications`;
   return [
     fact(`publication, ${where}, p50`, median(times), 'ms', said),
@@ -142,7 +134,7 @@ function distribution(where: string, times: number[], detail: string): Fact[] {
 }
 
 /** From an edit to the `reload` of an open draft, and to the preview that shows it, as a browser then asks for it. */
-async function drafts(context: Context, { daemon, dataDir, apps, size }: Store): Promise<Fact[]> {
+async function drafts(context: Context, { daemon, dataDir, apps, size }: Store): Promise<Finding[]> {
   const app = apps[0] as string;
   const session = await AuthoringSession.open(daemon);
   await session.put(app, EDITED, css('first'));
@@ -178,7 +170,7 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
   });
   events.close();
   await session.close();
-  const facts = edits.flatMap(({ how, reloads, shown }) => {
+  return edits.flatMap(({ how, reloads, shown }) => {
     const detail = `${size.name}; ${reloads.length} edits of a style sheet`;
     return [
       fact(`${how} to reload, p50`, median(reloads), 'ms', detail),
@@ -186,13 +178,11 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
       fact(`${how} to the new preview, p50`, median(shown), 'ms', detail),
     ];
   });
-  context.progress(`  ${facts.map(({ name, value }) => `${name} ${value.toFixed(0)} ms`).join('; ')}`);
-  return facts;
 }
 
 /** As often as it must be, and then for as long as the run's seconds are. */
-async function inTurns({ options }: Context, once: (turn: number) => Promise<void>): Promise<void> {
-  const times = options.smoke ? SMOKE_TIMES : TIMES;
-  const until = performance.now() + options.seconds * 1000;
+async function inTurns(context: Context, once: (turn: number) => Promise<void>): Promise<void> {
+  const times = sized(context, TIMES, SMOKE_TIMES);
+  const until = performance.now() + context.options.seconds * 1000;
   for (let turn = 0; turn < times || performance.now() < until; turn++) await once(turn);
 }

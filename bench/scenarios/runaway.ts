@@ -1,13 +1,13 @@
 /** One app whose handler never ends, called again and again, beside nine that behave. */
 import { eventually } from '../../testing/waiting.ts';
 import { APP, ROWS } from '../bench-app.ts';
-import { startDaemon } from '../compare.ts';
+import { installAll } from '../compare.ts';
 import { accompanied, onGateway } from '../contenders.ts';
-import type { Context, Scenario } from '../context.ts';
+import { type Context, type Scenario, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import type { Fact, LoadMeasurement } from '../measurements.ts';
+import type { Finding, LoadMeasurement } from '../measurements.ts';
 import { takeTurnsBeside } from '../turns.ts';
-import { httpBytes, type Workload } from '../workload.ts';
+import { httpBytes } from '../workload.ts';
 import { read } from './tools.ts';
 
 const GOOD = 9;
@@ -24,27 +24,15 @@ const ALONE = 'alone';
 export const runawayScenario: Scenario = {
   name: 'runaway',
   question: QUESTION,
-  run: async (context) => {
-    const good = Array.from({ length: GOOD }, (_, i) => `${APP}-good-${i}`);
-    const load: Workload = {
-      scenario: 'runaway',
-      question: QUESTION,
-      durability: null,
-      requests: Array.from({ length: GOOD * 100 }, (_, i) => read((i % ROWS) + 1, good[i % GOOD]).request),
-      plain: [],
-      apps: good,
-    };
-    const daemon = await startDaemon(context, load);
-    try {
-      return await measure(context, load, daemon);
-    } finally {
-      await daemon.stop();
-    }
-  },
+  run: (context) => withDaemon(context, (daemon) => measure(context, daemon)),
 };
 
-async function measure(context: Context, load: Workload, daemon: Daemon): Promise<(LoadMeasurement | Fact)[]> {
-  const requests = load.requests.map((request) => httpBytes(request, daemon.token));
+async function measure(context: Context, daemon: Daemon): Promise<(LoadMeasurement | Finding)[]> {
+  const good = Array.from({ length: GOOD }, (_, i) => `${APP}-good-${i}`);
+  await installAll(daemon, [APP, ...good]);
+  const requests = Array.from({ length: GOOD * 100 }, (_, i) =>
+    httpBytes(read((i % ROWS) + 1, good[i % GOOD]).request, daemon.token),
+  );
   const intervalMs = (1000 * GOOD) / CALLS_PER_SECOND;
   const alone = onGateway(ALONE, daemon, context, { requests, intervalMs });
   const beside = accompanied(BESIDE, alone, async () => {
@@ -53,7 +41,7 @@ async function measure(context: Context, load: Workload, daemon: Daemon): Promis
     return () => pest.stop();
   });
   const { measured, late } = await takeTurnsBeside(context, [beside, alone], {
-    scenario: load.scenario,
+    scenario: 'runaway',
     question: QUESTION,
     durability: null,
     connections: GOOD,

@@ -5,13 +5,12 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { APP, packApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
-import type { Context, Scenario } from '../context.ts';
-import { Daemon } from '../daemon.ts';
-import { type Fact, factsOf } from '../measurements.ts';
+import { type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
+import { type Finding, fact } from '../measurements.ts';
 import { percentile } from '../statistics.ts';
 
 /** Each fires four times a minute, those of one group in the same second. */
-const fact = factsOf('schedule');
 const AUTOMATIONS = 250;
 const FIRES_EACH = 4;
 const SECONDS_APART = 60 / FIRES_EACH;
@@ -29,16 +28,15 @@ export const scheduleScenario: Scenario = {
   name: 'schedule',
   question: 'How late do runs begin that are due on schedule, a thousand of them in one minute?',
   run: async (context) => {
-    const { smoke } = context.options;
-    const count = smoke ? SMOKE_AUTOMATIONS : AUTOMATIONS;
-    const forMs = smoke ? SMOKE_MS : MINUTE_MS;
-    return Daemon.use({ dataDir: context.newFolder(), config: context.config }, async (daemon) => {
+    const count = sized(context, AUTOMATIONS, SMOKE_AUTOMATIONS);
+    const forMs = sized(context, MINUTE_MS, SMOKE_MS);
+    return withDaemon(context, async (daemon) => {
       await daemon.install(APP, await packApp(APP, cronFiles(count)));
       const from = Date.now() + SETTLE_MS;
       const to = from + forMs;
       await wait(to - Date.now());
       const runs = (await endedRuns(daemon, to)).filter((run) => dueAt(run) >= from && dueAt(run) < to);
-      return factsAbout(context, runs, fireCount(count, from, to));
+      return factsAbout(runs, fireCount(count, from, to));
     });
   },
 };
@@ -91,32 +89,19 @@ function dueAt({ trigger }: RunRecord): number {
   return Number(trigger.origin);
 }
 
-function factsAbout(context: Context, runs: RunRecord[], due: number): Fact[] {
+function factsAbout(runs: RunRecord[], due: number): Finding[] {
   const bad = runs.filter(({ state }) => state !== 'ok');
   if (bad.length > 0) throw new Error(`${bad.length} runs did not end well; the first: ${JSON.stringify(bad[0])}`);
-  const drifts = (timeOf: (run: RunRecord) => number): number[] => runs.map((run) => timeOf(run) - dueAt(run));
   const detail = `${runs.length} runs of ${due} fires that were due`;
-  const facts = [
-    ...percentiles(
-      'from the scheduled time to the run being made',
-      detail,
-      drifts(({ queuedAt }) => queuedAt),
-    ),
-    ...percentiles(
-      'from the scheduled time to the start of the run',
-      detail,
-      drifts(({ startedAt }) => startedAt ?? Number.NaN),
-    ),
-    fact('fires that came, of those due', runs.length / due, '×', detail),
-  ];
-  for (const { name, value, unit } of facts) context.progress(`  ${name}: ${value.toFixed(2)} ${unit}`);
-  return facts;
-}
-
-function percentiles(name: string, detail: string, drifts: number[]): Fact[] {
+  const late = (name: string, timeOf: (run: RunRecord) => number | null): Finding[] => {
+    const drifts = runs.map((run) => (timeOf(run) ?? Number.NaN) - dueAt(run));
+    return Object.entries({ p50: 0.5, p99: 0.99, worst: 1 }).map(([which, share]) =>
+      fact(`${name}, ${which}`, percentile(drifts, share), 'ms', detail),
+    );
+  };
   return [
-    fact(`${name}, p50`, percentile(drifts, 0.5), 'ms', detail),
-    fact(`${name}, p99`, percentile(drifts, 0.99), 'ms', detail),
-    fact(`${name}, worst`, percentile(drifts, 1), 'ms', detail),
+    ...late('from the scheduled time to the run being made', ({ queuedAt }) => queuedAt),
+    ...late('from the scheduled time to the start of the run', ({ startedAt }) => startedAt),
+    fact('fires that came, of those due', runs.length / due, '×', detail),
   ];
 }

@@ -128,15 +128,9 @@ export const toolWorkloads: Workload[] = [
   },
 ];
 
-export function asScenario(workload: Workload): Scenario {
-  return loadScenario(workload.scenario, workload.question, () => Promise.resolve(workload));
-}
-
-/** A scenario that is one workload. */
-export function loadScenario(
-  name: string,
-  question: string,
-  workload: (smoke: boolean) => Promise<Workload>,
-): Scenario {
-  return { name, question, workload, run: async (context) => compare(context, await workload(context.options.smoke)) };
+/** A scenario that is one workload, which may be a smaller one in a smoke run. */
+export function asScenario(full: Workload, smoke = full): Scenario {
+  const { scenario: name, question } = full;
+  const workload = (isSmoke: boolean) => (isSmoke ? smoke : full);
+  return { name, question, workload, run: (context) => compare(context, workload(context.options.smoke)) };
 }

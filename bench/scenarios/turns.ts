@@ -6,10 +6,11 @@ import { createParser } from 'eventsource-parser';
 import { LIMITS } from '../../protocol/limits.ts';
 import { startModelStub } from '../../testing/model-stub.ts';
 import { APP, packApp, ROWS } from '../bench-app.ts';
+import { installAll } from '../compare.ts';
 import { accompanied, onGateway } from '../contenders.ts';
-import type { Context, Scenario } from '../context.ts';
-import { Daemon } from '../daemon.ts';
-import { type Fact, factsOf, type Measurement } from '../measurements.ts';
+import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
+import { type Finding, fact, type LoadMeasurement } from '../measurements.ts';
 import { memoryOf } from '../process-usage.ts';
 import { ROOT } from '../servers.ts';
 import { median } from '../statistics.ts';
@@ -19,7 +20,6 @@ import { read } from './tools.ts';
 
 const SCENARIO = 'turns';
 const QUESTION = 'How late are reads of another app while 200 windows stream 50 pieces a second each, {n} in flight?';
-const fact = factsOf(SCENARIO);
 const TURNS = 50;
 const SMOKE_TURNS = 3;
 const PIECES = 20;
@@ -39,6 +39,7 @@ const SMOKE_IDLE_WINDOWS = 20;
 const STARTS = 5;
 const SETTLE_MS = 1000;
 const MiB = 1024 * 1024;
+const HOST = 'bench/chat-host.mjs';
 const WHILE = 'while windows stream';
 const QUIET = 'quiet';
 const OTHER = `${APP}-other`;
@@ -56,28 +57,23 @@ export const turnsScenario: Scenario = {
 };
 
 /** One agent that is warm, in a process of its own, one turn after the other. */
-async function oneWindow(context: Context): Promise<Fact[]> {
-  const runners = { stub: { kind: 'acp', command: [process.execPath, join(ROOT, 'testing/stub-agent.mjs')] } } as const;
-  const options = {
-    dataDir: context.newFolder(),
-    config: { ...context.config, runners: structuredClone(runners) as never },
-  };
-  return await Daemon.use(options, async (daemon) => {
-    await daemon.install(APP, await packApp());
-    const turns = await warmTurns(daemon, 'one', `clock ${PIECES} 5`, context.options.smoke ? SMOKE_TURNS : TURNS);
-    const startMs = median(turns.map((one) => one.startMs));
-    const addedMs = median(turns.flatMap((one) => one.addedMs));
-    context.progress(`  start ${startMs.toFixed(1)} ms, added to a piece ${addedMs.toFixed(2)} ms`);
-    const detail = `${turns.length} turns of a warm agent, one after the other`;
-    return [
-      fact('from POST to assistant.start, p50', startMs, 'ms', detail),
-      fact('from an agent to its client, p50', addedMs, 'ms', `${detail}, ${PIECES} pieces each`),
-    ];
-  });
+async function oneWindow(context: Context): Promise<Finding[]> {
+  const runners = { stub: { kind: 'acp', command: [process.execPath, join(ROOT, 'testing/stub-agent.mjs')] } };
+  const turns = await warmTurns(context, runners, `clock ${PIECES} 5`, TURNS);
+  const detail = `${turns.length} turns of a warm agent, one after the other`;
+  return [
+    fact('from POST to assistant.start, p50', median(turns.map((one) => one.startMs)), 'ms', detail),
+    fact(
+      'from an agent to its client, p50',
+      median(turns.flatMap((one) => one.addedMs)),
+      'ms',
+      `${detail}, ${PIECES} pieces each`,
+    ),
+  ];
 }
 
 /** A real agent that is warm: what it takes longer than its model is the agent's and the gateway's time. */
-async function codex(context: Context): Promise<Fact[]> {
+async function codex(context: Context): Promise<Finding[]> {
   if (!existsSync(CODEX)) {
     context.progress('  codex is not installed, so it is left out: npm ci --prefix scripts/agents');
     return [];
@@ -96,16 +92,10 @@ async function codex(context: Context): Promise<Fact[]> {
         env: { HOME: home, CODEX_HOME: home, TMPDIR: join(home, 'tmp'), OPENAI_API_KEY: 'none' },
       },
     };
-    const options = { dataDir: context.newFolder(), config: { ...context.config, runners: runners as never } };
-    return await Daemon.use(options, async (daemon) => {
-      await daemon.install(APP, await packApp());
-      const count = context.options.smoke ? SMOKE_TURNS : CODEX_TURNS;
-      const turns = await warmTurns(daemon, 'codex', 'say: Hello.', count);
-      const addedMs = median(turns.map((one) => one.wholeMs)) - (await ownMs(model.url));
-      context.progress(`  codex adds ${addedMs.toFixed(0)} ms`);
-      const detail = `${turns.length} turns, one after the other`;
-      return [fact('what a warm codex adds to its model, p50', addedMs, 'ms', detail)];
-    });
+    const turns = await warmTurns(context, runners, 'say: Hello.', CODEX_TURNS);
+    const addedMs = median(turns.map((one) => one.wholeMs)) - (await ownMs(model.url));
+    const detail = `${turns.length} turns, one after the other`;
+    return [fact('what a warm codex adds to its model, p50', addedMs, 'ms', detail)];
   } finally {
     await model.close();
   }
@@ -127,95 +117,85 @@ async function ownMs(model: string): Promise<number> {
 }
 
 /** What a window takes in which nothing happens: what a gateway that was started anew has more with them than without. */
-async function idleWindows(context: Context): Promise<Fact[]> {
-  const { smoke } = context.options;
-  const windows = smoke ? SMOKE_IDLE_WINDOWS : IDLE_WINDOWS;
-  const options = { dataDir: context.newFolder(), config: context.config, script: 'bench/chat-host.mjs' };
-  const starts = smoke ? 1 : STARTS;
+async function idleWindows(context: Context): Promise<Finding[]> {
+  const windows = sized(context, IDLE_WINDOWS, SMOKE_IDLE_WINDOWS);
+  const starts = sized(context, STARTS, 1);
+  const options = { dataDir: context.newFolder(), script: HOST };
   const memory = async (): Promise<number> => {
     const bytes: number[] = [];
-    for (let start = 0; start < starts; start++)
-      await Daemon.use(options, async (daemon) => {
-        await wait(smoke ? 0 : SETTLE_MS);
-        bytes.push(memoryOf(daemon.pid).pss);
-      });
+    const look = async (daemon: Daemon): Promise<void> => {
+      await wait(sized(context, SETTLE_MS, 0));
+      bytes.push(memoryOf(daemon.pid).pss);
+    };
+    for (let start = 0; start < starts; start++) await withDaemon(context, look, options);
     return median(bytes);
   };
-  await Daemon.use(options, async (daemon) => {
-    await daemon.install(APP, await packApp());
-  });
+  await withDaemon(context, async (daemon) => daemon.install(APP, await packApp()), options);
   const without = await memory();
-  await Daemon.use(options, async (daemon) => {
+  const open = async (daemon: Daemon): Promise<void> => {
     for (let i = 0; i < windows; i += 10)
       await Promise.all(Array.from({ length: 10 }, (_, at) => turn(daemon, `w${i + at}`, '1 1')));
-  });
-  const added = ((await memory()) - without) / MiB;
-  context.progress(`  ${windows} idle windows: ${added.toFixed(1)} MiB`);
+  };
+  await withDaemon(context, open, options);
   const detail = `${windows} windows; PSS of the supervisor, median of ${starts} starts with and without`;
-  return [fact('idle windows', added, 'MiB', detail)];
+  return [fact('idle windows', ((await memory()) - without) / MiB, 'MiB', detail)];
 }
 
 /** In a host, whose runner costs next to nothing: what is measured is the gateway. */
-async function manyWindows(context: Context): Promise<Measurement[]> {
-  const { smoke } = context.options;
-  const { config, profileDir } = context;
-  const daemon = await Daemon.start({
-    dataDir: context.newFolder(),
-    config,
-    profileDir,
-    script: 'bench/chat-host.mjs',
+function manyWindows(context: Context): Promise<(LoadMeasurement | Finding)[]> {
+  return withDaemon(context, (daemon) => readBesideWindows(context, daemon), { script: HOST });
+}
+
+async function readBesideWindows(context: Context, daemon: Daemon): Promise<(LoadMeasurement | Finding)[]> {
+  await installAll(daemon, [APP, OTHER]);
+  await daemon.refresh();
+  const requests = Array.from({ length: ROWS }, (_, i) => httpBytes(read(i + 1, OTHER).request, daemon.token));
+  const quiet = onGateway(QUIET, daemon, context, { requests, intervalMs: READ_EVERY_MS });
+  const roundMs = 1000 * sized(context, ROUND_SECONDS, context.options.seconds);
+  const windows = sized(context, WINDOWS, SMOKE_WINDOWS);
+  const pieces = Math.ceil((PER_SECOND * (roundMs + LONGER_MS)) / 1000);
+  let lost = 0;
+  const added: number[] = [];
+  const streaming = accompanied(WHILE, quiet, async () => {
+    const turns = Array.from({ length: windows }, (_, i) =>
+      openTurn(daemon, `w${i}`, `${pieces} ${1000 / PER_SECOND}`),
+    );
+    await Promise.all(turns.map(({ streams }) => streams));
+    return async () => {
+      for (const { addedMs } of await Promise.all(turns.map(({ done }) => done))) {
+        lost += pieces - addedMs.length;
+        added.push(...addedMs);
+      }
+    };
   });
-  try {
-    for (const app of [APP, OTHER]) await daemon.install(app, await packApp(app));
-    await daemon.refresh();
-    const requests = Array.from({ length: ROWS }, (_, i) => httpBytes(read(i + 1, OTHER).request, daemon.token));
-    const quiet = onGateway(QUIET, daemon, context, { requests, intervalMs: READ_EVERY_MS });
-    const roundMs = 1000 * (smoke ? context.options.seconds : ROUND_SECONDS);
-    const windows = smoke ? SMOKE_WINDOWS : WINDOWS;
-    const lost: number[] = [];
-    const added: number[] = [];
-    const streaming = accompanied(WHILE, quiet, async () => {
-      const pieces = Math.ceil((PER_SECOND * (roundMs + LONGER_MS)) / 1000);
-      const turns = Array.from({ length: windows }, (_, i) =>
-        openTurn(daemon, `w${i}`, `${pieces} ${1000 / PER_SECOND}`),
-      );
-      await Promise.all(turns.map(({ streams }) => streams));
-      return async () => {
-        for (const { addedMs } of await Promise.all(turns.map(({ done }) => done))) {
-          lost.push(pieces - addedMs.length);
-          added.push(...addedMs);
-        }
-      };
-    });
-    const { measured, late } = await takeTurnsBeside(context, [streaming, quiet], {
-      scenario: SCENARIO,
-      question: QUESTION,
-      durability: null,
-      connections: CONNECTIONS,
-      roundSeconds: ROUND_SECONDS,
-    });
-    const dropped = lost.reduce((sum, count) => sum + count, 0);
-    context.progress(`  ${dropped} pieces lost`);
-    const detail = `${windows} windows, ${PER_SECOND} pieces a second each`;
-    return [
-      measured,
-      late('p99 of reads while windows stream, of p99 when quiet', WHILE, QUIET, detail),
-      fact('pieces lost', dropped, '', detail),
-      fact('from a runner to its client, p50', median(added), 'ms', detail),
-    ];
-  } finally {
-    await daemon.stop();
-  }
+  const { measured, late } = await takeTurnsBeside(context, [streaming, quiet], {
+    scenario: SCENARIO,
+    question: QUESTION,
+    durability: null,
+    connections: CONNECTIONS,
+    roundSeconds: ROUND_SECONDS,
+  });
+  const detail = `${windows} windows, ${PER_SECOND} pieces a second each`;
+  return [
+    measured,
+    late('p99 of reads while windows stream, of p99 when quiet', WHILE, QUIET, detail),
+    fact('pieces lost', lost, '', detail),
+    fact('from a runner to its client, p50', median(added), 'ms', detail),
+  ];
 }
 
 /** From the message on: until `assistant.start` arrived, how old each piece was when it did, until the end. */
 type Turn = { startMs: number; addedMs: number[]; wholeMs: number };
 
-/** One after the other, once two have warmed the agent. */
-async function warmTurns(daemon: Daemon, windowId: string, message: string, count: number): Promise<Turn[]> {
-  const turns: Turn[] = [];
-  while (turns.length < 2 + count) turns.push(await turn(daemon, windowId, message));
-  return turns.slice(2);
+/** Of an agent of these `runners`, one after the other, once two have warmed it. */
+function warmTurns(context: Context, runners: object, message: string, fullCount: number): Promise<Turn[]> {
+  const work = async (daemon: Daemon): Promise<Turn[]> => {
+    await daemon.install(APP, await packApp());
+    const turns: Turn[] = [];
+    while (turns.length < 2 + sized(context, fullCount, SMOKE_TURNS)) turns.push(await turn(daemon, 'one', message));
+    return turns.slice(2);
+  };
+  return withDaemon(context, work, { config: { runners: runners as never } });
 }
 
 function turn(daemon: Daemon, windowId: string, message: string): Promise<Turn> {

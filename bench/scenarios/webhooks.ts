@@ -4,11 +4,9 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { APP, packApp, ROWS } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import { type Contender, onServer } from '../contenders.ts';
-import type { Context, Scenario } from '../context.ts';
-import { Daemon } from '../daemon.ts';
+import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
+import type { Daemon } from '../daemon.ts';
 import type { LoadResult } from '../load/task.ts';
-import type { LoadMeasurement } from '../measurements.ts';
-import { formatInterval, type Interval } from '../statistics.ts';
 import { takeTurns } from '../turns.ts';
 import { httpBytes } from '../workload.ts';
 import { write } from './tools.ts';
@@ -33,34 +31,19 @@ export const webhooksScenario: Scenario = {
   name: 'webhooks',
   question: QUESTION,
   run: async (context) => {
-    const { smoke } = context.options;
-    const rounds = smoke ? SMOKE_ROUNDS : ROUNDS;
-    const connections = smoke ? SMOKE_AT_ONCE : AT_ONCE;
-    return Daemon.use(
-      {
-        dataDir: context.newFolder(),
-        config: { ...context.config, durability: 'full' },
-        profileDir: context.profileDir,
-      },
-      async (daemon) => {
-        const hooks = await installHooks(daemon, rounds * connections);
-        const sets = Array.from({ length: rounds }, (_, i) => hooks.slice(i * connections, (i + 1) * connections));
-        const contenders = [webhooks(daemon, context, sets), writes(daemon, context, connections)];
-        // Code gets compiled.
-        await contenders[1]?.run({ connections, warmUpMs: 0, measureMs: 0 });
-        const measured = await takeTurns(context, contenders, {
-          scenario: 'webhooks',
-          question: QUESTION,
-          durability: 'full',
-          connections,
-          rounds,
-          // A burst takes what it takes.
-          measureMs: 0,
-        });
-        context.progress(`  ${summary(measured)}`);
-        return [measured];
-      },
-    );
+    const rounds = sized(context, ROUNDS, SMOKE_ROUNDS);
+    const connections = sized(context, AT_ONCE, SMOKE_AT_ONCE);
+    const load = { scenario: 'webhooks', question: QUESTION, durability: 'full', connections } as const;
+    const work = async (daemon: Daemon) => {
+      const hooks = await installHooks(daemon, rounds * connections);
+      const sets = Array.from({ length: rounds }, (_, i) => hooks.slice(i * connections, (i + 1) * connections));
+      const contenders = [webhooks(daemon, context, sets), writes(daemon, context, connections)];
+      // Code gets compiled.
+      await contenders[1]?.run({ connections, warmUpMs: 0, measureMs: 0 });
+      // A burst takes what it takes.
+      return [await takeTurns(context, contenders, { ...load, rounds, measureMs: 0 })];
+    };
+    return withDaemon(context, work, { config: { durability: load.durability } });
   },
 };
 
@@ -100,7 +83,7 @@ function webhooks(daemon: Daemon, context: Context, all: MintedWebhook[][]): Con
         const path = `/svc/_automations/${ownerApp}/${automationId}/run?wait=1`;
         return httpBytes({ method: 'POST', path, body: { input: EVENT } }, daemon.token);
       });
-      await burst(byHand, context.options.smoke ? SMOKE_WARM_UP_RUNS : WARM_UP_RUNS);
+      await burst(byHand, sized(context, WARM_UP_RUNS, SMOKE_WARM_UP_RUNS));
     },
     run: () => {
       const posts = set.map(({ url, secret }) =>
@@ -117,11 +100,4 @@ function writes(daemon: Daemon, context: Context, connections: number): Contende
     httpBytes(write((i % ROWS) + 1).request, daemon.token),
   );
   return onServer(WRITES, daemon, context, { requests, burst: true });
-}
-
-function summary({ sides, ratios }: LoadMeasurement): string {
-  const rates = Object.entries(sides).map(
-    ([name, { requestsPerSecond, p99 }]) => `${name} ${Math.round(requestsPerSecond)}/s, p99 ${p99.toFixed(1)} ms`,
-  );
-  return `${rates.join('; ')}; ratio ${formatInterval(ratios[WRITES] as Interval)}`;
 }

@@ -8,7 +8,7 @@ const samples = (heaps: number[]): Sample[] =>
     at: i * 10,
     pss: {},
     rss: {},
-    heap: { heapUsed, external: 0, arrayBuffers: 0 },
+    heap: { heapUsed, arrayBuffers: 0 },
     descriptors: {},
     threads: {},
     files: { count: 0, bytes: 0 },

@@ -22,7 +22,8 @@ export type Sample = {
 
 /** Takes samples until it is told to end. */
 export async function takeCourse(
-  { daemon, heapSocket, dataDir }: { daemon: Daemon; heapSocket: string; dataDir: string },
+  daemon: Daemon,
+  heapSocket: string,
   { everyMs, until, onSample }: { everyMs: number; until: AbortSignal; onSample(sample: Sample): void },
 ): Promise<Sample[]> {
   const startedAt = performance.now();
@@ -41,7 +42,7 @@ export async function takeCourse(
       heap,
       descriptors: byName(({ pid }) => entriesOf(`/proc/${pid}/fd`).length),
       threads: byName(({ pid }) => entriesOf(`/proc/${pid}/task`).length),
-      files: filesBelow(dataDir),
+      files: filesBelow(daemon.dataDir),
     };
     samples.push(sample);
     onSample(sample);

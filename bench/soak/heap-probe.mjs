@@ -21,6 +21,6 @@ async function collect() {
   // What finalizers let go of is collected by the second one.
   await nextTurn();
   globalThis.gc();
-  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
-  return { heapUsed, external, arrayBuffers };
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return { heapUsed, arrayBuffers };
 }

@@ -3,8 +3,8 @@ import { connect } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
-/** Bytes: JavaScript objects, and what they hold outside of the heap, of which `arrayBuffers` is a part. */
-export type Heap = { heapUsed: number; external: number; arrayBuffers: number };
+/** Bytes: JavaScript objects, and the buffers that they hold outside of the heap. */
+export type Heap = { heapUsed: number; arrayBuffers: number };
 
 const PROBE = new URL('./heap-probe.mjs', import.meta.url);
 
