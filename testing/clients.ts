@@ -70,7 +70,7 @@ export abstract class Client {
     this.gateway = gateway;
   }
 
-  /** Repeats `turn`, with a pause after each, until `stop`; several run concurrently. */
+  /** Repeats `turn`, with a pause after each, until `stop`; several run concurrently. One whose turn fails ends: a violation. */
   protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: () => number): void {
     this.running = true;
     const loop = async (): Promise<void> => {
@@ -80,7 +80,7 @@ export abstract class Client {
         if (ms > 0) await pause(ms);
       }
     };
-    this.#loops.push(loop());
+    this.#loops.push(loop().catch((error: Error) => void this.violations.push(`A client failed: ${error.stack}`)));
   }
 
   /** What a call is answered; null when its connection ended, or when it hung, which is a violation. */

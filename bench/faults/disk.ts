@@ -55,6 +55,8 @@ async function strikes(context: CampaignContext): Promise<void> {
   report.figure('other changes, acknowledged', changes.done.list());
   report.figure('other changes, answered otherwise', changes.refused.list());
   report.figure('acknowledged writes, all there', ledger.acknowledged.length);
+  await gateway.stop();
+  struck.disk.close();
 }
 
 async function strikeOnce(
@@ -94,6 +96,6 @@ async function strikeOnce(
   const allowed = isCut ? /./ : new RegExp(`^(${[...strike.allowed, '401'].join('|')})`);
   await round.end(where, report, { allowed, readsFail: strike.readsFail === true });
   report.violated(where, await changes.check());
-  if (!isCut) report.violated(where, await leftovers(gateway.dataDir));
+  if (!isCut) report.violated(where, leftovers(gateway.dataDir));
   report.add('strikes');
 }

@@ -5,7 +5,7 @@ import { Crowd } from './crowd.ts';
 import { Keeper } from './keeper.ts';
 import { Killer } from './killer.ts';
 import { strikeInRounds } from './rounds.ts';
-import { leftovers } from './stored.ts';
+import { leftoversOfTheDead } from './stored.ts';
 import { Uploader } from './uploader.ts';
 
 const ROUNDS = { full: 300, smoke: 30 };
@@ -37,7 +37,9 @@ export const kill: Campaign = {
 };
 
 /** Rounds on a fresh data directory. False when the gateway did not come back. */
-async function strikeFolder(context: CampaignContext, numbers: [number, number]): Promise<boolean> {
+async function strikeFolder(campaign: CampaignContext, numbers: [number, number]): Promise<boolean> {
+  // What is drawn here depends on the seed and the folder, not on what became of processes before.
+  const context = { ...campaign, random: campaign.random.fork() };
   const { random, report, progress } = context;
   const folder = context.newFolder();
   const gateway = context.newGateway({ config: { handlerHosts: 2 } }, folder);
@@ -61,7 +63,7 @@ async function strikeFolder(context: CampaignContext, numbers: [number, number])
   report.addAll('uploads', uploader.outcomes);
   report.addAll('files', keeper.outcomes);
   await crowd.leave(where, killer, report);
-  report.violated(where, await leftovers(gateway.dataDir));
+  report.violated(where, await leftoversOfTheDead(gateway.dataDir));
   const sockets = readdirSync(folder).filter((name) => name.startsWith('svc-'));
   if (sockets.length > 1) report.violated(where, `${sockets.length} folders of sockets are left, of one daemon.`);
   progress(`${where}: ${report.violations.length} violations so far`);

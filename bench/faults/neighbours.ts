@@ -21,6 +21,8 @@ export class Neighbours extends Client {
   readonly failures = new Counts();
   readonly #phase: string;
   readonly #watch: NodeJS.Timeout;
+  /** The longest time in which one call had no answer; of writes once they have stopped. */
+  slowestMs = 0;
   #noticed = nothing();
   #lastRead = performance.now();
   #lastWrite = performance.now();
@@ -59,6 +61,8 @@ export class Neighbours extends Client {
   override async stop(): Promise<void> {
     await Promise.all([this.load.stop(), super.stop()]);
     clearInterval(this.#watch);
+    for (const { sentAt, answeredAt } of this.load.sent.values())
+      this.slowestMs = Math.max(this.slowestMs, answeredAt - sentAt);
     for (const [outcome, count] of this.load.outcomes)
       if (outcome !== '201') this.failures.set(`write ${outcome}`, count);
     this.violations.push(...this.load.violations);
@@ -69,6 +73,7 @@ export class Neighbours extends Client {
     const call = this.gateway.read(app, 'get', { key: `${this.#phase}-0-${n}` }, { agent });
     const outcome = outcomeOf(await this.answered(`A read of ${app}`, call));
     const now = performance.now();
+    this.slowestMs = Math.max(this.slowestMs, now - startedAt);
     if (outcome !== '200') {
       this.failures.count(`read ${outcome}`);
       return;

@@ -78,6 +78,7 @@ class Outages extends StruckGateway {
         progress(`${this.rounds} power cuts, ${this.acknowledged} acknowledged writes, ${this.lost} lost`);
     }
     await this.gateway.stop();
+    this.disk.close();
     report.figure('acknowledged writes, all there', this.acknowledged - this.lost);
     report.figure('acknowledged writes lost', this.lost);
     report.figure('other acknowledged changes', this.changes.done.list());
@@ -91,6 +92,7 @@ class Outages extends StruckGateway {
     if (isFull) await changes.start();
     await this.#moment(load);
     await this.#cutPower(report);
+    report.add('power cuts');
     await Promise.all([load, readers, changes].map((clients) => clients.stop()));
     report.add('reads', readers.reads);
     report.add('of them answered with a kept result', readers.hits);
@@ -105,7 +107,7 @@ class Outages extends StruckGateway {
     const found = [...load.violations, ...readers.violations, ...violations].filter(
       (text) => isFull || !text.includes('was acknowledged'),
     );
-    if (isFull) found.push(...(await changes.check()), ...(await leftovers(gateway.dataDir)));
+    if (isFull) found.push(...(await changes.check()), ...leftovers(gateway.dataDir));
     report.violated(`Round ${this.rounds} (${this.#durability})`, found);
   }
 
@@ -122,7 +124,6 @@ class Outages extends StruckGateway {
   async #cutPower(report: Report): Promise<void> {
     const survival = this.#durability === 'normal' ? (SURVIVALS[0] as Survival) : this.random.pick(SURVIVALS);
     const taken = await this.disk.cutPower(survival, this.random);
-    report.add('power cuts');
     report.add('unsynced writes dropped', taken.writes);
     report.add('unsynced writes kept in whole or in part', taken.survivedWrites);
     report.add('unsynced names dropped', taken.names);

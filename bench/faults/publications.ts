@@ -62,7 +62,7 @@ export class Publications extends Client {
   async check(): Promise<string[]> {
     const gateway = this.gateway;
     // One after a publication whose outcome was not told is refused, and its session then brought up to date.
-    const isPublished = (await this.#publish()) || (await this.#publish());
+    const isPublished = (await this.#publish(true)) || (await this.#publish(true));
     const violations = this.violations.splice(0);
     if (!isPublished) violations.push(`With a disk that is well nothing is published: ${this.#last}`);
     const listed = await gateway.call('GET', `/svc/_apps/${APP}/versions?limit=500`);
@@ -89,8 +89,11 @@ export class Publications extends Client {
     return violations;
   }
 
-  /** Writes the files of the next text and publishes them; what is live is old or new, and whole. True when it is acknowledged. */
-  async #publish(): Promise<boolean> {
+  /**
+   * Writes the files of the next text and publishes them; what is live is old or new, and whole. True when it is acknowledged. On a
+   * disk that is well it is answered.
+   */
+  async #publish(isWell = false): Promise<boolean> {
     const text = ++this.#next;
     for (let step = 1; step <= migrationsOf(text); step++)
       if (!(await this.#put(`migrations/${String(step).padStart(4, '0')}_step.sql`, stepOf(step)))) return false;
@@ -103,7 +106,10 @@ export class Publications extends Client {
     const outcome = isDone ? 'done' : isRefused ? 'refused' : 'unknown';
     await this.#live.set(text, outcome);
     if (outcome !== 'refused') this.#isUntold = outcome === 'unknown';
-    if (answer === null) return false;
+    if (answer === null) {
+      if (isWell) this.violations.push('On a disk that is well a publication got no answer.');
+      return false;
+    }
     this.#last = answer.text;
     if (isDone) this.#acknowledged.set(answer.json.version, text);
     if (answer.status === 409) await this.#update(answer.text);
@@ -114,11 +120,13 @@ export class Publications extends Client {
   /** A publication whose outcome nobody was told may be in the way; nothing else is. The next text replaces the marked lines. */
   async #update(text: string): Promise<void> {
     if (!this.#isUntold) this.violations.push(`Without another publication one was answered ${text}`);
-    await this.gateway.call('POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`);
+    await this.#asked('An update', 'POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`, undefined);
   }
 
   async #look(): Promise<void> {
-    const { status, json, text } = await this.gateway.read(APP, 'state');
+    const answer = await this.answered('The live app', this.gateway.read(APP, 'state'));
+    if (answer === null) return;
+    const { status, json, text } = answer;
     if (status !== 200) {
       if (status !== 401) this.violations.push(`The live app was answered ${text}`);
       return;

@@ -66,13 +66,10 @@ class Runaway {
 
   async run(): Promise<void> {
     const { report } = this.#context;
-    try {
-      await this.#parts();
-    } finally {
-      const { violations, rows } = this.#ledger.verify(this.#gateway.dataDir);
-      report.figure('rows of the good apps verified', rows);
-      report.violated('the good apps', violations);
-    }
+    await this.#parts().catch((error: Error) => report.violations.push(`It ended early: ${error.stack}`));
+    const { violations, rows } = this.#ledger.verify(this.#gateway.dataDir);
+    report.figure('rows of the good apps verified', rows);
+    report.violated('the good apps', violations);
   }
 
   async #parts(): Promise<void> {

@@ -60,7 +60,7 @@ async function fillAgainAndAgain(context: CampaignContext, gateway: TestGateway,
     if (!outcomes.has(FULL)) round.violated(`The disk did not run full: ${outcomes.list()}.`);
     // SQLite needs 32 KiB to open a database: a full disk has them or the caller hears of it.
     await readCold(gateway, round, /^(200|507 )/);
-    round.violated(await leftovers(gateway.dataDir));
+    round.violated(leftovers(gateway.dataDir));
     rmSync(filler);
     await round.heal();
     await readCold(gateway, round, /^200/);

@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import type Database from 'better-sqlite3';
+import { Layout } from '../../storage/layout.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 import { eventually } from '../../testing/waiting.ts';
 
@@ -28,8 +29,15 @@ export function git(repository: string, ...args: string[]): string {
   return execFileSync('git', ['-C', repository, ...args], { encoding: 'utf8' });
 }
 
-/** Temporary files of writes and uploads that were refused or cut off, once there was time to clear them away. */
-export async function leftovers(dataDir: string): Promise<string[]> {
+/** Temporary files of uploads and writes that were refused, which are removed before the answer. */
+export function leftovers(dataDir: string): string[] {
+  const { tmpDir, appsDir } = new Layout(dataDir);
+  const half = readdirSync(appsDir, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.tmp'));
+  return [...readdirSync(tmpDir).map((name) => `tmp/${name}`), ...half].map((name) => `${name} was left behind.`);
+}
+
+/** Those of a dead daemon, wherever they are, once the next one had time to clear them away. */
+export async function leftoversOfTheDead(dataDir: string): Promise<string[]> {
   const find = () =>
     readdirSync(dataDir, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tmp$|^tmp\/./.test(name));
   await eventually(SWEEP_MS, () => find().length === 0);

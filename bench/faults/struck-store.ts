@@ -23,13 +23,14 @@ export async function strikeStore(context: CampaignContext): Promise<void> {
     await pause(random.between(300, 1500));
     disk.strike([]);
     await publications.stop();
-    const found = [...(await publications.check()), ...(await leftovers(gateway.dataDir))];
+    const found = [...(await publications.check()), ...leftovers(gateway.dataDir)];
     report.violated(`Git store, round ${round + 1} (${strike.name})`, found);
     report.add('git store: strikes');
     progress(`git store: ${round + 1} of ${rounds}: ${strike.name}`);
     if (found.length > 0) break;
   }
   report.addAll('git store: publications', publications.outcomes);
-  report.figure('git store: acknowledged versions, all there', publications.acknowledged);
+  report.figure('git store: acknowledged versions', publications.acknowledged);
   await gateway.stop();
+  disk.close();
 }

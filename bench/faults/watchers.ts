@@ -58,6 +58,10 @@ export class Watcher {
         await pause(20);
         continue;
       }
+      if (this.#stopped) {
+        response.destroy();
+        return;
+      }
       this.#closedByUs = false;
       await this.#read(response);
       const at = performance.now();

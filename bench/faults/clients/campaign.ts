@@ -8,6 +8,9 @@ import { ECHO, FLOOD, FLOOD_TABLES, GOOD, LARGE, LARGE_BYTES } from './attacks.t
 import { exhaustDescriptors } from './descriptors.ts';
 import { Scene, SIZES } from './scene.ts';
 
+/** A good client whose call has no answer for this long waits for others. */
+const SLOW_MS = 30_000;
+
 export const clients: Campaign = {
   name: 'clients',
   question: 'Do slow, silent, greedy and vanishing clients harm anyone but themselves, and what does each cost?',
@@ -20,8 +23,7 @@ export const clients: Campaign = {
 };
 
 async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
-  const { extent, newFolder, report } = context;
-  const progress = (what: string) => context.progress(`${edge}: ${what}`);
+  const { extent, report } = context;
   const gateway = context.newGateway({ edge });
   await gateway.start();
   const { pid } = await gateway.system();
@@ -31,6 +33,22 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
   await gateway.install(ECHO, appOf(ECHO, { queries: { say: '({ input }) => input.text' } }));
   const good = new Neighbours(gateway, [GOOD], 'good');
   const scene = new Scene(gateway, edge, good, SIZES[extent], report);
+  // A part that fails leaves no clients behind.
+  await attack(scene, context, edge).finally(() => good.stop());
+  if ((await gateway.system()).pid !== pid) report.violated(edge, 'the daemon is another process than before');
+  await gateway.stop();
+  if (good.slowestMs > SLOW_MS) report.violated(edge, `a good client waited ${Math.round(good.slowestMs)} ms`);
+  report.violated(edge, [
+    ...new Set(good.violations),
+    ...[...good.failures].map(([outcome, count]) => `good clients heard ${outcome} × ${count}.`),
+    ...verify(gateway.dataDir, good.load).violations,
+  ]);
+}
+
+/** Everything that bad clients do. */
+async function attack(scene: Scene, context: CampaignContext, edge: EdgeKind): Promise<void> {
+  const { extent, newFolder, report } = context;
+  const progress = (what: string) => context.progress(`${edge}: ${what}`);
   await scene.alone();
   // Opened one kind after the other to see what each costs, and then waited for together.
   const waits = [await scene.slow(), await scene.stalled()];
@@ -54,12 +72,4 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
   // In a short run there is nothing but time limits to wait for: the others do their harm meanwhile.
   if (extent === 'smoke') await Promise.all([untilEnded(), others(), fewDescriptors()]);
   else for (const part of [untilEnded, others, fewDescriptors]) await part();
-  if ((await gateway.system()).pid !== pid) report.violated(edge, 'the daemon is another process than before');
-  await good.stop();
-  await gateway.stop();
-  report.violated(edge, [
-    ...new Set(good.violations),
-    ...[...good.failures].map(([outcome, count]) => `good clients heard ${outcome} × ${count}.`),
-    ...verify(gateway.dataDir, good.load).violations,
-  ]);
 }

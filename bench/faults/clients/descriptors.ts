@@ -18,6 +18,20 @@ const CALLS = 20;
 const BETWEEN_CALLS_MS = 500;
 const CALL_MS = 30_000;
 
+/** Keeps one connection, and counts those that it had to open. */
+class OneConnection extends Agent {
+  opened = 0;
+
+  constructor() {
+    super({ keepAlive: true, maxSockets: 1 });
+  }
+
+  override createConnection(...given: Parameters<Agent['createConnection']>): ReturnType<Agent['createConnection']> {
+    this.opened++;
+    return super.createConnection(...given);
+  }
+}
+
 export async function exhaustDescriptors(edge: EdgeKind, folder: string, report: Report): Promise<void> {
   const serve = ['serve', '--json', '--data-dir', folder, '--port', '0', '--edge', edge, '--store', 'tarball'];
   const command = [process.execPath, join(root, 'bin/svc.js'), ...serve, '--with', appFolder('todos')];
@@ -26,7 +40,7 @@ export async function exhaustDescriptors(edge: EdgeKind, folder: string, report:
   const child = spawn('/bin/sh', ['-c', script, ...command], { stdio: ['ignore', 'pipe', 'ignore'] });
   const gateway = new TestGateway(folder, []);
   // An open connection, so that the calls get through.
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const agent = new OneConnection();
   const call = async (path: string): Promise<string> => {
     const answer = await within(
       CALL_MS,
@@ -45,19 +59,25 @@ export async function exhaustDescriptors(edge: EdgeKind, folder: string, report:
     while (!(await Promise.race([isOpened, pause(BETWEEN_CALLS_MS, false)])));
     const crowd = await opening;
     const failed: string[] = [];
+    const { opened } = agent;
     for (let i = 0; i < CALLS; i++) {
       const outcome = await call('/svc/_logs?app=todos');
       if (outcome !== '200') failed.push(outcome);
     }
     if (failed.length > 0)
       report.violated(edge, `without descriptors ${failed.length} of ${CALLS} calls failed (${failed[0]})`);
+    if (agent.opened > opened) report.violated(edge, 'without descriptors an open connection was ended');
     const isOpen = crowd.filter(({ closed }) => !closed).length;
     report.figure(
       `${edge}: ${CONNECTIONS} connections where ${DESCRIPTORS} descriptors are`,
       `${isOpen} open, ${CALLS - failed.length} of ${CALLS} calls served beside them`,
     );
     dismiss(crowd);
-    const isServed = () => gateway.call('GET', '/svc/_health', { agent: false }).catch(() => false);
+    const isServed = () =>
+      gateway.call('GET', '/svc/_health', { agent: false }).then(
+        ({ status }) => status === 200,
+        () => false,
+      );
     if (!(await eventually(20_000, isServed)))
       report.violated(edge, 'no new connection is served after the others have gone');
   } catch (error) {
