@@ -21,6 +21,7 @@ import { gatewayOfSuite, onEachEdge } from '../testing/edges.ts';
 import { root, type TestGateway } from '../testing/gateway.ts';
 import { enter, signIn } from '../testing/origins.ts';
 import { nodesOf } from '../testing/runs.ts';
+import { eventually } from '../testing/waiting.ts';
 
 const AGENT = join(root, 'testing/stub-agent.mjs');
 
@@ -293,6 +294,9 @@ describe('a gateway with the git store', () => {
     const seen = await until(stream, 'tool.result');
     const waiting = await send(gateway, 'notes', { windowId: 'w', message: 'say waits', detach: true });
     const waited = await until(waiting, 'phase');
+    // No turn waits until its run is recorded.
+    const isRecorded = async () => (await gateway.call('GET', `/svc/_runs/${turnIdOf(waited)}`)).status === 200;
+    assert.ok(await eventually(30_000, isRecorded), 'the run of the waiting turn is never recorded');
     await gateway.kill();
     await gateway.start();
     const [listed] = (await gateway.call('GET', '/svc/notes/_chat/windows')).json;

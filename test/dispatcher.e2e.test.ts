@@ -109,9 +109,9 @@ const SHOP = appOf('shop', {
   },
 });
 
-/** An app whose calls may pile up. */
+/** An app whose calls may pile up: none ends before all have arrived. */
 const BUSY = appOf('busy', {
-  queries: { hold: { run: '() => new Promise(() => {})', timeoutMs: 500 }, quick: '() => 1' },
+  queries: { hold: { run: '() => new Promise(() => {})', timeoutMs: 4000 }, quick: '() => 1' },
 });
 
 /** An app whose answers have the number of its calls. */
