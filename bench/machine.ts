@@ -1,5 +1,5 @@
 /** On what the numbers were taken: without it they say nothing. */
-import { execFileSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { closeSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
@@ -30,10 +30,16 @@ export function describeMachine(dir: string): Machine {
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     kernel: `${type()} ${release()}`,
     node: process.version,
-    fileSystem: execFileSync('df', ['--output=fstype', dir], { encoding: 'utf8' }).split('\n')[1] ?? 'unknown',
+    fileSystem: fileSystemOf(dir),
     fsyncMs: fsyncTime(join(dir, 'fsync-probe')),
     loadAverage: loadavg()[0] as number,
   };
+}
+
+/** As GNU’s `df` says. */
+function fileSystemOf(dir: string): string {
+  const { stdout } = spawnSync('df', ['--output=fstype', dir], { encoding: 'utf8' });
+  return stdout?.split('\n')[1] || 'unknown';
 }
 
 function fsyncTime(path: string): number {

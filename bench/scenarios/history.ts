@@ -51,7 +51,7 @@ async function measure(context: Context, daemon: Daemon, apps: string[], reposit
   const packedBytes = after.packed === 0 ? looseBytes : (after.packedBytes / after.packed) * objects;
   const tagBytes = blocksOf(join(repository, 'refs', 'tags', apps[0] as string, 'v1'));
   const year = A_YEAR * (packedBytes + tagBytes) + LIMITS.gitLooseObjects * (looseBytes / objects);
-  const detail = `${publications} publications of one changed file; ${after.packed} of ${after.packed + after.loose} objects packed`;
+  const detail = `${publications} publications of one changed file, ${objects.toFixed(1)} objects each; ${after.packed} of ${after.packed + after.loose} objects packed`;
   const size = (name: string, bytes: number): Finding => fact(name, bytes / MIB, 'MiB', detail);
   return [
     size('1,000 publications, loose', 1000 * (looseBytes + tagBytes)),

@@ -16,7 +16,7 @@ const MANY = 1000;
 const SMOKE_MANY = 20;
 /** More than may be live at a time, so that the last of them make others leave. */
 const MANY_RUNS = 100;
-/** The apps called lie apart in the order of their registration. */
+/** The apps called lie apart in the order of their numbers. */
 const STEP = 9;
 
 export const readyScenario: Scenario = {
@@ -40,38 +40,40 @@ export const coldFireScenario: Scenario = {
   name: 'cold-fire',
   question: 'How long does the first run take of an automation whose app nobody has used, until its end is stored?',
   run: (context) =>
-    onColdApps(context, 'first run of an automation', RUNS, async (daemon, app) => {
-      const response = await daemon.request('POST', `/svc/_automations/${app}/${FIRED}/run?wait=1`, '{}');
-      const { state } = (await response.json()) as { state: string };
-      if (state !== 'ok') throw new Error(`A run ended as ${state}.`);
-    }),
+    onColdApps(
+      context,
+      'first run of an automation',
+      RUNS,
+      async (daemon, app) => {
+        const response = await daemon.request('POST', `/svc/_automations/${app}/${FIRED}/run?wait=1`, '{}');
+        const { state } = (await response.json()) as { state: string };
+        if (state !== 'ok') throw new Error(`A run ended as ${state}.`);
+      },
+      { files: automationFiles(FIRED, []) },
+    ),
 };
 
 export const coldManyScenario: Scenario = {
   name: 'cold-1000',
   question: 'How long does the first call take of an app that is not live, among 1,000 that are registered?',
   run: (context) =>
-    onColdApps(
-      context,
-      'first answer among many',
-      MANY_RUNS,
-      (daemon, app) => daemon.readNote(app),
-      sized(context, MANY, SMOKE_MANY),
-    ),
+    onColdApps(context, 'first answer among many', MANY_RUNS, (daemon, app) => daemon.readNote(app), {
+      registered: sized(context, MANY, SMOKE_MANY),
+    }),
 };
 
-/** Apps with an automation each, after a restart, when none of them is live: `first` calls some of them once. */
+/** Apps after a restart, when none of them is live: `first` calls some of them once. */
 async function onColdApps(
   context: Context,
   name: string,
   fullRuns: number,
   first: (daemon: Daemon, app: string) => Promise<unknown>,
-  registered?: number,
+  { registered, files }: { registered?: number; files?: Record<string, string> } = {},
 ): Promise<Finding[]> {
   const runs = sized(context, fullRuns, SMOKE_RUNS);
   const apps = appIds(registered ?? runs);
   const step = registered === undefined ? 1 : STEP;
-  const dataDir = await crowd(context, apps, automationFiles(FIRED, []));
+  const dataDir = await crowd(context, apps, files);
   const work = (daemon: Daemon) => (run: number) =>
     timed(() => first(daemon, apps[(run * step) % apps.length] as string));
   return withDaemon(context, (daemon) => compareWithNode(context, name, work(daemon), runs), { dataDir });
