@@ -28,7 +28,18 @@ function sceneOf(t: TestContext): Scene {
   const dir = join(app, '_chat');
   const warnings: string[] = [];
   const log = { warn: (_fields: object, message: string) => void warnings.push(message) };
-  return { dir, windows: new ChatWindows(dir, log), warnings, again: () => new ChatWindows(dir, log) };
+  const again = () => {
+    const windows = new ChatWindows(dir, log);
+    const open = windows.open.bind(windows);
+    windows.open = async (windowId) => {
+      const window = await open(windowId);
+      // From Node 26 on it is an error when a file is closed by the garbage collector.
+      t.after(() => window.close());
+      return window;
+    };
+    return windows;
+  };
+  return { dir, windows: again(), warnings, again };
 }
 
 let count = 0;

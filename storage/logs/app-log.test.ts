@@ -6,8 +6,10 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -230,3 +232,23 @@ test('followers get lines at once, of one app or of all, until they end', async 
   assert.deepEqual(all, [`a ${entry(1)}`, `b ${entry(2)}`, `a ${entry(3)}`]);
   await logs.flush();
 });
+
+test('a log of which one file cannot be opened leaves the other one closed', { skip: noProc() }, async (t) => {
+  const { logs, fileOf } = setUp(t, 'a');
+  writeFileSync(fileOf('a'), `${line(1)}\n`);
+  symlinkSync(`${fileOf('a')}.1`, `${fileOf('a')}.1`);
+  await assert.rejects(logs.page('a', 10), { code: 'ELOOP' });
+  const opened = readdirSync('/proc/self/fd').map((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`);
+    } catch {
+      return '';
+    }
+  });
+  assert.ok(!opened.includes(fileOf('a')), 'it is still open');
+});
+
+/** Open files are listed on Linux alone. */
+function noProc(): string | false {
+  return process.platform === 'linux' ? false : 'There is no /proc here.';
+}

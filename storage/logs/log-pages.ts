@@ -68,16 +68,21 @@ export async function readPage(path: string, limit: number, before: number | Log
 async function openFiles(path: string): Promise<OpenFile[]> {
   const files: OpenFile[] = [];
   const inodes = new Set<number>();
-  for (const name of [path, `${path}.1`]) {
-    const file = await openIfThere(name);
-    if (!file) continue;
-    const { size, ino } = await file.stat();
-    // A rotation in between gives the same file twice.
-    if (inodes.has(ino)) await file.close();
-    else files.push({ file, end: size });
-    inodes.add(ino);
+  try {
+    for (const name of [path, `${path}.1`]) {
+      const file = await openIfThere(name);
+      if (!file) continue;
+      const { size, ino } = await file.stat();
+      // A rotation in between gives the same file twice.
+      if (inodes.has(ino)) await file.close();
+      else files.push({ file, end: size });
+      inodes.add(ino);
+    }
+    return files;
+  } catch (error) {
+    await Promise.all(files.map(({ file }) => file.close()));
+    throw error;
   }
-  return files;
 }
 
 /** What is before the place of a cursor; null when that line is in none of the files. */
