@@ -30,7 +30,7 @@ export function oneAnswer(bytes: Buffer, head: boolean): RawAnswer | null {
   }
   const body = bytes.subarray(end + 4);
   // A parser that could not read the request does not know that it was a HEAD; then the connection ends with the body.
-  const isUnread = head && (status === 400 || status === 431) && headers.get('connection') === 'close';
+  const isUnread = head && status === 400 && headers.get('connection') === 'close';
   const bodyless = status === 204 || status === 304 || (head && !isUnread);
   if (!bodyless || body.length > 0) {
     const length = bodyless ? 0 : Number(headers.get('content-length'));

@@ -168,6 +168,16 @@ for (const kind of EDGES) {
         }));
     }
 
+    test('a HEAD whose head is too large has the answer’s head alone', () =>
+      serving(kind, echo, async ({ port }) => {
+        for (const method of ['HEAD', 'GET']) {
+          const large = `X-Large: ${'x'.repeat(1.5 * LIMITS.headerBytes)}\r\n`;
+          const answer = await rawOpen(port, `${method} / HTTP/1.1\r\n${HOST}${large}\r\n`);
+          assert.equal(statusOf(answer), 431);
+          assert.equal(answer.endsWith('\r\n\r\n'), method === 'HEAD');
+        }
+      }));
+
     for (const body of ['twelve bytes', '']) {
       test(`a HEAD while the edge stops accepting is answered, and ends the connection: "${body}"`, async () => {
         let stop = () => {};

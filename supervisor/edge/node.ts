@@ -90,7 +90,7 @@ export function createNodeEdge(options: EdgeOptions): Edge {
   // An expectation that is not 100-continue may be ignored (RFC 9110, 10.1.1).
   server.on('checkExpectation', onRequest);
 
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+  server.on('clientError', (error: NodeJS.ErrnoException & { rawPacket?: Buffer }, socket) => {
     const waiting = unanswered.get(socket) ?? new Set();
     const [first] = waiting;
     // The malformed body belongs to a request that was answered already, so there is no second answer.
@@ -100,8 +100,11 @@ export function createNodeEdge(options: EdgeOptions): Edge {
     }
     // An answer may be written only where the malformed request is the one that is next to be answered.
     const isItsTurn = first === undefined || (waiting.size === 1 && !first.req.complete && !first.headersSent);
-    if (socket.writable && isItsTurn && error.code !== 'ECONNRESET') socket.end(rawAnswer(refusalOf(error)));
-    else socket.destroy();
+    if (socket.writable && isItsTurn && error.code !== 'ECONNRESET') {
+      // The parser does not say the method of a head that it refused.
+      const isHead = first === undefined ? error.rawPacket?.indexOf('HEAD ') === 0 : first.req.method === 'HEAD';
+      socket.end(rawAnswer(refusalOf(error), isHead));
+    } else socket.destroy();
   });
 
   return {
@@ -184,12 +187,12 @@ function refusalOf(error: NodeJS.ErrnoException): SvcError {
   return new SvcError('BAD_REQUEST', 'The request is not well-formed HTTP/1.1.');
 }
 
-/** A whole answer as text, for a request that never became one. */
-function rawAnswer(error: SvcError): string {
+/** A whole answer as text, for a request that never became one; without its body to a HEAD. */
+function rawAnswer(error: SvcError, isHead: boolean): string {
   const { status, headers, body } = errorAnswer(error);
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const length = `content-length: ${Buffer.byteLength(body)}\r\n`;
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}${length}connection: close\r\n\r\n${body}`;
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}${length}connection: close\r\n\r\n${isHead ? '' : body}`;
 }
 
 /** One request and its answer, the gateway's own or an embedding host's. */
