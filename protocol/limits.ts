@@ -335,6 +335,7 @@ export const LIMITS = {
   reportedProcesses: 1024, // programs of agents, or MCP servers, that are recorded at a time
   agentsMemoryMb: 512, // heap of the process that owns the agents, in MiB
   catalogItems: 1000, // models of one runner that are kept, and as many tools
+  groundingMs: 10 * SECOND, // that a turn waits for the app's tables; its thread may have to start
   groundingTextBytes: 8 * KiB, // text that every agent gets; the next three are its parts for one app
   groundingToolsBytes: 16 * KiB,
   groundingTablesBytes: 8 * KiB,

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import type { RunnerEntry } from '../protocol/agents/agents.ts';
+import { LIMITS } from '../protocol/limits.ts';
 import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 import { root, type StartOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
 import { NOTES, nodesOf, notesOf, push, runToEnd } from '../testing/runs.ts';
@@ -101,6 +102,31 @@ describe('a gateway with runners', () => {
     const refused = await ask(gateway, 'bounded', 'call add {"text":"milk"}\nsay {result}', { tools: ['svc_read'] });
     assert.match(String(refused.output), /no tool add/);
     assert.deepEqual(await notesOf(gateway, 'bounded'), []);
+  });
+
+  test('an agent waits for an app that is busy for longer than SQL may take', async () => {
+    const busyMs = LIMITS.sqlMs + 500;
+    // The thread works on 64 calls at a time, and a run may ask for 64 things.
+    const most = `Array.from({ length: 60 }, () => ctx.tool('svc_read', { app: 'busy', query: 'sleep' }))`;
+    await push(gateway, 'busy', {
+      ...NOTES,
+      queries: { ...NOTES.queries, sleep: `() => new Promise((done) => setTimeout(done, ${busyMs}, 1))` },
+      automations: {
+        asks: {
+          run: `async ({ ctx, input }) => {
+            const calls = ${most};
+            const output = await ctx.agent({ prompt: input });
+            await Promise.all(calls);
+            return { output };
+          }`,
+        },
+      },
+    });
+    const others = Array.from({ length: 8 }, () => gateway.read('busy', 'sleep'));
+    const run = await runToEnd(gateway, 'busy/asks', 'say Here.');
+    await Promise.all(others);
+    assert.deepEqual([run.state, run.error], ['ok', null]);
+    assert.equal(String(run.output).trim(), 'Here.');
   });
 
   test('a permission for a tool that requires.tools does not name is denied', async () => {

@@ -121,14 +121,16 @@ export class Dispatcher {
   }
 
   /**
-   * Runs one SQL statement of a caller's own in the app's thread, within `LIMITS.sqlMs`: `body` is JSON text with `sql`, `params`
-   * and `mode`, see `sql-tool.ts`. Subscribers hear of the tables that it wrote. Rejects with the app's error.
+   * Runs one SQL statement of a caller's own in the app's thread, within `allowedMs` (`LIMITS.sqlMs` by default): `body` is JSON
+   * text with `sql`, `params` and `mode`, see `sql-tool.ts`. Subscribers hear of the tables that it wrote. Rejects with the
+   * app's error.
    */
   async sql(
     id: string,
-    { body, traceId, source }: Pick<Request, 'body' | 'traceId' | 'source'>,
+    request: Pick<Request, 'body' | 'traceId' | 'source'> & { allowedMs?: number },
     sink: Sink,
   ): Promise<() => void> {
+    const { body, traceId, source, allowedMs = LIMITS.sqlMs } = request;
     const app = await this.apps.get(id);
     const reply: CallReply = {
       result: (status, answer, timing) => {
@@ -142,8 +144,8 @@ export class Dispatcher {
     };
     // No handler runs, so none reads the caller.
     const traced = this.#trace(app, 'sql', 'sql', traceId);
-    const request = { kind: ToolKind.sql, tool: 'sql', body, ...traced, caller: ADMIN_CALLER, allowedMs: LIMITS.sqlMs };
-    const call = new Call(request, reply, performance.now());
+    const statement = { kind: ToolKind.sql, tool: 'sql', body, ...traced, caller: ADMIN_CALLER, allowedMs };
+    const call = new Call(statement, reply, performance.now());
     const actor = this.apps.actor(app);
     actor.submit(call);
     return () => actor.abandon(call);
