@@ -4,7 +4,7 @@
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { startChromium } from '../test/browser/chromium.ts';
+import { startChromium } from '../testing/chromium.ts';
 import { openConsole, openView, VIEWS } from '../testing/console.ts';
 import { makeGateway, root } from '../testing/gateway.ts';
 

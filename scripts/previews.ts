@@ -1,7 +1,7 @@
 /** Takes the pictures of the templates that the console shows: node --import tsx scripts/previews.ts, after a build. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { startChromium } from '../test/browser/chromium.ts';
+import { startChromium } from '../testing/chromium.ts';
 import { makeGateway, root } from '../testing/gateway.ts';
 import { enter } from '../testing/pages.ts';
 

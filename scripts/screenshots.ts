@@ -1,7 +1,7 @@
 /** Takes the pictures of conversations in docs/: node --import tsx scripts/screenshots.ts, after a build. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { startChromium } from '../test/browser/chromium.ts';
+import { startChromium } from '../testing/chromium.ts';
 import { makeGateway, root } from '../testing/gateway.ts';
 import { linkTo } from '../testing/pages.ts';
 import { STUB_RUNNERS, script } from '../testing/stub-runner.ts';

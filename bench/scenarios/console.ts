@@ -1,5 +1,6 @@
 /** What the console takes where there are many apps: its script, until it is there, and until a page of a large table is. */
-import { chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
+import { startChromium } from '../../testing/chromium.ts';
 import { linkTo } from '../../testing/pages.ts';
 import { APP } from '../bench-app.ts';
 import { type Scenario, sized, withDaemon } from '../context.ts';
@@ -39,10 +40,7 @@ export const consoleScenario: Scenario = {
 };
 
 async function measure(daemon: Daemon, apps: number, rows: number, times: number): Promise<Finding[]> {
-  const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
-    args: ['--no-sandbox'],
-  });
+  const browser = await startChromium();
   try {
     const fill = `CREATE TABLE big AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${rows})
         SELECT i, 'Entry ' || i AS note FROM n`;

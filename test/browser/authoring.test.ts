@@ -5,9 +5,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { startChromium } from '../../testing/chromium.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { baseOf, linkTo } from '../../testing/pages.ts';
-import { startChromium, withoutChromium } from './chromium.ts';
+import { withoutChromium } from './chromium.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;

@@ -9,11 +9,12 @@ import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { appOf, automation } from '../../testing/apps.ts';
+import { startChromium } from '../../testing/chromium.ts';
 import { assertAccessible, openConsole, openView } from '../../testing/console.ts';
 import { eventually } from '../../testing/edges.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { inTime } from '../../testing/waiting.ts';
-import { startChromium, withoutChromium } from './chromium.ts';
+import { withoutChromium } from './chromium.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;

@@ -1,26 +1,12 @@
-/** Finds and starts the machine's Chromium. */
-import { existsSync } from 'node:fs';
+/** Gives the tests of a file one Chromium, and says why they are skipped without it. */
 import { after } from 'node:test';
-import { type Browser, chromium } from 'playwright-core';
-
-const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-
-/** `CHROMIUM`, or the first that is installed. */
-export function findChromium(): string | undefined {
-  const named = process.env.CHROMIUM;
-  return named || PLACES.find((path) => existsSync(path));
-}
+import type { Browser } from 'playwright-core';
+import { findChromium, startChromium } from '../../testing/chromium.ts';
 
 /** Why browser tests are skipped here, or false. A continuous integration run never skips them: there they fail. */
 export function withoutChromium(): string | false {
   if (findChromium() || process.env.CI === 'true') return false;
   return 'No Chromium here: install one, or name it in the environment variable CHROMIUM.';
-}
-
-export async function startChromium(): Promise<Browser> {
-  const executablePath = findChromium();
-  if (!executablePath) throw new Error('There is no Chromium; name it in the environment variable CHROMIUM.');
-  return chromium.launch({ executablePath, args: ['--no-sandbox'] });
 }
 
 let shared: Promise<Browser> | undefined;

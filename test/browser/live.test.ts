@@ -5,10 +5,11 @@ import { after, before, describe, test } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import { rotateToken } from '../../storage/token.ts';
 import { appOf } from '../../testing/apps.ts';
+import { startChromium } from '../../testing/chromium.ts';
 import { eventually } from '../../testing/edges.ts';
 import { startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { consoleOf, enter } from '../../testing/pages.ts';
-import { startChromium, withoutChromium } from './chromium.ts';
+import { withoutChromium } from './chromium.ts';
 
 const PATIENCE_MS = 90_000;
 

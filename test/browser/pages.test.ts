@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { startChromium } from '../../testing/chromium.ts';
 import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { consoleOf, enter, linkTo } from '../../testing/pages.ts';
-import { startChromium, withoutChromium } from './chromium.ts';
+import { withoutChromium } from './chromium.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;

@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import { startChromium } from '../../testing/chromium.ts';
 import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
 import { enter, originOf } from '../../testing/pages.ts';
-import { startChromium, withoutChromium } from './chromium.ts';
+import { withoutChromium } from './chromium.ts';
 
 const run = promisify(execFile);
 
