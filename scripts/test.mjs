@@ -35,8 +35,8 @@ const seconds = JSON.parse(readFileSync(recorded, 'utf8'));
 const weight = (path) => seconds[relative(root, path)] ?? Number.POSITIVE_INFINITY;
 files.sort((a, b) => weight(b) - weight(a) || statSync(b).size - statSync(a).size);
 
-// Tests wait for a third of their time, so two more than there are cores.
-const concurrency = availableParallelism() + 2;
+// One more than there are cores: they keep all cores busy, and more would only make every test slower.
+const concurrency = availableParallelism() + 1;
 // A file that hangs fails by itself, long before whoever waits for it gives up.
 const timeout = 15 * 60 * 1000;
 

@@ -88,79 +88,85 @@ function codes(cell: string | undefined): string[] {
   return [...(cell ?? '').matchAll(/`([^`]+)`/g)].map((match) => match[1] as string);
 }
 
-for (const { name, text } of documents) {
-  describe(name, () => {
-    const blocks = blocksOf(text);
-    const clone = new Clone();
-    const [first] = blocks.filter(({ info }) => info === 'sh' || info === 'sh gateway');
-    const usesGateway = blocks.some(({ info, text }) => info.startsWith('sh') && USES_GATEWAY.test(text));
-    let model: ModelStub | undefined;
-    before(async () => {
-      if (text.includes(MODEL_ADDRESS)) {
-        model = await startModelStub();
-        clone.useModel(model);
-      }
-      if (first?.info === 'sh' && usesGateway) await clone.start();
-    });
-    after(async () => {
-      await clone.remove();
-      await model?.close();
-    });
-
-    for (const { info, text: content, line } of blocks) {
-      const [language = '', path, ...rest] = info.split(' ');
-      if (info === 'text') continue;
-      const isProgram = language === 'sh' && path !== undefined && PROGRAMS.includes(path);
-      const skip =
-        isProgram && !existsSync(join(PROGRAMS_FOLDER, path))
-          ? `${path} is not installed: npm ci --prefix scripts/agents`
-          : false;
-      test(`line ${line}: ${info}`, { skip }, async () => {
-        if (info === 'sh gateway') {
-          await clone.serve(content);
-          return;
+// Two at a time: one after the other would take several minutes.
+describe('the documents', { concurrency: 2 }, () => {
+  for (const { name, text } of documents) {
+    describe(name, { concurrency: 1 }, () => {
+      const blocks = blocksOf(text);
+      const clone = new Clone();
+      const [first] = blocks.filter(({ info }) => info === 'sh' || info === 'sh gateway');
+      const usesGateway = blocks.some(({ info, text }) => info.startsWith('sh') && USES_GATEWAY.test(text));
+      let model: ModelStub | undefined;
+      before(async () => {
+        if (text.includes(MODEL_ADDRESS)) {
+          model = await startModelStub();
+          clone.useModel(model);
         }
-        if (info === 'sh' || isProgram) {
-          await clone.run(content);
-          return;
-        }
-        assert.ok(FILE_LANGUAGES.includes(language) && path !== undefined && rest.length === 0, 'unknown info string');
-        clone.write(path, content);
+        if (first?.info === 'sh' && usesGateway) await clone.start();
       });
-      for (const { app, what, look } of RESULTS.filter((one) => one.document === name && content.includes(one.after)))
-        test(`line ${line}: then ${what}`, { skip: withoutChromium() }, async () => {
-          const page = await openPage(clone, app);
-          await look(page, clone);
-          await page.context().close();
+      after(async () => {
+        await clone.remove();
+        await model?.close();
+      });
+
+      for (const { info, text: content, line } of blocks) {
+        const [language = '', path, ...rest] = info.split(' ');
+        if (info === 'text') continue;
+        const isProgram = language === 'sh' && path !== undefined && PROGRAMS.includes(path);
+        const skip =
+          isProgram && !existsSync(join(PROGRAMS_FOLDER, path))
+            ? `${path} is not installed: npm ci --prefix scripts/agents`
+            : false;
+        test(`line ${line}: ${info}`, { skip }, async () => {
+          if (info === 'sh gateway') {
+            await clone.serve(content);
+            return;
+          }
+          if (info === 'sh' || isProgram) {
+            await clone.run(content);
+            return;
+          }
+          assert.ok(
+            FILE_LANGUAGES.includes(language) && path !== undefined && rest.length === 0,
+            'unknown info string',
+          );
+          clone.write(path, content);
         });
-    }
-
-    test('links lead to existing targets', () => {
-      for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
-        if (/^https?:/.test(target)) continue;
-        const [file = '', anchor] = target.split('#');
-        const path = file === '' ? name : join(dirname(name), file);
-        assert.ok(existsSync(join(root, path)), `${target} does not exist`);
-        if (anchor === undefined) continue;
-        const headings = [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
-          heading
-            .toLowerCase()
-            .replace(/[^\w\s-]/g, '')
-            .replaceAll(' ', '-'),
-        );
-        assert.ok(headings.includes(anchor), `${target}: this heading does not exist`);
+        for (const { app, what, look } of RESULTS.filter((one) => one.document === name && content.includes(one.after)))
+          test(`line ${line}: then ${what}`, { skip: withoutChromium() }, async () => {
+            const page = await openPage(clone, app);
+            await look(page, clone);
+            await page.context().close();
+          });
       }
-    });
 
-    test('every svc command it names exists', () => {
-      const names = [...COMMANDS.map((command) => command.name), 'help'];
-      const shown = [...blocks.map((block) => block.text), ...codes(text.replace(/^```[\s\S]*?^```$/gm, ''))];
-      for (const [, command = ''] of shown.join('\n').matchAll(/(?:^|[\s;|(])svc ([a-z]+)\b/gm)) {
-        assert.ok(names.includes(command), `svc ${command}`);
-      }
+      test('links lead to existing targets', () => {
+        for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+          if (/^https?:/.test(target)) continue;
+          const [file = '', anchor] = target.split('#');
+          const path = file === '' ? name : join(dirname(name), file);
+          assert.ok(existsSync(join(root, path)), `${target} does not exist`);
+          if (anchor === undefined) continue;
+          const headings = [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+            heading
+              .toLowerCase()
+              .replace(/[^\w\s-]/g, '')
+              .replaceAll(' ', '-'),
+          );
+          assert.ok(headings.includes(anchor), `${target}: this heading does not exist`);
+        }
+      });
+
+      test('every svc command it names exists', () => {
+        const names = [...COMMANDS.map((command) => command.name), 'help'];
+        const shown = [...blocks.map((block) => block.text), ...codes(text.replace(/^```[\s\S]*?^```$/gm, ''))];
+        for (const [, command = ''] of shown.join('\n').matchAll(/(?:^|[\s;|(])svc ([a-z]+)\b/gm)) {
+          assert.ok(names.includes(command), `svc ${command}`);
+        }
+      });
     });
-  });
-}
+  }
+});
 
 test('each result is checked after one block', () => {
   for (const { document, after: words, what } of RESULTS)
