@@ -58,6 +58,25 @@ const JUDGED: [name: string, schema: JsonSchema, valid: unknown[], invalid: [inp
   ],
   ['references', { $ref: '#/$defs/a', $defs: { a: TEXT } }, [{ text: 'x' }], [[{ text: 1 }, '/text']]],
   [
+    'texts like those of the compiled code',
+    {
+      properties: {
+        pushed: { const: 'vErrors.push(err0);' },
+        joined: { enum: ['\nvErrors = vErrors === null ? f.errors : vErrors.concat(f.errors);\n'] },
+        matched: { pattern: '\\vErrors.push(err0)' },
+      },
+    },
+    [
+      { pushed: 'vErrors.push(err0);' },
+      { joined: '\nvErrors = vErrors === null ? f.errors : vErrors.concat(f.errors);\n' },
+      { matched: '\vErrors.pusherr0' },
+    ],
+    [
+      [{ pushed: 'keep(vErrors, err0);' }, '/pushed'],
+      [{ matched: 'keep' }, '/matched'],
+    ],
+  ],
+  [
     'a tree',
     { $id: 'tree', properties: { kids: { items: { $ref: '#' } }, n: { type: 'integer' } } },
     [{ kids: [{ n: 1, kids: [] }] }],
@@ -155,6 +174,10 @@ const WRONG_ITEMS: [name: string, schema: JsonSchema][] = [
       properties: { list: { items: { $ref: '#/$defs/t' } } },
       $defs: { t: { type: 'object', properties: { t: { $ref: '#/$defs/t' } } } },
     },
+  ],
+  [
+    'items that refer to the schema around them',
+    { type: 'object', properties: { list: { $ref: '#/$defs/all' } }, $defs: { all: { items: { $ref: '#' } } } },
   ],
 ];
 

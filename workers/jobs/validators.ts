@@ -37,7 +37,7 @@ function schemaJudge(): Ajv2020 {
 }
 
 /** Raise it when the same schemas compile to another text, as with a new Ajv: stored texts are then not reused. */
-const FORM = 2;
+const FORM = 3;
 
 /** A schema that is compiled to a function, and the error of a version that has it when it cannot be used. */
 type Judged = { list: keyof Validators; name: string; schema: JsonSchema; fail: Fail };
@@ -144,6 +144,8 @@ function compile(schema: JsonSchema, fail: Fail): string {
       logger: false,
       code: {
         source: true,
+        // For `bounded`.
+        lines: true,
         // Called before Ajv runs what it generated.
         process: (code, env) => {
           const comment = sourceComment(env?.schema);
@@ -198,10 +200,14 @@ function checkDraft(schema: JsonSchema, fail: Fail): void {
 const HELPERS = `const keep = (list, error) => { list.push(list.length < ${LIMITS.inputIssues} ? error : undefined); };
 const keepAll = (list, errors) => { for (const error of errors) keep(list, error); return list; };`;
 
+/** Only whole statements at the start of a line: text of the schema has no line breaks in the code, so it is never changed. */
 function bounded(code: string): string {
   return code
-    .replaceAll(/\bvErrors\.push\((err\d+)\)/g, 'keep(vErrors, $1)')
-    .replaceAll(/\bvErrors\.concat\((\w+)\.errors\)/g, 'keepAll(vErrors, $1.errors)');
+    .replaceAll(/^vErrors\.push\((err\d+)\);$/gm, 'keep(vErrors, $1);')
+    .replaceAll(
+      /^(vErrors = vErrors === null \? ([\w.]+)\.errors : )vErrors\.concat\(\2\.errors\);$/gm,
+      '$1keepAll(vErrors, $2.errors);',
+    );
 }
 
 /** Runs the compiled code, to find endless references and exploding schemas now, not in a call. */
