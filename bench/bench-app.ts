@@ -1,8 +1,6 @@
-/** The app that the scenarios call, packed for upload. */
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { packFiles, scanAppFolder } from '../cli/dev/app-folder.ts';
+/** The app that the scenarios call, as the files of an upload. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Random } from '../testing/random.ts';
 import { ROOT } from './servers.ts';
 
@@ -14,32 +12,20 @@ export const CACHED_APP = 'bench-cached';
 export const ROWS = 1000;
 /** What the app that is loaded has besides: a file of 1 MiB. */
 export const LARGE_FILE = 'picture.png';
-export function largeFile(): Record<string, Buffer> {
+export function largeFile(): Files {
   large ??= incompressible(2 ** 20);
   return { [LARGE_FILE]: large };
 }
 let large: Buffer | null = null;
 
-/** The archive of the app under another id, with further files. */
-export async function packApp(id = APP, extra: Record<string, Buffer | string> = {}): Promise<Buffer> {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-bench-app-'));
-  try {
-    await fillFolder(folder, id, extra);
-    return await packFiles(folder, scanAppFolder(folder).files);
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-}
+type Files = Record<string, Buffer | string>;
 
 /** The app's files under an id, with further files. */
-export async function fillFolder(folder: string, id: string, extra: Record<string, Buffer | string>): Promise<void> {
-  await cp(FOLDER, folder, { recursive: true });
-  const manifest = JSON.parse(await readFile(join(FOLDER, 'app.json'), 'utf8')) as object;
-  await writeFile(join(folder, 'app.json'), JSON.stringify({ ...manifest, id, cache: id === CACHED_APP }));
-  for (const [name, content] of Object.entries(extra)) {
-    await mkdir(dirname(join(folder, name)), { recursive: true });
-    await writeFile(join(folder, name), content);
-  }
+export function benchApp(id = APP, extra: Files = {}): Files {
+  const names = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((name) => name.includes('.'));
+  const files = Object.fromEntries(names.map((name) => [name, readFileSync(join(FOLDER, name), 'utf8')]));
+  const manifest = JSON.parse(files['app.json'] as string) as object;
+  return { ...files, 'app.json': JSON.stringify({ ...manifest, id, cache: id === CACHED_APP }), ...extra };
 }
 
 /** Bytes that compress no better than a photograph does, the same in every run. */

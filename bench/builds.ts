@@ -2,12 +2,11 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UsageError } from './command.ts';
-import { gatewayUnder, measure, startDaemon } from './compare.ts';
+import { gatewayUnder, measure, startDaemon, whileRunning } from './compare.ts';
 import type { Context, Scenario } from './context.ts';
-import type { Daemon } from './daemon.ts';
 import type { LoadMeasurement, SideResult } from './measurements.ts';
 import { table } from './report-tables.ts';
-import { beyondNoise, formatInterval } from './statistics.ts';
+import { beyondNoise, formatInterval, type Interval } from './statistics.ts';
 import type { Workload } from './workload.ts';
 
 /** More than beside references: what two builds differ by is often small. */
@@ -38,37 +37,35 @@ export async function compareBuilds(
   return `A is ${dirA}, B is ${dirB}.\n\n${buildsTable(measurements)}\n`;
 }
 
-async function compareUnder(context: Context, dirA: string, dirB: string, load: Workload): Promise<LoadMeasurement[]> {
-  const daemons: Daemon[] = [];
-  try {
-    for (const root of [dirB, dirA]) daemons.push(await startDaemon(context, load, { root }));
-    const contenders = daemons.map((daemon, i) => gatewayUnder(i === 0 ? 'B' : 'A', daemon, context, load));
-    return await measure(context, load, contenders, ROUNDS);
-  } finally {
-    for (const daemon of daemons) await daemon.stop();
-  }
+function compareUnder(context: Context, dirA: string, dirB: string, load: Workload): Promise<LoadMeasurement[]> {
+  return whileRunning(async (keep) => {
+    const under = async (name: string, root: string) =>
+      gatewayUnder(name, keep(await startDaemon(context, load, { root })), context, load);
+    return measure(context, load, [await under('B', dirB), await under('A', dirA)], ROUNDS);
+  });
 }
 
 export function buildsTable(measurements: LoadMeasurement[]): string {
-  const header = ['Scenario', 'In flight', 'A/s', 'B/s', 'B of A', 'p50 ms', 'p99 ms', 'CPU µs', 'Beyond noise'];
-  const rows = measurements.map(({ scenario, connections, sides, ratios }) => {
-    const { A: a, B: b } = sides as { A: SideResult; B: SideResult };
-    const ratio = ratios.A ?? { estimate: Number.NaN, low: 0, high: Number.POSITIVE_INFINITY };
-    const both = (of: (side: SideResult) => number, digits: number): string =>
-      `${of(a).toFixed(digits)} → ${of(b).toFixed(digits)}`;
-    return [
-      scenario,
-      String(connections),
-      a.requestsPerSecond.toFixed(0),
-      b.requestsPerSecond.toFixed(0),
-      formatInterval(ratio),
-      both(({ p50 }) => p50, 2),
-      both(({ p99 }) => p99, 2),
-      both(cpuOfServer, 1),
+  type Compared = { load: LoadMeasurement; a: SideResult; b: SideResult; ratio: Interval };
+  const both = (of: (side: SideResult) => number, digits: number) => (row: Compared) =>
+    `${of(row.a).toFixed(digits)} → ${of(row.b).toFixed(digits)}`;
+  const columns = {
+    Scenario: ({ load }: Compared) => load.scenario,
+    'In flight': ({ load }: Compared) => String(load.connections),
+    'A/s': ({ a }: Compared) => a.requestsPerSecond.toFixed(0),
+    'B/s': ({ b }: Compared) => b.requestsPerSecond.toFixed(0),
+    'B of A': ({ ratio }: Compared) => formatInterval(ratio),
+    'p50 ms': both(({ p50 }) => p50, 2),
+    'p99 ms': both(({ p99 }) => p99, 2),
+    'CPU µs': both(cpuOfServer, 1),
+    'Beyond noise': ({ ratio }: Compared) =>
       beyondNoise(ratio) ? (ratio.estimate > 1 ? 'B is faster' : 'B is slower') : 'no',
-    ];
+  };
+  const rows = measurements.map((load) => {
+    const { A: a, B: b } = load.sides as { A: SideResult; B: SideResult };
+    return { load, a, b, ratio: load.ratios.A as Interval };
   });
-  return table(header, rows);
+  return table(columns, rows);
 }
 
 /** Of all processes of the gateway, not of the load generators. */

@@ -1,14 +1,15 @@
 /** One workload on the gateway and, beside it in the same run, on the bare edge and the plain server. */
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { APP, fillFolder, largeFile, packApp } from './bench-app.ts';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { inParallel } from '../storage/files/atomic-file.ts';
+import { APP, benchApp, largeFile } from './bench-app.ts';
 import { type Contender, onGateway, onServer } from './contenders.ts';
 import { type Context, sized } from './context.ts';
 import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { LoadTask } from './load/task.ts';
 import type { LoadMeasurement } from './measurements.ts';
 import { type BareAnswer, type ReferenceServer, type Server, startBareEdge, startPlain } from './servers.ts';
-import { SMOKE_WARM_UP_MS, takeTurns } from './turns.ts';
+import { takeTurns } from './turns.ts';
 import { CHANGES, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
 
 /** The least that lets the interval of a ratio be told at all. */
@@ -16,7 +17,7 @@ const ROUNDS = 6;
 const SMOKE_ROUNDS = 2;
 const SMOKE_SUBSCRIBERS = 300;
 /** Before the first round, once for each contender: code gets compiled. */
-const WARM_UP_MS = 1500;
+const WARM_UP_MS = { full: 1500, smoke: 50 };
 const WARM_UP_CONNECTIONS = 8;
 /** Apps installed at a time. */
 const UPLOADS = 4;
@@ -28,22 +29,29 @@ const NO_TOKEN = 'none';
 type Running = { stop(): Promise<unknown> };
 
 export async function compare(context: Context, workload: Workload): Promise<LoadMeasurement[]> {
-  const load = sized(context, workload, shortened(workload));
-  const running: Running[] = [];
-  try {
-    const daemon = await startDaemon(context, load);
-    running.push(daemon);
-    const bare = await startBareEdge(await answerOf(daemon, load));
-    running.push(bare);
-    const plain = await startPlainWithApp(context, load);
-    running.push(plain);
+  const load = sized(context, { full: workload, smoke: shortened(workload) });
+  return whileRunning(async (keep) => {
+    const daemon = keep(await startDaemon(context, load));
+    const bare = keep(await startBareEdge(await answerOf(daemon, load)));
+    const plain = keep(await startPlainWithApp(context, load));
     const { beside } = load;
-    return await measure(context, load, [
+    return measure(context, load, [
       gatewayUnder('gateway', daemon, context, load),
       onServer('bare edge', bare, context, taskOf(load, load.requests, CHANGES, daemon.token)),
       ...(beside ? [gatewayUnder(beside.name, daemon, context, load, beside.requests)] : []),
       plainUnder('plain server', plain, context, load),
     ]);
+  });
+}
+
+/** Does the work, and then stops every server that it has kept. */
+export async function whileRunning<T>(work: (keep: <S extends Running>(server: S) => S) => Promise<T>): Promise<T> {
+  const running: Running[] = [];
+  try {
+    return await work((server) => {
+      running.push(server);
+      return server;
+    });
   } finally {
     await Promise.all(running.map((one) => one.stop()));
   }
@@ -65,8 +73,8 @@ export async function measure(
   fullRounds = ROUNDS,
 ): Promise<LoadMeasurement[]> {
   const { options } = context;
-  const rounds = sized(context, fullRounds, SMOKE_ROUNDS);
-  const warmUpMs = sized(context, WARM_UP_MS, SMOKE_WARM_UP_MS);
+  const rounds = sized(context, { full: fullRounds, smoke: SMOKE_ROUNDS });
+  const warmUpMs = sized(context, WARM_UP_MS);
   const allConnections = load.connections ?? options.connections;
   for (const contender of contenders) {
     const connections = Math.min(WARM_UP_CONNECTIONS, Math.max(...allConnections));
@@ -93,7 +101,7 @@ export async function startDaemon(
   const config = { ...context.config, durability };
   const daemon = await Daemon.start({ dataDir: context.newFolder(), config, profileDir, ...options });
   try {
-    await daemon.install(APP, await packApp(APP, largeFile()));
+    await daemon.install(APP, benchApp(APP, largeFile()));
     await installAll(daemon, load.apps ?? []);
     return daemon;
   } catch (error) {
@@ -102,14 +110,8 @@ export async function startDaemon(
   }
 }
 
-export async function installAll(daemon: Daemon, apps: string[]): Promise<void> {
-  const waiting = [...apps];
-  const uploader = async (): Promise<void> => {
-    for (let app = waiting.shift(); app !== undefined; app = waiting.shift()) {
-      await daemon.install(app, await packApp(app));
-    }
-  };
-  await Promise.all(Array.from({ length: UPLOADS }, uploader));
+export function installAll(daemon: Daemon, apps: string[]): Promise<void> {
+  return inParallel(apps, UPLOADS, async (app) => void (await daemon.install(app, benchApp(app))));
 }
 
 /** What a generator is told: the requests as bytes, and the stream that its subscribers open. */
@@ -143,10 +145,13 @@ export function plainUnder(name: string, server: Server, context: Context, load:
 }
 
 /** With the app's files and a database. */
-async function startPlainWithApp(context: Context, load: Workload): Promise<ReferenceServer> {
+function startPlainWithApp(context: Context, load: Workload): Promise<ReferenceServer> {
   const folder = context.newFolder();
-  await mkdir(join(folder, APP));
-  await fillFolder(join(folder, APP), APP, largeFile());
+  for (const [name, content] of Object.entries(benchApp(APP, largeFile()))) {
+    const path = join(folder, APP, name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, content);
+  }
   return startPlain(folder, load.durability ?? 'full');
 }
 

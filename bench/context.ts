@@ -26,17 +26,22 @@ export type Scenario = {
   workload?(smoke: boolean): Workload;
 };
 
-/** The first in a full run, the other in a smoke run. */
-export function sized<T>({ options }: Context, full: T, smoke: T): T {
+/** What a full run and a smoke run do differently. */
+export function sized<T>({ options }: Context, { full, smoke }: { full: T; smoke: T }): T {
   return options.smoke ? smoke : full;
 }
 
 /** Starts a daemon as the command line says, in a folder of its own unless another is named; stops it after `work`. */
-export function withDaemon<T>(
+export async function withDaemon<T>(
   { newFolder, config, profileDir }: Context,
   work: (daemon: Daemon) => Promise<T>,
   { config: more, ...options }: Partial<DaemonOptions> = {},
 ): Promise<T> {
   const dataDir = options.dataDir ?? newFolder();
-  return Daemon.use({ profileDir, ...options, dataDir, config: { ...config, ...more } }, work);
+  const daemon = await Daemon.start({ profileDir, ...options, dataDir, config: { ...config, ...more } });
+  try {
+    return await work(daemon);
+  } finally {
+    await daemon.stop();
+  }
 }

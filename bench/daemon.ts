@@ -55,16 +55,6 @@ export class Daemon extends TestGateway implements Server {
     return daemon;
   }
 
-  /** Starts one, and stops it when `work` has ended. */
-  static async use<T>(options: DaemonOptions, work: (daemon: Daemon) => Promise<T>): Promise<T> {
-    const daemon = await Daemon.start(options);
-    try {
-      return await work(daemon);
-    } finally {
-      await daemon.stop();
-    }
-  }
-
   override async stop(): Promise<number | null> {
     const code = await super.stop();
     running.delete(this);

@@ -1,16 +1,13 @@
 /** A long history for the git store, written by `git fast-import`: publishing ten thousand times would take an hour. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { fillFolder } from './bench-app.ts';
+import { EDITED } from './author.ts';
+import { benchApp } from './bench-app.ts';
 
 const BY = 'svc <svc@localhost>';
 /** Seconds since the epoch of the first commit; a minute lies between two. */
 const BEGAN = 1_700_000_000;
 const MINUTE = 60;
-/** What each commit after an app's first changes. */
-const EDITED = 'style.css';
 
 /** Whether the `git` program is there. */
 export function hasGit(): boolean {
@@ -19,23 +16,22 @@ export function hasGit(): boolean {
 
 /**
  * Adds so many commits to `main` of a bare repository that the gateway made: each app's first has all its files, the others
- * change one of them, app after app. Each is tagged as the version that it would be. `folder` is an empty one.
+ * change one of them, app after app. Each is tagged as the version that it would be.
  */
 export async function writeHistory(
   repository: string,
-  { apps, commits, folder }: { apps: string[]; commits: number; folder: string },
+  { apps, commits }: { apps: string[]; commits: number },
 ): Promise<void> {
-  const files = await appFiles(folder);
   const child = spawn('git', ['-C', repository, 'fast-import', '--quiet'], { stdio: ['pipe', 'ignore', 'inherit'] });
   const ended = once(child, 'exit');
   for (let i = 0; i < commits; i++) {
     const app = apps[i % apps.length] as string;
     const version = 1 + Math.floor(i / apps.length);
-    const changed = version === 1 ? files(app) : [[EDITED, `/* Version ${version} of ${app} */\n`] as const];
+    const changed = version === 1 ? benchApp(app) : { [EDITED]: `/* Version ${version} of ${app} */\n` };
     const parts = [
       `commit refs/heads/main\nmark :${i + 1}\n${signed('committer', i)}${data(`Publish ${app} ${version}\n`)}`,
       i === 0 ? 'from refs/heads/main^0\n' : '',
-      ...changed.map(([path, text]) => `M 100644 inline apps/${app}/${path}\n${data(text)}`),
+      ...Object.entries(changed).map(([path, text]) => `M 100644 inline apps/${app}/${path}\n${data(String(text))}`),
       `tag ${app}/v${version}\nfrom :${i + 1}\n${signed('tagger', i)}${data(`Bench ${version}\n`)}`,
     ];
     if (!child.stdin.write(parts.join(''))) await once(child.stdin, 'drain');
@@ -43,20 +39,6 @@ export async function writeHistory(
   child.stdin.end('done\n');
   const [code] = (await ended) as [number | null];
   if (code !== 0) throw new Error(`git fast-import ended with ${code}.`);
-}
-
-/** The files of the bench app by its id, path and text. */
-async function appFiles(folder: string): Promise<(app: string) => (readonly [string, string])[]> {
-  const placeholder = 'the-id-of-the-app';
-  await fillFolder(folder, placeholder, {});
-  const entries = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
-  const files = await Promise.all(
-    entries.map(async (entry) => {
-      const path = join(entry.parentPath, entry.name);
-      return [path.slice(folder.length + 1), await readFile(path, 'utf8')] as const;
-    }),
-  );
-  return (app) => files.map(([path, text]) => [path, text.replaceAll(placeholder, app)] as const);
 }
 
 function signed(who: 'committer' | 'tagger', at: number): string {

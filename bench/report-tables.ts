@@ -1,9 +1,11 @@
-/** The tables of load scenarios. */
+/** The tables of load scenarios, and the writer of every table. */
 import type { LoadMeasurement, SideResult } from './measurements.ts';
 import { formatInterval } from './statistics.ts';
 
 const MiB = 2 ** 20;
 
+/** What stands below each header. */
+type Columns<T> = Record<string, (item: T) => string>;
 type Row = { load: LoadMeasurement; name: string; side: SideResult; first: boolean };
 
 function rowsOf(loads: LoadMeasurement[]): Row[] {
@@ -12,67 +14,41 @@ function rowsOf(loads: LoadMeasurement[]): Row[] {
   );
 }
 
+const WHOSE: Columns<Row> = { 'In flight': ({ load }) => String(load.connections), Server: ({ name }) => name };
+const LOAD: Columns<Row> = {
+  ...WHOSE,
+  'Requests/s': ({ side }) => number(side.requestsPerSecond),
+  Ratio: ({ load, name }) => (load.ratios[name] ? formatInterval(load.ratios[name]) : ''),
+  'p50 ms': ({ side }) => side.p50.toFixed(2),
+  'p99 ms': ({ side }) => side.p99.toFixed(2),
+  'p99.9 ms': ({ side }) => side.p999.toFixed(2),
+  'Worst ms': ({ side }) => side.worst.toFixed(2),
+  Failed: ({ side }) => String(side.failed),
+  'Loop p99 / max ms': ({ side: { eventLoop } }) =>
+    eventLoop === null ? '' : `${eventLoop.p99.toFixed(1)} / ${eventLoop.max.toFixed(1)}`,
+  'Fsyncs/s': ({ side }) => (side.fsyncsPerSecond === null ? '' : number(side.fsyncsPerSecond)),
+  'Rows/commit': ({ load, first }) => (first ? (load.rowsPerCommit?.toFixed(1) ?? '') : ''),
+  'Memory MiB': ({ side }) => (side.memory / MiB).toFixed(0),
+};
+/** The time from the commit, as its caller sees it, to the last subscriber. */
+const DELIVERY: Columns<Row> = {
+  'Answer to last event, p50 ms': ({ side }) => side.delivery?.p50.toFixed(2) ?? '',
+  'p99 ms to it': ({ side }) => side.delivery?.p99.toFixed(2) ?? '',
+  'Worst ms to it': ({ side }) => side.delivery?.worst.toFixed(2) ?? '',
+};
+
 /** One scenario: how fast, how late, at what cost. */
 export function loadTable(loads: LoadMeasurement[]): string {
-  const header = [
-    'In flight',
-    'Server',
-    'Requests/s',
-    'Ratio',
-    'p50 ms',
-    'p99 ms',
-    'p99.9 ms',
-    'Worst ms',
-    'Failed',
-    'Loop p99 / max ms',
-    'Fsyncs/s',
-    'Rows/commit',
-    'Memory MiB',
-  ];
-  const rows = rowsOf(loads).map(({ load, name, side, first }) => [
-    String(load.connections),
-    name,
-    number(side.requestsPerSecond),
-    load.ratios[name] ? formatInterval(load.ratios[name]) : '',
-    ...[side.p50, side.p99, side.p999, side.worst].map((ms) => ms.toFixed(2)),
-    String(side.failed),
-    side.eventLoop === null ? '' : `${side.eventLoop.p99.toFixed(1)} / ${side.eventLoop.max.toFixed(1)}`,
-    side.fsyncsPerSecond === null ? '' : number(side.fsyncsPerSecond),
-    first ? (load.rowsPerCommit?.toFixed(1) ?? '') : '',
-    (side.memory / MiB).toFixed(0),
-  ]);
-  return table(header, rows);
-}
-
-/** The time from the commit, as its caller sees it, to the last subscriber. */
-export function deliveryTable(loads: LoadMeasurement[]): string {
-  const rows = rowsOf(loads).flatMap(({ load, name, side }) =>
-    side.delivery === null
-      ? []
-      : [
-          [
-            String(load.connections),
-            name,
-            ...[side.delivery.p50, side.delivery.p99, side.delivery.worst].map((ms) => ms.toFixed(2)),
-          ],
-        ],
-  );
-  return table(['In flight', 'Server', 'Answer to last event, p50 ms', 'p99 ms', 'Worst ms'], rows);
+  const rows = rowsOf(loads);
+  return table(rows.some(({ side }) => side.delivery !== null) ? { ...LOAD, ...DELIVERY } : LOAD, rows);
 }
 
 export function cpuTable(loads: LoadMeasurement[]): string {
   const rows = rowsOf(loads);
   const names = new Set(rows.flatMap(({ side }) => Object.keys(side.cpu)));
   const processes = [...[...names].filter((name) => name !== 'load'), 'load'];
-  return table(
-    ['Scenario', 'In flight', 'Server', ...processes],
-    rows.map(({ load, name, side }) => [
-      load.scenario,
-      String(load.connections),
-      name,
-      ...processes.map((process) => side.cpu[process]?.toFixed(1) ?? ''),
-    ]),
-  );
+  const used = processes.map((name) => [name, ({ side }: Row) => side.cpu[name]?.toFixed(1) ?? ''] as const);
+  return table({ Scenario: ({ load }) => load.scenario, ...WHOSE, ...Object.fromEntries(used) }, rows);
 }
 
 export function number(value: number): string {
@@ -80,7 +56,9 @@ export function number(value: number): string {
 }
 
 /** Columns as wide as their widest cell, so that it reads well in a terminal too. */
-export function table(header: string[], rows: string[][]): string {
+export function table<T>(columns: Columns<T>, items: T[]): string {
+  const header = Object.keys(columns);
+  const rows = items.map((item) => Object.values(columns).map((cell) => cell(item)));
   const widths = header.map((name, i) => Math.max(name.length, ...rows.map((row) => (row[i] as string).length)));
   const line = (cells: string[]): string =>
     `| ${cells.map((cell, i) => cell.padEnd(widths[i] as number)).join(' | ')} |`;

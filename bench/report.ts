@@ -5,7 +5,7 @@ import { ratioChart } from './charts.ts';
 import { checkExpectations } from './expectations.ts';
 import type { Machine } from './machine.ts';
 import type { Expectation, Fact, LoadMeasurement, Measurement } from './measurements.ts';
-import { cpuTable, deliveryTable, loadTable, number, table } from './report-tables.ts';
+import { cpuTable, loadTable, number, table } from './report-tables.ts';
 
 export type Report = {
   takenAt: string;
@@ -15,6 +15,19 @@ export type Report = {
   settings: { edge: string; handlerHosts: number; loadGenerators: number; seconds: number; smoke: boolean };
   expectations: Expectation[];
   measurements: Measurement[];
+};
+
+const FACTS = {
+  Scenario: ({ scenario }: Fact) => scenario,
+  What: ({ name }: Fact) => name,
+  Value: ({ value, unit }: Fact) => `${number(value)} ${unit}`,
+  How: ({ detail }: Fact) => detail,
+};
+const EXPECTATIONS = {
+  What: ({ text }: Expectation) => text,
+  Expected: ({ expected }: Expectation) => expected,
+  Measured: ({ measured }: Expectation) => measured,
+  Met: ({ met }: Expectation) => (met ? 'yes' : 'no'),
 };
 
 export function createReport(head: Omit<Report, 'expectations' | 'measurements'>, measurements: Measurement[]): Report {
@@ -47,21 +60,13 @@ export function toMarkdown(report: Report, chart: string | null = null): string 
       ...(settings.smoke ? ['A smoke run: too short and too small for its numbers to mean anything.'] : []),
     ].join('\n'),
   ];
-  if (expectations.length > 0) parts.push('## Expectations', expectationTable(expectations));
+  if (expectations.length > 0) parts.push('## Expectations', table(EXPECTATIONS, expectations));
   if (loads.length > 0) {
     const scenarios = [...new Set(loads.map(({ scenario }) => scenario))];
     parts.push('## Load', ...scenarios.map((name) => loadSection(loads.filter(({ scenario }) => scenario === name))));
     parts.push('## CPU time per request, µs', cpuTable(loads));
   }
-  if (facts.length > 0) {
-    const rows = facts.map(({ scenario, name, value, unit, detail }) => [
-      scenario,
-      name,
-      `${number(value)} ${unit}`,
-      detail,
-    ]);
-    parts.push('## Starting, memory and neighbours', table(['Scenario', 'What', 'Value', 'How'], rows));
-  }
+  if (facts.length > 0) parts.push('## Starting, memory and neighbours', table(FACTS, facts));
   if (chart !== null) parts.push(`![The gateway's rate as a multiple of each reference's](${chart})`);
   return `${parts.join('\n\n')}\n`;
 }
@@ -74,15 +79,5 @@ function loadSection(loads: LoadMeasurement[]): string {
   const { scenario, durability } = loads[0] as LoadMeasurement;
   const questions = loads.map(({ question }) => question).join('\n');
   const durable = durability === null ? 'Nothing is written.' : `Durability ${durability}.`;
-  const tables = [loadTable(loads), ...(loads.some(hasDelivery) ? [deliveryTable(loads)] : [])];
-  return [`### ${scenario}`, `${questions}\n${durable}`, ...tables].join('\n\n');
-}
-
-function hasDelivery({ sides }: LoadMeasurement): boolean {
-  return Object.values(sides).some(({ delivery }) => delivery !== null);
-}
-
-function expectationTable(expectations: Expectation[]): string {
-  const rows = expectations.map(({ text, expected, measured, met }) => [text, expected, measured, met ? 'yes' : 'no']);
-  return table(['What', 'Expected', 'Measured', 'Met'], rows);
+  return [`### ${scenario}`, `${questions}\n${durable}`, loadTable(loads)].join('\n\n');
 }

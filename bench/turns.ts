@@ -19,8 +19,7 @@ import { cpuMs, memoryOfAll } from './process-usage.ts';
 import { formatInterval, type Interval, median, middleFactor, percentile } from './statistics.ts';
 
 /** At the start of each round: connections are opened and are not counted. */
-const ROUND_WARM_UP_MS = 150;
-export const SMOKE_WARM_UP_MS = 50;
+const ROUND_WARM_UP_MS = { full: 150, smoke: 50 };
 
 /** What all contenders are asked, in how many rounds, and how many milliseconds of each round are measured. */
 export type TurnsOptions = Pick<LoadMeasurement, 'scenario' | 'question' | 'durability' | 'connections'> & {
@@ -35,7 +34,7 @@ export async function takeTurns(
   { rounds, measureMs, question, ...load }: TurnsOptions,
 ): Promise<LoadMeasurement> {
   const { connections, durability } = load;
-  const phase = { connections, warmUpMs: sized(context, ROUND_WARM_UP_MS, SMOKE_WARM_UP_MS), measureMs };
+  const phase = { connections, warmUpMs: sized(context, ROUND_WARM_UP_MS), measureMs };
   const sides = contenders.map((contender) => new Side(contender));
   const counts = () => Promise.all(contenders.map((one) => (durability === null ? null : one.commits?.())));
   const before = await counts();
@@ -85,9 +84,13 @@ export async function takeTurnsBeside(
   }: Omit<TurnsOptions, 'rounds' | 'measureMs'> & { roundSeconds: number; rounds?: number },
 ) {
   const alone = contenders.at(-1) as Contender;
-  await alone.run({ connections: load.connections, warmUpMs: sized(context, 2000, 100), measureMs: 1 });
-  const rounds = sized(context, fullRounds, 1);
-  const measureMs = 1000 * sized(context, roundSeconds, context.options.seconds);
+  await alone.run({
+    connections: load.connections,
+    warmUpMs: sized(context, { full: 2000, smoke: 100 }),
+    measureMs: 1,
+  });
+  const rounds = sized(context, { full: fullRounds, smoke: 1 });
+  const measureMs = 1000 * sized(context, { full: roundSeconds, smoke: context.options.seconds });
   const measured = await takeTurns(context, contenders, { ...load, rounds, measureMs });
   const p99s = (name: string): number[] => (measured.sides[name] as SideResult).rounds.map(({ p99 }) => p99);
   const late = (name: string, one: string, other: string, detail: string): Finding => {

@@ -42,45 +42,42 @@ export class Counts extends Map<string, number> {
   }
 }
 
-/** Counts what went well, and tells who waits for more of it. */
-export class Progress {
-  #count = 0;
-  #waiters: { at: number; resolve: () => void }[] = [];
-
-  step(): void {
-    this.#count += 1;
-    for (const { at, resolve } of this.#waiters) if (at <= this.#count) resolve();
-    this.#waiters = this.#waiters.filter(({ at }) => at > this.#count);
-  }
-
-  /** Resolves when so many more went well. */
-  more(count = 1): Promise<void> {
-    return new Promise((resolve) => this.#waiters.push({ at: this.#count + count, resolve }));
-  }
-}
-
 export abstract class Client {
   /** Violations, in sentences. */
   readonly violations: string[] = [];
   protected readonly gateway: TestGateway;
   protected running = true;
   #loops: Promise<void>[] = [];
+  #steps = 0;
+  #waiters: { at: number; resolve: () => void }[] = [];
 
   constructor(gateway: TestGateway) {
     this.gateway = gateway;
   }
 
   /** Repeats `turn`, with a pause after each, until `stop`; several run concurrently. One whose turn fails ends: a violation. */
-  protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: () => number): void {
+  protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: number | (() => number)): void {
     this.running = true;
     const loop = async (): Promise<void> => {
       for (let n = 0; this.running; n++) {
         await turn(n);
-        const ms = pauseMs();
+        const ms = typeof pauseMs === 'number' ? pauseMs : pauseMs();
         if (ms > 0) await pause(ms);
       }
     };
     this.#loops.push(loop().catch((error: Error) => void this.violations.push(`A client failed: ${error.stack}`)));
+  }
+
+  /** Tells who waits that something went well. */
+  protected step(): void {
+    this.#steps += 1;
+    for (const { at, resolve } of this.#waiters) if (at <= this.#steps) resolve();
+    this.#waiters = this.#waiters.filter(({ at }) => at > this.#steps);
+  }
+
+  /** Resolves when so much more went well: the gateway works, or works again. */
+  more(count = 1): Promise<void> {
+    return new Promise((resolve) => this.#waiters.push({ at: this.#steps + count, resolve }));
   }
 
   /** What a call is answered; null when its connection ended, or when it hung, which is a violation. */

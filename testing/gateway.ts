@@ -57,8 +57,11 @@ export type Stream = {
   close(): void;
 };
 
-/** The checkout whose build is started, flags of Node for its supervisor, and the script that replaces `bin/svc.js`. */
-export type Build = { root: string; nodeFlags?: string[]; script?: string };
+/**
+ * The checkout whose build is started, flags of Node for its supervisor, the script that replaces `bin/svc.js`, and a limit of file
+ * descriptors: Node takes all that it may have, so the limit is there before it starts.
+ */
+export type Build = { root: string; nodeFlags?: string[]; script?: string; descriptors?: number };
 
 export class TestGateway {
   readonly dataDir: string;
@@ -108,7 +111,9 @@ export class TestGateway {
       ...this.#flags,
     ];
     const startedAt = performance.now();
-    const child = spawn(process.execPath, args, {
+    const { descriptors } = this.#build;
+    const limited = ['-c', `ulimit -n ${descriptors} && exec "$0" "$@"`, process.execPath, ...args];
+    const child = spawn(...(descriptors ? (['/bin/sh', limited] as const) : ([process.execPath, args] as const)), {
       env: { ...process.env, ...this.#env },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
@@ -304,12 +309,14 @@ export type StartOptions = {
   /** Names of templates and examples. */
   examples?: string[];
   env?: Record<string, string>;
+  /** How many file descriptors it may have. */
+  descriptors?: number;
 };
 
 /** A gateway that is not started yet, with its configuration, its data and its sockets in `folder`. */
 export function gatewayIn(
   folder: string,
-  { edge, store, config = {}, examples = [], env = {} }: StartOptions = {},
+  { edge, store, config = {}, examples = [], env = {}, descriptors }: StartOptions = {},
 ): TestGateway {
   const configFile = join(folder, 'config.json');
   writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
@@ -322,7 +329,8 @@ export function gatewayIn(
     ...examples.flatMap((name) => ['--with', appFolder(name)]),
   ];
   // The folder of the sockets, which a killed daemon leaves behind, is removed with the rest.
-  return new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env });
+  const build = { root, ...(descriptors === undefined ? {} : { descriptors }) };
+  return new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env }, build);
 }
 
 /** One in a fresh folder; `remove` stops it and removes the folder. */

@@ -1,7 +1,7 @@
 /** Clients that write under faults and record acknowledged writes, and the check that none is lost. */
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
-import { Client, Counts, codeOf, outcomeOf, Progress } from './clients.ts';
+import { Client, Counts, codeOf, outcomeOf } from './clients.ts';
 import type { TestGateway } from './gateway.ts';
 import { pause } from './waiting.ts';
 
@@ -112,21 +112,12 @@ export class Load extends Client {
   /** Writes whose connection ended without an answer. */
   readonly unanswered: Write[] = [];
   readonly #apps: string[];
-  readonly #progress = new Progress();
 
   constructor(gateway: TestGateway, { apps, clients, prefix = 'w', pauseMs = 0 }: LoadOptions) {
     super(gateway);
     this.#apps = apps;
     for (let id = 0; id < clients; id++)
-      this.repeat(
-        (n) => this.#send(newWrite(apps, prefix, id, n, gateway.pid)),
-        () => pauseMs,
-      );
-  }
-
-  /** Resolves when `count` more writes have been acknowledged: the gateway works, or works again. */
-  more(count: number): Promise<void> {
-    return this.#progress.more(count);
+      this.repeat((n) => this.#send(newWrite(apps, prefix, id, n, gateway.pid)), pauseMs);
   }
 
   /** Resolves when every app has acknowledged a write that was sent after `since`. */
@@ -156,7 +147,7 @@ export class Load extends Client {
       this.violations.push(`${key} was answered ${answer.status} without an error code.`);
     if (outcome === '201') {
       this.acknowledged.push(write);
-      this.#progress.step();
+      this.step();
     }
     // A gateway that cannot answer now is asked again after a pause.
     else await pause(20);

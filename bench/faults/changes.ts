@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { appOf } from '../../testing/apps.ts';
-import { Client, Counts, codeOf, outcomeOf, Progress } from '../../testing/clients.ts';
+import { Client, Counts, codeOf, outcomeOf } from '../../testing/clients.ts';
 import { type Answer, root, type TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { pause } from '../../testing/waiting.ts';
@@ -52,7 +52,6 @@ export class Changes extends Client {
   #count = 0;
   /** A rotation was begun whose token nobody was told. */
   #rotating = false;
-  readonly #progress = new Progress();
 
   /** `env` is that of the gateway, for the commands that change its files beside it. */
   constructor(gateway: TestGateway, env: Record<string, string>, random: Random) {
@@ -69,11 +68,6 @@ export class Changes extends Client {
       () => this.#attempt(this.#random.pick(KINDS)),
       () => this.#random.between(0, 20),
     );
-  }
-
-  /** Resolves when the next change is acknowledged. */
-  next(): Promise<void> {
-    return this.#progress.more();
   }
 
   /** Compares what the gateway has with what was acknowledged. Nothing may be under way. */
@@ -109,7 +103,7 @@ export class Changes extends Client {
   async #attempt(kind: Kind): Promise<void> {
     if ((await this.#change(kind)) !== 'done') return;
     this.done.count(kind);
-    this.#progress.step();
+    this.step();
   }
 
   #change(kind: Kind): Promise<Outcome> {

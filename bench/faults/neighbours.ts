@@ -35,10 +35,7 @@ export class Neighbours extends Client {
     for (let id = 0; id < READERS; id++) {
       // The odd ones are fresh clients each time, as the next visitor would be.
       const agent = id % 2 === 0 ? new Agent({ keepAlive: true, maxSockets: 1 }) : false;
-      this.repeat(
-        (n) => this.#read(apps[(id + n) % apps.length] as string, n, agent),
-        () => PAUSE_MS,
-      );
+      this.repeat((n) => this.#read(apps[(id + n) % apps.length] as string, n, agent), PAUSE_MS);
     }
     let seen = 0;
     this.#watch = setInterval(() => {

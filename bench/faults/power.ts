@@ -114,7 +114,7 @@ class Outages extends StruckGateway {
   /** After some writes, or just when a change of another kind was acknowledged. */
   async #moment(load: Load): Promise<void> {
     const writes = load.more(this.random.between(1, 150));
-    if (this.#durability === 'full' && this.random.next() < 0.5) await this.changes.next();
+    if (this.#durability === 'full' && this.random.next() < 0.5) await this.changes.more();
     else {
       await writes;
       await pause(this.random.between(0, 30));

@@ -29,16 +29,8 @@ export class Readers extends Client {
   constructor(gateway: TestGateway, load: Load, clients: number, also: [app: string, query: string][] = []) {
     super(gateway);
     this.#load = load;
-    for (let id = 0; id < clients; id++)
-      this.repeat(
-        (n) => this.#turn(n),
-        () => 5,
-      );
-    if (also.length > 0)
-      this.repeat(
-        (n) => this.#read(...(also[n % also.length] as [string, string]), {}),
-        () => 10,
-      );
+    for (let id = 0; id < clients; id++) this.repeat((n) => this.#turn(n), 5);
+    if (also.length > 0) this.repeat((n) => this.#read(...(also[n % also.length] as [string, string]), {}), 10);
   }
 
   async #turn(n: number): Promise<void> {

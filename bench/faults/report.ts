@@ -22,10 +22,7 @@ export function toMarkdown({ takenAt, seed, machine, campaigns }: FaultsReport):
   const parts = campaigns.flatMap(({ name, question, seconds, figures, violations, skipped }) => [
     `## ${name}`,
     `${question} ${violations.length === 0 ? 'Passed' : 'FAILED'} in ${seconds.toFixed(0)} s.`,
-    table(
-      ['What', 'Value'],
-      figures.map((one) => [one.name, one.value]),
-    ),
+    table({ What: ({ name: what }) => what, Value: ({ value }) => value }, figures),
     ...violations.map((what) => `- **violated**: ${what}`),
     ...skipped.map((what) => `- skipped: ${what}`),
   ]);

@@ -16,10 +16,7 @@ export class Retriers extends Client {
   constructor(gateway: TestGateway, { apps, clients, prefix = 'k' }: LoadOptions) {
     super(gateway);
     for (let id = 0; id < clients; id++)
-      this.repeat(
-        (n) => this.#write(newWrite(apps, prefix, id, n, gateway.pid), n % 8 === 0),
-        () => 0,
-      );
+      this.repeat((n) => this.#write(newWrite(apps, prefix, id, n, gateway.pid), n % 8 === 0), 0);
   }
 
   async #write(write: Write, again: boolean): Promise<void> {

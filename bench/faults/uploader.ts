@@ -25,10 +25,7 @@ export class Uploader extends Client {
 
   constructor(gateway: TestGateway) {
     super(gateway);
-    this.repeat(
-      (n) => this.#upload(n + 1),
-      () => 20,
-    );
+    this.repeat((n) => this.#upload(n + 1), 20);
   }
 
   override async stop(): Promise<void> {

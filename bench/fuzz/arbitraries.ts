@@ -39,6 +39,21 @@ export function objectOf(members: [string, unknown][]): object {
   return object;
 }
 
+type Keywords = [names: readonly string[] | fc.Arbitrary<string>, holds: fc.Arbitrary<unknown>];
+
+/** Schemas whose keywords are of the rows with equal chances: their names, and what they hold. `one` is a schema inside another. */
+export function schemasOf(rows: (one: fc.Arbitrary<unknown>) => Keywords[]): fc.Arbitrary<unknown> {
+  return fc.letrec<{ schema: unknown }>((tie) => {
+    const keywords = rows(tie('schema')).map(([names, holds]) =>
+      fc.tuple(names instanceof fc.Arbitrary ? names : fc.constantFrom(...names), holds),
+    );
+    const object = fc.array(fc.oneof(...keywords), { maxLength: 5 }).map(objectOf);
+    return {
+      schema: fc.oneof({ maxDepth: 4, depthSize: 'medium', withCrossShrink: true }, fc.boolean(), object, object),
+    };
+  }).schema;
+}
+
 /** Mostly the one, so many times as often as the other. */
 export function usually<T, U>(usual: fc.Arbitrary<T>, seldom: fc.Arbitrary<U>, weight = 6): fc.Arbitrary<T | U> {
   return fc.oneof({ weight, arbitrary: usual }, { weight: 1, arbitrary: seldom });

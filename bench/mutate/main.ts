@@ -51,10 +51,14 @@ async function main(args: string[]): Promise<number> {
   try {
     copyTree(tree);
     const outcomes = await judge(tree, faults);
-    const rows = outcomes.map(({ fault, by, note }) => [fault.name, fault.file, by ?? `NOT FOUND${note}`]);
+    const columns = {
+      Fault: ({ fault }: Outcome) => fault.name,
+      File: ({ fault }: Outcome) => fault.file,
+      'Found by': ({ by, note }: Outcome) => by ?? `NOT FOUND${note}`,
+    };
     const found = outcomes.filter(({ by }) => by !== null).length;
     const score = found / outcomes.length;
-    process.stdout.write(`${table(['Fault', 'File', 'Found by'], rows)}\n\n`);
+    process.stdout.write(`${table(columns, outcomes)}\n\n`);
     for (const { fault, by } of outcomes)
       if (by === null) process.stdout.write(`Not found: ${fault.name}. ${fault.why}\n`);
     process.stdout.write(`${found} of ${outcomes.length} faults found: ${(score * 100).toFixed(1)} %\n`);

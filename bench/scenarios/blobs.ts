@@ -1,7 +1,7 @@
 /** A large file of an app up and down: how fast, and how much more memory all processes take meanwhile. */
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import { APP, incompressible, packApp } from '../bench-app.ts';
+import { APP, benchApp, incompressible } from '../bench-app.ts';
 import { type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { fact } from '../measurements.ts';
@@ -9,9 +9,8 @@ import { memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
 
 const MiB = 2 ** 20;
-const FILE_BYTES = 100 * MiB;
-const SMOKE_FILE_BYTES = 8 * MiB;
-const ROUNDS = 5;
+const FILE_BYTES = { full: 100 * MiB, smoke: 8 * MiB };
+const ROUNDS = { full: 5, smoke: 1 };
 const LOOK_MS = 20;
 const SETTLE_MS = 1000;
 const PATH = `/svc/${APP}/_blobs`;
@@ -21,13 +20,13 @@ export const blobsScenario: Scenario = {
   question:
     'How long does a file of 100 MiB take up and down, and how much more memory do all processes take meanwhile?',
   run: async (context) => {
-    const size = sized(context, FILE_BYTES, SMOKE_FILE_BYTES);
-    const rounds = sized(context, ROUNDS, 1);
+    const size = sized(context, FILE_BYTES);
+    const rounds = sized(context, ROUNDS);
     const up: Passage[] = [];
     const down: Passage[] = [];
     const slow: Passage[] = [];
     await withDaemon(context, async (daemon) => {
-      await daemon.install(APP, await packApp());
+      await daemon.install(APP, benchApp());
       await daemon.readNote(APP);
       for (let round = 0; round < rounds; round++) {
         context.progress(`round ${round + 1} of ${rounds}`);

@@ -9,8 +9,7 @@ import { type Finding, fact } from '../measurements.ts';
 import { median } from '../statistics.ts';
 import { appIds, crowd } from './crowd.ts';
 
-const FULL = { apps: 500, rows: 100_000, times: 20 };
-const SMOKE = { apps: 5, rows: 2000, times: 2 };
+const SIZES = { full: { apps: 500, rows: 100_000, times: 20 }, smoke: { apps: 5, rows: 2000, times: 2 } };
 const ROW_PX = 34;
 
 /** Shows the console anew and resolves to the milliseconds until the first app is drawn. */
@@ -33,7 +32,7 @@ export const consoleScenario: Scenario = {
   name: 'console',
   question: 'How soon is the console there with 500 apps, and a page of a table of 100,000 rows?',
   run: async (context) => {
-    const { apps, rows, times } = sized(context, FULL, SMOKE);
+    const { apps, rows, times } = sized(context, SIZES);
     const dataDir = await crowd(context, appIds(apps));
     return withDaemon(context, (daemon) => measure(daemon, apps, rows, times), { dataDir });
   },

@@ -1,7 +1,7 @@
 /** Makes data directories with many apps: one is uploaded, the others are copies, and the registry is made anew. */
 import { cp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { APP, packApp } from '../bench-app.ts';
+import { APP, benchApp } from '../bench-app.ts';
 import { type Context, withDaemon } from '../context.ts';
 
 /** `bench-0` and so on. */
@@ -13,7 +13,7 @@ export function appIds(count: number): string[] {
 export async function crowd(context: Context, apps: string[], files: Record<string, string> = {}): Promise<string> {
   const dataDir = context.newFolder();
   const [first, ...others] = apps as [string, ...string[]];
-  await withDaemon(context, async (daemon) => daemon.install(first, await packApp(first, files)), { dataDir });
+  await withDaemon(context, async (daemon) => daemon.install(first, benchApp(first, files)), { dataDir });
   const folder = (app: string): string => join(dataDir, 'apps', app);
   for (const app of others) await cp(folder(first), folder(app), { recursive: true });
   await rm(join(dataDir, 'apps', '_registry.json'), { force: true });

@@ -5,16 +5,15 @@ import { join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { countLoose } from '../../storage/git/packing.ts';
 import { eventually } from '../../testing/waiting.ts';
+import { Author, PUBLISHED } from '../author.ts';
 import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { hasGit } from '../git-history.ts';
 import { type Finding, fact } from '../measurements.ts';
-import { PUBLISHED, Publisher } from '../publisher.ts';
 
-const PUBLICATIONS = 400;
-const SMOKE_PUBLICATIONS = 20;
+const PUBLICATIONS = { full: 400, smoke: 20 };
 /** Of a busy gateway. */
 const A_YEAR = 365 * 50;
 const PACKED_MS = 60_000;
@@ -39,11 +38,11 @@ export const historyScenario: Scenario = {
 };
 
 async function measure(context: Context, daemon: Daemon, apps: string[], repository: string): Promise<Finding[]> {
-  const publications = sized(context, PUBLICATIONS, SMOKE_PUBLICATIONS);
+  const publications = sized(context, PUBLICATIONS);
   const before = countObjects(repository);
-  const publisher = await Publisher.open({ daemon, apps });
-  for (let n = 0; n < publications; n++) await publisher.publish();
-  await publisher.close();
+  const author = await Author.open({ daemon, apps });
+  for (let n = 0; n < publications; n++) await author.publishNext();
+  await author.close();
   await packed(repository);
   const after = countObjects(repository);
   const objects = (after.loose + after.packed - before.loose - before.packed) / publications;

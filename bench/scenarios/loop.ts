@@ -1,23 +1,19 @@
 /** How long the worst request of each route keeps the supervisor's event loop: the largest, deepest and longest that is legal. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Route } from '../../supervisor/http/router.ts';
 import { allRoutes } from '../../supervisor/routes/all.ts';
 import type { Services } from '../../supervisor/services.ts';
-import { APP, packApp } from '../bench-app.ts';
+import { APP, benchApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import { type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { type Finding, fact } from '../measurements.ts';
-import { ROOT } from '../servers.ts';
 import { appIds, crowd } from './crowd.ts';
 
-const APPS = 2000;
-const SMOKE_APPS = 20;
-const ROUNDS = 3;
-const SMOKE_ROUNDS = 1;
+const APPS = { full: 2000, smoke: 20 };
+const ROUNDS = { full: 3, smoke: 1 };
 /** A route that answers for longer is left after this; an event stream after the other. */
 const LEFT_MS = 1500;
 const STREAM_MS = 200;
@@ -43,7 +39,7 @@ export const loopScenario: Scenario = {
   name: 'loop',
   question: "How long does the worst request of each route hold the supervisor's event loop?",
   run: async (context) => {
-    const rounds = sized(context, ROUNDS, SMOKE_ROUNDS);
+    const rounds = sized(context, ROUNDS);
     const worst = new Map<string, Finding>();
     const measure = async (daemon: Daemon, route: Route, sends: Send[]): Promise<void> => {
       const name = `${route.method} ${route.path}`;
@@ -70,7 +66,7 @@ export const loopScenario: Scenario = {
     const amongMany = async (daemon: Daemon) => {
       for (const route of routes) await measure(daemon, route, crowdSends(route));
     };
-    const dataDir = await crowd(context, appIds(sized(context, APPS, SMOKE_APPS)));
+    const dataDir = await crowd(context, appIds(sized(context, APPS)));
     await withDaemon(context, amongMany, { dataDir });
     return [...worst.values()].sort((a, b) => b.value - a.value);
   },
@@ -217,8 +213,8 @@ function addressOf(path: string, names: Names): string {
 async function fillAuthoring(daemon: Daemon, smoke: boolean): Promise<Place> {
   const call = async (method: string, path: string, body?: unknown): Promise<Record<string, string>> =>
     (await daemon.request(method, path, body === undefined ? undefined : JSON.stringify(body))).json() as never;
-  await daemon.install(APP, await packApp(APP, { ...automationFiles('job', []), ...nodesFiles(smoke ? 50 : NODES) }));
-  await daemon.install(LARGE, await packApp(LARGE, await largeFiles(smoke ? 20 : 380)));
+  await daemon.install(APP, benchApp(APP, { ...automationFiles('job', []), ...nodesFiles(smoke ? 50 : NODES) }));
+  await daemon.install(LARGE, benchApp(LARGE, largeFiles(smoke ? 20 : 380)));
   const { runId = '' } = await call('POST', `/svc/_automations/${APP}/nodes/run?wait=1`, {});
   const input = 'x'.repeat(LIMITS.runValueBytes * 0.9);
   for (let i = 0; i < (smoke ? 2 : 200); i++) await call('POST', `/svc/_automations/${APP}/job/run?wait=1`, { input });
@@ -236,8 +232,8 @@ function largeFile(word: string): string {
 }
 
 /** A manifest near its limit, and files of 1 MiB. */
-async function largeFiles(queries: number): Promise<Record<string, string>> {
-  const manifest = JSON.parse(await readFile(join(ROOT, 'bench/app/app.json'), 'utf8')) as { queries: object[] };
+function largeFiles(queries: number): Record<string, string> {
+  const manifest = JSON.parse(String(benchApp()['app.json'])) as { queries: object[] };
   const files: Record<string, string> = {};
   for (let i = 0; i < queries; i++) {
     manifest.queries.push({ name: `query_${i}`, description: 'd'.repeat(2300), reads: [] });

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { CronTrigger } from '../../protocol/automations/automation.ts';
-import { APP, packApp } from '../bench-app.ts';
+import { APP, benchApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
@@ -12,18 +12,15 @@ import { memoryOf, memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
 import { appIds, crowd } from './crowd.ts';
 
-const STARTS = 3;
+const STARTS = { full: 3, smoke: 1 };
 /** Until what the start left behind was collected or not; nothing is forced. */
-const SETTLE_MS = 3000;
-const SMOKE_SETTLE_MS = 300;
+const SETTLE_MS = { full: 3000, smoke: 300 };
 const MiB = 2 ** 20;
 /** Apps that are made live beside the first, and apps that are only registered. */
 const MORE = Array.from({ length: 16 }, (_, i) => `${APP}-live-${i}`);
-const IDLE = 1000;
-const SMOKE_IDLE = 20;
+const IDLE = { full: 1000, smoke: 20 };
 /** Automations on schedule, spread over apps. */
-const AUTOMATIONS = 10_000;
-const SMOKE_AUTOMATIONS = 100;
+const AUTOMATIONS = { full: 10_000, smoke: 100 };
 const AUTOMATION_APPS = Array.from({ length: 10 }, (_, i) => `${APP}-scheduled-${i}`);
 
 export const memoryScenario: Scenario = {
@@ -31,15 +28,15 @@ export const memoryScenario: Scenario = {
   question: 'How much memory do all processes take, with one app live, with more, and with many only registered?',
   run: async (context) => {
     const few = await overStarts(context, await crowd(context, [APP, ...MORE]), MORE);
-    const idle = appIds(sized(context, IDLE, SMOKE_IDLE));
+    const idle = appIds(sized(context, IDLE));
     const many = await overStarts(context, await crowd(context, [APP, ...MORE, ...idle]));
-    const count = sized(context, AUTOMATIONS, SMOKE_AUTOMATIONS);
+    const count = sized(context, AUTOMATIONS);
     const automations = await scheduledApps(context, count / AUTOMATION_APPS.length);
     const scheduled = await overStarts(context, automations);
     switchOff(automations);
     const off = await overStarts(context, automations);
     const taken = (name: string, bytes: number, how: string): Finding => fact(name, bytes / MiB, 'MiB', how);
-    const starts = `median of ${sized(context, STARTS, 1)} starts`;
+    const starts = `median of ${sized(context, STARTS)} starts`;
     return [
       taken('tree with one app live', few.one, `PSS of all processes, ${starts}`),
       taken('tree with one app live, RSS', few.oneRss, 'the same with shared pages counted in each process'),
@@ -67,7 +64,7 @@ type Taken = { one: number; oneRss: number; supervisor: number; each: number };
 
 /** Bytes: with one app live, and what each of `more` adds; a fresh daemon each time, since uploads leave garbage behind. */
 async function overStarts(context: Context, dataDir: string, more: string[] = []): Promise<Taken> {
-  const settleMs = sized(context, SETTLE_MS, SMOKE_SETTLE_MS);
+  const settleMs = sized(context, SETTLE_MS);
   const starts: Taken[] = [];
   const start = async (daemon: Daemon): Promise<void> => {
     await daemon.readNote(APP);
@@ -79,7 +76,7 @@ async function overStarts(context: Context, dataDir: string, more: string[] = []
     const each = (memoryOfAll(daemon.processes).pss - pss) / Math.max(1, more.length);
     starts.push({ one: pss, oneRss: rss, supervisor, each });
   };
-  while (starts.length < sized(context, STARTS, 1)) await withDaemon(context, start, { dataDir });
+  while (starts.length < sized(context, STARTS)) await withDaemon(context, start, { dataDir });
   const middle = (name: keyof Taken): number => median(starts.map((taken) => taken[name]));
   return { one: middle('one'), oneRss: middle('oneRss'), supervisor: middle('supervisor'), each: middle('each') };
 }
@@ -88,10 +85,10 @@ async function overStarts(context: Context, dataDir: string, more: string[] = []
 async function scheduledApps(context: Context, each: number): Promise<string> {
   const dataDir = context.newFolder();
   const install = async (daemon: Daemon): Promise<void> => {
-    await daemon.install(APP, await packApp());
+    await daemon.install(APP, benchApp());
     for (const [i, app] of AUTOMATION_APPS.entries()) {
       const files = Array.from({ length: each }, (_, j) => automationFiles(`yearly-${j}`, [yearly(i * each + j)]));
-      await daemon.install(app, await packApp(app, Object.assign({}, ...files)));
+      await daemon.install(app, benchApp(app, Object.assign({}, ...files)));
     }
   };
   await withDaemon(context, install, { dataDir });

@@ -8,23 +8,20 @@ import { median } from '../statistics.ts';
 import { appIds, crowd } from './crowd.ts';
 import { delayOf } from './loop.ts';
 
-const APPS = 2000;
-const SMOKE_APPS = 20;
-const SCRAPES = 30;
-const SMOKE_SCRAPES = 3;
+const APPS = { full: 2000, smoke: 20 };
+const SCRAPES = { full: 30, smoke: 3 };
 const TARGET = '/svc/_metrics';
 /** Apps that were used: more than have a label of their own. Each has its thread started, so not all. */
-const USED = 110;
-const SMOKE_USED = 5;
+const USED = { full: 110, smoke: 5 };
 const TOGETHER = 4;
 
 export const metricsScenario: Scenario = {
   name: 'metrics',
   question: 'How long does a scrape of the metrics of 2,000 apps take, and hold the event loop?',
   run: async (context) => {
-    const apps = sized(context, APPS, SMOKE_APPS);
-    const scrapes = sized(context, SCRAPES, SMOKE_SCRAPES);
-    const used = sized(context, USED, SMOKE_USED);
+    const apps = sized(context, APPS);
+    const scrapes = sized(context, SCRAPES);
+    const used = sized(context, USED);
     const work = async (daemon: Daemon) => {
       context.progress(`  ${used} apps are used once`);
       await use(daemon, used);

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Random } from '../../testing/random.ts';
-import { APP, largeFile, packApp, ROWS } from '../bench-app.ts';
+import { APP, benchApp, largeFile, ROWS } from '../bench-app.ts';
 import { compare, installAll } from '../compare.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
@@ -31,8 +31,6 @@ const MIX: [below: number, call: (id: number, app: string) => Call][] = [
 /** Of the long run. */
 const CONNECTIONS = 16;
 const STREAMS_PER_APP = 2;
-const SMOKE_MS = 3000;
-const SMOKE_APPS = 2;
 const SAMPLES = 120;
 const LEAST_SAMPLE_MS = 500;
 const MiB = 2 ** 20;
@@ -42,7 +40,7 @@ export const mixedScenario: Scenario = {
   name: 'mixed',
   question: QUESTION,
   run: async (context) => {
-    const load = mixedLoad(sized(context, APPS, APPS.slice(0, SMOKE_APPS)));
+    const load = mixedLoad(sized(context, { full: APPS, smoke: APPS.slice(0, 2) }));
     return [...(await compare(context, load)), ...(await soak(context, load))];
   },
 };
@@ -83,11 +81,11 @@ async function soak(context: Context, load: Workload): Promise<Finding[]> {
 
 async function soakIn(context: Context, load: Workload, daemon: Daemon, heapSocket: string): Promise<Finding[]> {
   const { minutes, rate } = context.options;
-  const measureMs = sized(context, minutes * 60_000, SMOKE_MS);
+  const measureMs = sized(context, { full: minutes * 60_000, smoke: 3000 });
   const sampling = new AbortController();
   let streams: AbortController | null = null;
   try {
-    await daemon.install(APP, await packApp(APP, largeFile()));
+    await daemon.install(APP, benchApp(APP, largeFile()));
     await installAll(daemon, load.apps ?? []);
     streams = await openStreams(daemon, load.apps ?? []);
     const visitors = await Visitors.prepare(daemon);

@@ -1,7 +1,7 @@
 /** The same reads, lists and durable writes on servers that isolate nothing: Bun, Deno, Node 24, workerd and the plain server. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { gatewayUnder, measure, plainUnder, startDaemon } from '../compare.ts';
+import { gatewayUnder, measure, plainUnder, startDaemon, whileRunning } from '../compare.ts';
 import type { Contender } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
 import { type FsyncCounter, fsyncCounters } from '../fsyncs.ts';
@@ -62,25 +62,19 @@ async function run(context: Context): Promise<LoadMeasurement[]> {
   return measurements;
 }
 
-async function compareWithPeers(context: Context, load: Workload): Promise<LoadMeasurement[]> {
+function compareWithPeers(context: Context, load: Workload): Promise<LoadMeasurement[]> {
   const counterOf = fsyncCounters(context.newFolder());
-  const running: { stop(): Promise<unknown> }[] = [];
-  const contenders: Contender[] = [];
-  try {
+  return whileRunning(async (keep) => {
     const counter = counterOf('gateway');
-    const daemon = await startDaemon(context, load, counter ? { env: counter.env } : {});
-    running.push(daemon);
-    contenders.push(counting(gatewayUnder('gateway', daemon, context, load), counter));
+    const daemon = keep(await startDaemon(context, load, counter ? { env: counter.env } : {}));
+    const contenders = [counting(gatewayUnder('gateway', daemon, context, load), counter)];
     for (const { name, start } of PEERS.filter(({ writesOnly }) => !writesOnly || load.durability !== null)) {
       const counter = counterOf(name);
-      const server = await start(context.newFolder(), counter?.env ?? {});
-      running.push(server);
+      const server = keep(await start(context.newFolder(), counter?.env ?? {}));
       contenders.push(counting(plainUnder(name, server, context, load), counter));
     }
-    return await measure(context, load, contenders);
-  } finally {
-    await Promise.all(running.map((one) => one.stop()));
-  }
+    return measure(context, load, contenders);
+  });
 }
 
 /** With the syncs that were seen in place of the commits it says it made. */

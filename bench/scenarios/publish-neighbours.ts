@@ -1,11 +1,11 @@
 /** What calls of other live apps notice of publications, beside what they notice of a loop that computes as much. */
+import { Author, PUBLISHED } from '../author.ts';
 import { ROWS } from '../bench-app.ts';
 import { accompanied, onGateway } from '../contenders.ts';
 import { type Context, sized } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { type Finding, fact, type LoadMeasurement } from '../measurements.ts';
 import { cpuMs } from '../process-usage.ts';
-import { PUBLISHED, Publisher } from '../publisher.ts';
 import { startBusyLoop } from '../servers.ts';
 import { median } from '../statistics.ts';
 import { takeTurnsBeside } from '../turns.ts';
@@ -19,8 +19,7 @@ const ROUNDS = 8;
 /** A round must be long against a publication. */
 const ROUND_SECONDS = 2;
 /** Publications that their processor time is taken from. */
-const COUNTED = 30;
-const SMOKE_COUNTED = 3;
+const COUNTED = { full: 30, smoke: 3 };
 const WHILE = 'while publishing';
 const LOOP = 'beside a loop';
 const ALONE = 'alone';
@@ -31,13 +30,13 @@ type Store = { daemon: Daemon; apps: string[] };
 export async function neighbours(context: Context, store: Store): Promise<(LoadMeasurement | Finding)[]> {
   const { daemon } = store;
   const alone = onGateway(ALONE, daemon, context, { requests: requestsFor(store) });
-  const publisher = await Publisher.open(store);
+  const author = await Author.open(store);
   try {
-    const busyMs = await processorTime(daemon, publisher, sized(context, COUNTED, SMOKE_COUNTED));
-    const before = publisher.times.length;
-    const publishing = accompanied(WHILE, alone, () => publisher.goOn());
+    const busyMs = await processorTime(daemon, author, sized(context, COUNTED));
+    const before = author.times.length;
+    const publishing = accompanied(WHILE, alone, () => author.goOn());
     // It computes as much as the publications, at their pace; the first of those come before its first turn.
-    const besideLoop = accompanied(LOOP, alone, () => startBusyLoop(busyMs, mean(publisher.cycles.slice(before))));
+    const besideLoop = accompanied(LOOP, alone, () => startBusyLoop(busyMs, mean(author.cycles.slice(before))));
     const { measured, p99s, late } = await takeTurnsBeside(context, [publishing, besideLoop, alone], {
       scenario: SCENARIO,
       question: QUESTION,
@@ -47,7 +46,7 @@ export async function neighbours(context: Context, store: Store): Promise<(LoadM
       roundSeconds: Math.max(context.options.seconds, ROUND_SECONDS),
     });
     const detail = `${CONNECTIONS} in flight on ${CALLED} apps`;
-    const during = publisher.times.slice(before);
+    const during = author.times.slice(before);
     return [
       measured,
       ...[[WHILE, ALONE] as const, [LOOP, ALONE] as const, [WHILE, LOOP] as const].map(([one, other]) =>
@@ -60,7 +59,7 @@ export async function neighbours(context: Context, store: Store): Promise<(LoadM
       fact('processor time of a publication', busyMs, 'ms', 'without that load, with the PUT before it'),
     ];
   } finally {
-    await publisher.close();
+    await author.close();
   }
 }
 
@@ -74,11 +73,11 @@ function requestsFor({ daemon, apps }: Store): Buffer[] {
 }
 
 /** Milliseconds that all processes of the gateway compute for a publication. */
-async function processorTime(daemon: Daemon, publisher: Publisher, times: number): Promise<number> {
+async function processorTime(daemon: Daemon, author: Author, times: number): Promise<number> {
   const used = () => daemon.processes.reduce((sum, { pid }) => sum + cpuMs(pid), 0);
-  await publisher.publish();
+  await author.publishNext();
   const before = used();
-  for (let i = 0; i < times; i++) await publisher.publish();
+  for (let i = 0; i < times; i++) await author.publishNext();
   return (used() - before) / times;
 }
 

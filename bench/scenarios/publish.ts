@@ -1,30 +1,28 @@
 /** Authoring on the git store: how long a publication takes, how soon a draft shows an edit, what calls of other apps notice. */
 import { join } from 'node:path';
-import { AuthoringSession, reloaded } from '../authoring-session.ts';
+import { Author, css, reloaded } from '../author.ts';
 import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import { type Context, type Scenario, sized } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import { hasGit, writeHistory } from '../git-history.ts';
 import { type Finding, fact, type LoadMeasurement } from '../measurements.ts';
-import { css, EDITED, Publisher } from '../publisher.ts';
 import { formatInterval, median, middleFactor, percentile } from '../statistics.ts';
 import { neighbours } from './publish-neighbours.ts';
 
 /** A store, by its registered apps and the commits that were there before they were. */
 type Size = { name: string; apps: number; commits: number };
-const LARGE: Size = { name: '200 apps, 10,000 commits', apps: 200, commits: 10_000 };
-const SMALL: Size = { name: '10 apps, 100 commits', apps: 10, commits: 100 };
-const SMOKE_LARGE: Size = { name: '6 apps, 30 commits', apps: 6, commits: 30 };
-const SMOKE_SMALL: Size = { name: '6 apps, 6 commits', apps: 6, commits: 6 };
+const LARGE = { name: '200 apps, 10,000 commits', apps: 200, commits: 10_000 };
+const SMALL = { name: '10 apps, 100 commits', apps: 10, commits: 100 };
+const SMOKE_LARGE = { name: '6 apps, 30 commits', apps: 6, commits: 30 };
+const SMOKE_SMALL = { name: '6 apps, 6 commits', apps: 6, commits: 6 };
+const SIZES: { full: Size[]; smoke: Size[] } = { full: [LARGE, SMALL], smoke: [SMOKE_LARGE, SMOKE_SMALL] };
 
 const WARM_UPS = 3;
 /** Publications of each store and edits of each kind, at least; more when there is time. */
-const TIMES = 20;
-const SMOKE_TIMES = 2;
+const TIMES = { full: 20, smoke: 2 };
 /** First publications after a start. */
-const STARTS = 5;
-const SMOKE_STARTS = 1;
+const STARTS = { full: 5, smoke: 1 };
 
 type Store = { size: Size; dataDir: string; apps: string[]; daemon: Daemon };
 
@@ -39,7 +37,7 @@ export const publishScenario: Scenario = {
     }
     const stores: Store[] = [];
     try {
-      for (const size of sized(context, [LARGE, SMALL], [SMOKE_LARGE, SMOKE_SMALL])) {
+      for (const size of sized(context, SIZES)) {
         context.progress(`  making a store of ${size.name}`);
         stores.push(await makeStore(context, size));
       }
@@ -61,11 +59,7 @@ async function makeStore(context: Context, size: Size): Promise<Store> {
   const dataDir = context.newFolder();
   const apps = Array.from({ length: size.apps }, (_, i) => `${APP}-${i}`);
   await (await startOn(context, dataDir)).stop();
-  await writeHistory(join(codeStore(dataDir), 'apps.git'), {
-    apps,
-    commits: size.commits,
-    folder: context.newFolder(),
-  });
+  await writeHistory(join(codeStore(dataDir), 'apps.git'), { apps, commits: size.commits });
   const daemon = await startOn(context, dataDir);
   const store = { size, dataDir, apps, daemon };
   try {
@@ -88,13 +82,13 @@ function codeStore(dataDir: string): string {
 /** What the first publication after a start takes, when no job thread has done one yet. */
 async function firstPublications(context: Context, store: Store): Promise<Finding[]> {
   const times: number[] = [];
-  const runs = sized(context, STARTS, SMOKE_STARTS);
+  const runs = sized(context, STARTS);
   for (let run = 0; run < runs; run++) {
     await store.daemon.stop();
     store.daemon = await startOn(context, store.dataDir);
-    const publisher = await Publisher.open(store);
-    times.push(await publisher.publish());
-    await publisher.close();
+    const author = await Author.open(store);
+    times.push(await author.publishNext());
+    await author.close();
   }
   const { name } = store.size;
   const detail = `${name}; the file was put just before; median of ${runs} starts`;
@@ -102,14 +96,14 @@ async function firstPublications(context: Context, store: Store): Promise<Findin
 }
 
 async function publications(context: Context, ...stores: [Store, Store]): Promise<Finding[]> {
-  const publishers = await Promise.all(stores.map((store) => Publisher.open(store)));
-  for (let i = 0; i < WARM_UPS; i++) for (const publisher of publishers) await publisher.publish();
+  const authors = await Promise.all(stores.map((store) => Author.open(store)));
+  for (let i = 0; i < WARM_UPS; i++) for (const author of authors) await author.publishNext();
   const times: number[][] = stores.map(() => []);
   const [large, small] = times as [number[], number[]];
   await inTurns(context, async (turn) => {
-    for (const at of turn % 2 === 0 ? [0, 1] : [1, 0]) times[at]?.push(await (publishers[at] as Publisher).publish());
+    for (const at of turn % 2 === 0 ? [0, 1] : [1, 0]) times[at]?.push(await (authors[at] as Author).publishNext());
   });
-  for (const publisher of publishers) await publisher.close();
+  for (const author of authors) await author.close();
   const quotient = median(large) / median(small);
   const factor = middleFactor(large.map((ms, i) => ms / (small[i] as number)));
   return [
@@ -136,16 +130,16 @@ function distribution(where: string, times: number[], detail: string): Finding[]
 /** From an edit to the `reload` of an open draft, and to the preview that shows it, as a browser then asks for it. */
 async function drafts(context: Context, { daemon, dataDir, apps, size }: Store): Promise<Finding[]> {
   const app = apps[0] as string;
-  const session = await AuthoringSession.open(daemon);
-  await session.put(app, EDITED, css('first'));
-  await session.preview(app, EDITED);
-  const events = await session.changes(app);
+  const author = await Author.open({ daemon, apps });
+  await author.edit(app, css('first'));
+  await author.shows(app, css('first'));
+  const events = await author.changes(app);
   type Edit = { how: string; edit(text: string): Promise<void>; reloads: number[]; shown: number[] };
   const edits: Edit[] = [
-    { how: 'PUT', edit: (text) => session.put(app, EDITED, text), reloads: [], shown: [] },
+    { how: 'PUT', edit: (text) => author.edit(app, text), reloads: [], shown: [] },
     {
       how: 'a write into the worktree',
-      edit: (text) => session.write(codeStore(dataDir), app, EDITED, text),
+      edit: (text) => author.write(codeStore(dataDir), app, text),
       reloads: [],
       shown: [],
     },
@@ -156,7 +150,7 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
     const edited = edit(text);
     await reloaded(events);
     const reload = performance.now() - startedAt;
-    while ((await session.preview(app, EDITED)) !== text);
+    await author.shows(app, text);
     const preview = performance.now() - startedAt;
     await edited;
     // Before the first turn code gets compiled.
@@ -169,7 +163,7 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
     for (const one of edits) await editOnce(one, turn);
   });
   events.close();
-  await session.close();
+  await author.close();
   return edits.flatMap(({ how, reloads, shown }) => {
     const detail = `${size.name}; ${reloads.length} edits of a style sheet`;
     return [
@@ -182,7 +176,7 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
 
 /** As often as it must be, and then for as long as the run's seconds are. */
 async function inTurns(context: Context, once: (turn: number) => Promise<void>): Promise<void> {
-  const times = sized(context, TIMES, SMOKE_TIMES);
+  const times = sized(context, TIMES);
   const until = performance.now() + context.options.seconds * 1000;
   for (let turn = 0; turn < times || performance.now() < until; turn++) await once(turn);
 }

@@ -1,4 +1,6 @@
 /** One app whose handler never ends, called again and again, beside nine that behave. */
+import type { SystemStatus } from '../../supervisor/operations/status.ts';
+import { Client } from '../../testing/clients.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { APP, ROWS } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
@@ -51,53 +53,31 @@ async function measure(context: Context, daemon: Daemon): Promise<(LoadMeasureme
 }
 
 /** Calls the looping query without a pause, each time with another input, and lifts every quarantine. */
-class Pest {
-  readonly #daemon: Daemon;
-  readonly #calling: Promise<void>;
-  #stopped = false;
-  #turn = 0;
-
+class Pest extends Client {
   constructor(daemon: Daemon) {
-    this.#daemon = daemon;
-    this.#calling = this.#callOn();
+    super(daemon);
+    this.repeat(async (turn) => {
+      const { text } = await this.gateway.read(APP, 'spin', { turn });
+      if (text.includes('QUARANTINED')) await this.#restart();
+    }, 0);
   }
 
   /** Resolves when the handler has had the time to begin. */
   async loops(): Promise<void> {
     const isSeen = async () => {
-      const { processes } = await this.#daemon.status();
-      return processes.some(({ actors }) => actors?.some(isLooping));
+      const { processes } = (await this.gateway.system()) as SystemStatus;
+      return processes.some(({ actors }) => actors?.some(({ app, inFlight }) => app === APP && inFlight > 0));
     };
     if (!(await eventually(LOOP_MS, isSeen))) throw new Error('The looping app was never seen to run.');
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    await this.#calling;
+  override async stop(): Promise<void> {
+    await super.stop();
     // A fresh thread, so that nothing loops on into the next round.
-    await this.#post(`/svc/_apps/${APP}/restart`);
+    await this.#restart();
   }
 
-  async #callOn(): Promise<void> {
-    while (!this.#stopped) {
-      const answer = await this.#post('/svc/_tool/svc_read', {
-        app: APP,
-        query: 'spin',
-        input: { turn: ++this.#turn },
-      });
-      if (answer.includes('QUARANTINED')) await this.#post(`/svc/_apps/${APP}/restart`);
-    }
+  #restart(): Promise<unknown> {
+    return this.gateway.call('POST', `/svc/_apps/${APP}/restart`, { body: {} });
   }
-
-  /** Errors are what its calls are answered with. */
-  #post(path: string, body: object = {}): Promise<string> {
-    return this.#daemon.request('POST', path, JSON.stringify(body)).then(
-      (response) => response.text(),
-      (error: Error) => error.message,
-    );
-  }
-}
-
-function isLooping({ app, inFlight }: { app: string; inFlight: number }): boolean {
-  return app === APP && inFlight > 0;
 }

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { eventually } from '../../testing/waiting.ts';
-import { APP, packApp } from '../bench-app.ts';
+import { APP, benchApp } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import { type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
@@ -11,13 +11,10 @@ import { type Finding, fact } from '../measurements.ts';
 import { percentile } from '../statistics.ts';
 
 /** Each fires four times a minute, those of one group in the same second. */
-const AUTOMATIONS = 250;
+const AUTOMATIONS = { full: 250, smoke: 15 };
 const FIRES_EACH = 4;
 const SECONDS_APART = 60 / FIRES_EACH;
-const MINUTE_MS = 60_000;
-/** In a smoke run: so many automations, for so long. */
-const SMOKE_AUTOMATIONS = 15;
-const SMOKE_MS = 4_000;
+const FOR_MS = { full: 60_000, smoke: 4000 };
 /** Until the minute begins, for the upload to settle. */
 const SETTLE_MS = 2_000;
 /** After the minute, until all runs have to have ended. */
@@ -28,10 +25,10 @@ export const scheduleScenario: Scenario = {
   name: 'schedule',
   question: 'How late do runs begin that are due on schedule, a thousand of them in one minute?',
   run: async (context) => {
-    const count = sized(context, AUTOMATIONS, SMOKE_AUTOMATIONS);
-    const forMs = sized(context, MINUTE_MS, SMOKE_MS);
+    const count = sized(context, AUTOMATIONS);
+    const forMs = sized(context, FOR_MS);
     return withDaemon(context, async (daemon) => {
-      await daemon.install(APP, await packApp(APP, cronFiles(count)));
+      await daemon.install(APP, benchApp(APP, cronFiles(count)));
       const from = Date.now() + SETTLE_MS;
       const to = from + forMs;
       await wait(to - Date.now());

@@ -12,8 +12,7 @@ import { appIds, crowd } from './crowd.ts';
 const RUNS = 9;
 const SMOKE_RUNS = 3;
 const FIRED = 'fired';
-const MANY = 1000;
-const SMOKE_MANY = 20;
+const MANY = { full: 1000, smoke: 20 };
 /** More than may be live at a time, so that the last of them make others leave. */
 const MANY_RUNS = 100;
 /** The apps called lie apart in the order of their numbers. */
@@ -58,7 +57,7 @@ export const coldManyScenario: Scenario = {
   question: 'How long does the first call take of an app that is not live, among 1,000 that are registered?',
   run: (context) =>
     onColdApps(context, 'first answer among many', MANY_RUNS, (daemon, app) => daemon.readNote(app), {
-      registered: sized(context, MANY, SMOKE_MANY),
+      registered: sized(context, MANY),
     }),
 };
 
@@ -70,7 +69,7 @@ async function onColdApps(
   first: (daemon: Daemon, app: string) => Promise<unknown>,
   { registered, files }: { registered?: number; files?: Record<string, string> } = {},
 ): Promise<Finding[]> {
-  const runs = sized(context, fullRuns, SMOKE_RUNS);
+  const runs = sized(context, { full: fullRuns, smoke: SMOKE_RUNS });
   const apps = appIds(registered ?? runs);
   const step = registered === undefined ? 1 : STEP;
   const dataDir = await crowd(context, apps, files);
@@ -84,7 +83,7 @@ async function compareWithNode(
   context: Context,
   name: string,
   measure: (run: number) => Promise<number>,
-  runs = sized(context, RUNS, SMOKE_RUNS),
+  runs = sized(context, { full: RUNS, smoke: SMOKE_RUNS }),
 ): Promise<Finding[]> {
   const node: number[] = [];
   const measured: number[] = [];

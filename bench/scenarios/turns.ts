@@ -5,7 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { createParser } from 'eventsource-parser';
 import { LIMITS } from '../../protocol/limits.ts';
 import { startModelStub } from '../../testing/model-stub.ts';
-import { APP, packApp, ROWS } from '../bench-app.ts';
+import { APP, benchApp, ROWS } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import { accompanied, onGateway } from '../contenders.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
@@ -21,10 +21,8 @@ import { read } from './tools.ts';
 const SCENARIO = 'turns';
 const QUESTION = 'How late are reads of another app while 200 windows stream 50 pieces a second each, {n} in flight?';
 const TURNS = 50;
-const SMOKE_TURNS = 3;
 const PIECES = 20;
-const WINDOWS = 200;
-const SMOKE_WINDOWS = 20;
+const WINDOWS = { full: 200, smoke: 20 };
 const PER_SECOND = 50;
 /** Callers of the other app, at a rate that the machine has room for: nobody is fast on a machine that is full. */
 const CONNECTIONS = 8;
@@ -34,10 +32,9 @@ const ROUND_SECONDS = 3;
 const LONGER_MS = 2000;
 const CODEX = join(ROOT, 'scripts/agents/node_modules/.bin/codex');
 const CODEX_TURNS = 20;
-const IDLE_WINDOWS = LIMITS.chatWindows;
-const SMOKE_IDLE_WINDOWS = 20;
-const STARTS = 5;
-const SETTLE_MS = 1000;
+const IDLE_WINDOWS = { full: LIMITS.chatWindows, smoke: 20 };
+const STARTS = { full: 5, smoke: 1 };
+const SETTLE_MS = { full: 1000, smoke: 0 };
 const MiB = 1024 * 1024;
 const HOST = 'bench/chat-host.mjs';
 const WHILE = 'while windows stream';
@@ -118,19 +115,19 @@ async function ownMs(model: string): Promise<number> {
 
 /** What a window takes in which nothing happens: what a gateway that was started anew has more with them than without. */
 async function idleWindows(context: Context): Promise<Finding[]> {
-  const windows = sized(context, IDLE_WINDOWS, SMOKE_IDLE_WINDOWS);
-  const starts = sized(context, STARTS, 1);
+  const windows = sized(context, IDLE_WINDOWS);
+  const starts = sized(context, STARTS);
   const options = { dataDir: context.newFolder(), script: HOST };
   const memory = async (): Promise<number> => {
     const bytes: number[] = [];
     const look = async (daemon: Daemon): Promise<void> => {
-      await wait(sized(context, SETTLE_MS, 0));
+      await wait(sized(context, SETTLE_MS));
       bytes.push(memoryOf(daemon.pid).pss);
     };
     for (let start = 0; start < starts; start++) await withDaemon(context, look, options);
     return median(bytes);
   };
-  await withDaemon(context, async (daemon) => daemon.install(APP, await packApp()), options);
+  await withDaemon(context, async (daemon) => daemon.install(APP, benchApp()), options);
   const without = await memory();
   const open = async (daemon: Daemon): Promise<void> => {
     for (let i = 0; i < windows; i += 10)
@@ -151,8 +148,8 @@ async function readBesideWindows(context: Context, daemon: Daemon): Promise<(Loa
   await daemon.refresh();
   const requests = Array.from({ length: ROWS }, (_, i) => httpBytes(read(i + 1, OTHER).request, daemon.token));
   const quiet = onGateway(QUIET, daemon, context, { requests, intervalMs: READ_EVERY_MS });
-  const roundMs = 1000 * sized(context, ROUND_SECONDS, context.options.seconds);
-  const windows = sized(context, WINDOWS, SMOKE_WINDOWS);
+  const roundMs = 1000 * sized(context, { full: ROUND_SECONDS, smoke: context.options.seconds });
+  const windows = sized(context, WINDOWS);
   const pieces = Math.ceil((PER_SECOND * (roundMs + LONGER_MS)) / 1000);
   let lost = 0;
   const added: number[] = [];
@@ -190,9 +187,10 @@ type Turn = { startMs: number; addedMs: number[]; wholeMs: number };
 /** Of an agent of these `runners`, one after the other, once two have warmed it. */
 function warmTurns(context: Context, runners: object, message: string, fullCount: number): Promise<Turn[]> {
   const work = async (daemon: Daemon): Promise<Turn[]> => {
-    await daemon.install(APP, await packApp());
+    await daemon.install(APP, benchApp());
     const turns: Turn[] = [];
-    while (turns.length < 2 + sized(context, fullCount, SMOKE_TURNS)) turns.push(await turn(daemon, 'one', message));
+    while (turns.length < 2 + sized(context, { full: fullCount, smoke: 3 }))
+      turns.push(await turn(daemon, 'one', message));
     return turns.slice(2);
   };
   return withDaemon(context, work, { config: { runners: runners as never } });

@@ -1,7 +1,7 @@
 /** How many webhooks a second become runs that are recorded as ended, beside as many durable writes. */
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { APP, packApp, ROWS } from '../bench-app.ts';
+import { APP, benchApp, ROWS } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import { type Contender, onServer } from '../contenders.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
@@ -12,14 +12,11 @@ import { httpBytes } from '../workload.ts';
 import { write } from './tools.ts';
 
 /** Webhooks that are fired at a time, each by one connection: as many as automations have threads. */
-const AT_ONCE = LIMITS.fireThreads;
+const AT_ONCE = { full: LIMITS.fireThreads, smoke: 4 };
 const APPS = Array.from({ length: 4 }, (_, i) => `${APP}-hooks-${i}`);
-const ROUNDS = 6;
-const SMOKE_ROUNDS = 1;
-const SMOKE_AT_ONCE = 4;
+const ROUNDS = { full: 6, smoke: 1 };
 /** Runs of each automation by hand before its round: its thread is started and its code compiled. */
-const WARM_UP_RUNS = 40;
-const SMOKE_WARM_UP_RUNS = 1;
+const WARM_UP_RUNS = { full: 40, smoke: 1 };
 /** Fewer than the runs of a round, so that every end lets go of an earlier run. */
 const KEPT_RUNS = 30;
 const EVENT = { type: 'order.updated', order: { id: 4711, total: 12.5, open: true } };
@@ -31,8 +28,8 @@ export const webhooksScenario: Scenario = {
   name: 'webhooks',
   question: QUESTION,
   run: async (context) => {
-    const rounds = sized(context, ROUNDS, SMOKE_ROUNDS);
-    const connections = sized(context, AT_ONCE, SMOKE_AT_ONCE);
+    const rounds = sized(context, ROUNDS);
+    const connections = sized(context, AT_ONCE);
     const load = { scenario: 'webhooks', question: QUESTION, durability: 'full', connections } as const;
     const work = async (daemon: Daemon) => {
       const hooks = await installHooks(daemon, rounds * connections);
@@ -49,13 +46,13 @@ export const webhooksScenario: Scenario = {
 
 /** So many automations with a webhook each, neighbours in different apps; and the app that is written to. */
 async function installHooks(daemon: Daemon, count: number): Promise<MintedWebhook[]> {
-  await daemon.install(APP, await packApp());
+  await daemon.install(APP, benchApp());
   const names = Array.from({ length: count }, (_, i) => `hook-${i}`);
   const byName = new Map<string, MintedWebhook>();
   for (const [i, app] of APPS.entries()) {
     const own = names.filter((_, at) => at % APPS.length === i);
     const files = own.map((name) => automationFiles(name, [{ kind: 'webhook', pending: true }], { count: KEPT_RUNS }));
-    const { webhooks } = await daemon.install(app, await packApp(app, Object.assign({}, ...files)));
+    const { webhooks } = await daemon.install(app, benchApp(app, Object.assign({}, ...files)));
     for (const webhook of webhooks) byName.set(webhook.automationId, webhook);
   }
   return names.map((name) => byName.get(name) as MintedWebhook);
@@ -83,7 +80,7 @@ function webhooks(daemon: Daemon, context: Context, all: MintedWebhook[][]): Con
         const path = `/svc/_automations/${ownerApp}/${automationId}/run?wait=1`;
         return httpBytes({ method: 'POST', path, body: { input: EVENT } }, daemon.token);
       });
-      await burst(byHand, sized(context, WARM_UP_RUNS, SMOKE_WARM_UP_RUNS));
+      await burst(byHand, sized(context, WARM_UP_RUNS));
     },
     run: () => {
       const posts = set.map(({ url, secret }) =>

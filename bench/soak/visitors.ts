@@ -3,11 +3,11 @@ import { setMaxListeners } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
-import { AuthoringSession, reloaded } from '../authoring-session.ts';
-import { APP, incompressible, LARGE_FILE, packApp, ROWS } from '../bench-app.ts';
+import { tarball } from '../../testing/archive.ts';
+import { Author, css, EDITED, reloaded } from '../author.ts';
+import { APP, benchApp, incompressible, LARGE_FILE, ROWS } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import type { Daemon } from '../daemon.ts';
-import { css, EDITED } from '../publisher.ts';
 import { write, writeBatch } from '../scenarios/tools.ts';
 import { httpBytes } from '../workload.ts';
 import ODD from './odd-requests.json' with { type: 'json' };
@@ -48,7 +48,7 @@ export class Visitors {
   readonly #hooks: MintedWebhook[];
   readonly #stopping = new AbortController();
   #going: Promise<void>[] = [];
-  #session: AuthoringSession | null = null;
+  #session: Author | null = null;
 
   private constructor(daemon: Daemon, archives: Buffer[], hooks: MintedWebhook[]) {
     this.#daemon = daemon;
@@ -58,12 +58,12 @@ export class Visitors {
 
   /** Installs the apps that are visited. */
   static async prepare(daemon: Daemon): Promise<Visitors> {
-    const archives = await Promise.all(Array.from({ length: VERSIONS }, (_, version) => archive(version)));
+    const archives = Array.from({ length: VERSIONS }, (_, version) => archive(version));
     const hooks = Array.from({ length: HOOKS }, (_, i) =>
       automationFiles(`hook-${i}`, [{ kind: 'webhook', pending: true }], { count: KEPT_RUNS }),
     );
-    await daemon.install(AUTHORED, await packApp(AUTHORED));
-    const { webhooks } = await daemon.install(HOOKED, await packApp(HOOKED, Object.assign({}, ...hooks)));
+    await daemon.install(AUTHORED, benchApp(AUTHORED));
+    const { webhooks } = await daemon.install(HOOKED, benchApp(HOOKED, Object.assign({}, ...hooks)));
     const visitors = new Visitors(daemon, archives, webhooks);
     setMaxListeners(0, visitors.#stopping.signal);
     return visitors;
@@ -130,14 +130,14 @@ export class Visitors {
       this.#session = null;
       await last?.close();
     }
-    const session = this.#session ?? (await AuthoringSession.open(this.#daemon));
+    const session = this.#session ?? (await Author.open({ daemon: this.#daemon, apps: [AUTHORED] }));
     this.#session = session;
     const text = css(`${Date.now()} ${turn}`);
-    await session.put(AUTHORED, EDITED, text);
-    while ((await session.preview(AUTHORED, EDITED)) !== text);
+    await session.edit(AUTHORED, text);
+    await session.shows(AUTHORED, text);
     const events = await session.changes(AUTHORED);
     const edited = css(`${Date.now()} ${turn} again`);
-    await session.put(AUTHORED, EDITED, edited);
+    await session.edit(AUTHORED, edited);
     await reloaded(events);
     await session.publish(AUTHORED);
     events.close();
@@ -145,7 +145,7 @@ export class Visitors {
 
   /** An app that nobody had before and nobody has afterwards. */
   async #comeAndGo(app: string): Promise<void> {
-    const { webhooks } = await this.#daemon.install(app, await packApp(app, GUEST_FILES));
+    const { webhooks } = await this.#daemon.install(app, benchApp(app, GUEST_FILES));
     const events = await this.#daemon.stream(`/svc/${app}/_changes`);
     await this.#daemon.readNote(app);
     await this.#text('POST', '/svc/_tool/svc_write', JSON.stringify(write(1, app).request.body));
@@ -217,10 +217,10 @@ export class Visitors {
   }
 }
 
-function archive(version: number): Promise<Buffer> {
+function archive(version: number): Buffer {
   const files = Array.from({ length: FILES }, (_, i): [string, Buffer] => [
     `media/${i}.png`,
     incompressible(FILE_BYTES, version * FILES + i),
   ]);
-  return packApp(UPLOADED, Object.fromEntries(files));
+  return tarball(benchApp(UPLOADED, Object.fromEntries(files)));
 }

@@ -47,7 +47,7 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
 
 /** Everything that bad clients do. */
 async function attack(scene: Scene, context: CampaignContext, edge: EdgeKind): Promise<void> {
-  const { extent, newFolder, report } = context;
+  const { extent } = context;
   const progress = (what: string) => context.progress(`${edge}: ${what}`);
   await scene.alone();
   // Opened one kind after the other to see what each costs, and then waited for together.
@@ -68,7 +68,7 @@ async function attack(scene: Scene, context: CampaignContext, edge: EdgeKind): P
     await scene.leavers();
     await scene.pipelining();
   };
-  const fewDescriptors = () => exhaustDescriptors(edge, newFolder(), report);
+  const fewDescriptors = () => exhaustDescriptors(edge, context);
   // In a short run there is nothing but time limits to wait for: the others do their harm meanwhile.
   if (extent === 'smoke') await Promise.all([untilEnded(), others(), fewDescriptors()]);
   else for (const part of [untilEnded, others, fewDescriptors]) await part();

@@ -1,13 +1,9 @@
 /** Connections until no file descriptor is left, under a limit that is low enough to get there. */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { Agent } from 'node:http';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { outcomeOf } from '../../../testing/clients.ts';
-import { appFolder, type EdgeKind, root, TestGateway } from '../../../testing/gateway.ts';
+import type { EdgeKind } from '../../../testing/gateway.ts';
 import { eventually, pause, within } from '../../../testing/waiting.ts';
-import type { Report } from '../campaign.ts';
+import type { CampaignContext } from '../campaign.ts';
 import { dismiss, openCrowd } from './crowd.ts';
 
 /** So many that the reserve is more than the system lets wait to be taken, and so is taken at once. */
@@ -32,13 +28,8 @@ class OneConnection extends Agent {
   }
 }
 
-export async function exhaustDescriptors(edge: EdgeKind, folder: string, report: Report): Promise<void> {
-  const serve = ['serve', '--json', '--data-dir', folder, '--port', '0', '--edge', edge, '--store', 'tarball'];
-  const command = [process.execPath, join(root, 'bin/svc.js'), ...serve, '--with', appFolder('todos')];
-  // Node takes all that it may have: the limit has to be there before it starts.
-  const script = `ulimit -n ${DESCRIPTORS} && exec "$0" "$@"`;
-  const child = spawn('/bin/sh', ['-c', script, ...command], { stdio: ['ignore', 'pipe', 'ignore'] });
-  const gateway = new TestGateway(folder, []);
+export async function exhaustDescriptors(edge: EdgeKind, { report, newGateway }: CampaignContext): Promise<void> {
+  const gateway = newGateway({ edge, examples: ['todos'], descriptors: DESCRIPTORS });
   // An open connection, so that the calls get through.
   const agent = new OneConnection();
   const call = async (path: string): Promise<string> => {
@@ -49,9 +40,7 @@ export async function exhaustDescriptors(edge: EdgeKind, folder: string, report:
     return answer === 'late' ? answer : outcomeOf(answer);
   };
   try {
-    const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
-    child.stdout.resume();
-    Object.assign(gateway, JSON.parse(line) as { url: string; token: string });
+    await gateway.start();
     const opening = openCrowd(gateway.port, CONNECTIONS);
     const isOpened = opening.then(() => true);
     // An idle connection is ended, and opening the others takes a busy machine longer than that.
@@ -84,8 +73,6 @@ export async function exhaustDescriptors(edge: EdgeKind, folder: string, report:
     report.violated(edge, `with few descriptors: ${(error as Error).message}`);
   } finally {
     agent.destroy();
-    const gone = once(child, 'exit');
-    child.kill('SIGTERM');
-    await gone;
+    await gateway.stop();
   }
 }

@@ -6,19 +6,7 @@ import { namesInSync } from '../../../storage/files/atomic-file.ts';
 import { git, reading, unsound } from '../stored.ts';
 import { get, type World } from './world.ts';
 
-export type SessionView = {
-  id: string;
-  /** Whether it was opened at, or has published, what is on main now. */
-  current: boolean;
-  /** Those that differ from main, or have a draft. */
-  apps: { id: string; files: string[]; draft: DraftView | null }[];
-  /** `<app>/<path> <status> +<lines> -<lines>`. */
-  changes: string[];
-};
-
-/** `drafted`: rows that were written to the draft alone. */
-type DraftView = { which: unknown; userVersion: number; drafted: number; settings: unknown };
-
+type SessionView = Awaited<ReturnType<typeof lookAt>>;
 type Row = { sessionId: string; base: string; apps: string[] };
 type Change = { app: string; path: string; status: string; additions: number; deletions: number };
 
@@ -52,10 +40,11 @@ function checkBranches({ layout }: World, rows: Row[]): string {
   return git(repository, 'rev-parse', 'main').trim();
 }
 
-async function lookAt(world: World, { sessionId, base, apps }: Row, main: string): Promise<SessionView> {
+async function lookAt(world: World, { sessionId, base, apps }: Row, main: string) {
   const path = `/svc/_sessions/${sessionId}`;
   const { files } = (await get(world, `${path}/diff`)) as { files: Change[] };
-  const seen: SessionView['apps'] = [];
+  // Those that differ from main, or have a draft.
+  const seen = [];
   for (const id of apps) {
     const draft = await lookAtDraft(world, sessionId, id);
     // One that was taken in and is as main has it is not to be told from one that was not.
@@ -64,6 +53,7 @@ async function lookAt(world: World, { sessionId, base, apps }: Row, main: string
   }
   return {
     id: CHOSEN.test(sessionId) ? 'chosen' : sessionId,
+    // It was opened at, or has published, what is on main now.
     current: base === main,
     apps: seen,
     changes: files.map((one) => `${one.app}/${one.path} ${one.status} +${one.additions} -${one.deletions}`),
@@ -88,7 +78,7 @@ function told(automation: unknown): string {
 }
 
 /** Null until it was called: looking at it would make it. What a crash left of making it is made good by looking. */
-async function lookAtDraft(world: World, session: string, app: string): Promise<DraftView | null> {
+async function lookAtDraft(world: World, session: string, app: string) {
   const paths = world.layout.app(draftKey(session, app));
   if (!existsSync(paths.dir)) return null;
   const read = async (query: string, input: object) => {
@@ -98,6 +88,7 @@ async function lookAtDraft(world: World, session: string, app: string): Promise<
     return json as unknown;
   };
   const which = await read('which', {});
+  // Rows that were written to the draft alone.
   const drafted = (await read('get', { key: 'drafted' })) as unknown[];
   const { settings } = (await get(world, `/svc/_draft/${session}/_apps/${app}/settings`)) as { settings: unknown };
   const { userVersion } = lookAtData(paths.data);

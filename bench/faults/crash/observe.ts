@@ -7,36 +7,11 @@ import { namesInSync } from '../../../storage/files/atomic-file.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
 import { git } from '../stored.ts';
 import { isPacking } from './loose-objects.ts';
-import { leftOfSessions, lookAtData, lookAtSessions, type SessionView } from './observe-sessions.ts';
+import { leftOfSessions, lookAtData, lookAtSessions } from './observe-sessions.ts';
 import { get, type World } from './world.ts';
 
-type AppView = {
-  id: string;
-  name: string;
-  active: string | null;
-  /** Newest first. */
-  versions: string[];
-  /** What the query `which` answers: the code and the data that it found. */
-  which: unknown;
-  userVersion: number;
-  tables: string[];
-  automations: AutomationView[];
-};
-
-/** `webhook`: null without one. The address is another one each time, so only that it has one counts. */
-type AutomationView = { id: string; enabled: boolean; webhook: 'pending' | 'minted' | 'minted, with its key' | null };
-
-type ShownTrigger = { kind: string; id?: string; signing?: boolean };
-
-export type Observation = {
-  apps: AppView[];
-  sessions: SessionView[];
-  settings: unknown;
-  preferences: unknown;
-  /** Apps that are in the trash. */
-  trash: string[];
-  token: 'old' | 'new';
-};
+export type Observation = Awaited<ReturnType<typeof look>>;
+type AppView = Awaited<ReturnType<typeof lookAtApp>>;
 
 const HEAL_MS = 60_000;
 const SWEEP_MS = 5_000;
@@ -58,7 +33,7 @@ export async function observe(world: World, oldToken: string): Promise<Observati
   }
 }
 
-async function look(world: World, oldToken: string): Promise<Observation> {
+async function look(world: World, oldToken: string) {
   const { gateway, layout } = world;
   gateway.token = readFileSync(layout.token, 'utf8').trim();
   const rotated = oldToken !== '' && gateway.token !== oldToken;
@@ -74,7 +49,7 @@ async function look(world: World, oldToken: string): Promise<Observation> {
     sessions: await lookAtSessions(world),
     settings: main ? ((await get(world, '/svc/_apps/main/settings')) as { settings: unknown }).settings : null,
     preferences: ((await get(world, '/_svc-user/prefs')) as { prefs: unknown }).prefs,
-    // As a set: a copy to another disk that is cut off at its very end is made again.
+    // The apps in it, as a set: a copy to another disk that is cut off at its very end is made again.
     trash: [...new Set(readdirSync(layout.trashDir).map((name) => name.replace(/-\d{13}$/, '')))].sort(),
     token: rotated ? 'new' : 'old',
   };
@@ -105,25 +80,27 @@ async function checkMain(world: World, apps: AppView[]): Promise<void> {
   if (live !== said('rev-parse', 'main')) throw new Error(`active-main is ${live}, not main.`);
 }
 
-async function lookAtApp(world: World, id: string, name: string): Promise<AppView> {
+async function lookAtApp(world: World, id: string, name: string) {
   const versions = (await get(world, `/svc/_apps/${id}/versions`)) as { version: string; active: boolean }[];
   const which = await world.gateway.read(id, 'which');
   if (which.status !== 200) throw new Error(`${id}/which answers ${which.status} ${which.text}`);
-  const automations = await lookAtAutomations(world, id);
   return {
     id,
     name,
     active: versions.find(({ active }) => active)?.version ?? null,
+    // Newest first.
     versions: versions.map(({ version }) => version),
+    // The code, and the data that it found.
     which: which.json as unknown,
     ...lookAtData(world.layout.app(id).data),
-    automations,
+    automations: await lookAtAutomations(world, id),
   };
 }
 
-async function lookAtAutomations(world: World, app: string): Promise<AutomationView[]> {
+/** Of webhooks only whether there is one: the address is another one each time. */
+async function lookAtAutomations(world: World, app: string) {
   const { rows, errors } = (await get(world, `/svc/_automations?app=${app}`)) as {
-    rows: { id: string; enabled: boolean; triggers: ShownTrigger[] }[];
+    rows: { id: string; enabled: boolean; triggers: { kind: string; id?: string; signing?: boolean }[] }[];
     errors: unknown[];
   };
   if (errors.length > 0) throw new Error(`${app}: damaged automations: ${JSON.stringify(errors)}`);

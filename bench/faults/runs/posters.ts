@@ -1,7 +1,7 @@
 /** Clients that post to webhooks under faults and remember what they were answered. */
 import { createHmac } from 'node:crypto';
 import type { MintedWebhook } from '../../../protocol/automations/automation.ts';
-import { Client, HANG_MS, outcomeOf, Progress } from '../../../testing/clients.ts';
+import { Client, HANG_MS, outcomeOf } from '../../../testing/clients.ts';
 import type { Answer, TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { eventually } from '../../../testing/waiting.ts';
@@ -27,7 +27,6 @@ export class Posters extends Client {
   readonly posts: Post[] = [];
   readonly messages: Message[] = [];
   readonly #plain: MintedWebhook[];
-  readonly #acknowledged = new Progress();
   #count = 0;
 
   /** `clients` post to plain webhooks; to each signed one there is one sender. */
@@ -44,16 +43,7 @@ export class Posters extends Client {
       );
     }
     // A message takes more than one post at times, of 60 in a minute.
-    for (const webhook of signed)
-      this.repeat(
-        () => this.#send(webhook),
-        () => 1500,
-      );
-  }
-
-  /** Resolves when `count` more posts were answered with success. */
-  more(count: number): Promise<void> {
-    return this.#acknowledged.more(count);
+    for (const webhook of signed) this.repeat(() => this.#send(webhook), 1500);
   }
 
   /** Posts to each plain webhook until it answers that the run went well. Rejects with those that do not. */
@@ -80,7 +70,7 @@ export class Posters extends Client {
     const answer = await this.#ask(webhook, JSON.stringify({ key, ms }), headers, isAsync ? '?async=1' : '');
     const outcome = outcomeOf(answer);
     Object.assign(post, { outcome, runId: answer?.json.runId ?? null, answeredAt: performance.now() });
-    if (outcome === '200' || outcome === '202') this.#acknowledged.step();
+    if (outcome === '200' || outcome === '202') this.step();
     return post;
   }
 

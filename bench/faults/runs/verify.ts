@@ -22,6 +22,10 @@ type Told = { posts: Post[]; messages: Message[] };
 const RUNS = `SELECT run_id AS runId, app_id AS app, automation_id AS id, trigger_kind AS kind, trigger_origin AS origin, state,
   input, queued_at AS queuedAt, ended_at AS endedAt FROM runs ORDER BY run_id`;
 
+const STRAYS = 'SELECT run_id FROM run_nodes WHERE run_id NOT IN (SELECT run_id FROM runs)';
+const SILENT =
+  "SELECT run_id FROM runs WHERE state = 'ok' AND (SELECT count(*) FROM run_nodes AS n WHERE n.run_id = runs.run_id AND ok = 1) <> 1";
+
 /** When a cron run of the automation was first stored after `since`, in milliseconds since the epoch; null when none was. */
 export function firstFire(dataDir: string, app: string, id: string, since: number): number | null {
   const sql =
@@ -98,31 +102,19 @@ function checkRows(runs: StoredRun[], rows: Map<string, Map<string, number>>, { 
 
 function checkHistory(layout: Layout, runs: StoredRun[], apps: string[]): string[] {
   const violations: string[] = [];
-  const strays = reading(layout.runtimeDb, (db) =>
-    db.prepare('SELECT count(*) FROM run_nodes WHERE run_id NOT IN (SELECT run_id FROM runs)').pluck().get(),
-  );
-  if (strays !== 0) violations.push(`${String(strays)} nodes belong to no stored run.`);
-  const silent = reading(layout.runtimeDb, (db) =>
-    db
-      .prepare(
-        "SELECT run_id FROM runs WHERE state = 'ok' AND (SELECT count(*) FROM run_nodes AS n WHERE n.run_id = runs.run_id AND ok = 1) <> 1",
-      )
-      .pluck()
-      .all(),
-  ) as string[];
-  violations.push(...silent.map((runId) => `${runId} went well, and its one call is not stored with it.`));
+  const found = (sql: string) => reading(layout.runtimeDb, (db) => db.prepare(sql).pluck().all()) as string[];
+  violations.push(...found(STRAYS).map((runId) => `A node belongs to the run ${runId}, which is not stored.`));
+  violations.push(...found(SILENT).map((runId) => `${runId} went well, and its one call is not stored with it.`));
   for (const app of apps) {
     const few = runs.filter((run) => run.app === app && run.id === 'few').length;
     if (few > KEPT) violations.push(`${app}/few keeps ${few} runs instead of ${KEPT}.`);
   }
-  const summaries = new Map(
-    reading(layout.analyticsDb, (db) =>
-      db.prepare('SELECT run_id, automation_id, state FROM run_summaries').raw().all(),
-    ).map((row) => {
-      const [runId, id, state] = row as [string, string, string];
-      return [runId, { id, state }];
-    }),
-  );
+  const sql = 'SELECT run_id AS runId, automation_id AS id, state FROM run_summaries';
+  const stored = reading(layout.analyticsDb, (db) => db.prepare(sql).all()) as Pick<
+    StoredRun,
+    'runId' | 'id' | 'state'
+  >[];
+  const summaries = new Map(stored.map((summary) => [summary.runId, summary]));
   for (const { runId, state } of runs) {
     const summary = summaries.get(runId);
     if (summary === undefined) violations.push(`${runId} (${state}) has no summary.`);

@@ -2,7 +2,7 @@
 
 import { Layout } from '../../../storage/layout.ts';
 import { historyOf, send, type TurnEventSeen, textOf, turnOf, typesOf } from '../../../testing/chat.ts';
-import { Client, Counts, Progress } from '../../../testing/clients.ts';
+import { Client, Counts } from '../../../testing/clients.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
 import { reading } from '../stored.ts';
@@ -19,7 +19,6 @@ export class Talkers extends Client {
   readonly #added = new Set<string>();
   readonly #windows: string[];
   #count = 0;
-  readonly #finals = new Progress();
 
   constructor(gateway: TestGateway, windows: number, random: Random) {
     super(gateway);
@@ -35,11 +34,6 @@ export class Talkers extends Client {
 
   get accepted(): number {
     return this.#accepted.size;
-  }
-
-  /** Resolves when `count` more turns have ended well. */
-  more(count: number): Promise<void> {
-    return this.#finals.more(count);
   }
 
   /** Each message that was accepted is in its window once, and so is what its agent wrote; nothing is there twice or under way. */
@@ -114,7 +108,7 @@ export class Talkers extends Client {
     if (times('final') === 1 && !textOf(events).startsWith(`hello ${key}`)) say('has the text of another');
     const failure = events.find(({ type }) => type === 'error');
     this.outcomes.count(failure ? `${failure.code}` : (types.at(-2) ?? 'nothing'));
-    if (times('final') === 1) this.#finals.step();
+    if (times('final') === 1) this.step();
   }
 
   /** What is wrong with the tools of a turn, if anything. */

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { JsonSchema, Manifest } from '../../../protocol/manifest.ts';
 import { loadValidators } from '../../../workers/handler/validators.ts';
 import { compileValidators } from '../../../workers/jobs/validators.ts';
-import { jsonObject, jsonValue, objectOf } from '../arbitraries.ts';
+import { jsonObject, jsonValue, schemasOf } from '../arbitraries.ts';
 import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
 
@@ -52,46 +52,28 @@ const key = fc.oneof(
   fc.constantFrom('__proto__', 'constructor', 'toString'),
 );
 
-const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
-  const one = tie('schema');
-  const named = jsonObject(one, key);
+const schema = schemasOf((one) => {
   const data = fc.oneof(payload, jsonValue, jsonObject(payload, key), one);
-  const member: fc.Arbitrary<[string, unknown]> = fc.oneof(
-    fc.tuple(fc.constant('$id'), name),
-    fc.tuple(fc.constantFrom('$id', '$ref', '$dynamicRef', '$anchor', '$dynamicAnchor', '$schema'), name),
-    fc.tuple(
-      fc.constantFrom('$id', '$ref'),
-      fc.oneof(
-        payload.map((text) => ({ [text]: text })),
-        fc.array(payload),
-      ),
-    ),
-    fc.tuple(fc.constantFrom('properties', '$defs', 'dependentSchemas', 'definitions', 'patternProperties'), named),
-    fc.tuple(fc.constantFrom('allOf', 'anyOf', 'oneOf', 'prefixItems'), fc.array(one, { minLength: 1, maxLength: 3 })),
-    fc.tuple(fc.constantFrom(...words.subschemas), one),
-    fc.tuple(fc.constantFrom('const', 'default', '$comment', 'title', 'x', 'errorMessage'), data),
-    fc.tuple(fc.constantFrom('enum', 'examples'), fc.array(data, { minLength: 1, maxLength: 4 })),
-    fc.tuple(fc.constant('required'), fc.uniqueArray(key, { maxLength: 3 })),
-    fc.tuple(fc.constant('dependentRequired'), jsonObject(fc.uniqueArray(key), key)),
-    fc.tuple(
-      fc.constantFrom('pattern', 'format', 'type', 'contentEncoding', 'contentMediaType', '$async', 'nullable'),
-      payload,
-    ),
-    fc.tuple(
-      fc.constantFrom('minimum', 'maxLength', 'minItems', 'multipleOf'),
-      fc.oneof(payload, fc.constantFrom(0, 1, 1e308)),
-    ),
-    fc.tuple(key, data),
+  const some = fc.oneof(
+    payload.map((text) => ({ [text]: text })),
+    fc.array(payload),
   );
-  return {
-    schema: fc.oneof(
-      { maxDepth: 4, depthSize: 'medium' },
-      fc.boolean(),
-      fc.array(member, { maxLength: 4 }).map(objectOf),
-      fc.array(member, { minLength: 1, maxLength: 4 }).map(objectOf),
-    ),
-  };
-}).schema;
+  return [
+    [['$id'], name],
+    [['$id', '$ref', '$dynamicRef', '$anchor', '$dynamicAnchor', '$schema'], name],
+    [['$id', '$ref'], some],
+    [['properties', '$defs', 'dependentSchemas', 'definitions', 'patternProperties'], jsonObject(one, key)],
+    [['allOf', 'anyOf', 'oneOf', 'prefixItems'], fc.array(one, { minLength: 1, maxLength: 3 })],
+    [words.subschemas, one],
+    [['const', 'default', '$comment', 'title', 'x', 'errorMessage'], data],
+    [['enum', 'examples'], fc.array(data, { minLength: 1, maxLength: 4 })],
+    [['required'], fc.uniqueArray(key, { maxLength: 3 })],
+    [['dependentRequired'], jsonObject(fc.uniqueArray(key), key)],
+    [['pattern', 'format', 'type', 'contentEncoding', 'contentMediaType', '$async', 'nullable'], payload],
+    [['minimum', 'maxLength', 'minItems', 'multipleOf'], fc.oneof(payload, fc.constantFrom(0, 1, 1e308))],
+    [key, data],
+  ];
+});
 
 function manifestOf(input: unknown): Manifest {
   const queries = [{ name: 'q', input: input as JsonSchema, output: input as JsonSchema }];

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { appOf } from '../../../testing/apps.ts';
 import { type OpenJobs, openJobs } from '../../../testing/jobs.ts';
 import { ROOT } from '../../servers.ts';
-import { jsonObject, jsonValue, objectOf } from '../arbitraries.ts';
+import { jsonObject, jsonValue, schemasOf } from '../arbitraries.ts';
 import { FuzzedGateway } from '../gateway.ts';
 import { refusalOf } from '../oracle.ts';
 import { check, type Target } from '../target.ts';
@@ -20,50 +20,35 @@ const CALL_MS = 20_000;
 const PATTERNS = [...words.patterns, '(?:)'.repeat(2000), '('.repeat(500) + ')'.repeat(500)];
 const REFS = [...words.references, '#/$defs/a/'.repeat(50)];
 
-const schema: fc.Arbitrary<unknown> = fc.letrec<{ schema: unknown }>((tie) => {
-  const one = tie('schema');
-  const list = fc.array(one, { maxLength: 3 });
-  const named = jsonObject(
-    one,
-    fc.constantFrom('a', 'b', '__proto__', 'constructor', 'toString', '', '/', '~', '$ref', '"', '\\', '\u2028', 'a`b'),
-  );
-  const count = fc.constantFrom(0, 1, 2, -1, 1.5, 1e308, 2 ** 53, '1');
-  const keyword: fc.Arbitrary<[string, unknown]> = fc.oneof(
-    fc.tuple(fc.constantFrom('properties', '$defs', 'dependentSchemas', 'definitions'), named),
-    fc.tuple(fc.constantFrom('allOf', 'anyOf', 'oneOf', 'prefixItems'), list),
-    fc.tuple(fc.constantFrom(...words.schemaKeywords), one),
-    fc.tuple(fc.constant('patternProperties'), jsonObject(one, fc.constantFrom(...PATTERNS))),
-    fc.tuple(fc.constantFrom('$ref', '$dynamicRef'), fc.constantFrom(...REFS)),
-    fc.tuple(fc.constant('$id'), fc.constantFrom(...words.schemaIds)),
-    fc.tuple(fc.constantFrom('$anchor', '$dynamicAnchor'), fc.constantFrom('a', 'b', 'x.y', '1', '', '#', '__proto__')),
-    fc.tuple(fc.constant('pattern'), fc.constantFrom(...PATTERNS)),
-    fc.tuple(fc.constant('format'), fc.constantFrom(...words.formats)),
-    fc.tuple(
-      fc.constant('type'),
-      fc.oneof(
-        fc.constantFrom('object', 'string', 'null', 'text'),
-        fc.array(fc.constantFrom('object', 'array', 'integer', 'number'), { maxLength: 3 }),
-      ),
+const NAMES = ['a', 'b', '__proto__', 'constructor', 'toString', '', '/', '~', '$ref', '"', '\\', '\u2028', 'a`b'];
+const TYPES = ['object', 'array', 'integer', 'number'];
+const count = fc.constantFrom(0, 1, 2, -1, 1.5, 1e308, 2 ** 53, '1');
+
+const schema = schemasOf((one) => [
+  [['properties', '$defs', 'dependentSchemas', 'definitions'], jsonObject(one, fc.constantFrom(...NAMES))],
+  [['allOf', 'anyOf', 'oneOf', 'prefixItems'], fc.array(one, { maxLength: 3 })],
+  [words.schemaKeywords, one],
+  [['patternProperties'], jsonObject(one, fc.constantFrom(...PATTERNS))],
+  [['$ref', '$dynamicRef'], fc.constantFrom(...REFS)],
+  [['$id'], fc.constantFrom(...words.schemaIds)],
+  [['$anchor', '$dynamicAnchor'], fc.constantFrom('a', 'b', 'x.y', '1', '', '#', '__proto__')],
+  [['pattern'], fc.constantFrom(...PATTERNS)],
+  [['format'], fc.constantFrom(...words.formats)],
+  [
+    ['type'],
+    fc.oneof(
+      fc.constantFrom('object', 'string', 'null', 'text'),
+      fc.array(fc.constantFrom(...TYPES), { maxLength: 3 }),
     ),
-    fc.tuple(fc.constantFrom(...words.numericKeywords), count),
-    fc.tuple(fc.constantFrom('required', 'enum', 'examples'), fc.array(jsonValue, { maxLength: 4 })),
-    fc.tuple(
-      fc.constant('enum'),
-      fc.nat(3000).map((many) => Array.from({ length: many }, (_, i) => ({ i }))),
-    ),
-    fc.tuple(
-      fc.constant('required'),
-      fc.array(fc.constantFrom('__proto__', 'constructor', 'a', '', 'a`b', "';"), { maxLength: 3 }),
-    ),
-    fc.tuple(fc.constantFrom('const', 'default'), jsonValue),
-    fc.tuple(fc.constantFrom('uniqueItems', 'deprecated', '$recursiveAnchor'), fc.boolean()),
-    fc.tuple(fc.constantFrom(...words.keywords), jsonValue),
-  );
-  const object = fc.array(keyword, { maxLength: 5 }).map(objectOf);
-  return {
-    schema: fc.oneof({ maxDepth: 4, depthSize: 'medium', withCrossShrink: true }, fc.boolean(), object, object),
-  };
-}).schema;
+  ],
+  [words.numericKeywords, count],
+  [['required', 'enum', 'examples'], fc.array(jsonValue, { maxLength: 4 })],
+  [['enum'], fc.nat(3000).map((many) => Array.from({ length: many }, (_, i) => ({ i })))],
+  [['required'], fc.array(fc.constantFrom('__proto__', 'constructor', 'a', '', 'a`b', "';"), { maxLength: 3 })],
+  [['const', 'default'], jsonValue],
+  [['uniqueItems', 'deprecated', '$recursiveAnchor'], fc.boolean()],
+  [words.keywords, jsonValue],
+]);
 
 /** As large or as tangled as a manifest may be. */
 const tangled: fc.Arbitrary<unknown> = fc.oneof(
