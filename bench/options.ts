@@ -18,16 +18,15 @@ export type Options = {
   cpuProf: boolean;
 };
 
-const SECONDS = 3;
+const SECONDS = { full: 3, smoke: 0.2 };
 /** How many seeds in a row draw all scenarios. */
 const SEEDS = 4;
-const SMOKE_SECONDS = 0.2;
-const CONNECTIONS = [1, 64];
-const SMOKE_CONNECTIONS = [4];
+const CONNECTIONS = { full: [1, 64], smoke: [4] };
 const MINUTES = 1;
 /** What leaves a machine of two cores room to breathe. */
 const RATE = 400;
 const MAX_CONNECTIONS = 1000;
+const EDGES = ['auto', 'uws', 'node'];
 
 export const HELP = `npm run bench -- [scenario …] [options]
 npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns in one run
@@ -55,10 +54,13 @@ export function parseOptions(args: string[], known: string[]): Options {
     'cpu-prof': 'boolean',
   });
   const { smoke = false } = flags;
-  const connections = values.connections?.split(',').map(Number) ?? (smoke ? SMOKE_CONNECTIONS : CONNECTIONS);
+  const extent = smoke ? 'smoke' : 'full';
+  const connections = values.connections?.split(',').map(Number) ?? CONNECTIONS[extent];
   if (!connections.every((count) => Number.isInteger(count) && count >= 1 && count <= MAX_CONNECTIONS)) {
     throw new UsageError(`--connections must be whole numbers from 1 to ${MAX_CONNECTIONS}, such as 1,8,64.`);
   }
+  const { edge = 'auto' } = values;
+  if (!EDGES.includes(edge)) throw new UsageError(`--edge must be one of ${EDGES.join(', ')}.`);
   const seed = wholeNumber('--seed', values.seed, 0);
   const scenarios = chosen(
     'scenario',
@@ -67,12 +69,12 @@ export function parseOptions(args: string[], known: string[]): Options {
   ).map(({ name }) => name);
   return {
     scenarios: seed === null ? scenarios : scenarios.filter((_, i) => i % SEEDS === seed % SEEDS),
-    seconds: numberFrom('--seconds', values.seconds, smoke ? SMOKE_SECONDS : SECONDS, 0.001, 3600),
+    seconds: numberFrom('--seconds', values.seconds, SECONDS[extent], 0.001, 3600),
     smoke,
     connections,
     minutes: numberFrom('--minutes', values.minutes, MINUTES, 0.001, 1440),
     rate: numberFrom('--rate', values.rate, RATE, 1, 100_000),
-    edge: oneOf('--edge', values.edge ?? 'auto', ['auto', 'uws', 'node']),
+    edge: edge as Options['edge'],
     cpuProf: flags['cpu-prof'] ?? false,
   };
 }
@@ -81,10 +83,4 @@ function numberFrom(option: string, text: string | undefined, usual: number, lea
   const value = Number(text ?? usual);
   if (!(value >= least && value <= most)) throw new UsageError(`${option} must be a number from ${least} to ${most}.`);
   return value;
-}
-
-function oneOf<T extends string>(option: string, value: string, allowed: T[]): T {
-  const found = allowed.find((word) => word === value);
-  if (found === undefined) throw new UsageError(`${option} must be one of ${allowed.join(', ')}.`);
-  return found;
 }

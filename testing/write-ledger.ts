@@ -1,7 +1,7 @@
 /** Clients that write under faults and record acknowledged writes, and the check that none is lost. */
 import { Layout } from '../storage/layout.ts';
-import { openSqlite } from '../storage/sqlite.ts';
 import { Client, Counts, codeOf, outcomeOf } from './clients.ts';
+import { reading, unsound } from './databases.ts';
 import type { TestGateway } from './gateway.ts';
 import { pause } from './waiting.ts';
 
@@ -169,6 +169,10 @@ export class Ledger {
   }
 }
 
+type Group = { key: string; parts: number; distinct: number; low: number; high: number };
+const GROUPS =
+  'SELECT key, count(*) AS parts, count(DISTINCT part) AS "distinct", min(value) AS low, max(value) AS high FROM entries GROUP BY key';
+
 /** `stored` holds the keys of all writes that are in a database. */
 export type Verdict = { violations: string[]; rows: number; lost: number; stored: Set<string> };
 
@@ -179,24 +183,14 @@ export type Verdict = { violations: string[]; rows: number; lost: number; stored
  */
 export function verify(dataDir: string, load: Pick<Load, 'acknowledged' | 'sent'>): Verdict {
   const violations: string[] = [];
-  const found = new Map<string, { app: string; parts: number; distinct: number; low: number; high: number }>();
+  const found = new Map<string, Omit<Group, 'key'> & { app: string }>();
   let rows = 0;
   for (const app of new Set([...load.sent.values()].map((write) => write.app))) {
-    const db = openSqlite(new Layout(dataDir).app(app).data, { readonly: true });
-    try {
-      const sound = db.pragma('integrity_check', { simple: true });
-      if (sound !== 'ok') violations.push(`${app}: integrity_check says ${String(sound)}.`);
-      const groups = db
-        .prepare(
-          'SELECT key, count(*) AS parts, count(DISTINCT part) AS "distinct", min(value) AS low, max(value) AS high FROM entries GROUP BY key',
-        )
-        .all() as { key: string; parts: number; distinct: number; low: number; high: number }[];
-      for (const { key, ...group } of groups) {
-        rows += group.parts;
-        found.set(key, { app, ...group });
-      }
-    } finally {
-      db.close();
+    const file = new Layout(dataDir).app(app).data;
+    violations.push(...unsound(file));
+    for (const { key, ...group } of reading(file, (db) => db.prepare(GROUPS).all()) as Group[]) {
+      rows += group.parts;
+      found.set(key, { app, ...group });
     }
   }
   let lost = 0;

@@ -1,28 +1,11 @@
-/** What is stored, read without the gateway: databases, the repository of the git store, and what was left behind. */
+/** What is stored, read without the gateway: the repository of the git store, and what was left behind. */
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import type Database from 'better-sqlite3';
 import { Layout } from '../../storage/layout.ts';
-import { openSqlite } from '../../storage/sqlite.ts';
 import { eventually } from '../../testing/waiting.ts';
 
 /** A start clears away what a dead daemon left, within this. */
 const SWEEP_MS = 5000;
-
-export function reading<T>(path: string, read: (db: Database.Database) => T): T {
-  const db = openSqlite(path, { readonly: true });
-  try {
-    return read(db);
-  } finally {
-    db.close();
-  }
-}
-
-/** What SQLite finds wrong with the file, in sentences. */
-export function unsound(path: string): string[] {
-  const sound = reading(path, (db) => db.pragma('integrity_check', { simple: true }));
-  return sound === 'ok' ? [] : [`${path}: integrity_check says ${String(sound)}.`];
-}
 
 /** What a command of git says of the repository. */
 export function git(repository: string, ...args: string[]): string {

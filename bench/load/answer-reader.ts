@@ -1,18 +1,27 @@
-/** Finds the end of HTTP/1.1 answers on one connection that has one request open at a time; looks at nothing else in them. */
+/** Finds the end of HTTP/1.1 answers on one connection that has one request open at a time, and counts them. */
 
 const HEAD_END = Buffer.from('\r\n\r\n');
 const EMPTY = Buffer.alloc(0);
 const FAILURE_CHARS = 300;
 
-/** Whether a status is not what a scenario asks for. */
-export function isFailure(status: number): boolean {
-  return status >= 300 && status !== 304;
-}
+/** What a load has counted so far, as `LoadResult` says. */
+export class Tally {
+  readonly latencies: number[] = [];
+  readonly delivery: number[] = [];
+  requests = 0;
+  events = 0;
+  failed = 0;
+  firstFailure: string | null = null;
 
-/** For a message: the status, and the body as far as it came with the last read. */
-export function failureText(status: number, bytes: Buffer): string {
-  const body = bytes.subarray(bytes.indexOf(HEAD_END) + HEAD_END.length).toString();
-  return `${status} ${body.slice(0, FAILURE_CHARS)}`;
+  /** Counts an answer; whether it is what a scenario asks for. Of the first that is not it keeps what came with the last read. */
+  isGood(status: number, bytes: Buffer): boolean {
+    this.requests++;
+    if (status < 300 || status === 304) return true;
+    const body = bytes.subarray(bytes.indexOf(HEAD_END) + HEAD_END.length).toString();
+    this.failed++;
+    this.firstFailure ??= `${status} ${body.slice(0, FAILURE_CHARS)}`;
+    return false;
+  }
 }
 
 export class AnswerReader {

@@ -1,21 +1,18 @@
 /** The load of the request scenarios: each connection sends its next request when the answer to the last is whole, at a fixed pace, or so many and no more. */
 import type { Socket } from 'node:net';
-import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
+import { AnswerReader, Tally } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
 import type { Counted, LoadTask } from './task.ts';
 
 /** Rejects when a connection breaks or a server answers what is not HTTP. */
 export function closedLoop(task: LoadTask): Promise<Counted> {
   const requests = task.requests;
-  const latencies: number[] = [];
   const sockets: Socket[] = [];
   const burst = task.burst === true;
   const share = burst ? requests.length / task.connections : Number.POSITIVE_INFINITY;
   const measureFrom = performance.now() + (burst ? 0 : task.warmUpMs);
   const measureUntil = burst ? Number.POSITIVE_INFINITY : measureFrom + task.measureMs;
-  let total = 0;
-  let failed = 0;
-  let firstFailure: string | null = null;
+  const tally = new Tally();
   let running = task.connections;
 
   return new Promise((resolve, reject) => {
@@ -23,16 +20,8 @@ export function closedLoop(task: LoadTask): Promise<Counted> {
       for (const socket of sockets) socket.destroy();
       if (error) reject(error);
       else {
-        resolve({
-          answered: latencies.length,
-          elapsedMs: burst ? performance.now() - measureFrom : task.measureMs,
-          latencies,
-          delivery: [],
-          requests: total,
-          events: 0,
-          failed,
-          firstFailure,
-        });
+        const elapsedMs = burst ? performance.now() - measureFrom : task.measureMs;
+        resolve({ ...tally, answered: tally.latencies.length, elapsedMs });
       }
     };
 
@@ -78,11 +67,8 @@ export function closedLoop(task: LoadTask): Promise<Counted> {
           }
           if (status === 0) return;
           const now = performance.now();
-          total++;
-          if (isFailure(status)) {
-            failed++;
-            firstFailure ??= failureText(status, bytes);
-          } else if (now >= measureFrom && now < measureUntil) latencies.push(now - sentAt);
+          const isMeasured = now >= measureFrom && now < measureUntil;
+          if (tally.isGood(status, bytes) && isMeasured) tally.latencies.push(now - sentAt);
           if (now < measureUntil && left > 0) sendNext(now);
           else {
             finished = true;

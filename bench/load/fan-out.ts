@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { AnswerReader, failureText, isFailure } from './answer-reader.ts';
+import { AnswerReader, Tally } from './answer-reader.ts';
 import { openConnection } from './connection.ts';
 import type { Counted, LoadTask } from './task.ts';
 
@@ -22,17 +22,13 @@ const OPENED_AT_ONCE = 250;
 export async function fanOut(task: LoadTask): Promise<Counted> {
   const { request, subscribers, live } = task.subscribe as NonNullable<LoadTask['subscribe']>;
   const marksOfEvent = live ? LIVE_MARKS : 1;
-  const latencies: number[] = [];
-  const delivery: number[] = [];
+  const tally = new Tally();
   const sockets: Socket[] = [];
   let fail: (error: Error) => void = () => {};
   const broken = new Promise<never>((_resolve, reject) => {
     fail = reject;
   });
   broken.catch(() => {});
-  let failed = 0;
-  let firstFailure: string | null = null;
-  let events = 0;
   let missing = 0;
   let answeredAt = 0;
   let turnDone: () => void = () => {};
@@ -55,7 +51,7 @@ export async function fanOut(task: LoadTask): Promise<Counted> {
           told += count;
           if (told >= 0) resolve();
           if (news <= 0) return;
-          events += news;
+          tally.events += news;
           arrived(news);
         },
         onClose: fail,
@@ -70,11 +66,8 @@ export async function fanOut(task: LoadTask): Promise<Counted> {
       onData: (bytes) => {
         const status = reader.push(bytes);
         if (status === 0) return;
-        if (isFailure(status)) {
-          failed++;
-          firstFailure ??= failureText(status, bytes);
-          fail(new Error(`A request was answered ${firstFailure}, so its events will not come.`));
-        }
+        if (!tally.isGood(status, bytes))
+          fail(new Error(`A request was answered ${tally.firstFailure}, so its events will not come.`));
         answeredAt ||= performance.now();
         arrived(1);
       },
@@ -113,21 +106,12 @@ export async function fanOut(task: LoadTask): Promise<Counted> {
     let answered = 0;
     while (performance.now() - measureFrom < task.measureMs) {
       const times = await turn();
-      latencies.push(times.whole);
-      delivery.push(times.delivery);
+      tally.latencies.push(times.whole);
+      tally.delivery.push(times.delivery);
       answered += writers.length;
     }
     const elapsedMs = performance.now() - measureFrom;
-    return {
-      answered,
-      elapsedMs,
-      latencies,
-      delivery,
-      requests: sent,
-      events,
-      failed,
-      firstFailure,
-    };
+    return { ...tally, answered, elapsedMs };
   } finally {
     // Thousands of ends that wait for each other would use up the ports of the rounds to come.
     for (const socket of sockets) socket.resetAndDestroy();

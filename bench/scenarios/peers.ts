@@ -26,13 +26,14 @@ const program = (name: string, file: string, args: (folder: string) => string[])
   start: (folder, env) => startServer(name, args(folder), { program: join(PROGRAMS, file), env }),
 });
 
-const onBun = onFile(join(FOLDER, 'bun.mjs'));
+const SERVER = join(FOLDER, 'server.mjs');
+const onBun = onFile(SERVER);
 const PEERS: Peer[] = [
   { name: 'plain server', start: (folder, env) => startPlain(folder, 'full', env) },
   program('Bun', 'bun', onBun),
   { ...program('Bun, group commit', 'bun', (folder) => [...onBun(folder), 'group']), writesOnly: true },
-  program('Deno', 'deno', onFile('run', '-A', '--no-lock', join(FOLDER, 'deno.mjs'))),
-  program('Node 24', 'node', onFile(join(FOLDER, 'node.mjs'))),
+  program('Deno', 'deno', onFile('run', '-A', '--no-lock', SERVER)),
+  program('Node 24', 'node', onFile(SERVER)),
   program('workerd', 'workerd', (folder) => [
     ...['serve', join(FOLDER, 'workerd.capnp'), `--directory-path=data=${folder}`],
     // It says where it listens on the first of its descriptors.

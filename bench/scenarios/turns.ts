@@ -154,12 +154,12 @@ async function readBesideWindows(context: Context, daemon: Daemon): Promise<(Loa
   let lost = 0;
   const added: number[] = [];
   const streaming = accompanied(WHILE, quiet, async () => {
-    const turns = Array.from({ length: windows }, (_, i) =>
-      openTurn(daemon, `w${i}`, `${pieces} ${1000 / PER_SECOND}`),
-    );
-    await Promise.all(turns.map(({ streams }) => streams));
+    const turns: Promise<Turn>[] = [];
+    const open = (i: number) =>
+      new Promise<void>((begun) => turns.push(turn(daemon, `w${i}`, `${pieces} ${1000 / PER_SECOND}`, begun)));
+    await Promise.all(Array.from({ length: windows }, (_, i) => open(i)));
     return async () => {
-      for (const { addedMs } of await Promise.all(turns.map(({ done }) => done))) {
+      for (const { addedMs } of await Promise.all(turns)) {
         lost += pieces - addedMs.length;
         added.push(...addedMs);
       }
@@ -196,21 +196,11 @@ function warmTurns(context: Context, runners: object, message: string, fullCount
   return withDaemon(context, work, { config: { runners: runners as never } });
 }
 
-function turn(daemon: Daemon, windowId: string, message: string): Promise<Turn> {
-  return openTurn(daemon, windowId, message).done;
-}
-
-/** `streams` resolves with its first piece. */
-function openTurn(daemon: Daemon, windowId: string, message: string): { streams: Promise<void>; done: Promise<Turn> } {
-  let begun = (): void => {};
-  const streams = new Promise<void>((resolve) => {
-    begun = resolve;
-  });
-  return { streams, done: readTurn(daemon, windowId, message, begun) };
-}
-
-/** Reads what comes and when; looks into it only when all of it is there, so that it does not take the time of what is measured. */
-async function readTurn(daemon: Daemon, windowId: string, message: string, begun: () => void): Promise<Turn> {
+/**
+ * Reads what comes and when; looks into it only when all of it is there, so that it does not take the time of what is measured.
+ * `begun` is called with its first piece.
+ */
+async function turn(daemon: Daemon, windowId: string, message: string, begun = (): void => {}): Promise<Turn> {
   const now = () => performance.timeOrigin + performance.now();
   const from = now();
   const answer = await daemon.request('POST', `/svc/${APP}/_chat`, JSON.stringify({ windowId, message }));

@@ -3,7 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { draftKey } from '../../../protocol/ids.ts';
 import { namesInSync } from '../../../storage/files/atomic-file.ts';
-import { git, reading, unsound } from '../stored.ts';
+import { reading, unsound } from '../../../testing/databases.ts';
+import { git } from '../stored.ts';
 import { get, type World } from './world.ts';
 
 type SessionView = Awaited<ReturnType<typeof lookAt>>;

@@ -1,7 +1,7 @@
 /** Compares the history of runs, their summaries and what they wrote with what those who posted were told. */
 import { Layout } from '../../../storage/layout.ts';
+import { reading, unsound } from '../../../testing/databases.ts';
 import type { Report } from '../campaign.ts';
-import { reading, unsound } from '../stored.ts';
 import { KEPT } from './apps.ts';
 import type { Message, Post } from './posters.ts';
 

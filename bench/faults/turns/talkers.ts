@@ -3,9 +3,9 @@
 import { Layout } from '../../../storage/layout.ts';
 import { historyOf, send, type TurnEventSeen, textOf, turnOf, typesOf } from '../../../testing/chat.ts';
 import { Client, Counts } from '../../../testing/clients.ts';
+import { reading } from '../../../testing/databases.ts';
 import type { TestGateway } from '../../../testing/gateway.ts';
 import type { Random } from '../../../testing/random.ts';
-import { reading } from '../stored.ts';
 
 const APP = 'todos';
 const AGAIN_MS = 100;
