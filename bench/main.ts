@@ -19,10 +19,11 @@ const RESULTS = join(ROOT, 'bench/results');
 async function main(args: string[]): Promise<number> {
   const [command, ...rest] = args;
   if (command === 'ab') return runBuilds(rest);
-  return runScenarios(parseFor(args));
+  return runScenarios(args);
 }
 
-async function runScenarios(options: Options): Promise<number> {
+async function runScenarios(args: string[]): Promise<number> {
+  const { scenarios, ...options } = parseOptions(args, SCENARIOS);
   const takenAt = new Date().toISOString();
   return withContext(options, async (context, workDir) => {
     const machine = describeMachine(workDir);
@@ -35,7 +36,7 @@ async function runScenarios(options: Options): Promise<number> {
       smoke: options.smoke,
     };
     const measurements: Measurement[] = [];
-    for (const scenario of SCENARIOS.filter(({ name }) => options.scenarios.includes(name))) {
+    for (const scenario of scenarios) {
       context.progress(`${scenario.name}: ${scenario.question.replace('{n}', 'n')}`);
       for (const found of await scenario.run(context)) {
         if (found.kind === 'fact') context.progress(`  ${found.name}: ${number(found.value)} ${found.unit}`);
@@ -55,19 +56,11 @@ async function runScenarios(options: Options): Promise<number> {
 async function runBuilds([dirA, dirB, ...rest]: string[]): Promise<number> {
   if (dirA === undefined || dirB === undefined) throw new UsageError('ab takes the folders of two built checkouts.');
   const comparable = SCENARIOS.filter(({ workload }) => workload);
-  const options = parseFor(rest, comparable);
-  const chosen = comparable.filter(({ name }) => options.scenarios.includes(name));
+  const { scenarios, ...options } = parseOptions(rest, comparable);
   return withContext(options, async (context) => {
-    process.stdout.write(`\n${await compareBuilds(context, dirA, dirB, chosen)}`);
+    process.stdout.write(`\n${await compareBuilds(context, dirA, dirB, scenarios)}`);
     return 0;
   });
-}
-
-function parseFor(args: string[], scenarios = SCENARIOS): Options {
-  return parseOptions(
-    args,
-    scenarios.map(({ name }) => name),
-  );
 }
 
 async function withContext(

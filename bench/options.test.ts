@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { UsageError } from './command.ts';
 import { parseOptions } from './options.ts';
 
-const KNOWN = ['read', 'write', 'memory'];
+const KNOWN = ['read', 'write', 'memory'].map((name) => ({ name }));
 
 test('without arguments everything runs, for three seconds each, with 1 and 64 in flight', () => {
   const { scenarios, seconds, connections, smoke, edge } = parseOptions([], KNOWN);
@@ -20,14 +20,17 @@ test('without arguments everything runs, for three seconds each, with 1 and 64 i
 });
 
 test('named scenarios run in the order of the list', () => {
-  assert.deepEqual(parseOptions(['memory', 'read'], KNOWN).scenarios, ['read', 'memory']);
+  assert.deepEqual(parseOptions(['memory', 'read'], KNOWN).scenarios, [{ name: 'read' }, { name: 'memory' }]);
 });
 
 test('a seed draws every fourth scenario, and four in a row draw all', () => {
-  const many = Array.from({ length: 10 }, (_, i) => `scenario-${i}`);
-  const drawn = (seed: number) => parseOptions(['--seed', String(seed)], many).scenarios;
+  const many = Array.from({ length: 10 }, (_, i) => ({ name: `scenario-${i}` }));
+  const drawn = (seed: number) => parseOptions(['--seed', String(seed)], many).scenarios.map(({ name }) => name);
   assert.deepEqual(drawn(5), ['scenario-1', 'scenario-5', 'scenario-9']);
-  assert.deepEqual([4, 5, 6, 7].flatMap(drawn).sort(), many);
+  assert.deepEqual(
+    [4, 5, 6, 7].flatMap(drawn).sort(),
+    many.map(({ name }) => name),
+  );
 });
 
 test('--smoke is short, and --seconds wins over it', () => {

@@ -2,8 +2,6 @@
 import { chosen, parseWords, UsageError, wholeNumber } from './command.ts';
 
 export type Options = {
-  /** Names of the scenarios to run, in the order of the list. */
-  scenarios: string[];
   /** Measured seconds for each load scenario, number of requests in flight and contender. */
   seconds: number;
   /** Everything as short as it can be while every part still runs. */
@@ -41,8 +39,8 @@ npm run bench -- ab dirA dirB [scenario …]      two built checkouts in turns i
   --cpu-prof              write a CPU profile of the supervisor beside the report
 `;
 
-/** Throws `UsageError` with a message for a person. `known` are the scenarios there are. */
-export function parseOptions(args: string[], known: string[]): Options {
+/** The options, and the scenarios to run of those that are known, in their order. Throws `UsageError` with a message for a person. */
+export function parseOptions<T extends { name: string }>(args: string[], known: T[]): Options & { scenarios: T[] } {
   const { values, flags, positionals } = parseWords(args, {
     seconds: 'string',
     connections: 'string',
@@ -62,11 +60,7 @@ export function parseOptions(args: string[], known: string[]): Options {
   const { edge = 'auto' } = values;
   if (!EDGES.includes(edge)) throw new UsageError(`--edge must be one of ${EDGES.join(', ')}.`);
   const seed = wholeNumber('--seed', values.seed, 0);
-  const scenarios = chosen(
-    'scenario',
-    known.map((name) => ({ name })),
-    positionals,
-  ).map(({ name }) => name);
+  const scenarios = chosen('scenario', known, positionals);
   return {
     scenarios: seed === null ? scenarios : scenarios.filter((_, i) => i % SEEDS === seed % SEEDS),
     seconds: numberFrom('--seconds', values.seconds, SECONDS[extent], 0.001, 3600),

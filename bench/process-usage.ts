@@ -1,5 +1,6 @@
 /** CPU time and memory of processes as Linux counts them (`/proc`). */
 import { readFileSync } from 'node:fs';
+import { read } from '../testing/processes.ts';
 
 // Linux reports CPU time in this unit on every architecture Node runs on.
 const TICK_MS = 10;
@@ -39,14 +40,4 @@ export function memoryOfAll(processes: NamedProcess[]): Memory {
   return processes
     .map(({ pid }) => memoryOf(pid))
     .reduce((sum, memory) => ({ rss: sum.rss + memory.rss, pss: sum.pss + memory.pss }), { rss: 0, pss: 0 });
-}
-
-/** Null when the process is gone: the one in question may have been replaced. */
-function read(pid: number, file: string): string | null {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
-  } catch (error) {
-    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
-    throw error;
-  }
 }

@@ -33,8 +33,8 @@ function roleOf(pid: string): Child['role'] {
   return (role as Child['role'] | undefined) ?? 'other';
 }
 
-/** Null when the process has ended meanwhile. */
-function read(pid: string, file: string): string | null {
+/** A file of `/proc`; null when the process has ended meanwhile. */
+export function read(pid: number | string, file: string): string | null {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8');
   } catch {

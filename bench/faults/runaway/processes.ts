@@ -8,6 +8,13 @@ export async function processesOf(gateway: TestGateway): Promise<Listed[]> {
   return (await gateway.system()).processes;
 }
 
+export type Actor = { app: string; restarts: number; lastExit: string | null };
+
+/** The threads of apps in all processes. */
+export async function actorsOf(gateway: TestGateway): Promise<Actor[]> {
+  return (await gateway.system()).processes.flatMap(({ actors = [] }: { actors?: Actor[] }) => actors);
+}
+
 /** One sentence for each of `before` that is not there any more, with why it ended. */
 export function ended(before: Listed[], after: Listed[]): string[] {
   return before.flatMap(({ name, pid }) => {

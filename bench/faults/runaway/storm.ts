@@ -9,7 +9,7 @@ import { eventually, pause } from '../../../testing/waiting.ts';
 import { cpuMs } from '../../process-usage.ts';
 import type { Report } from '../campaign.ts';
 import { crashingApp } from './kinds.ts';
-import { ended, lasting, processesOf } from './processes.ts';
+import { actorsOf, ended, lasting, processesOf } from './processes.ts';
 
 const APPS = 20;
 /** Between the answer to one call of an app and the next. */
@@ -53,15 +53,11 @@ export async function runStorm(gateway: TestGateway, seconds: number, report: Re
   storming = false;
   await Promise.all(clients);
 
-  const after = await gateway.system();
-  const restarts: number[] = after.processes
-    .flatMap((one: { actors?: { app: string; restarts: number }[] }) => one.actors ?? [])
-    .filter(({ app }: { app: string }) => ids.includes(app))
-    .map((actor: { restarts: number }) => actor.restarts);
-  const most = Math.max(...restarts);
+  const stormy = (await actorsOf(gateway)).filter(({ app }) => ids.includes(app));
+  const most = Math.max(...stormy.map(({ restarts }) => restarts));
   const windows = Math.ceil(calmAfterMs / LIMITS.restartWindowMs);
   if (most > LIMITS.restartIntensity * windows + 1) violated(`An app was restarted ${most} times.`);
-  const replaced = ended(processes, lasting(after.processes));
+  const replaced = ended(processes, lasting(await processesOf(gateway)));
   if (replaced.length > 0) violated(`The storm of crashes ended a process: ${replaced.join('; ')}.`);
   for (const { name, perSecond } of calm)
     if (perSecond > (name === 'supervisor' ? CALM_SUPERVISOR : CALM_HOST))

@@ -3,7 +3,7 @@ import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import type { Answer, TestGateway } from '../../../testing/gateway.ts';
 import { eventually, within } from '../../../testing/waiting.ts';
 import { type Kind, mendedApp, timeoutOf } from './kinds.ts';
-import { processesOf } from './processes.ts';
+import { actorsOf, processesOf } from './processes.ts';
 
 /** Time above its deadline after which an answer counts as late: room for a machine that is busy. */
 export const ANSWER_GRACE_MS = 2_000;
@@ -89,9 +89,7 @@ export function settles(holds: () => Promise<boolean>): Promise<boolean> {
 }
 
 async function lastExit(gateway: TestGateway, id: string): Promise<string | null> {
-  const { processes } = await gateway.system();
-  const actors = processes.flatMap((one: { actors?: { app: string; lastExit: string | null }[] }) => one.actors ?? []);
-  return actors.find((actor: { app: string }) => actor.app === id)?.lastExit ?? null;
+  return (await actorsOf(gateway)).find(({ app }) => app === id)?.lastExit ?? null;
 }
 
 function endedFor(exit: string | null, reasons: readonly RetireReason[]): boolean {
