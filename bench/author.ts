@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Stream } from '../testing/gateway.ts';
 import type { Daemon } from './daemon.ts';
+import { timed } from './measurements.ts';
 
 /** The file that is edited. */
 export const EDITED = 'style.css';
@@ -61,12 +62,10 @@ export class Author {
     const editedAt = performance.now();
     // Unlike what is live, whoever published it.
     await this.edit(app, css(`${Date.now()} ${this.times.length}`));
-    const startedAt = performance.now();
-    await this.publish(app);
-    const publishedAt = performance.now();
-    this.times.push(publishedAt - startedAt);
-    this.cycles.push(publishedAt - editedAt);
-    return publishedAt - startedAt;
+    const ms = await timed(() => this.publish(app));
+    this.times.push(ms);
+    this.cycles.push(performance.now() - editedAt);
+    return ms;
   }
 
   /** Publishes without a pause until it is told to stop, which resolves when the last one is done. */

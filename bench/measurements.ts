@@ -52,6 +52,13 @@ export type Fact = {
   detail: string;
 };
 
+/** The milliseconds that the work takes. */
+export async function timed(work: () => Promise<unknown>): Promise<number> {
+  const startedAt = performance.now();
+  await work();
+  return performance.now() - startedAt;
+}
+
 /** A fact before it is told which scenario found it. */
 export type Finding = Omit<Fact, 'scenario'>;
 

@@ -23,6 +23,8 @@ export type Campaign = {
   name: string;
   /** The question it answers, in one sentence. */
   question: string;
+  /** Why this machine cannot run it; null when it can. */
+  whyNot?(): string | null;
   run(context: CampaignContext): Promise<void>;
 };
 

@@ -57,27 +57,30 @@ async function main(args: string[]): Promise<number> {
   const workDir = mkdtempSync(join(tmpdir(), 'svc-faults-'));
   const report: FaultsReport = { takenAt, seed: options.seed, machine: describeMachine(workDir), campaigns: [] };
   process.stderr.write(`seed ${options.seed}\n`);
-  for (const { name, question, run } of options.campaigns) {
+  for (const { name, question, run, whyNot } of options.campaigns) {
     process.stderr.write(`${name}: ${question}\n`);
     const startedAt = Date.now();
     const own = new Report();
     const gateways: TestGateway[] = [];
     const newFolder = () => mkdtempSync(join(workDir, `${name}-`));
-    await run({
-      // Each campaign's choices depend on the seed alone, not on which campaigns ran before it.
-      random: new Random(options.seed),
-      extent: options.smoke ? 'smoke' : 'full',
-      rounds: options.rounds,
-      only: options.only,
-      report: own,
-      newFolder,
-      newGateway: (start = {}, folder = newFolder()) => {
-        const gateway = gatewayIn(folder, start);
-        gateways.push(gateway);
-        return gateway;
-      },
-      progress: (text) => process.stderr.write(`  ${text}\n`),
-    }).catch((error: Error) => own.violations.push(`It ended early: ${error.stack}`));
+    const missing = whyNot?.() ?? null;
+    if (missing !== null) own.skipped.push(`All of it: ${missing}.`);
+    else
+      await run({
+        // Each campaign's choices depend on the seed alone, not on which campaigns ran before it.
+        random: new Random(options.seed),
+        extent: options.smoke ? 'smoke' : 'full',
+        rounds: options.rounds,
+        only: options.only,
+        report: own,
+        newFolder,
+        newGateway: (start = {}, folder = newFolder()) => {
+          const gateway = gatewayIn(folder, start);
+          gateways.push(gateway);
+          return gateway;
+        },
+        progress: (text) => process.stderr.write(`  ${text}\n`),
+      }).catch((error: Error) => own.violations.push(`It ended early: ${error.stack}`));
     // An orderly end takes along what would outlive a killed supervisor, such as a writer in a statement without end.
     await Promise.allSettled(gateways.map((gateway) => gateway.stop()));
     await Promise.allSettled(gateways.map((gateway) => gateway.kill()));

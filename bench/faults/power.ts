@@ -29,13 +29,9 @@ const SURVIVALS: Survival[] = [
 export const power: Campaign = {
   name: 'power',
   question: 'Is everything that was acknowledged on the disk when the power fails?',
+  whyNot: whyNoShim,
   async run(context) {
     const { report } = context;
-    const missing = whyNoShim();
-    if (missing !== null) {
-      report.skipped.push(`power loss: ${missing}`);
-      return;
-    }
     const proof = new Outages(context, 'full');
     await proof.run(context.rounds ?? ROUNDS[context.extent]);
     if (proof.lost > 0) report.violated('in all', `${proof.lost} acknowledged writes were lost.`);

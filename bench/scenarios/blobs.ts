@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { APP, benchApp, incompressible } from '../bench-app.ts';
 import { type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import { fact } from '../measurements.ts';
+import { fact, timed } from '../measurements.ts';
 import { memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
 
@@ -65,10 +65,8 @@ async function watched(daemon: Daemon, work: () => Promise<unknown>): Promise<Pa
   const looking = setInterval(() => {
     highest = Math.max(highest, memoryOfAll(daemon.processes).pss);
   }, LOOK_MS);
-  const startedAt = performance.now();
   try {
-    await work();
-    return { ms: performance.now() - startedAt, more: highest - before };
+    return { ms: await timed(work), more: highest - before };
   } finally {
     clearInterval(looking);
   }

@@ -5,7 +5,7 @@ import { APP } from '../bench-app.ts';
 import { automationFiles } from '../bench-automations.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import { type Finding, fact } from '../measurements.ts';
+import { type Finding, fact, timed } from '../measurements.ts';
 import { median, percentile } from '../statistics.ts';
 import { appIds, crowd } from './crowd.ts';
 
@@ -103,10 +103,4 @@ async function compareWithNode(
 
 function nodeStart(): Promise<number> {
   return timed(() => once(spawn(process.execPath, ['-e', '0'], { stdio: 'ignore' }), 'exit'));
-}
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now();
-  await work();
-  return performance.now() - startedAt;
 }

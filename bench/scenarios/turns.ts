@@ -10,7 +10,7 @@ import { installAll } from '../compare.ts';
 import { accompanied, onGateway } from '../contenders.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
-import { type Finding, fact, type LoadMeasurement } from '../measurements.ts';
+import { type Finding, fact, type LoadMeasurement, timed } from '../measurements.ts';
 import { memoryOf } from '../process-usage.ts';
 import { ROOT } from '../servers.ts';
 import { median } from '../statistics.ts';
@@ -101,15 +101,14 @@ async function codex(context: Context): Promise<Finding[]> {
 /** How long the model takes by itself. */
 async function ownMs(model: string): Promise<number> {
   const times: number[] = [];
-  for (let i = 0; i < CODEX_TURNS; i++) {
-    const from = performance.now();
-    const body = JSON.stringify({ model: 'stub-model', stream: true, input: 'say: Hello.' });
-    const headers = { 'content-type': 'application/json', authorization: 'Bearer none' };
+  const body = JSON.stringify({ model: 'stub-model', stream: true, input: 'say: Hello.' });
+  const headers = { 'content-type': 'application/json', authorization: 'Bearer none' };
+  const ask = async () => {
     const answer = await fetch(`${model}/v1/responses`, { method: 'POST', headers, body });
     if (!answer.ok) throw new Error(`The model answered ${answer.status}.`);
     await answer.text();
-    times.push(performance.now() - from);
-  }
+  };
+  for (let i = 0; i < CODEX_TURNS; i++) times.push(await timed(ask));
   return median(times);
 }
 

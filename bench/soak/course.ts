@@ -1,24 +1,33 @@
 /** What a daemon holds over time: memory of each process, the supervisor's heap after collections, descriptors, threads, files. */
 import { readdirSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { Daemon } from '../daemon.ts';
 import { memoryOf } from '../process-usage.ts';
 import { median, slope } from '../statistics.ts';
-import { type Heap, heapAt } from './heap.ts';
 
 /** Bytes and counts, `at` so many seconds after the load began; processes by name. */
 export type Sample = {
   at: number;
   pss: Record<string, number>;
   rss: Record<string, number>;
-  /** Of the supervisor: after a forced collection. */
-  heap: Heap;
+  /** Of the supervisor, after a forced collection: JavaScript objects, and the buffers that they hold outside of the heap. */
+  heap: { heapUsed: number; arrayBuffers: number };
   descriptors: Record<string, number>;
   threads: Record<string, number>;
   /** Below the data directory. */
   files: { count: number; bytes: number };
 };
+
+const PROBE = fileURLToPath(new URL('./heap-probe.mjs', import.meta.url));
+
+/** Flags of Node with which a process tells its heap at `socket`; the path of a socket has about a hundred characters at most. */
+export function probeFlags(socket: string): string[] {
+  return ['--expose-gc', '--import', `${PROBE}?${encodeURIComponent(socket)}`];
+}
 
 /** Takes samples until it is told to end. */
 export async function takeCourse(
@@ -31,7 +40,7 @@ export async function takeCourse(
   while (!until.aborted) {
     // A process may have been replaced.
     await daemon.refresh();
-    const heap = await heapAt(heapSocket);
+    const heap = (await json(connect(heapSocket))) as Sample['heap'];
     const memories = daemon.processes.map(({ name, pid }) => ({ name, pid, ...memoryOf(pid) }));
     const byName = <T>(of: (process: (typeof memories)[number]) => T): Record<string, T> =>
       Object.fromEntries(memories.map((process) => [process.name, of(process)]));

@@ -39,15 +39,11 @@ type Job = { operation: Operation; reference: Reference; crashes: Crash[]; step:
 export const crash: Campaign = {
   name: 'crash',
   question: 'Is everything old or new, and whole, after a crash between any two steps of an operation?',
+  whyNot: whyNoShim,
   run,
 };
 
 async function run(context: CampaignContext): Promise<void> {
-  const missing = whyNoShim();
-  if (missing !== null) {
-    context.report.skipped.push(`All of it: ${missing}.`);
-    return;
-  }
   const folder = context.newFolder();
   const shim = join(folder, 'crash.so');
   compileShim('crash.c', shim);
