@@ -1,6 +1,8 @@
-/** The app that the scenarios call, as the files of an upload. */
+/** The app that the scenarios call, and automations for it, as the files of an upload. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { HistoryKeep, Trigger } from '../protocol/automations/automation.ts';
+import { automation } from '../testing/apps.ts';
 import { Random } from '../testing/random.ts';
 import { ROOT } from './servers.ts';
 
@@ -26,6 +28,14 @@ export function benchApp(id = APP, extra: Files = {}): Files {
   const files = Object.fromEntries(names.map((name) => [name, readFileSync(join(FOLDER, name), 'utf8')]));
   const manifest = JSON.parse(files['app.json'] as string) as object;
   return { ...files, 'app.json': JSON.stringify({ ...manifest, id, cache: id === CACHED_APP }), ...extra };
+}
+
+/** The two files of an automation that does nothing: the way to it and back is what is measured. */
+export function automationFiles(id: string, triggers: Trigger[], keep: HistoryKeep = 'all'): Record<string, string> {
+  return {
+    [`automations/${id}/automation.json`]: automation({ triggers, history: { keep } }),
+    [`automations/${id}/handler.js`]: "export default async () => ({ summary: 'done' });\n",
+  };
 }
 
 /** Bytes that compress no better than a photograph does, the same in every run. */

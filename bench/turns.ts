@@ -36,16 +36,15 @@ export async function takeTurns(
   const { connections, durability } = load;
   const phase = { connections, warmUpMs: sized(context, ROUND_WARM_UP_MS), measureMs };
   const sides = contenders.map((contender) => new Side(contender));
-  const counts = () => Promise.all(contenders.map((one) => (durability === null ? null : one.commits?.())));
-  const before = await counts();
+  const count = () => durability !== null && Promise.all(sides.map((side) => side.count()));
+  await count();
   for (let round = 0; round < rounds; round++) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) await side.round(context, phase);
   }
-  const after = await counts();
-  const counted = contenders.map((_, i) => difference(before[i], after[i]));
-  const results = sides.map((side, i) => side.result(durability, counted[i] ?? null));
+  await count();
+  const results = sides.map((side) => side.result(durability));
   const first = results[0] as SideResult;
-  const own = counted[0];
+  const own = (sides[0] as Side).committed;
   const measured: LoadMeasurement = {
     kind: 'load',
     ...load,
@@ -101,11 +100,6 @@ export async function takeTurnsBeside(
   return { measured, p99s, late };
 }
 
-function difference(before: Commits | null | undefined, after: Commits | null | undefined): Commits | null {
-  if (!before || !after) return null;
-  return { commits: after.commits - before.commits, rows: after.rows - before.rows };
-}
-
 function ratioOf(one: SideResult, other: SideResult): Interval {
   return middleFactor(
     one.rounds.map((round, i) => round.requestsPerSecond / (other.rounds[i] as RoundResult).requestsPerSecond),
@@ -118,6 +112,7 @@ class Side {
   readonly #results: LoadResult[] = [];
   readonly #cpuMs = new Map<string, number>();
   readonly #delays: { p99: number; max: number }[] = [];
+  readonly #counts: Commits[] = [];
 
   constructor(contender: Contender) {
     this.#contender = contender;
@@ -140,7 +135,19 @@ class Side {
       context.progress(`  ${result.failed} answers were not as they should; the first was ${result.firstFailure}`);
   }
 
-  result(durability: Durability | null, counted: Commits | null): SideResult {
+  async count(): Promise<void> {
+    const commits = await this.#contender.commits?.();
+    if (commits) this.#counts.push(commits);
+  }
+
+  /** Between the two counts; null for who does not count. */
+  get committed(): Commits | null {
+    const [before, after] = this.#counts;
+    return before && after ? { commits: after.commits - before.commits, rows: after.rows - before.rows } : null;
+  }
+
+  result(durability: Durability | null): SideResult {
+    const counted = this.committed;
     const { latencies, delivery, requests, events, failed } = merge(this.#results);
     const rounds = this.#results.map(roundOf);
     const requestsPerSecond = median(rounds.map((round) => round.requestsPerSecond));

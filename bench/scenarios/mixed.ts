@@ -15,7 +15,7 @@ import { type Finding, fact } from '../measurements.ts';
 import { type Growth, probeFlags, type Sample, secondHalf, sum, takeCourse } from '../soak/course.ts';
 import { Visitors } from '../soak/visitors.ts';
 import { httpBytes, plainRequest, type Workload } from '../workload.ts';
-import { type Call, list, read, write, writeBatch } from './tools.ts';
+import { type Call, list, read, write, writeBatch } from './workloads.ts';
 
 const APPS = Array.from({ length: 8 }, (_, i) => `${APP}-mixed-${i}`);
 const CALLS = 2000;

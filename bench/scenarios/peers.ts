@@ -8,7 +8,7 @@ import { type FsyncCounter, fsyncCounters } from '../fsyncs.ts';
 import type { LoadMeasurement } from '../measurements.ts';
 import { type ReferenceServer, ROOT, startPlain, startServer } from '../servers.ts';
 import type { Workload } from '../workload.ts';
-import { kept, list, read, workloadOf, write } from './tools.ts';
+import { kept, list, read, workloadOf, write } from './workloads.ts';
 
 const FOLDER = join(ROOT, 'bench/peers');
 const PROGRAMS = join(FOLDER, 'node_modules/.bin');

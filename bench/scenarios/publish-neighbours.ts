@@ -10,7 +10,7 @@ import { startBusyLoop } from '../servers.ts';
 import { median } from '../statistics.ts';
 import { takeTurnsBeside } from '../turns.ts';
 import { httpBytes } from '../workload.ts';
-import { read, write } from './tools.ts';
+import { read, write } from './workloads.ts';
 
 const SCENARIO = 'publish';
 const CALLED = 3;

@@ -10,7 +10,7 @@ import type { Daemon } from '../daemon.ts';
 import type { Finding, LoadMeasurement } from '../measurements.ts';
 import { takeTurnsBeside } from '../turns.ts';
 import { httpBytes } from '../workload.ts';
-import { read } from './tools.ts';
+import { read } from './workloads.ts';
 
 const GOOD = 9;
 /** Of the good apps' calls together; a fraction of what the machine can do, since nobody is fast on a machine that is full. */

@@ -1,8 +1,7 @@
 /** How long a daemon takes until it answers, and an app or automation that nobody has called yet; next to `node -e 0`. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { APP } from '../bench-app.ts';
-import { automationFiles } from '../bench-automations.ts';
+import { APP, automationFiles } from '../bench-app.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { type Finding, fact, timed } from '../measurements.ts';

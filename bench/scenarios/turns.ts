@@ -16,7 +16,7 @@ import { ROOT } from '../servers.ts';
 import { median } from '../statistics.ts';
 import { takeTurnsBeside } from '../turns.ts';
 import { httpBytes } from '../workload.ts';
-import { read } from './tools.ts';
+import { read } from './workloads.ts';
 
 const SCENARIO = 'turns';
 const QUESTION = 'How late are reads of another app while 200 windows stream 50 pieces a second each, {n} in flight?';

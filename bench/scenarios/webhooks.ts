@@ -1,15 +1,14 @@
 /** How many webhooks a second become runs that are recorded as ended, beside as many durable writes. */
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { APP, benchApp, ROWS } from '../bench-app.ts';
-import { automationFiles } from '../bench-automations.ts';
+import { APP, automationFiles, benchApp, ROWS } from '../bench-app.ts';
 import { type Contender, onServer } from '../contenders.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import type { LoadResult } from '../load/task.ts';
 import { takeTurns } from '../turns.ts';
 import { httpBytes } from '../workload.ts';
-import { write } from './tools.ts';
+import { write } from './workloads.ts';
 
 /** Webhooks that are fired at a time, each by one connection: as many as automations have threads. */
 const AT_ONCE = { full: LIMITS.fireThreads, smoke: 4 };

@@ -2,7 +2,7 @@
 import { Random } from '../../testing/random.ts';
 import { APP, ROWS } from '../bench-app.ts';
 import { plainRequest, type Workload } from '../workload.ts';
-import { asScenario, read } from './tools.ts';
+import { asScenario, read } from './workloads.ts';
 
 const APPS = 100;
 const SMOKE_APPS = 10;

@@ -5,10 +5,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { tarball } from '../../testing/archive.ts';
 import { Author, css, EDITED, reloaded } from '../author.ts';
-import { APP, benchApp, incompressible, LARGE_FILE, ROWS } from '../bench-app.ts';
-import { automationFiles } from '../bench-automations.ts';
+import { APP, automationFiles, benchApp, incompressible, LARGE_FILE, ROWS } from '../bench-app.ts';
 import type { Daemon } from '../daemon.ts';
-import { write, writeBatch } from '../scenarios/tools.ts';
+import { write, writeBatch } from '../scenarios/workloads.ts';
 import { httpBytes } from '../workload.ts';
 import ODD from './odd-requests.json' with { type: 'json' };
 

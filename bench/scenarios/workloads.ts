@@ -1,5 +1,5 @@
-/** What a call costs that goes through the dispatcher to a handler. */
-import { APP, CACHED_APP, ROWS } from '../bench-app.ts';
+/** The loads that are compared with the references: calls that go through the dispatcher to a handler, files, and event streams. */
+import { APP, CACHED_APP, LARGE_FILE, ROWS } from '../bench-app.ts';
 import { compare } from '../compare.ts';
 import type { Scenario } from '../context.ts';
 import type { Operation } from '../notes.ts';
@@ -90,9 +90,27 @@ function mcpRead(id: number): Request {
   };
 }
 
+/** A file of the app. */
+function file(scenario: string, question: string, name: string): Workload {
+  return {
+    scenario,
+    question,
+    durability: null,
+    requests: [{ method: 'GET', path: `/svc/${APP}/${name}` }],
+    plain: [{ method: 'GET', path: `/${APP}/${name}` }],
+  };
+}
+
+/** One row, which each write of it changes. */
+const LIVE: Request = {
+  method: 'GET',
+  path: `/svc/${CACHED_APP}/_live?query=get&input=${encodeURIComponent('{"id":1}')}`,
+};
+
 const describeRequest = tool('svc_describe', { app: APP });
 
-export const toolWorkloads: Workload[] = [
+/** With subscribers, a request counts once its answer and every subscriber's event have arrived. */
+export const WORKLOADS: Workload[] = [
   workloadOf('read', 'How many reads of one row a second at {n} in flight?', null, read),
   {
     ...workloadOf('mcp', 'How many MCP calls that read one row a second at {n} in flight?', null, read),
@@ -125,6 +143,30 @@ export const toolWorkloads: Workload[] = [
     durability: null,
     requests: [describeRequest],
     plain: [{ ...describeRequest, path: `/${APP}/describe` }],
+  },
+  file('static', 'How many files of 2 KiB a second at {n} in flight?', 'style.css'),
+  file('static-large', 'How many files of 1 MiB a second at {n} in flight?', LARGE_FILE),
+  {
+    ...workloadOf('sse', 'How soon do 200 subscribers have the event of a write, {n} in flight?', 'full', write),
+    subscribers: 200,
+    connections: [1, 8],
+  },
+  {
+    ...workloadOf('sse-5000', 'How soon do 5,000 subscribers have the event of a write, {n} in flight?', 'full', write),
+    subscribers: 5000,
+    connections: [1],
+  },
+  {
+    ...workloadOf(
+      'live',
+      'How soon do 5,000 who follow a query have its new result after a write, {n} in flight?',
+      'full',
+      () => write(1, CACHED_APP),
+    ),
+    live: LIVE,
+    apps: [CACHED_APP],
+    subscribers: 5000,
+    connections: [1],
   },
 ];
 
