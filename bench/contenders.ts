@@ -2,10 +2,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { LIMITS } from '../protocol/limits.ts';
 import type { EventLoopDelay } from '../supervisor/operations/event-loop.ts';
+import type { NamedProcess } from '../testing/processes.ts';
 import type { Context } from './context.ts';
 import type { Daemon } from './daemon.ts';
 import type { LoadResult, LoadTask } from './load/task.ts';
-import type { NamedProcess } from './process-usage.ts';
 import type { Server } from './servers.ts';
 
 /** One stretch of load. */

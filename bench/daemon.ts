@@ -5,7 +5,7 @@ import type { Config } from '../supervisor/config.ts';
 import type { EventLoopDelay } from '../supervisor/operations/event-loop.ts';
 import type { SystemStatus } from '../supervisor/operations/status.ts';
 import { TestGateway } from '../testing/gateway.ts';
-import type { NamedProcess } from './process-usage.ts';
+import type { NamedProcess } from '../testing/processes.ts';
 import { ROOT, type Server } from './servers.ts';
 
 export type DaemonOptions = {

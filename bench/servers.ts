@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import type { NamedProcess } from '../testing/processes.ts';
 import type { Durability } from './notes.ts';
-import type { NamedProcess } from './process-usage.ts';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const STOP_MS = 15_000;

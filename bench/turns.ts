@@ -3,6 +3,7 @@
  * rounds holds.
  */
 
+import { cpuMs, memoryOfAll } from '../testing/processes.ts';
 import type { Commits, Contender, Phase } from './contenders.ts';
 import { type Context, sized } from './context.ts';
 import { type LoadResult, merge } from './load/task.ts';
@@ -15,7 +16,6 @@ import {
   type SideResult,
 } from './measurements.ts';
 import type { Durability } from './notes.ts';
-import { cpuMs, memoryOfAll } from './process-usage.ts';
 import { formatInterval, type Interval, median, middleFactor, percentile } from './statistics.ts';
 
 /** At the start of each round: connections are opened and are not counted. */

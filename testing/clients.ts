@@ -59,6 +59,8 @@ export abstract class Client {
   protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: number | (() => number)): void {
     this.running = true;
     const loop = async (): Promise<void> => {
+      // A client that begins in its constructor is whole by then.
+      await null;
       for (let n = 0; this.running; n++) {
         await turn(n);
         const ms = typeof pauseMs === 'number' ? pauseMs : pauseMs();

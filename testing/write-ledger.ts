@@ -117,7 +117,7 @@ export class Load extends Client {
     super(gateway);
     this.#apps = apps;
     for (let id = 0; id < clients; id++)
-      this.repeat((n) => this.#send(newWrite(apps, prefix, id, n, gateway.pid)), pauseMs);
+      this.repeat((n) => this.#next(newWrite(apps, prefix, id, n, gateway.pid), n), pauseMs);
   }
 
   /** Resolves when every app has acknowledged a write that was sent after `since`. */
@@ -132,9 +132,14 @@ export class Load extends Client {
     }
   }
 
-  async #send(write: Write): Promise<void> {
+  #next(write: Write, n: number): Promise<void> {
+    this.sent.set(write.key, write);
+    return this.send(write, n);
+  }
+
+  /** Sends number `n` of a client, and records what it was answered. */
+  protected async send(write: Write, _n: number): Promise<void> {
     const { app, action, key, value } = write;
-    this.sent.set(key, write);
     const answer = await this.answered(
       `The call ${key} (${app}/${action})`,
       this.gateway.write(app, action, { key, value }),

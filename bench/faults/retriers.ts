@@ -1,33 +1,26 @@
 /** Clients that send an `Idempotency-Key` and repeat the call until its outcome is definite, as a careful client does. */
-import { Client, Counts } from '../../testing/clients.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
-import { type LoadOptions, newWrite, type Write } from '../../testing/write-ledger.ts';
+import { Load, type LoadOptions, type Write } from '../../testing/write-ledger.ts';
 
-export class Retriers extends Client {
-  readonly acknowledged: Write[] = [];
-  readonly sent = new Map<string, Write>();
-  /** How often a write ended `done`, `failed` (the recorded answer is an error) or `unknown` (the gateway says it cannot know). */
-  readonly outcomes = new Counts();
+/** `outcomes`: `done`, `failed` (the recorded answer is an error) or `unknown` (the gateway says it cannot know). */
+export class Retriers extends Load {
   /** How often a call was repeated. */
   repeats = 0;
   /** Of those, how often the recorded answer came. */
   replayed = 0;
 
-  constructor(gateway: TestGateway, { apps, clients, prefix = 'k' }: LoadOptions) {
-    super(gateway);
-    for (let id = 0; id < clients; id++)
-      this.repeat((n) => this.#write(newWrite(apps, prefix, id, n, gateway.pid), n % 8 === 0), 0);
+  constructor(gateway: TestGateway, options: LoadOptions) {
+    super(gateway, { prefix: 'k', ...options });
   }
 
-  async #write(write: Write, again: boolean): Promise<void> {
-    this.sent.set(write.key, write);
+  protected override async send(write: Write, n: number): Promise<void> {
     const outcome = await this.#untilDefinite(write);
     write.answeredAt = performance.now();
     this.outcomes.count(outcome ?? 'hung');
     if (outcome !== 'done') return;
     this.acknowledged.push(write);
     // What was answered once is answered again, and not done again.
-    if (again && (await this.#untilDefinite(write)) !== 'done')
+    if (n % 8 === 0 && (await this.#untilDefinite(write)) !== 'done')
       this.violations.push(`${write.key} was acknowledged, and repeating it did not give the same answer.`);
   }
 

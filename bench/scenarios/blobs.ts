@@ -1,11 +1,11 @@
 /** A large file of an app up and down: how fast, and how much more memory all processes take meanwhile. */
 import { createHash } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
+import { memoryOfAll } from '../../testing/processes.ts';
 import { APP, benchApp, incompressible } from '../bench-app.ts';
 import { type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { fact, timed } from '../measurements.ts';
-import { memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
 
 const MiB = 2 ** 20;

@@ -3,11 +3,11 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { CronTrigger } from '../../protocol/automations/automation.ts';
+import { memoryOf, memoryOfAll } from '../../testing/processes.ts';
 import { APP, automationFiles, benchApp } from '../bench-app.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { type Finding, fact } from '../measurements.ts';
-import { memoryOf, memoryOfAll } from '../process-usage.ts';
 import { median } from '../statistics.ts';
 import { appIds, crowd } from './crowd.ts';
 

@@ -1,11 +1,12 @@
 /** What calls of other live apps notice of publications, beside what they notice of a loop that computes as much. */
+
+import { cpuMs } from '../../testing/processes.ts';
 import { Author, PUBLISHED } from '../author.ts';
 import { ROWS } from '../bench-app.ts';
 import { accompanied, onGateway } from '../contenders.ts';
 import { type Context, sized } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { type Finding, fact, type LoadMeasurement } from '../measurements.ts';
-import { cpuMs } from '../process-usage.ts';
 import { startBusyLoop } from '../servers.ts';
 import { median } from '../statistics.ts';
 import { takeTurnsBeside } from '../turns.ts';

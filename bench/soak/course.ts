@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { memoryOf } from '../../testing/processes.ts';
 import type { Daemon } from '../daemon.ts';
-import { memoryOf } from '../process-usage.ts';
 import { median, slope } from '../statistics.ts';
 
 /** Bytes and counts, `at` so many seconds after the load began; processes by name. */

@@ -1,8 +1,8 @@
 /** What bad clients do to one gateway, step by step, and what the good ones notice of it. */
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { EdgeKind, TestGateway } from '../../../testing/gateway.ts';
+import { memoryOf } from '../../../testing/processes.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
-import { memoryOf } from '../../process-usage.ts';
 import type { Report } from '../campaign.ts';
 import { describe, type Neighbours } from '../neighbours.ts';
 import {

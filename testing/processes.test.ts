@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { cpuMs, memoryOf, memoryOfAll } from './process-usage.ts';
+import { cpuMs, memoryOf, memoryOfAll } from './processes.ts';
 
 const skip = process.platform === 'linux' ? false : 'needs /proc';
 
