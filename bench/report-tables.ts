@@ -32,9 +32,9 @@ const LOAD: Columns<Row> = {
 };
 /** The time from the commit, as its caller sees it, to the last subscriber. */
 const DELIVERY: Columns<Row> = {
-  'Answer to last event, p50 ms': ({ side }) => side.delivery?.p50.toFixed(2) ?? '',
-  'p99 ms to it': ({ side }) => side.delivery?.p99.toFixed(2) ?? '',
-  'Worst ms to it': ({ side }) => side.delivery?.worst.toFixed(2) ?? '',
+  'To last event, p50 ms': ({ side }) => side.delivery?.p50.toFixed(2) ?? '',
+  'To last event, p99 ms': ({ side }) => side.delivery?.p99.toFixed(2) ?? '',
+  'To last event, worst ms': ({ side }) => side.delivery?.worst.toFixed(2) ?? '',
 };
 
 /** One scenario: how fast, how late, at what cost. */

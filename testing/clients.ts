@@ -1,4 +1,4 @@
-/** Shared by the clients of a gateway under faults: they run until they are stopped, and count the answers. */
+/** Shared by the clients of a gateway under load or faults: they run until they are stopped, and count the answers. */
 import type { Answer, TestGateway } from './gateway.ts';
 import { pause, within } from './waiting.ts';
 
@@ -70,14 +70,14 @@ export abstract class Client {
     this.#loops.push(loop().catch((error: Error) => void this.violations.push(`A client failed: ${error.stack}`)));
   }
 
-  /** Tells who waits that something went well. */
+  /** Counts something that went well, and ends the waits for it. */
   protected step(): void {
     this.#steps += 1;
     for (const { at, resolve } of this.#waiters) if (at <= this.#steps) resolve();
     this.#waiters = this.#waiters.filter(({ at }) => at > this.#steps);
   }
 
-  /** Resolves when so much more went well: the gateway works, or works again. */
+  /** Resolves after `count` more calls of `step`: the gateway works, or works again. Never for a client that calls no `step`. */
   more(count = 1): Promise<void> {
     return new Promise((resolve) => this.#waiters.push({ at: this.#steps + count, resolve }));
   }

@@ -59,7 +59,7 @@ export type Stream = {
 
 /**
  * The checkout whose build is started, flags of Node for its supervisor, the script that replaces `bin/svc.js`, and a limit of file
- * descriptors: Node takes all that it may have, so the limit is there before it starts.
+ * descriptors: set in a shell that becomes Node, which takes all that it may have when it starts.
  */
 export type Build = { root: string; nodeFlags?: string[]; script?: string; descriptors?: number };
 

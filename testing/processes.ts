@@ -31,13 +31,13 @@ function parentOf(pid: string): number | null {
 
 /** The fields from the third one on: the second is the program's name in parentheses and may hold anything. */
 function statOf(pid: number | string): string[] | null {
-  const stat = read(pid, 'stat');
+  const stat = readProc(pid, 'stat');
   return stat === null ? null : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 /** A process that is being started still has its parent's command line. */
 function roleOf(pid: string): Child['role'] {
-  const file = (read(pid, 'cmdline') ?? '').split('\0').find((argument) => argument.endsWith('.js')) ?? '';
+  const file = (readProc(pid, 'cmdline') ?? '').split('\0').find((argument) => argument.endsWith('.js')) ?? '';
   const [, role] = /(writer|host|jobs|agents)\.js$/.exec(file) ?? [];
   return (role as Child['role'] | undefined) ?? 'other';
 }
@@ -63,7 +63,7 @@ export type Memory = { rss: number; pss: number };
 
 /** Nothing of a process that is gone. */
 export function memoryOf(pid: number): Memory {
-  const rollup = read(pid, 'smaps_rollup');
+  const rollup = readProc(pid, 'smaps_rollup');
   if (rollup === null) return { rss: 0, pss: 0 };
   const bytes = (field: string): number => Number(new RegExp(`^${field}: *(\\d+) kB`, 'm').exec(rollup)?.[1]) * 1024;
   return { rss: bytes('Rss'), pss: bytes('Pss') };
@@ -76,10 +76,11 @@ export function memoryOfAll(processes: NamedProcess[]): Memory {
 }
 
 /** A file of `/proc`; null when the process has ended meanwhile. */
-export function read(pid: number | string, file: string): string | null {
+export function readProc(pid: number | string, file: string): string | null {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8');
-  } catch {
-    return null;
+  } catch (error) {
+    if (['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
+    throw error;
   }
 }

@@ -2,7 +2,7 @@
 import type { TestGateway } from '../../testing/gateway.ts';
 import { Load, type LoadOptions, type Write } from '../../testing/write-ledger.ts';
 
-/** `outcomes`: `done`, `failed` (the recorded answer is an error) or `unknown` (the gateway says it cannot know). */
+/** `outcomes`: `done`, `failed` (the recorded answer is an error) or `unknown` (the gateway says it cannot know). No write stays unanswered. */
 export class Retriers extends Load {
   /** How often a call was repeated. */
   repeats = 0;
@@ -19,6 +19,7 @@ export class Retriers extends Load {
     this.outcomes.count(outcome ?? 'hung');
     if (outcome !== 'done') return;
     this.acknowledged.push(write);
+    this.step();
     // What was answered once is answered again, and not done again.
     if (n % 8 === 0 && (await this.#untilDefinite(write)) !== 'done')
       this.violations.push(`${write.key} was acknowledged, and repeating it did not give the same answer.`);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { compareIdentity, type ProcessIdentity } from '../../storage/processes/process-identity.ts';
 import { TAG_VARIABLE, taggedWith, tagOf } from '../../storage/processes/tagged.ts';
 import { root, type TestGateway } from '../../testing/gateway.ts';
-import { childrenOf, read } from '../../testing/processes.ts';
+import { childrenOf, readProc } from '../../testing/processes.ts';
 import type { Random } from '../../testing/random.ts';
 import { eventually } from '../../testing/waiting.ts';
 import type { Campaign, Report } from './campaign.ts';
@@ -78,6 +78,6 @@ async function gone(report: Report, where: string, doomed: readonly ProcessIdent
 }
 
 function tagIn(pid: number): string | null {
-  const environment = read(pid, 'environ')?.split('\0');
+  const environment = readProc(pid, 'environ')?.split('\0');
   return environment?.find((one) => one.startsWith(`${TAG_VARIABLE}=`))?.slice(TAG_VARIABLE.length + 1) ?? null;
 }

@@ -32,7 +32,7 @@ export function jsonObject(value: fc.Arbitrary<unknown>, names: fc.Arbitrary<str
 }
 
 /** Each member is the object's own, `__proto__` too. */
-export function objectOf(members: [string, unknown][]): object {
+function objectOf(members: [string, unknown][]): object {
   const object = {};
   for (const [name, value] of members)
     Object.defineProperty(object, name, { value, enumerable: true, configurable: true, writable: true });
@@ -41,15 +41,15 @@ export function objectOf(members: [string, unknown][]): object {
 
 type Keywords = [names: readonly string[] | fc.Arbitrary<string>, holds: fc.Arbitrary<unknown>];
 
-/** Schemas whose keywords are of the rows with equal chances: their names, and what they hold. `one` is a schema inside another. */
+/** Schemas whose keywords come from the rows, each row as often: its names, and what they hold. `one` is a schema inside another. */
 export function schemasOf(rows: (one: fc.Arbitrary<unknown>) => Keywords[]): fc.Arbitrary<unknown> {
   return fc.letrec<{ schema: unknown }>((tie) => {
     const keywords = rows(tie('schema')).map(([names, holds]) =>
       fc.tuple(names instanceof fc.Arbitrary ? names : fc.constantFrom(...names), holds),
     );
-    const object = fc.array(fc.oneof(...keywords), { maxLength: 5 }).map(objectOf);
+    const object = (minLength: number) => fc.array(fc.oneof(...keywords), { minLength, maxLength: 5 }).map(objectOf);
     return {
-      schema: fc.oneof({ maxDepth: 4, depthSize: 'medium', withCrossShrink: true }, fc.boolean(), object, object),
+      schema: fc.oneof({ maxDepth: 4, depthSize: 'medium', withCrossShrink: true }, fc.boolean(), object(0), object(1)),
     };
   }).schema;
 }

@@ -1,4 +1,4 @@
-/** Finds the end of HTTP/1.1 answers on one connection that has one request open at a time, and counts them. */
+/** Finds the end of HTTP/1.1 answers on one connection with one request at a time, and counts what a load was answered. */
 
 const HEAD_END = Buffer.from('\r\n\r\n');
 const EMPTY = Buffer.alloc(0);

@@ -3,7 +3,6 @@
  * writes of one turn share a commit.
  */
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import process from 'node:process';
 import { inGroups, notesOf, operationOf } from './notes.mjs';
 
@@ -36,6 +35,7 @@ const at = { hostname: '127.0.0.1', port: 0 };
 if (Bun) say(Bun.serve({ ...at, fetch: answer }).port);
 else if (Deno) Deno.serve({ ...at, onListen: ({ port }) => say(port) }, answer);
 else {
+  const { createServer } = await import('node:http');
   const server = createServer(answerNode).listen(at.port, at.hostname, () => say(server.address().port));
 }
 process.stdin.on('end', () => process.exit(0)).resume();

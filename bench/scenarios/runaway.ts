@@ -57,8 +57,8 @@ class Pest extends Client {
   constructor(daemon: Daemon) {
     super(daemon);
     this.repeat(async (turn) => {
-      const { text } = await this.gateway.read(APP, 'spin', { turn });
-      if (text.includes('QUARANTINED')) await this.#restart();
+      const answer = await this.answered('A call of the looping query', this.gateway.read(APP, 'spin', { turn }));
+      if (answer?.text.includes('QUARANTINED')) await this.#restart();
     }, 0);
   }
 
@@ -73,6 +73,7 @@ class Pest extends Client {
 
   override async stop(): Promise<void> {
     await super.stop();
+    if (this.violations.length > 0) throw new Error(this.violations.join('\n'));
     // A fresh thread, so that nothing loops on into the next round.
     await this.#restart();
   }

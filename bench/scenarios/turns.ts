@@ -197,7 +197,7 @@ function warmTurns(context: Context, runners: object, message: string, fullCount
 
 /**
  * Reads what comes and when; looks into it only when all of it is there, so that it does not take the time of what is measured.
- * `begun` is called with its first piece.
+ * `begun` is called with the first piece of the turn.
  */
 async function turn(daemon: Daemon, windowId: string, message: string, begun = (): void => {}): Promise<Turn> {
   const now = () => performance.timeOrigin + performance.now();

@@ -47,7 +47,7 @@ export class Visitors {
   readonly #hooks: MintedWebhook[];
   readonly #stopping = new AbortController();
   #going: Promise<void>[] = [];
-  #session: Author | null = null;
+  #author: Author | null = null;
 
   private constructor(daemon: Daemon, archives: Buffer[], hooks: MintedWebhook[]) {
     this.#daemon = daemon;
@@ -76,7 +76,7 @@ export class Visitors {
   async stop(): Promise<void> {
     this.#stopping.abort();
     await Promise.all(this.#going);
-    await this.#session?.close();
+    await this.#author?.close();
   }
 
   async #keepVisiting(kind: Kind): Promise<void> {
@@ -108,7 +108,7 @@ export class Visitors {
       await this.#daemon.readNote(UPLOADED);
     },
     guest: (turn) => this.#comeAndGo(`${APP}-guest-${turn}`),
-    author: (turn) => this.#author(turn),
+    author: (turn) => this.#write(turn),
     stream: (turn) => this.#stream(turn),
     hook: (turn) => this.#callHook(this.#hooks[turn % HOOKS] as MintedWebhook),
     run: async (turn) => {
@@ -123,22 +123,22 @@ export class Visitors {
   };
 
   /** An edit, looked at in the preview and published. */
-  async #author(turn: number): Promise<void> {
+  async #write(turn: number): Promise<void> {
     if (turn % TURNS_PER_SESSION === 0) {
-      const last = this.#session;
-      this.#session = null;
+      const last = this.#author;
+      this.#author = null;
       await last?.close();
     }
-    const session = this.#session ?? (await Author.open({ daemon: this.#daemon, apps: [AUTHORED] }));
-    this.#session = session;
+    const author = this.#author ?? (await Author.open({ daemon: this.#daemon, apps: [AUTHORED] }));
+    this.#author = author;
     const text = css(`${Date.now()} ${turn}`);
-    await session.edit(AUTHORED, text);
-    await session.shows(AUTHORED, text);
-    const events = await session.changes(AUTHORED);
+    await author.edit(AUTHORED, text);
+    await author.shows(AUTHORED, text);
+    const events = await author.changes(AUTHORED);
     const edited = css(`${Date.now()} ${turn} again`);
-    await session.edit(AUTHORED, edited);
+    await author.edit(AUTHORED, edited);
     await reloaded(events);
-    await session.publish(AUTHORED);
+    await author.publish(AUTHORED);
     events.close();
   }
 

@@ -22,7 +22,7 @@ type Told = { posts: Post[]; messages: Message[] };
 const RUNS = `SELECT run_id AS runId, app_id AS app, automation_id AS id, trigger_kind AS kind, trigger_origin AS origin, state,
   input, queued_at AS queuedAt, ended_at AS endedAt FROM runs ORDER BY run_id`;
 
-const STRAYS = 'SELECT run_id FROM run_nodes WHERE run_id NOT IN (SELECT run_id FROM runs)';
+const STRAYS = 'SELECT DISTINCT run_id FROM run_nodes WHERE run_id NOT IN (SELECT run_id FROM runs)';
 const SILENT =
   "SELECT run_id FROM runs WHERE state = 'ok' AND (SELECT count(*) FROM run_nodes AS n WHERE n.run_id = runs.run_id AND ok = 1) <> 1";
 
