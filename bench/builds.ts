@@ -2,15 +2,11 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UsageError } from './command.ts';
-import { gatewayUnder, measure, startDaemon, whileRunning } from './compare.ts';
 import type { Context, Scenario } from './context.ts';
 import type { LoadMeasurement, SideResult } from './measurements.ts';
 import { table } from './report-tables.ts';
 import { beyondNoise, formatInterval, type Interval } from './statistics.ts';
-import type { Workload } from './workload.ts';
 
-/** More than beside references: what two builds differ by is often small. */
-const ROUNDS = 12;
 /** Rounds as long as theirs. */
 const TIMES_SECONDS = 2;
 
@@ -27,22 +23,12 @@ export async function compareBuilds(
   }
   const options = { ...context.options, seconds: context.options.seconds * TIMES_SECONDS };
   const measurements: LoadMeasurement[] = [];
-  for (const { name, workload } of scenarios) {
+  for (const { name, between } of scenarios) {
     context.progress(name);
-    if (workload) {
-      const load = workload(options.smoke);
-      measurements.push(...(await compareUnder({ ...context, options }, resolve(dirA), resolve(dirB), load)));
-    }
+    const found = await between?.({ ...context, options }, { A: resolve(dirA), B: resolve(dirB) });
+    measurements.push(...(found ?? []));
   }
   return `A is ${dirA}, B is ${dirB}.\n\n${buildsTable(measurements)}\n`;
-}
-
-function compareUnder(context: Context, dirA: string, dirB: string, load: Workload): Promise<LoadMeasurement[]> {
-  return whileRunning(async (keep) => {
-    const under = async (name: string, root: string) =>
-      gatewayUnder(name, keep(await startDaemon(context, load, { root })), context, load);
-    return measure(context, load, [await under('B', dirB), await under('A', dirA)], ROUNDS);
-  });
 }
 
 export function buildsTable(measurements: LoadMeasurement[]): string {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { inParallel } from '../storage/files/atomic-file.ts';
 import { APP, benchApp, largeFile } from './bench-app.ts';
 import { type Contender, onGateway, onServer } from './contenders.ts';
-import { type Context, sized } from './context.ts';
+import { type Builds, type Context, sized } from './context.ts';
 import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { LoadTask } from './load/task.ts';
 import type { LoadMeasurement } from './measurements.ts';
@@ -15,6 +15,8 @@ import { CHANGES, httpBytes, PLAIN_CHANGES, type Request, type Workload } from '
 /** The least that lets the interval of a ratio be told at all. */
 const ROUNDS = 6;
 const SMOKE_ROUNDS = 2;
+/** What two builds differ by is often small. */
+export const BUILD_ROUNDS = { full: 12, smoke: SMOKE_ROUNDS };
 const SMOKE_SUBSCRIBERS = 300;
 /** Before the first round, once for each contender: code gets compiled. */
 const WARM_UP_MS = { full: 1500, smoke: 50 };
@@ -41,6 +43,15 @@ export async function compare(context: Context, workload: Workload): Promise<Loa
       ...(beside ? [gatewayUnder(beside.name, daemon, context, load, beside.requests)] : []),
       plainUnder('plain server', plain, context, load),
     ]);
+  });
+}
+
+/** One workload on two builds. */
+export function compareBuildsUnder(context: Context, load: Workload, { A, B }: Builds): Promise<LoadMeasurement[]> {
+  return whileRunning(async (keep) => {
+    const under = async (name: string, root: string) =>
+      gatewayUnder(name, keep(await startDaemon(context, load, { root })), context, load);
+    return measure(context, load, [await under('B', B), await under('A', A)], BUILD_ROUNDS.full);
   });
 }
 

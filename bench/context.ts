@@ -4,7 +4,6 @@ import { Daemon, type DaemonOptions } from './daemon.ts';
 import type { Generators } from './load/generators.ts';
 import type { Finding, LoadMeasurement } from './measurements.ts';
 import type { Options } from './options.ts';
-import type { Workload } from './workload.ts';
 
 export type Context = {
   options: Options;
@@ -17,13 +16,16 @@ export type Context = {
   progress(text: string): void;
 };
 
+/** The folders of two built checkouts, by the names that reports give them. */
+export type Builds = Record<'A' | 'B', string>;
+
 export type Scenario = {
   name: string;
   /** One sentence. */
   question: string;
   run(context: Context): Promise<(LoadMeasurement | Finding)[]>;
-  /** What two builds can be compared under. */
-  workload?(smoke: boolean): Workload;
+  /** Measures two builds in turns, each in its folder; of scenarios that can. */
+  between?(context: Context, builds: Builds): Promise<LoadMeasurement[]>;
 };
 
 /** What a full run and a smoke run do differently. */

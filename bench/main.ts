@@ -55,7 +55,7 @@ async function runScenarios(args: string[]): Promise<number> {
 /** `ab dirA dirB [scenario …]`. */
 async function runBuilds([dirA, dirB, ...rest]: string[]): Promise<number> {
   if (dirA === undefined || dirB === undefined) throw new UsageError('ab takes the folders of two built checkouts.');
-  const comparable = SCENARIOS.filter(({ workload }) => workload);
+  const comparable = SCENARIOS.filter(({ between }) => between);
   const { scenarios, ...options } = parseOptions(rest, comparable);
   return withContext(options, async (context) => {
     process.stdout.write(`\n${await compareBuilds(context, dirA, dirB, scenarios)}`);

@@ -2,10 +2,12 @@
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { APP, automationFiles, benchApp, ROWS } from '../bench-app.ts';
+import { BUILD_ROUNDS, whileRunning } from '../compare.ts';
 import { type Contender, onServer } from '../contenders.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
-import type { Daemon } from '../daemon.ts';
+import { Daemon } from '../daemon.ts';
 import type { LoadResult } from '../load/task.ts';
+import type { LoadMeasurement } from '../measurements.ts';
 import { takeTurns } from '../turns.ts';
 import { httpBytes } from '../workload.ts';
 import { write } from './workloads.ts';
@@ -20,6 +22,7 @@ const WARM_UP_RUNS = { full: 40, smoke: 1 };
 const KEPT_RUNS = 30;
 const EVENT = { type: 'order.updated', order: { id: 4711, total: 12.5, open: true } };
 const QUESTION = `How many webhooks a second become runs that ended, beside svc_write, at {n} in flight, one for each slug?`;
+const DURABILITY = 'full' as const;
 const HOOKS = 'webhook';
 const WRITES = 'svc_write';
 
@@ -28,20 +31,32 @@ export const webhooksScenario: Scenario = {
   question: QUESTION,
   run: async (context) => {
     const rounds = sized(context, ROUNDS);
-    const connections = sized(context, AT_ONCE);
-    const load = { scenario: 'webhooks', question: QUESTION, durability: 'full', connections } as const;
     const work = async (daemon: Daemon) => {
-      const hooks = await installHooks(daemon, rounds * connections);
-      const sets = Array.from({ length: rounds }, (_, i) => hooks.slice(i * connections, (i + 1) * connections));
-      const contenders = [webhooks(daemon, context, sets), writes(daemon, context, connections)];
+      const hooks = await webhooks(HOOKS, daemon, context, rounds);
+      const connections = sized(context, AT_ONCE);
+      const beside = writes(daemon, context, connections);
       // Code gets compiled.
-      await contenders[1]?.run({ connections, warmUpMs: 0, measureMs: 0 });
-      // A burst takes what it takes.
-      return [await takeTurns(context, contenders, { ...load, rounds, measureMs: 0 })];
+      await beside.run({ connections, warmUpMs: 0, measureMs: 0 });
+      return inTurns(context, [hooks, beside], rounds);
     };
-    return withDaemon(context, work, { config: { durability: load.durability } });
+    return withDaemon(context, work, { config: { durability: DURABILITY } });
   },
+  between: (context, { A, B }) =>
+    whileRunning(async (keep) => {
+      const rounds = sized(context, BUILD_ROUNDS);
+      const config = { ...context.config, durability: DURABILITY };
+      const of = async (name: string, root: string) =>
+        webhooks(name, keep(await Daemon.start({ dataDir: context.newFolder(), config, root })), context, rounds);
+      return inTurns(context, [await of('B', B), await of('A', A)], rounds);
+    }),
 };
+
+async function inTurns(context: Context, contenders: Contender[], rounds: number): Promise<LoadMeasurement[]> {
+  const load = { scenario: 'webhooks', question: QUESTION, durability: DURABILITY };
+  // A burst takes what it takes.
+  const turns = { ...load, connections: sized(context, AT_ONCE), rounds, measureMs: 0 };
+  return [await takeTurns(context, contenders, turns)];
+}
 
 /** So many automations with a webhook each, neighbours in different apps; and the app that is written to. */
 async function installHooks(daemon: Daemon, count: number): Promise<MintedWebhook[]> {
@@ -61,20 +76,21 @@ async function installHooks(daemon: Daemon, count: number): Promise<MintedWebhoo
  * Fires every webhook of a set as often as one may be in a minute, as fast as it answers; each round takes the next set. Runs
  * by hand, which are not limited, have warmed the set's threads before.
  */
-function webhooks(daemon: Daemon, context: Context, all: MintedWebhook[][]): Contender {
-  const sets = [...all];
+async function webhooks(name: string, daemon: Daemon, context: Context, rounds: number): Promise<Contender> {
+  const size = sized(context, AT_ONCE);
+  const left = await installHooks(daemon, rounds * size);
   let set: MintedWebhook[] = [];
   const burst = (requests: Buffer[], times: number): Promise<LoadResult> => {
     const repeated = requests.flatMap((request) => Array<Buffer>(times).fill(request));
-    const contender = onServer(HOOKS, daemon, context, { requests: repeated, burst: true });
+    const contender = onServer(name, daemon, context, { requests: repeated, burst: true });
     return contender.run({ connections: requests.length, warmUpMs: 0, measureMs: 0 });
   };
   return {
-    name: HOOKS,
+    name,
     processes: () => daemon.processes,
     takeEventLoop: () => daemon.takeEventLoop(),
     prepare: async () => {
-      set = sets.shift() ?? [];
+      set = left.splice(0, size);
       const byHand = set.map(({ ownerApp, automationId }) => {
         const path = `/svc/_automations/${ownerApp}/${automationId}/run?wait=1`;
         return httpBytes({ method: 'POST', path, body: { input: EVENT } }, daemon.token);

@@ -1,6 +1,6 @@
 /** The loads that are compared with the references: calls that go through the dispatcher to a handler, files, and event streams. */
 import { APP, CACHED_APP, LARGE_FILE, ROWS } from '../bench-app.ts';
-import { compare } from '../compare.ts';
+import { compare, compareBuildsUnder } from '../compare.ts';
 import type { Scenario } from '../context.ts';
 import type { Operation } from '../notes.ts';
 import { plainRequest, type Request, tool, type Workload } from '../workload.ts';
@@ -174,5 +174,10 @@ export const WORKLOADS: Workload[] = [
 export function asScenario(full: Workload, smoke = full): Scenario {
   const { scenario: name, question } = full;
   const workload = (isSmoke: boolean) => (isSmoke ? smoke : full);
-  return { name, question, workload, run: (context) => compare(context, workload(context.options.smoke)) };
+  return {
+    name,
+    question,
+    run: (context) => compare(context, workload(context.options.smoke)),
+    between: (context, builds) => compareBuildsUnder(context, workload(context.options.smoke), builds),
+  };
 }
