@@ -15,7 +15,7 @@ import {
 import type { Client } from './gateway/client.ts';
 import { nearest } from './terminal/nearest.ts';
 
-export type Explanation = { title: string; lines: string[] };
+type Explanation = { title: string; lines: string[] };
 
 /** Names listed when none is near the one that was typed. */
 const LISTED = 8;

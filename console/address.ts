@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 /** `#/apps/todos/data?table=items` has the parts `['apps', 'todos', 'data']` and the query. */
 export type Address = { parts: readonly string[]; query: URLSearchParams };
 
-export function readAddress(hash: string = location.hash): Address {
+function readAddress(hash: string = location.hash): Address {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?', 2);
   return { parts: path.split('/').filter(Boolean).map(decoded), query: new URLSearchParams(query) };
 }

@@ -5,7 +5,7 @@ import { type GatewayError, isSignedOut, SIGNED_IN, unreachable } from './gatewa
 /** `value` is the last answer, also while `error` says why a newer request failed. */
 export type Polled<T> = { value: T | undefined; error: GatewayError | undefined; reload: () => void };
 
-export const REFRESH_MS = 3000;
+const REFRESH_MS = 3000;
 /** Time for one answer. A connection may be lost silently, and an old value must not pass for a current one. */
 const LIMIT_MS = 20_000;
 

@@ -16,7 +16,7 @@ const PAGE = /^(?:_draft\/[A-Za-z0-9][A-Za-z0-9_-]{0,63}\/)?[a-z0-9][a-z0-9_-]{0
  * `#link=<code>` signs in once, `#open=<page>` goes on to an app or a draft, `#enter=<address>` to an address that asked for a
  * session. None of it reaches a server or stays in the history. `#chat=<app>` is the address of a conversation in earlier versions.
  */
-export type Errand = { link: string | null; onward: string | null };
+type Errand = { link: string | null; onward: string | null };
 
 export function takeErrand(): Errand {
   if (!location.hash.startsWith('#') || location.hash.startsWith('#/')) return { link: null, onward: null };

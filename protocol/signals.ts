@@ -5,7 +5,7 @@ import { setMaxListeners } from 'node:events';
 const { AbortController, DOMException, clearTimeout, setTimeout } = globalThis;
 
 /** `release` detaches it from the others and from the timeout: nothing aborts it after that. */
-export type JoinedSignal = { signal: AbortSignal; release: () => void };
+type JoinedSignal = { signal: AbortSignal; release: () => void };
 
 /** Aborts with the first of `signals`, or after `ms`. Node 20 may collect `AbortSignal.any` of a timeout early. */
 export function joinSignals(signals: AbortSignal[], ms?: number): JoinedSignal {

@@ -7,7 +7,7 @@ import { LIMITS } from '../protocol/limits.ts';
 import { isRecord, readJson, writeFileAtomic } from './files/atomic-file.ts';
 import type { AppPaths } from './layout.ts';
 
-export type Settings = Record<string, unknown>;
+type Settings = Record<string, unknown>;
 
 /** `{}` when none were stored, or when the file was damaged: the manifest's defaults apply where a setting is missing. */
 export async function readSettings(app: AppPaths): Promise<Settings> {

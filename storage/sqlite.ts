@@ -16,7 +16,7 @@ const PREBUILT_SINCE = 22;
 
 type Require = NodeJS.Require;
 /** The package, by its name in package.json, and what it exports. */
-export type Binding = { readonly name: string; readonly Sqlite: typeof BetterSqlite };
+type Binding = { readonly name: string; readonly Sqlite: typeof BetterSqlite };
 
 const ours = createRequire(import.meta.url);
 

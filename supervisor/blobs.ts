@@ -31,7 +31,7 @@ import { SerialByKey } from './serial.ts';
 const MiB = 1024 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
-export type BlobsOptions = {
+type BlobsOptions = {
   layout: Layout;
   log: Logger;
   /** `blobQuotaMb` of the app or draft; undefined when its manifest has none. */
@@ -52,7 +52,7 @@ export type KeepBlob = (
   content: Uint8Array,
 ) => Promise<{ ok: boolean; value: unknown }>;
 
-export type StoreOptions = {
+type StoreOptions = {
   /** The length that was announced, if one was. */
   expected?: number;
   /** Called once the whole content has arrived, before it is stored; what it throws refuses it. */

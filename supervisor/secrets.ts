@@ -21,7 +21,7 @@ import {
 } from '../storage/secrets.ts';
 import { SerialByKey } from './serial.ts';
 
-export type SecretsOptions = {
+type SecretsOptions = {
   layout: Layout;
   /** Whether there is such an app. */
   registered(app: string): boolean;

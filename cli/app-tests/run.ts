@@ -8,13 +8,13 @@ import { packageRoot } from '../../supervisor/tree/entry-points.ts';
 import { prepareApp } from './prepare.ts';
 import type { TestResult } from './reporter.ts';
 
-export type TestRun = {
+type TestRun = {
   /** Of Node's test runner: 0 when every test passed. */
   code: number;
   results: TestResult[];
 };
 
-export type RunOptions = {
+type RunOptions = {
   env: NodeJS.ProcessEnv;
   /** Whether the report for people goes to standard output. */
   shown: boolean;

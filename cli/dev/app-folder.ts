@@ -32,7 +32,7 @@ type LeftOut = {
   reason: 'hidden' | 'link' | 'not a file' | 'database' | 'dependencies' | 'file type';
 };
 /** `state` differs whenever one of the files was written, renamed, made or removed, or packages were installed. */
-export type AppFolder = { files: string[]; bytes: number; leftOut: LeftOut[]; state: string };
+type AppFolder = { files: string[]; bytes: number; leftOut: LeftOut[]; state: string };
 
 /** The id in the folder's `app.json`; the gateway checks the rest. Throws `CommandError`. */
 export function readAppId(folder: string): string {
@@ -153,7 +153,7 @@ function reasonToLeaveOut(entry: Dirent): LeftOut['reason'] | null {
   return STORED_EXTENSIONS.has(name.slice(dot).toLowerCase()) ? null : 'file type';
 }
 
-export type UploadOptions = {
+type UploadOptions = {
   /** Where to register it (default: the id in `app.json`), and the files to send (default: all that are not left out). */
   id?: string;
   files?: string[];
@@ -193,7 +193,7 @@ export async function packApp(folder: string, files: string[] = scanAppFolder(fo
 }
 
 /** The files as a gzipped tar archive, without owners and times. */
-export function packFiles(folder: string, files: string[]): Promise<Buffer> {
+function packFiles(folder: string, files: string[]): Promise<Buffer> {
   return buffer(create({ cwd: folder, gzip: true, portable: true, noMtime: true, noDirRecurse: true }, files));
 }
 

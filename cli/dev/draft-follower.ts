@@ -28,7 +28,7 @@ export type DraftEvent =
   | { event: 'back'; preview: string }
   | { event: 'log'; entry: LogEntry };
 
-export type DraftOptions = {
+type DraftOptions = {
   /** The client for the gateway; with `again`, it looks for the gateway again. */
   connect(again?: boolean): Client;
   session: string;

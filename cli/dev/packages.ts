@@ -15,7 +15,7 @@ import type { BundleFiles } from './app-reader.ts';
 import { findPackageUses, type PackageUse, type SourcePlace } from './package-uses.ts';
 
 /** `issues` say which imports have no bundle, and why. */
-export type Bundles = { files: BundleFiles; issues: InputIssue[] };
+type Bundles = { files: BundleFiles; issues: InputIssue[] };
 
 type Built = BuildResult<{ write: false; metafile: true }>;
 

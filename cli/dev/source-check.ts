@@ -13,7 +13,7 @@ import type { DescribedApp } from '../gateway/api.ts';
 import { appReader, type BundleFiles } from './app-reader.ts';
 
 /** Both count from 1, columns in UTF-16 units. */
-export type Place = { line: number; column: number };
+type Place = { line: number; column: number };
 
 /** Code that the gateway runs. */
 const HANDLERS = /^(?:queries|actions|automations|lib)\/.*\.(?:m?js|ts)$/;

@@ -26,7 +26,7 @@ type RequestOptions = {
 };
 
 /** An answer below 400, or an action's own status: then the body is not an error envelope. */
-export type Answer = { status: number; headers: Headers; body: unknown };
+type Answer = { status: number; headers: Headers; body: unknown };
 
 export type ServerSentEvent = { event: string; data: string };
 

@@ -62,7 +62,7 @@ export function turnPath(name: ConversationName, turnId: string): string {
 }
 
 /** A row of the history: a message, a part of an answer, or a tool. The first of a conversation has `seq` 1. */
-export type HistoryRow = {
+type HistoryRow = {
   seq: number;
   kind: 'user' | 'assistant' | 'tool';
   text?: string;

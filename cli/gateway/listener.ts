@@ -9,7 +9,7 @@ import { Client } from './client.ts';
 import { defaultDataDirectory, type Surroundings } from './connection.ts';
 
 /** `what` begins a sentence; `steps` say what to do about it. */
-export type PortListener = { what: string; steps: string[] };
+type PortListener = { what: string; steps: string[] };
 
 const FREE_PORT = 'svc serve --port 0';
 

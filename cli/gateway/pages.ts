@@ -7,7 +7,7 @@ import { type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
 import type { Client } from './client.ts';
 
 /** The address of an app's page, or of a draft's. */
-export type AddressOf = (page: PageOwner) => string;
+type AddressOf = (page: PageOwner) => string;
 
 /** Milliseconds that a browser may take to start. */
 const FILE_MS = 60_000;

@@ -7,7 +7,7 @@ import { plural } from './units.ts';
 const MARKS = { added: ['green', 'A'], modified: ['yellow', 'M'], deleted: ['red', 'D'] } as const;
 
 /** `name` is the shown name of the file. */
-export type NamedChange = GitFileDiff & { name: string };
+type NamedChange = GitFileDiff & { name: string };
 
 export function drawChanges(terminal: Terminal, files: readonly NamedChange[], onlyNames: boolean): void {
   const { style } = terminal;

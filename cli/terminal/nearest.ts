@@ -16,7 +16,7 @@ export function nearest(typed: string, names: Iterable<string>): string | undefi
 }
 
 /** Damerau–Levenshtein (adjacent letters swapped count once). */
-export function editDistance(a: string, b: string): number {
+function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {

@@ -148,7 +148,7 @@ export function truncate(text: string, width: number): string {
   return `${kept}…`;
 }
 
-export function pad(text: string, width: number, align: 'left' | 'right' = 'left'): string {
+function pad(text: string, width: number, align: 'left' | 'right' = 'left'): string {
   const space = ' '.repeat(Math.max(0, width - displayWidth(text)));
   return align === 'left' ? text + space : space + text;
 }

@@ -15,7 +15,7 @@ import { type Automations, readAutomations } from './read.ts';
 const READ_MS = 5000;
 
 /** The automations of one app, or of all, kept up to date. */
-export function useAutomations(app?: string): Polled<Automations> & { put: (row: AutomationRow) => void } {
+function useAutomations(app?: string): Polled<Automations> & { put: (row: AutomationRow) => void } {
   const query = app === undefined ? '' : `?app=${encodeURIComponent(app)}`;
   const read = usePolled((signal) => readAutomations(query, signal), `automations${query}`, READ_MS);
   /** Rows that an answer changed since the list was read. */

@@ -6,7 +6,7 @@ import { CopyButton } from '../ui/parts.tsx';
 import { quoted } from '../words.ts';
 
 /** A webhook that has an address. */
-export type ShownWebhook = Extract<ShownTrigger, { url: string }>;
+type ShownWebhook = Extract<ShownTrigger, { url: string }>;
 
 const BODY = '{"hello":"world"}';
 const GITHUB: HmacVerify = { header: 'x-hub-signature-256', algorithm: 'sha256', encoding: 'hex', prefix: 'sha256=' };
@@ -54,7 +54,7 @@ function proofOf(verify: WebhookVerify): { lines: string[]; headers: string[] } 
 }
 
 /** For a POSIX shell with curl and openssl, in which SECRET is the webhook's secret. */
-export function testCall(trigger: ShownWebhook): string {
+function testCall(trigger: ShownWebhook): string {
   const verify = 'verify' in trigger ? trigger.verify : trigger.signing ? 'standard' : 'bearer';
   const { lines, headers } = proofOf(verify);
   const options = ["-H 'content-type: application/json'", ...headers.map((header) => `-H ${header}`)];

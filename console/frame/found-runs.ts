@@ -23,13 +23,13 @@ const ALSO: Partial<Record<ShownRun['state'], string>> = {
 const ID = /^(?=.*\d)[0-9a-f]{6,8}(?:-[0-9a-f]{0,4}(?:-[0-9a-f]{0,4}){0,2}(?:-[0-9a-f]{0,12})?)?$/;
 const ANY_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-export type Known = { apps: readonly AppRecord[]; automations: readonly AutomationRow[] };
+type Known = { apps: readonly AppRecord[]; automations: readonly AutomationRow[] };
 
 /**
  * The request for the latest runs that the words may mean, with the narrowest filter that the words identify. The other words are
  * looked for in the answer.
  */
-export function runsAddress(words: readonly string[], { apps, automations }: Known): string {
+function runsAddress(words: readonly string[], { apps, automations }: Known): string {
   const [whole = ''] = words;
   if (words.length === 1 && whole.length === ANY_ID.length && ID.test(whole)) return path`/svc/_runs/${whole}`;
   const query = new URLSearchParams({ limit: String(words.length === 0 ? SHOWN : READ) });

@@ -189,7 +189,7 @@ function View({ address }: { address: Address }) {
   );
 }
 
-export function Icon({ path }: { path: string }) {
+function Icon({ path }: { path: string }) {
   return (
     <svg class="icon" viewBox="0 0 24 24" aria-hidden="true">
       <path d={path} />

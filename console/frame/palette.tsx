@@ -29,7 +29,7 @@ async function readLists(signal: AbortSignal): Promise<Lists> {
   };
 }
 
-export type PaletteProps = Pick<CommandContext, 'ask' | 'signOut'> & { onClose: () => void };
+type PaletteProps = Pick<CommandContext, 'ask' | 'signOut'> & { onClose: () => void };
 
 export function Palette({ ask, signOut, onClose }: PaletteProps) {
   const gateway = useGateway();

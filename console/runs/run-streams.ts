@@ -51,7 +51,7 @@ export function useRunsStream(query: string, onRun: (run: RunRecord) => void, on
 export type ShownNode = Pick<RunNode, 'ordinal' | 'batchId' | 'kind' | 'name' | 'args' | 'startedAt'> &
   Partial<RunNode> & { said: string };
 
-export type FollowedRun = {
+type FollowedRun = {
   run: RunRecord | undefined;
   nodes: readonly ShownNode[];
   lines: readonly { key: number; level: string; msg: string; ts: number | undefined }[];

@@ -2,7 +2,7 @@
 import type { SystemStatus } from '../../supervisor/operations/status.ts';
 
 /** `cpu` is in cores; rates are per second; null in the first sample. */
-export type Sample = {
+type Sample = {
   at: number;
   delayMs: number;
   memory: number;

@@ -15,13 +15,13 @@ export const STORED_EXTENSIONS: ReadonlySet<string> = new Set([
 const FILE_TYPES = new Set(['File', 'OldFile']);
 
 /** An entry as its header says: `type` in the words of the tar package, `size` in bytes. */
-export type ArchiveEntry = { path: string; type: string; size: number };
+type ArchiveEntry = { path: string; type: string; size: number };
 
 /** Where an entry goes, relative with `/`; the top folder itself is the empty path. */
-export type AdmittedEntry = { kind: 'file' | 'folder'; path: string };
+type AdmittedEntry = { kind: 'file' | 'folder'; path: string };
 
 /** The subject of error messages: an archive that was sent, or a folder of an app. */
-export type Subject = 'The archive' | 'The app';
+type Subject = 'The archive' | 'The app';
 
 /** Checks the entries of one archive in their order, each before its content is read; also the files of a folder. */
 export class ArchiveRules {

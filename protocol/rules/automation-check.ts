@@ -8,9 +8,9 @@ import { LIMITS } from '../limits.ts';
 import { validate } from './automation-schema.ts';
 import { canonicalZone, checkExpression } from './cron-expression.ts';
 
-export type ParsedAutomation = { manifest: AutomationManifest } | { issues: AutomationIssue[] };
+type ParsedAutomation = { manifest: AutomationManifest } | { issues: AutomationIssue[] };
 
-export type ParseOptions = {
+type ParseOptions = {
   /**
    * The time, in milliseconds since the epoch, after which every cron expression must fire once more; null leaves that out, which
    * may take 100 ms for one of them.

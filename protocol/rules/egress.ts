@@ -15,7 +15,7 @@ export type Relay = { http: string; https: string };
 export type EgressPolicy = EgressSettings & { network: string[] | null; port: number | null; relay?: Relay };
 
 /** Link-local addresses, among them the metadata services of clouds, and those of them that are not link-local. */
-export const REFUSED_BY_DEFAULT: readonly string[] = [
+const REFUSED_BY_DEFAULT: readonly string[] = [
   '169.254.0.0/16',
   'fe80::/10',
   'fd00:ec2::254',
@@ -33,7 +33,7 @@ const MAX_PORT = 65_535;
 type Pattern = { text: string; name: string | null; addresses: BlockList | null; port: number | null };
 
 /** Where a connection is about to go. `address` is null before the host is looked up, where only names can be checked. */
-export type Target = { host: string; address: string | null; port: number };
+type Target = { host: string; address: string | null; port: number };
 
 /** What a pattern must look like, for messages. */
 export const PATTERN_FORM =

@@ -44,7 +44,7 @@ export function resolveSpecifier(specifier: string, importer: string): { file: s
 }
 
 /** Path of the bundle of the package that `specifier` names: `zod` → `_packages/zod.js`. Null where it cannot be a package. */
-export function packageFile(specifier: string): string | null {
+function packageFile(specifier: string): string | null {
   if (!PACKAGE.test(specifier) || isNodeModule(specifier)) return null;
   if (specifier.split('/').some((segment) => segment === '.' || segment === '..')) return null;
   return `${PACKAGES_FOLDER}/${specifier}.js`;

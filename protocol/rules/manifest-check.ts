@@ -14,7 +14,7 @@ import { validate } from './manifest-schema.ts';
 const NOT_EMPTY = MANIFEST_SCHEMA.properties.name.pattern;
 
 /** `INVALID_MANIFEST`; `path` names the first field that is wrong, `issues` all of them up to `LIMITS.inputIssues`. */
-export function invalidManifest(issues: InputIssue[]): SvcError {
+function invalidManifest(issues: InputIssue[]): SvcError {
   const shown = issues.slice(0, LIMITS.inputIssues);
   const [first] = shown;
   const message = first === undefined ? 'is not valid' : `${first.path === '' ? '' : `${first.path} `}${first.message}`;

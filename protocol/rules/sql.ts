@@ -5,15 +5,15 @@
 import { LIMITS } from '../limits.ts';
 
 /** `keyword` is the first one in upper case (of the explained statement after EXPLAIN); `line` counts from 1. */
-export type Statement = { text: string; keyword: string; line: number };
+type Statement = { text: string; keyword: string; line: number };
 
 /** Why a text is refused. `code` is SQLite's name for it. */
-export type Refusal = { code: 'SQLITE_AUTH' | 'SQLITE_TOOBIG' | 'SQLITE_ERROR'; message: string; line: number };
+type Refusal = { code: 'SQLITE_AUTH' | 'SQLITE_TOOBIG' | 'SQLITE_ERROR'; message: string; line: number };
 
 /** `name` of a word is upper case, of a quoted one what stands between the quotes. */
 export type Token = { kind: 'word' | 'quoted' | 'string' | 'other'; name: string; start: number; end: number };
 
-export type TokenizedStatement = Statement & { tokens: Token[]; keywordAt: number };
+type TokenizedStatement = Statement & { tokens: Token[]; keywordAt: number };
 
 /** Informational PRAGMAs; the second ones could change something when given an argument. */
 const PRAGMAS = new Set(

@@ -45,7 +45,7 @@ function fill(text: string, file: string, id: string, name: string): string {
     .replaceAll('__NAME__', () => shown);
 }
 
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }
 

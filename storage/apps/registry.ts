@@ -30,7 +30,7 @@ export type AppState = Readonly<{
   active: VersionSummary | null;
 }>;
 
-export type RegistryOptions = {
+type RegistryOptions = {
   layout: Layout;
   /**
    * SQLite's `user_version` of an app's data: how many migrations it has had. Called only when an activation was interrupted.
@@ -45,7 +45,7 @@ export type RegistryOptions = {
 };
 
 /** id → time of registration. */
-export type Entries = ReadonlyMap<string, number>;
+type Entries = ReadonlyMap<string, number>;
 /** Content of the file; `removed` lists ids of removed apps, which a new app may have now. */
 type Content = { entries: Entries; removed: ReadonlySet<string> };
 

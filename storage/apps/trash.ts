@@ -25,7 +25,7 @@ const SIZES_AT_ONCE = 16;
 const TRASHED = /^(.+)-(\d{13,})$/;
 
 /** `removed.json`. `versions` are the numbers of its tags on the git store; null where they could not be read. */
-export type Removal = { removedAt: number; versions: number[] | null };
+type Removal = { removedAt: number; versions: number[] | null };
 
 /** A removed app: `id` is the name of its folder, `<app>-<removedAt>`, the time in milliseconds since the epoch. */
 export type Trashed = { id: string; app: string; removedAt: number };

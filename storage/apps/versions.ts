@@ -25,7 +25,7 @@ import type { AppPaths, VersionPaths } from '../layout.ts';
 export type CurrentPointer = { activeVersion: string; activatedAt: number };
 
 /** `pending.json`: an activation that was begun. `migrations` is the `user_version` that its migrations lead to. */
-export type PendingActivation = { versionId: string; migrations: number };
+type PendingActivation = { versionId: string; migrations: number };
 
 /** Whole versions, newest first. */
 export async function listVersions(app: AppPaths): Promise<VersionSummary[]> {

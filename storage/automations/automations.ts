@@ -20,10 +20,10 @@ import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from '../
 import type { AppPaths, VersionPaths } from '../layout.ts';
 
 /** A file that was read: its text with the manifest, or its faults. */
-export type StoredAutomation = { text: string; manifest: AutomationManifest } | { issues: AutomationIssue[] };
+type StoredAutomation = { text: string; manifest: AutomationManifest } | { issues: AutomationIssue[] };
 
 /** State of an automation's file when it was uploaded. */
-export type UploadedAutomation = { enabled: boolean };
+type UploadedAutomation = { enabled: boolean };
 
 /** Ids of the folders that may hold an automation, sorted; at most `LIMITS.automations` of them. */
 export async function listAutomations(version: VersionPaths): Promise<string[]> {

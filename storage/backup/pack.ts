@@ -47,7 +47,7 @@ export class BackupWorkspace {
 }
 
 /** How much a part added: files, and bytes of their content. */
-export type PackedPart = { files: number; bytes: number };
+type PackedPart = { files: number; bytes: number };
 
 /** Appends these sources. `check` is called between chunks; what it throws ends the work, and the archive is then useless. */
 export async function packSources(

@@ -4,7 +4,7 @@ import type { BackupSource, PackJob, PackResult } from '../../protocol/wire/jobs
 import type { AppPaths, CodeStorePaths, Layout } from '../layout.ts';
 import { BACKUP_FORMAT, BackupSize } from './format.ts';
 
-export type BackupPlan = {
+type BackupPlan = {
   layout: Layout;
   /** The configuration that differs from the defaults, as JSON; null when unknown. */
   config: string | null;

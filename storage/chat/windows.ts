@@ -36,7 +36,7 @@ import { appendTranscript, damageIn, damageOf, ofRemoved, sizeOf } from './trans
 /** A window as it is listed. */
 export type ChatWindow = { windowId: string } & Omit<WindowEntry, 'bytes' | 'session'>;
 
-export type ChatLog = { warn(fields: object, message: string): void };
+type ChatLog = { warn(fields: object, message: string): void };
 
 /** A transcript that was read: what it says, and how long it is. */
 type Known = { state: WindowState; bytes: number };

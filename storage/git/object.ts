@@ -52,7 +52,7 @@ export function damagedObject(id: string, how: string, cause?: unknown): SvcErro
 
 export type Signature = { author: GitAuthor; at: number };
 export type Commit = { tree: string; parents: string[]; at: number };
-export type Tag = { target: string; type: ObjectType; at: number; message: string };
+type Tag = { target: string; type: ObjectType; at: number; message: string };
 
 export function serializeCommit(commit: Signature & { tree: string; parents: string[]; message: string }): Buffer {
   const { tree, parents, message } = commit;

@@ -13,7 +13,7 @@ import type { GitObject, ObjectType } from './object.ts';
 /** An object as it stands in a pack: its type and size, and the compressed content. */
 export type PackEntry = { id: string; bytes: Buffer };
 
-export type PlainPack = { pack: Buffer; index: Buffer };
+type PlainPack = { pack: Buffer; index: Buffer };
 
 const TYPE_NUMBERS: Record<ObjectType, number> = { commit: 1, tree: 2, blob: 3, tag: 4 };
 const PACK_HEAD = 12;

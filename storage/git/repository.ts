@@ -156,17 +156,12 @@ export async function readTree(objects: ObjectStore, id: string): Promise<TreeEn
 }
 
 /** The id of the folder of this name; null when there is none, or a file. */
-export function folderIn(entries: TreeEntry[], name: string): string | null {
+function folderIn(entries: TreeEntry[], name: string): string | null {
   return entries.find((entry) => entry.name === name && entry.mode === FOLDER_MODE)?.id ?? null;
 }
 
 /** A new tree: the entries with the folder of this name replaced, or removed when `id` is null. */
-export function withFolder(
-  objects: ObjectStore,
-  entries: TreeEntry[],
-  name: string,
-  id: string | null,
-): Promise<string> {
+function withFolder(objects: ObjectStore, entries: TreeEntry[], name: string, id: string | null): Promise<string> {
   const others = entries.filter((entry) => entry.name !== name);
   const own = id === null ? [] : [{ mode: FOLDER_MODE, name, id }];
   return objects.put('tree', serializeTree([...others, ...own]));

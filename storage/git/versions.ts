@@ -15,7 +15,7 @@ import { parseTag, type Signature, serializeTag } from './object.ts';
 import { DELETED, MAIN, TAGS } from './refs.ts';
 import type { Repository } from './repository.ts';
 
-export type VersionCommit = {
+type VersionCommit = {
   main: string;
   app: string;
   tree: string | null;
@@ -86,12 +86,7 @@ async function onMain(
 const INFO = 'svc: ';
 
 /** The tag object; its name is set later, with `nameTag`. Null when the name stands for this commit already. */
-export async function putTag(
-  repository: Repository,
-  commit: string,
-  tag: GitTag,
-  by: Signature,
-): Promise<string | null> {
+async function putTag(repository: Repository, commit: string, tag: GitTag, by: Signature): Promise<string | null> {
   const present = repository.refs.read(TAGS + tag.name);
   if (present !== null) {
     if ((await repository.peel(present)) === commit) return null;
@@ -102,7 +97,7 @@ export async function putTag(
   return repository.objects.put('tag', serializeTag({ ...by, name: tag.name, target: commit, message }));
 }
 
-export async function nameTag(repository: Repository, name: string, id: string): Promise<void> {
+async function nameTag(repository: Repository, name: string, id: string): Promise<void> {
   await repository.refs.set(TAGS + name, id, null);
 }
 

@@ -144,7 +144,7 @@ export class AppLogs {
  * Appends `lines` (each ends in a newline), after moving a file that would get too large to `<path>.1`. A line that a crash
  * or a full disk cut off before is closed first. Rejects with `ENOENT` when the folder is gone: it is never created here.
  */
-export async function appendLines(path: string, lines: Buffer): Promise<void> {
+async function appendLines(path: string, lines: Buffer): Promise<void> {
   let file = await open(path, 'a+', 0o600);
   try {
     const { size } = await file.stat();

@@ -22,7 +22,7 @@ import {
 import type { ReplaceAutomation, Sessions } from './sessions.ts';
 import type { Templates } from './templates.ts';
 
-export type AuthoringOptions = {
+type AuthoringOptions = {
   sessions: Sessions;
   templates: Templates;
   jobs: Pick<Jobs, 'layOut'>;

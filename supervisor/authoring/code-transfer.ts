@@ -12,7 +12,7 @@ import { isAppId } from '../../protocol/ids.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { Git } from '../deployments/store/git-store.ts';
 
-export type CodeTransferOptions = {
+type CodeTransferOptions = {
   git: Git;
   deployments: Pick<Deployments, 'adopt' | 'forgo' | 'records'>;
   tmpDir: string;
@@ -23,7 +23,7 @@ export type CodeTransferOptions = {
  * `apps` are live now. `failed` stay on main and can be repaired and published from a session, except apps with links and other
  * forbidden files: they are removed from main, which frees their ids.
  */
-export type Imported = {
+type Imported = {
   main: string;
   apps: { id: string; versionId: string; warnings?: InputIssue[] }[];
   failed: { id: string; error: ErrorBody }[];

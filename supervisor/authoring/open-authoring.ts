@@ -14,7 +14,7 @@ import { CodeTransfer } from './code-transfer.ts';
 import { Sessions } from './sessions.ts';
 import { Templates } from './templates.ts';
 
-export type AuthoringParts = {
+type AuthoringParts = {
   layout: Layout;
   config: Config;
   registry: Registry;

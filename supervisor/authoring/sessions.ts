@@ -32,7 +32,7 @@ import { SerialByKey } from '../serial.ts';
 import { checkDraft, type DraftCheck } from './draft-check.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
 
-export type SessionsOptions = SessionFoldersOptions & {
+type SessionsOptions = SessionFoldersOptions & {
   author: GitAuthor;
   deployments: Pick<Deployments, 'publish' | 'recoverSession' | 'review'>;
   now?(): number;

@@ -14,7 +14,7 @@ import { joinSignals } from '../../protocol/signals.ts';
 import type { LayOutJob } from '../../protocol/wire/jobs.ts';
 import { exists, isRecord, mkdirDurable, readJson, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 
-export type TemplatesOptions = {
+type TemplatesOptions = {
   /** The folder of those that come with the gateway, one app folder each. */
   folder: string;
   /** `templates-cache/`. */

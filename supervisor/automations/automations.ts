@@ -31,7 +31,7 @@ import { Scheduler } from './schedule/scheduler.ts';
 import { McpToolServers } from './tool-servers.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 
-export type AutomationsOptions = {
+type AutomationsOptions = {
   dispatcher: Dispatcher;
   config: Config;
   apps: Apps;
@@ -57,7 +57,7 @@ export type AutomationsOptions = {
 };
 
 /** The clock and timers of automations. */
-export type Clock = Pick<SimulatedClock, 'now' | 'setTimer'>;
+type Clock = Pick<SimulatedClock, 'now' | 'setTimer'>;
 
 export const systemClock: Clock = {
   now: () => Date.now(),
@@ -68,7 +68,7 @@ export const systemClock: Clock = {
 };
 
 /** How many automations live versions have, how many of them are on; how many runs run, and how many wait for their turn. */
-export type AutomationsStatus = { registered: number; enabled: number; running: number; waiting: number };
+type AutomationsStatus = { registered: number; enabled: number; running: number; waiting: number };
 
 export class Automations {
   readonly catalog: AutomationCatalog;

@@ -34,7 +34,7 @@ export type LiveAutomation = {
  */
 export type AutomationFault = { ref: string; code: string; message: string; path?: string };
 
-export type CatalogOptions = {
+type CatalogOptions = {
   layout: Layout;
   registry: Pick<Registry, 'ids' | 'has' | 'state'>;
   log: Pick<Logger, 'warn' | 'error'>;

@@ -28,7 +28,7 @@ import type { Layout, VersionPaths } from '../../storage/layout.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { AutomationCatalog, LiveAutomation } from './catalog.ts';
 
-export type EnablementOptions = {
+type EnablementOptions = {
   layout: Layout;
   registry: Pick<Registry, 'state'>;
   deployments: Pick<Deployments, 'hold'>;

@@ -18,14 +18,14 @@ import type { Child, ChildEvents } from '../tree/child.ts';
 import { ReportedProcesses } from '../tree/reported-processes.ts';
 
 /** The public state of a server: its environment, arguments, address and headers may be secret. */
-export type ToolServerStatus = {
+type ToolServerStatus = {
   name: string;
   kind: 'stdio' | 'http';
   state: ToolServerState;
   lastError: string | null;
 };
 
-export type ToolServersOptions = {
+type ToolServersOptions = {
   /** `mcpServers` of the configuration. */
   servers: Record<string, ToolServerEntry>;
   /** The longest time of a call, with any signal: `automationTimeoutMs`. */

@@ -14,7 +14,7 @@ import { exists, removeDurable } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import type { Databases } from '../databases.ts';
 
-export type ActivationTools = {
+type ActivationTools = {
   databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable'>;
   /** Resolves when no process has the app's files open. */
   letGo(): Promise<void>;

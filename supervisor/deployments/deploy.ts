@@ -31,10 +31,10 @@ import {
 import { type RestoreResult, removeApp, restoreApp, trashedOf, unknownTrash } from './removal.ts';
 import { unknownVersion, type VersionPage } from './store/code-store.ts';
 
-export type DeploymentsOptions = Omit<PublicationOptions, 'now'> & { now?(): number };
+type DeploymentsOptions = Omit<PublicationOptions, 'now'> & { now?(): number };
 
 /** `origin` is where the gateway is reached, for the addresses of webhooks, such as `http://127.0.0.1:8787`. */
-export type UploadOptions = {
+type UploadOptions = {
   activate?: boolean;
   origin?: string;
   /** Called when all of the archive is there; what it throws refuses the upload. */
@@ -55,7 +55,7 @@ export type PublishResult = {
 } & Pick<VersionSummary, 'network' | 'uses'>;
 
 /** `warnings` are what publishing would refuse its handlers for. */
-export type AdoptionResult = { webhooks: NewWebhook[]; warnings?: InputIssue[] };
+type AdoptionResult = { webhooks: NewWebhook[]; warnings?: InputIssue[] };
 
 export type ActivationResult = {
   id: string;

@@ -10,7 +10,7 @@ import type { Layout } from '../../storage/layout.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { type CodeStore, unknownVersion } from './store/code-store.ts';
 
-export type VersionFilesOptions = {
+type VersionFilesOptions = {
   layout: Layout;
   registry: Registry;
   store: CodeStore;

@@ -14,7 +14,7 @@ export type Change = { table: string; action: string; source: 'handler' | 'agent
 export type SubscribeOptions = { tables?: string[]; lastEventId?: string; stale?: boolean };
 
 /** Is told that another version of the app, or of the draft, is there (`reload`), or that it is gone, or the gateway stops (`closed`). */
-export type VersionWatcher = (what: 'reload' | 'closed') => void;
+type VersionWatcher = (what: 'reload' | 'closed') => void;
 
 /** The events of an app that one reader gets. */
 export type AttachedChanges = {

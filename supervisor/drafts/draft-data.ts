@@ -7,7 +7,7 @@ import type { AppPaths } from '../../storage/layout.ts';
 import type { Databases } from '../databases.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 
-export type DraftDataOptions = {
+type DraftDataOptions = {
   /** The draft's key. */
   key: string;
   draft: AppPaths;

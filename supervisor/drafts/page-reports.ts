@@ -22,10 +22,10 @@ export type PageError = {
 };
 
 /** A page's report: errors, and the number of `more` that were left out. */
-export type PageReport = { errors: PageError[]; more: number };
+type PageReport = { errors: PageError[]; more: number };
 
 /** Fault of a handler for pages: `name` of the error, the app's frames in `stack`, and the first of them parsed. */
-export type HandlerFault = {
+type HandlerFault = {
   tool: string | null;
   name: string | null;
   message: string;

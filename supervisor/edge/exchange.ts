@@ -425,7 +425,7 @@ export const NOWHERE: ResponseStream = {
 const UNSAFE_VALUE = /[^\t\x20-\x7e]/;
 
 /** Throws a `TypeError` for a header value that could end its line and inject headers. */
-export function checkHeaders(headers: ResponseHeaders): void {
+function checkHeaders(headers: ResponseHeaders): void {
   for (const name in headers) {
     const value = headers[name] as string | string[];
     if (typeof value === 'string' ? UNSAFE_VALUE.test(value) : value.some((item) => UNSAFE_VALUE.test(item))) {

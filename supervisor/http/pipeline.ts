@@ -21,7 +21,7 @@ import type { Visitors } from './access/visitors.ts';
 import { answerError, toSvcError } from './answers.ts';
 import type { Match, Params, Route, Router } from './router.ts';
 
-export type PipelineOptions = {
+type PipelineOptions = {
   router: Router;
   /** Null when the embedding host owns authentication. */
   access: Access | null;

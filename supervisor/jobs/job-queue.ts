@@ -9,7 +9,7 @@ export type QueuedJob = {
   alone: boolean;
 };
 
-export type QueueLimits = { threads: Record<JobPool, number>; waiting: number };
+type QueueLimits = { threads: Record<JobPool, number>; waiting: number };
 
 export class JobQueue<J extends QueuedJob> {
   readonly #limits: QueueLimits;

@@ -34,7 +34,7 @@ import { type Child, type ChildEvents, OUT_OF_MEMORY } from '../tree/child.ts';
 import { Flushes } from './flushes.ts';
 import { JobQueue, type QueuedJob } from './job-queue.ts';
 
-export type JobsOptions = {
+type JobsOptions = {
   /** The process, which is started with the first job: `Tree.jobsChild`. */
   createChild(events: ChildEvents): Child;
   /** The folders that jobs may write: what is flushed for them is in these. */

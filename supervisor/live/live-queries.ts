@@ -33,7 +33,7 @@ type AppQueries = {
   readonly unwatch: () => void;
 };
 
-export type LiveSources = { commits: Pick<Commits, 'watch' | 'upToDate'>; changes: Pick<ChangeStreams, 'watch'> };
+type LiveSources = { commits: Pick<Commits, 'watch' | 'upToDate'>; changes: Pick<ChangeStreams, 'watch'> };
 
 const CLOCK: LiveClock = {
   now: Date.now,

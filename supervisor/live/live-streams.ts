@@ -13,7 +13,7 @@ import type { Following, LiveQueries } from './live-queries.ts';
 import type { LiveState } from './live-query.ts';
 
 /** Whose queries, and who asks. `key` is what the app's events are kept under. */
-export type LiveSubject = {
+type LiveSubject = {
   dispatcher: Dispatcher;
   app: string;
   key: string;

@@ -7,7 +7,7 @@ import type { McpSessions } from './sessions.ts';
 import { type FollowedResource, messageEvent, Subscriptions } from './subscriptions.ts';
 
 /** `followed` rejects for what is no resource that changes. `done` is the result with which the stream ends. */
-export type Listening = {
+type Listening = {
   id: string | number;
   uris: readonly string[];
   followed(uri: string): Promise<FollowedResource>;

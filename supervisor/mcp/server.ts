@@ -38,7 +38,7 @@ const TOOL_META = { 'anthropic/maxResultSizeChars': LIMITS.agentToolBytes };
 const OF_SESSION: unknown[] = ['resources/subscribe', 'resources/unsubscribe'];
 const SESSION = 'mcp-session-id';
 
-export type McpServerOptions = { version: string; log: Logger; mcpSessions: McpSessions };
+type McpServerOptions = { version: string; log: Logger; mcpSessions: McpSessions };
 
 /** The rights of a request. */
 type Extra = { tools: McpTools; traceId: string; session: McpSession | undefined };

@@ -13,7 +13,7 @@ import { type FollowedResource, messageEvent, Subscriptions } from './subscripti
 /** Whose session it is: a client (`Caller.client`) at one address. `app` is null at the address of all apps. */
 export type SessionOwner = { client: string; path: string; app: string | null };
 
-export type McpSessionsOptions = { live: Pick<LiveQueries, 'follow'>; readers: Pick<EventReaders, 'open'> };
+type McpSessionsOptions = { live: Pick<LiveQueries, 'follow'>; readers: Pick<EventReaders, 'open'> };
 
 const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: mcp\n\n`);
 

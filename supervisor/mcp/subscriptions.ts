@@ -13,7 +13,7 @@ import type { LiveRequest, LiveState } from '../live/live-query.ts';
 export type FollowedResource = { request: LiveRequest; may(): boolean };
 
 /** `lost`: the client may not read any more what it subscribed to. `closed`: an app or draft of it is gone. */
-export type SubscriptionEvents = { lost(): void; closed(): void };
+type SubscriptionEvents = { lost(): void; closed(): void };
 
 type Subscription = {
   readonly resource: FollowedResource;

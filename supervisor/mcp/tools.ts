@@ -61,7 +61,7 @@ export type McpCaller = {
   demandSql(app: string, capability: 'read' | 'write'): void;
 };
 
-export type DispatcherCaller = McpCaller & {
+type DispatcherCaller = McpCaller & {
   /** The answer of `svc_describe` for this caller. */
   describe(body: Record<string, unknown>): Promise<unknown>;
   /** Whether there is an app for which `demandSql` does not throw. */

@@ -8,7 +8,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import { CALL_BUCKETS_MS, type Meter, type Meters } from './metrics/meters.ts';
 
-export type ActivitySources = {
+type ActivitySources = {
   meters: Pick<Meters, 'used'>;
   /** Bytes of the app's database; null without one. */
   dataBytes(app: string): Promise<number | null>;

@@ -15,7 +15,7 @@ import { type Config, defaultConfig } from '../config.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 
-export type BackupsOptions = {
+type BackupsOptions = {
   layout: Layout;
   config: Config;
   svcVersion: string;

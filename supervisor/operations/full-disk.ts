@@ -7,7 +7,7 @@ import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { exists, mkdirDurable, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 
-export type RoomToStart = {
+type RoomToStart = {
   /** Why the start failed, in a message for the operator; what a first start left on a full disk is removed. */
   explain(error: unknown): Promise<unknown>;
 };

@@ -7,7 +7,7 @@ import { makeFolder } from '../../storage/files/make-folder.ts';
 const MiB = 1024 * 1024;
 const NEWLINE = 10;
 
-export type LogFileOptions = {
+type LogFileOptions = {
   /** `keep` older files beside it are called `<path>.1`, the newest, `<path>.2` and so on. */
   path: string;
   maxMb: number;

@@ -12,7 +12,7 @@ import { LogFile } from './log-file.ts';
 
 const WARN = 40;
 
-export type LogStreamOptions = {
+type LogStreamOptions = {
   /** The output for a line of JSON, with newlines. */
   draw?: (line: string) => string;
   /** Writes at once what it can without waiting, and answers how many bytes; throws when that is none. */

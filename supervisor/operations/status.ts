@@ -133,7 +133,7 @@ function byName(a: ActorStatus, b: ActorStatus): number {
 }
 
 /** For a process that the tree owns. */
-export async function childStatus(child: Child): Promise<ProcessStatus> {
+async function childStatus(child: Child): Promise<ProcessStatus> {
   const usage = child.pid === null ? null : await processUsage(child.pid);
   return {
     role: child.spec.role,

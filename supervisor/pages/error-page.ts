@@ -46,7 +46,7 @@ export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError)
   );
 }
 
-export function errorPage({ code, message, status }: SvcError, place: Place): string {
+function errorPage({ code, message, status }: SvcError, place: Place): string {
   const title = TITLES[code] ?? 'This did not work';
   const advice = ADVICE[code] ?? marked((NEXT_STEPS as Record<string, string>)[code] ?? 'Try again in a moment.');
   // Advice for programs about headers does not help a person.

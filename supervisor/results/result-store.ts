@@ -2,7 +2,7 @@
 import { LIMITS } from '../../protocol/limits.ts';
 
 /** `key` is its own within the app. */
-export type Stored = { readonly key: string; readonly bytes: number };
+type Stored = { readonly key: string; readonly bytes: number };
 
 type Shelf<T> = { entries: Map<string, T & { usedAt: number }>; bytes: number };
 

@@ -4,10 +4,10 @@ import { monotonicMs, newSpanId, type SpanContext, traceparentOf } from '../../p
 export type SpanKind = 'internal' | 'server' | 'client';
 
 /** Names as the semantic conventions of OpenTelemetry have them, and ours, which begin with `svc.`. */
-export type Attributes = Record<string, string | number | boolean>;
+type Attributes = Record<string, string | number | boolean>;
 
 /** The trace of a span: a recorded trace passes each of its spans to `ended`, once. */
-export type Recorder = (span: Span) => void;
+type Recorder = (span: Span) => void;
 
 export class Span implements SpanContext {
   readonly traceId: string;

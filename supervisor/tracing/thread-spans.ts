@@ -8,7 +8,7 @@ const SPAN_ID = /^(?!0{16})[0-9a-f]{16}$/;
 const WORD = /^[A-Za-z0-9_]{0,64}$/;
 
 /** Where the thread runs, and for whom. */
-export type ThreadOrigin = { process: string; app: string };
+type ThreadOrigin = { process: string; app: string };
 
 /** `call` is the supervisor's span of the call; `begunAt` and `now` are when it was sent and the frame came. */
 export function addThreadSpans(

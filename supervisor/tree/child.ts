@@ -11,7 +11,7 @@ import type { Link } from '../../protocol/wire/link.ts';
 import { startGraceTimer } from './grace-timer.ts';
 import { RestartPolicy } from './restart.ts';
 
-export type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopping' | 'failed';
+type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopping' | 'failed';
 
 export type ChildSpec = {
   name: string;

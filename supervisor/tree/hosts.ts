@@ -9,7 +9,7 @@ import type { Child } from './child.ts';
 /** Apps that may have a separate host at a time. */
 const SOLITARY_LIMIT = 4;
 
-export type HostsOptions = {
+type HostsOptions = {
   count: number;
   /** `solitaryFor` is null for a shared host. */
   create(name: string, solitaryFor: string | null): Child;

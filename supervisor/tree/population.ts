@@ -39,7 +39,7 @@ export function heated(heat: number, now: number): number {
 /** Heat of an actor that was never used. */
 export const COLD = Number.NEGATIVE_INFINITY;
 
-export type PopulationOptions = {
+type PopulationOptions = {
   /** How many may have a thread. */
   places: number;
   /** How many of one app, by default all. */

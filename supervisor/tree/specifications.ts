@@ -58,7 +58,7 @@ export type TreeOptions = {
 };
 
 /** Which databases a writer writes, and what it takes over. */
-export type WriterPlace = {
+type WriterPlace = {
   name: string;
   /** The one file; null for all that are not in `elsewhere`. */
   only: string | null;

@@ -8,7 +8,7 @@ import { withoutSecrets } from './secrets.ts';
 import { type SendEvent, TurnRun } from './turn-run.ts';
 import { WarmAgents } from './warm-agents.ts';
 
-export type AgentsOptions = {
+type AgentsOptions = {
   tag: string;
   maxAgents: number;
   idleMs: number;

@@ -9,7 +9,7 @@ const NAME_CHARS = 500;
 const EVENT_BYTES = 64;
 
 /** The event, and the bytes that it counts for. `wholeBytes` are those that it had before it was cut. */
-export type BoundedEvent = { event: RunnerEvent; bytes: number; wholeBytes: number };
+type BoundedEvent = { event: RunnerEvent; bytes: number; wholeBytes: number };
 
 export function boundedEvent(event: RunnerEvent): BoundedEvent {
   switch (event.type) {

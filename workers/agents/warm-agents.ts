@@ -11,7 +11,7 @@ import type { Agent } from './runner.ts';
  *     └── spoiled, dead ─┴─ idle for too long, in the way, another runner → ending → (gone)
  *     └── its conversation is over ─┴─→ ending
  */
-export type Place = Required<AgentScope> & {
+type Place = Required<AgentScope> & {
   /** The parameters of an agent: if one differs, another agent is needed. */
   readonly key: string;
   state: 'taken' | 'idle' | 'ending';
@@ -21,7 +21,7 @@ export type Place = Required<AgentScope> & {
   idle: NodeJS.Timeout | undefined;
 };
 
-export type WarmAgentsOptions = { maxAgents: number; idleMs: number };
+type WarmAgentsOptions = { maxAgents: number; idleMs: number };
 
 type Waiter = { order: TurnOrder; resolve(place: Place): void };
 

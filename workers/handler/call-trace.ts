@@ -12,7 +12,7 @@ import type { Timed } from '../../protocol/wire/db-client.ts';
 import { type FrameOf, Kind, type ThreadSpan } from '../../protocol/wire/frames.ts';
 
 /** The parts of a request that the trace shows. The rest of its address may hold secrets. */
-export type TracedRequest = { method: string; host: string; port: number };
+type TracedRequest = { method: string; host: string; port: number };
 
 /** First words of statements that the trace shows; others could be anything. */
 const STATEMENT = /^\s*(insert|update|delete|replace|select|with|create|alter|drop|pragma|vacuum)\b/i;

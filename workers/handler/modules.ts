@@ -10,7 +10,7 @@ import { BUNDLERS, isOfPackage, isTypeScript, resolve } from '../../protocol/rul
 const OPENING = 'async () => { "use strict";\n';
 
 /** A handler's default export. */
-export type Handler = (args: object) => unknown;
+type Handler = (args: object) => unknown;
 
 export class Modules {
   readonly #root: string;

@@ -6,7 +6,7 @@ import { fullFormats } from 'ajv-formats/dist/formats.js';
 import { LIMITS } from '../../protocol/limits.ts';
 
 /** The fault of one member: its place in the schema, as in `.properties.a.$id`. */
-export type NameFault = { field: string; message: string };
+type NameFault = { field: string; message: string };
 
 /** Their values are data, without keywords. */
 const DATA = new Set(['const', 'enum', 'default', 'examples']);

@@ -255,7 +255,7 @@ export function failure(message: string): SvcError {
  * JSON text of the structured result where there is one; else of the one text part, read as JSON where it is JSON; else of
  * all parts. Throws `TOOL_SERVER_FAILED` for a result that reports an error, with its text, and for one over `maxBytes`.
  */
-export function answerOf(name: string, result: CallToolResult, maxBytes: number): Buffer {
+function answerOf(name: string, result: CallToolResult, maxBytes: number): Buffer {
   if (result.isError) throw failure(`${name} failed: ${textOf(result) || 'it gives no reason'}`);
   const body = Buffer.from(jsonOf(result));
   if (body.length > maxBytes)

@@ -20,7 +20,7 @@ import {
 export type Durability = 'full' | 'normal';
 
 /** Pages in the write-ahead log, and how many of them are in the database file already. */
-export type WalPages = { log: number; checkpointed: number };
+type WalPages = { log: number; checkpointed: number };
 
 /** A commit: the states before and after it, and the tables that it wrote; null for unknown parts. */
 export type Change = { before: Uint8Array | null; after: Uint8Array | null; tables: string[] | null };

@@ -160,7 +160,7 @@ function truncateLog(db: Sqlite.Database): void {
 }
 
 /** Makes a file that shares the blocks of another until one changes. Throws where the file system cannot. */
-export type Clone = (from: string, to: string) => void;
+type Clone = (from: string, to: string) => void;
 
 function cloneFile(from: string, to: string): void {
   copyFileSync(from, to, constants.COPYFILE_FICLONE_FORCE);

@@ -15,7 +15,7 @@ export async function activity({ args, terminal, connect }: CommandContext): Pro
   terminal.answer(answer, () => terminal.lines(drawActivity(answer, terminal.columns, terminal.style)));
 }
 
-export function drawActivity(answer: ActivityAnswer, width: number, style: Style): string[] {
+function drawActivity(answer: ActivityAnswer, width: number, style: Style): string[] {
   const { id, state, reason, lastExit, points, files } = answer;
   const last = points.at(-1);
   const room = Math.max(8, Math.min(60, width - LABEL - SAID));

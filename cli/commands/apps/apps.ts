@@ -146,7 +146,7 @@ function drawStacked(terminal: Terminal, title: string, tools: DrawnTool[]): voi
 }
 
 /** The members of an object schema; a question mark follows those that are optional: `text, done?`. */
-export function signature(schema: JsonSchema | undefined): string {
+function signature(schema: JsonSchema | undefined): string {
   if (typeof schema !== 'object' || typeof schema.properties !== 'object' || schema.properties === null) return '';
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   return Object.keys(schema.properties)

@@ -24,7 +24,7 @@ import { formatAge, formatBytes, formatDuration } from '../../terminal/units.ts'
 import { wrap } from '../../terminal/wrap.ts';
 
 /** `warning`: it works, but not as well or as safely as it could. `problem`: it does not work. */
-export type Check = { name: string; state: 'ok' | 'warning' | 'problem'; finding: string; fix?: string };
+type Check = { name: string; state: 'ok' | 'warning' | 'problem'; finding: string; fix?: string };
 
 const MARKS = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 /** The versions that are tested, each with its first minor version: `engines` of package.json. */
@@ -184,7 +184,7 @@ export function checkDataDirectory(dataDirectory: string, surroundings: Surround
 }
 
 /** Which release ran on it last, and whether this one can. */
-export async function checkDataFormat(dataDirectory: string): Promise<Check[]> {
+async function checkDataFormat(dataDirectory: string): Promise<Check[]> {
   const name = 'data format';
   try {
     const found = await checkFormat(new Layout(dataDirectory));

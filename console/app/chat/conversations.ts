@@ -149,7 +149,7 @@ export class Conversations {
   }
 }
 
-export type TurnStart = Extract<TurnEvent, { type: 'assistant.start' }>;
+type TurnStart = Extract<TurnEvent, { type: 'assistant.start' }>;
 
 /** The first event of a turn's stream, which is then left; null when it never came. */
 async function startOf(response: Response): Promise<TurnStart | null> {

@@ -23,7 +23,7 @@ const EVENTS: readonly TurnEvent['type'][] = [
 ];
 
 /** Called when turns come or end, on an error, and when turns change a draft. */
-export type ThreadListener = {
+type ThreadListener = {
   changed(): void;
   complain(error: Error): void;
   /** The session of the draft that it works on. */

@@ -46,7 +46,7 @@ export type QuestionBlock = {
   /** The label of what was chosen; null while nothing was. */
   chosen: string | null;
 };
-export type Block =
+type Block =
   | { kind: 'text'; text: string }
   | { kind: 'thought'; text: string }
   | ToolBlock

@@ -102,7 +102,7 @@ function whereOf({ filters }: View): { where: string; params: unknown[] } {
 }
 
 /** What a number is when people type one, and may be stored as one without a loss. */
-export const isNumber = (text: string): boolean =>
+const isNumber = (text: string): boolean =>
   /^-?(?:0|[1-9]\d{0,14})(?:\.\d+)?$/.test(text.trim()) && Number.isFinite(Number(text));
 
 export async function countRows(app: string, table: Table, view: View, signal: AbortSignal): Promise<number> {

@@ -16,7 +16,7 @@ const RETRY_MS = 3000;
 /** Many lines in a moment are drawn together. */
 const DRAW_MS = 50;
 
-export type LogState = {
+type LogState = {
   entries: readonly Entry[];
   /** Whether it was read at all. */
   isRead: boolean;

@@ -4,7 +4,7 @@ import { Button } from '../../ui/parts.tsx';
 import { fits, initialOf, nameOf, type Shape } from './shape.ts';
 
 /** What is wrong, by the JSON Pointer of the value. */
-export type Issues = ReadonlyMap<string, string>;
+type Issues = ReadonlyMap<string, string>;
 
 type FieldProps = {
   shape: Shape;

@@ -1,6 +1,6 @@
 /** Reads a JSON Schema as the fields of a form; what no form can show is edited as JSON. */
 
-export type Schema = Readonly<Record<string, unknown>>;
+type Schema = Readonly<Record<string, unknown>>;
 
 export type Member = { name: string; required: boolean; shape: Shape };
 

@@ -19,7 +19,7 @@ export type HandlerSource = { text: string; fault?: SyntaxFault } | { refused: s
 export type ReadHandler = (file: string) => HandlerSource;
 
 /** The members of the manifest that matter here. */
-export type Declared = { queries: { name: string }[]; actions: { name: string }[] };
+type Declared = { queries: { name: string }[]; actions: { name: string }[] };
 
 /** The kind of a file, by its name: only handlers need a default export, and authors cannot change packages. */
 type ModuleKind = keyof Reach | 'module' | 'package';

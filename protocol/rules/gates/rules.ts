@@ -26,7 +26,7 @@ export const DETERMINISM_RULES = [
 export const QUERY_RULE = 'query-handlers-read-only';
 
 export type DeterminismRule = (typeof DETERMINISM_RULES)[number];
-export type WaivableRule = DeterminismRule | typeof QUERY_RULE;
+type WaivableRule = DeterminismRule | typeof QUERY_RULE;
 export type Rule = (typeof FIXED_RULES)[number] | WaivableRule;
 
 export const WAIVABLE_RULES: readonly WaivableRule[] = [...DETERMINISM_RULES, QUERY_RULE];

@@ -32,7 +32,7 @@ const UNKNOWN = 'The app has no attachment of this sha256; upload it first.';
 /** Characters of the SHA-256 that name a file without a name. */
 const NAME_CHARS = 12;
 
-export type AttachmentsOptions = {
+type AttachmentsOptions = {
   /** `runtime.sqlite`, with the tables of conversations. */
   db: DbClient;
   layout: Layout;

@@ -12,7 +12,7 @@ import type { TurnRuns } from '../turns/turn-runs.ts';
 import { type TurnRunner, Turns } from '../turns/turns.ts';
 import type { ConversationTurns } from './conversation-turns.ts';
 
-export type ChatOptions = {
+type ChatOptions = {
   layout: Layout;
   runner: TurnRunner;
   runs: TurnRuns;

@@ -20,7 +20,7 @@ import { type ConversationTurns, demandRoom, type Message } from './conversation
 const INSERT = `INSERT INTO conversations (conversation_id, app_id, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
   ON CONFLICT (conversation_id) DO NOTHING`;
 
-export type ConversationsOptions = {
+type ConversationsOptions = {
   /** The gateway's runtime database. */
   db: DbClient;
   rows: ConversationTurns;

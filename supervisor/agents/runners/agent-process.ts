@@ -11,7 +11,7 @@ import type { Child, ChildEvents } from '../../tree/child.ts';
 import { ReportedProcesses } from '../../tree/reported-processes.ts';
 import { TurnFeed } from './turn-feed.ts';
 
-export type AgentProcessOptions = {
+type AgentProcessOptions = {
   /** `tagOf` the data directory. */
   tag: string;
   /** Agents at a time. */

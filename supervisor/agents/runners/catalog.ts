@@ -30,7 +30,7 @@ export type RunnerReport = {
   detail: string | null;
 };
 
-export type CatalogOptions = {
+type CatalogOptions = {
   runners: Runners;
   agents: Pick<AgentProcess, 'probe'>;
   /** `model-catalog.json`. */

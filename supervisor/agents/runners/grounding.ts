@@ -22,7 +22,7 @@ export type GroundingParts = {
   hostTools: HostTool[];
 };
 
-export type GroundingRequest = { mode: ChatMode; app: string; dispatcher: Dispatcher; hostTools: HostTool[] };
+type GroundingRequest = { mode: ChatMode; app: string; dispatcher: Dispatcher; hostTools: HostTool[] };
 
 export class Grounding {
   readonly #texts = new Map<ChatMode, Promise<string>>();

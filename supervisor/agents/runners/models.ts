@@ -2,7 +2,7 @@
 import type { AgentModel, RunnerEntry, RunnerKind } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 
-export type ModelChoice = {
+type ModelChoice = {
   runner: string;
   entry: Pick<RunnerEntry, 'kind' | 'model'>;
   /** The model that the turn names: an id of the catalog, or `provider/model-id` as in `requires.model`. */

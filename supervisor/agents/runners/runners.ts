@@ -10,7 +10,7 @@ import {
 import { SvcError } from '../../../protocol/errors.ts';
 import { runnerEnvironment } from './environment.ts';
 
-export type RunnersOptions = {
+type RunnersOptions = {
   /** Keys of the configuration. */
   runners: Record<string, RunnerEntry>;
   runner: string | null;
@@ -19,7 +19,7 @@ export type RunnersOptions = {
 };
 
 /** The default program of each kind. */
-export const PROGRAMS: Partial<Record<RunnerKind, string>> = { codex: 'codex', 'claude-code': 'claude' };
+const PROGRAMS: Partial<Record<RunnerKind, string>> = { codex: 'codex', 'claude-code': 'claude' };
 
 const WHAT_TO_DO =
   'Install codex or claude on the machine of the gateway, or configure "runners" with the address of a model server.';

@@ -14,7 +14,7 @@ import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pendin
 import type { Drafts } from '../../drafts/drafts.ts';
 import { SerialByKey } from '../../serial.ts';
 
-export type TurnDraftsOptions = {
+type TurnDraftsOptions = {
   sessions: Pick<Sessions, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf'>;
   drafts: Pick<Drafts, 'budget'>;
   /** The live version. */

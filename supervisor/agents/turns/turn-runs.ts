@@ -20,7 +20,7 @@ import { usageOf } from './turn-contract.ts';
 import type { BegunTurn } from './turn-lane.ts';
 import type { TurnObserver, TurnOutcome } from './turn-work.ts';
 
-export type TurnRunsOptions = {
+type TurnRunsOptions = {
   ledger: Pick<RunLedger, 'insert' | 'started' | 'node' | 'end'>;
   events: Pick<RunEvents, 'publish'>;
   log: Pick<Logger, 'warn'>;

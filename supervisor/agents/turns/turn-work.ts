@@ -28,7 +28,7 @@ export type TurnObserver = {
 /** Called when the turn begins; what it resolves with is called before its last events, and does not reject. */
 export type Enter = (tell: (event: TurnEvent) => void) => Promise<() => Promise<void>>;
 
-export type TurnWorkOptions = {
+type TurnWorkOptions = {
   live: LiveTurn;
   observer: TurnObserver;
   /** For a turn that works in a draft. */

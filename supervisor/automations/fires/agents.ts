@@ -6,7 +6,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 
-export type AgentTurn = {
+type AgentTurn = {
   app: string;
   automationRef: string;
   runId: string;

@@ -11,7 +11,7 @@ import type { McpToolServers } from '../tool-servers.ts';
 export type ToolServers = Pick<McpToolServers, 'callForJson'>;
 
 /** The caller. `signal` aborts when the run ends, with the error for the call. */
-export type ToolCaller = { automation: LiveAutomation; traceId: string; signal: AbortSignal };
+type ToolCaller = { automation: LiveAutomation; traceId: string; signal: AbortSignal };
 
 /** `json` is what the tool answered, as JSON text; `ok` is false for an action that answered with 400 or above. */
 export type ToolAnswer = { json: Uint8Array; ok: boolean };

@@ -39,7 +39,7 @@ export type Outcome = Pick<RunRecord, 'summary' | 'output' | 'error'> & {
   state: 'ok' | 'error' | 'aborted' | 'interrupted';
 };
 
-export type FireOptions = {
+type FireOptions = {
   runId: string;
   automation: LiveAutomation;
   tools: Pick<FireTools, 'call'>;

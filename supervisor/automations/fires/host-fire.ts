@@ -16,7 +16,7 @@ import type { LiveAutomation } from '../catalog.ts';
 import type { Fire } from './fire.ts';
 
 /** Where the lines of the app's log go, and who judges the output of an automation that has an `outputSchema`. */
-export type HostFireOptions = {
+type HostFireOptions = {
   automationTimeoutMs: number;
   /** One line of JSON, without the newline. */
   appLog(app: string, line: string): void;

@@ -29,7 +29,7 @@ import { RunSummaries } from './run-summaries.ts';
 /** Which automation. */
 type AutomationName = { app: string; id: string };
 
-export type RunLedgerOptions = {
+type RunLedgerOptions = {
   /** `runtime.sqlite` and `analytics.sqlite`, through the writer. */
   runtime: DbClient;
   analytics: DbClient;

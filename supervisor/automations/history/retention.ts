@@ -19,7 +19,7 @@ export const DROP_OLD = `DELETE FROM runs WHERE run_id IN (
     SELECT run_id FROM runs WHERE app_id = ? AND automation_id = ? AND run_id < ? AND pinned = 0 AND ended_at < ?
     ORDER BY run_id LIMIT (SELECT ?))`;
 const DROP_UNLESS_FAILED = `DELETE FROM runs WHERE run_id = ? AND pinned = 0 AND state NOT IN ('error', 'aborted', 'interrupted')`;
-export const COUNT_KEPT = `SELECT
+const COUNT_KEPT = `SELECT
     (SELECT count(*) FROM runs WHERE app_id = ? AND automation_id = ? AND pinned = 0)
     - (SELECT count(*) FROM runs INDEXED BY runs_open WHERE ended_at IS NULL AND app_id = ? AND automation_id = ? AND pinned = 0)
   AS kept`;

@@ -8,7 +8,7 @@ import type { EventReader, EventReaders } from '../../http/event-streams.ts';
 import type { RunLedger } from './ledger.ts';
 
 /** Only runs of this automation, of this app; both when both are given. */
-export type FollowFilter = { ref?: string; app?: string };
+type FollowFilter = { ref?: string; app?: string };
 
 /** A run under way. */
 class LiveRun {

@@ -25,7 +25,7 @@ const MINUTES_OF_DAY = 24 * 60;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d))?/;
 const YEARS = new CronPattern('* * * * *').year;
 
-export type CronTime = Pick<CronTrigger, 'expr' | 'tz'>;
+type CronTime = Pick<CronTrigger, 'expr' | 'tz'>;
 
 export class CronTimes {
   #hostZone: string | undefined;

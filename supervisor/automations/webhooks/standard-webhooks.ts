@@ -3,7 +3,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { LIMITS } from '../../../protocol/limits.ts';
 
 /** The content of the three headers; unverified until `isSignedWith` has the body. */
-export type WebhookHeaders = {
+type WebhookHeaders = {
   id: string;
   /** Seconds since the epoch, as sent: the signature is over these characters. */
   timestamp: string;

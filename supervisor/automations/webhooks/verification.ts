@@ -12,7 +12,7 @@ export type Proof = {
   deliveryId(input: unknown, body: Buffer): string | null;
 };
 
-export type Header = (name: string) => string | undefined;
+type Header = (name: string) => string | undefined;
 type Read = Proof | { fault: string };
 
 /** Whoever sends its secret itself needs no signature. */

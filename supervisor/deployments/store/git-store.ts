@@ -42,7 +42,7 @@ export function gitOn(jobs: Pick<Jobs, 'git'>, repository: string): Git {
   return (operation, job) => jobs.git(operation, { ...job, repository } as GitOperations[typeof operation]['job']);
 }
 
-export type GitStoreOptions = {
+type GitStoreOptions = {
   layout: Layout;
   paths: CodeStorePaths;
   git: Git;

@@ -46,7 +46,7 @@ type Entry = {
   revoked: boolean;
 };
 
-export type ProgramTokensOptions = {
+type ProgramTokensOptions = {
   /** The gateway's identity database, and its file: without the file there are no stored tokens. */
   db: DbClient;
   file: string;

@@ -11,7 +11,7 @@ const SCHEMA = 'CREATE TABLE IF NOT EXISTS ended_sign_ins (id TEXT PRIMARY KEY, 
 const NEW_ENTRY = 'INSERT INTO ended_sign_ins (id, until) VALUES (?, ?) ON CONFLICT (id) DO NOTHING';
 
 /** Takes a sign-in from the console to the origin of a page; `to` is the path there. */
-export type Ticket = { host: string; owner: PageOwner; to: string; signIn: SignIn };
+type Ticket = { host: string; owner: PageOwner; to: string; signIn: SignIn };
 
 export class SignIns {
   readonly #db: DbClient;

@@ -14,7 +14,7 @@ import { BEARER, type Caller, unauthorized } from './access.ts';
 import { isOfOtherOrigin } from './fetch-metadata.ts';
 import type { Place } from './places.ts';
 
-export type PublicUse = 'reads' | 'writes';
+type PublicUse = 'reads' | 'writes';
 
 /** Files of a version by its id, which may be an old one. */
 const PINNED = '/_v/';

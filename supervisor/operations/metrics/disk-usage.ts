@@ -8,7 +8,7 @@ import type { Layout } from '../../../storage/layout.ts';
 /** Bytes: the database with its log, and the code of all versions that are kept. */
 export type AppDiskUsage = { data: number; versions: number };
 
-export type DiskUsageOptions = {
+type DiskUsageOptions = {
   registry: Pick<Registry, 'ids'>;
   layout: Pick<Layout, 'app'>;
   now?(): number;

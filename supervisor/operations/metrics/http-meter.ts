@@ -3,7 +3,7 @@ import type { Distribution } from './families.ts';
 
 /** Kinds of routes; `none`: the address has no route, or the request was refused before that was known. */
 export const ROUTE_KINDS = ['none', 'api', 'call', 'file', 'mcp', 'page', 'stream', 'webhook'] as const;
-export type RouteKind = (typeof ROUTE_KINDS)[number];
+type RouteKind = (typeof ROUTE_KINDS)[number];
 
 /** Upper bounds of the buckets, in milliseconds; a last bucket has what is longer. */
 const BUCKETS_MS = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 10_000] as const;

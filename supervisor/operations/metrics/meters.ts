@@ -14,7 +14,7 @@ export const CALL_BUCKETS_MS = [0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000,
 export const OTHER = 'other';
 
 /** Calls of one kind by how they ended: `refused` with a status below 500, `failed` with another error. */
-export type CallCounts = { ok: number; refused: number; failed: number };
+type CallCounts = { ok: number; refused: number; failed: number };
 
 /** The counts of one app, or of all that share a label. They only grow. */
 export class Meter {

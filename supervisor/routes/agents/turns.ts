@@ -48,7 +48,7 @@ export function turnRoutes(
 }
 
 /** Sends the events of a turn after the id `after`; `left` is called when the client goes away before the end. */
-export async function follow(
+async function follow(
   readers: EventReaders,
   exchange: Exchange,
   held: HeldTurn,

@@ -27,7 +27,7 @@ import { answerJson } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import { integerOf, pageOf, queryOf, readJson } from '../requests.ts';
 
-export type AutomationRoutesOptions = {
+type AutomationRoutesOptions = {
   catalog: AutomationCatalog;
   enablement: Enablement;
   /** When a cron trigger of it fires next, in milliseconds since the epoch; null when none does. */
@@ -181,7 +181,7 @@ function shownRun({ input, output, ...run }: RunRecord): ShownRun {
   return run;
 }
 
-export type FireRoutesOptions = Pick<AutomationRoutesOptions, 'registered'> & {
+type FireRoutesOptions = Pick<AutomationRoutesOptions, 'registered'> & {
   catalog: Pick<AutomationCatalog, 'get'>;
   fires: Pick<Fires, 'start'>;
   /** Milliseconds since the epoch. */

@@ -14,7 +14,7 @@ import { answerJson, JSON_HEADERS } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import { integerOf, queryOf, readJson } from '../requests.ts';
 
-export type RunServices = {
+type RunServices = {
   runs: RunLedger;
   runEvents: RunEvents;
   /** Stops a run that has not ended; resolves when that is stored. */

@@ -33,15 +33,7 @@ import { CrashRecord } from './crash-record.ts';
 import { actorKey, type Death, type Generation, type GenerationEvents } from './generation.ts';
 import { Generations } from './generations.ts';
 
-export type ActorState =
-  | 'idle'
-  | 'waiting'
-  | 'starting'
-  | 'live'
-  | 'backoff'
-  | 'failed_to_start'
-  | 'quarantined'
-  | 'stopped';
+type ActorState = 'idle' | 'waiting' | 'starting' | 'live' | 'backoff' | 'failed_to_start' | 'quarantined' | 'stopped';
 
 /** The parts of the tree that an actor needs. */
 export type ActorEnvironment = {

@@ -60,7 +60,7 @@ export function traceOf(exchange: Pick<Exchange, 'span' | 'header'>): string {
   return exchange.span === null ? newTraceId(exchange.header('traceparent')) : exchange.span.traceparent;
 }
 
-export type CallRequest = {
+type CallRequest = {
   kind: ToolKindValue;
   /** Name of the tool; of a fire, the id of its automation. */
   tool: string;

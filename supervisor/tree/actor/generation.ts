@@ -32,7 +32,7 @@ import type { Child } from '../child.ts';
 import { startGraceTimer } from '../grace-timer.ts';
 import type { Call } from './call.ts';
 
-export type GenerationState = 'placed' | 'starting' | 'live' | 'draining' | 'stopping' | 'gone';
+type GenerationState = 'placed' | 'starting' | 'live' | 'draining' | 'stopping' | 'gone';
 
 /** How a generation ended. */
 export type Death = {

@@ -2,7 +2,7 @@
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk';
 import type { AgentProgram } from '../program.ts';
 
-export type AcpStreamOptions = {
+type AcpStreamOptions = {
   /** Resolves when everything read before has been taken. */
   room(): Promise<void>;
   onGarbage(line: string): void;

@@ -7,7 +7,7 @@ import type { AgentProgram } from '../program.ts';
 /** One of its lines. Names only members that we use; their types are unchecked. */
 export type ClaudeMessage = Record<string, unknown>;
 
-export type ClaudeListener = {
+type ClaudeListener = {
   /** Reading its output pauses until this resolves. */
   onMessage(message: ClaudeMessage): Promise<void>;
   /** A request of Claude Code, such as whether it may use a tool. Answer with `respond` or `refuse`. */

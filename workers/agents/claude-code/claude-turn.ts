@@ -8,10 +8,10 @@ import type { ClaudeMessage } from './claude-process.ts';
 /** Its prefix of the app's tool names. */
 const OWN_TOOL = `mcp__${TOOL_SERVER}__`;
 
-export const SIGN_IN =
+const SIGN_IN =
   'Run `claude` in a terminal as the user of the gateway and enter /login, or give the runner a key: "apiKeyEnv" names the variable that holds it.';
 
-export type ClaudeTurnOptions = {
+type ClaudeTurnOptions = {
   emit(event: RunnerEvent): Promise<void>;
   /** Whether it uses the model server at `baseUrl`. */
   hasOwnServer: boolean;

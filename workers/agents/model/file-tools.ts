@@ -4,7 +4,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { DraftFiles } from './draft-files.ts';
 
 /** One of our tools; the model gets the errors that it throws. */
-export type LocalTool = {
+type LocalTool = {
   name: string;
   description: string;
   /** A JSON Schema. */

@@ -9,7 +9,7 @@ import { cutText } from '../bounded-event.ts';
 import { DraftFiles } from './draft-files.ts';
 import { FILE_TOOLS } from './file-tools.ts';
 
-export type ModelTools = { tools: ToolSet; close(): Promise<void> };
+type ModelTools = { tools: ToolSet; close(): Promise<void> };
 
 /** Rejects with `AGENT_FAILED` when the gateway does not list its tools. */
 export async function modelTools({ gateway, mode, folder }: TurnOrder, signal: AbortSignal): Promise<ModelTools> {

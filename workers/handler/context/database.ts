@@ -11,7 +11,7 @@ import { statementRuns, writerAsked } from './reads.ts';
 import { toParams, toStatements, toText } from './sql-params.ts';
 
 /** What `db.prepare(sql)` gives. */
-export type HandlerStatement = {
+type HandlerStatement = {
   get(...params: unknown[]): Promise<Row | null>;
   all(...params: unknown[]): Promise<Row[]>;
   json(...params: unknown[]): Promise<RowsJson>;

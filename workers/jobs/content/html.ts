@@ -13,7 +13,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { type BridgeOwner, bridgeTag } from '../../../protocol/origins.ts';
 
 /** `scriptHashes` are sources for the page's policy, `'sha256-…'` with their quotes, each once. */
-export type BridgedPage = { html: string; scriptHashes: string[] };
+type BridgedPage = { html: string; scriptHashes: string[] };
 
 /**
  * The page with the bridge's tag first in its head. Throws `ARCHIVE_TOO_LARGE` for a page that parses to more elements than

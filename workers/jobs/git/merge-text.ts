@@ -9,7 +9,7 @@ export function asText(content: Buffer): string | null {
 }
 
 /** The lines around what a session and `main` both changed. */
-export const MARKS = { begin: '<<<<<<< session', middle: '=======', end: '>>>>>>> published' } as const;
+const MARKS = { begin: '<<<<<<< session', middle: '=======', end: '>>>>>>> published' } as const;
 
 /** Whether a text still has the marks of an update: the first and, in a later line, the last. */
 export function hasMarks(content: Buffer): boolean {
