@@ -4,33 +4,29 @@ import { connect } from 'node:net';
 import { makeGateway, type StartOptions, type TestGateway } from '../../testing/gateway.ts';
 import { httpBytes } from '../workload.ts';
 import { assertNoFault, oneAnswer, type RawAnswer } from './oracle.ts';
+import type { Stage } from './target.ts';
 
 /** Nothing takes this long, on any machine. */
 const PATIENCE_MS = 60_000;
 
 export class FuzzedGateway {
   readonly gateway: TestGateway;
-  /** Stops the daemon and removes its folder. */
-  readonly close: () => Promise<void>;
   #logRead = 0;
 
-  private constructor(options: StartOptions) {
-    const { gateway, remove } = makeGateway(options);
+  private constructor(gateway: TestGateway) {
     this.gateway = gateway;
-    this.close = remove;
   }
 
   static async start(
+    { atEnd }: Stage,
     apps: Record<string, Record<string, string | Buffer>>,
     options: StartOptions = {},
   ): Promise<FuzzedGateway> {
-    const fuzzed = new FuzzedGateway({ edge: 'uws', ...options });
-    await fuzzed.gateway.start();
-    for (const [id, files] of Object.entries(apps)) {
-      const answer = await fuzzed.gateway.upload(id, files);
-      assert.equal(answer.status, 201, answer.text);
-    }
-    return fuzzed;
+    const { gateway, remove } = makeGateway({ edge: 'uws', ...options });
+    atEnd(remove);
+    await gateway.start();
+    for (const [id, files] of Object.entries(apps)) await gateway.install(id, files);
+    return new FuzzedGateway(gateway);
   }
 
   /**

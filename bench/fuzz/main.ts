@@ -80,10 +80,11 @@ async function main(args: string[]): Promise<number> {
 
 /** Answers how many of the target's checks failed. */
 async function run(target: Target, options: Options, folder: string): Promise<number> {
-  const { checks, close } = await target.open(() => mkdtempSync(join(folder, `${target.name}-`)));
+  const ends: (() => unknown)[] = [];
+  const newFolder = () => mkdtempSync(join(folder, `${target.name}-`));
   let failed = 0;
   try {
-    for (const check of checks) {
+    for (const check of await target.open({ newFolder, atEnd: (end) => ends.push(end) })) {
       const startedAt = performance.now();
       const { outcome, inputs } = await examine(check, options);
       const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
@@ -93,7 +94,7 @@ async function run(target: Target, options: Options, folder: string): Promise<nu
       process.stdout.write(`${await report(target, outcome)}\n`);
     }
   } finally {
-    await close?.();
+    for (const end of ends.reverse()) await end();
   }
   return failed;
 }

@@ -31,13 +31,12 @@ export function check<T>(
   return { name, runs, property: property as IRawProperty<unknown> };
 }
 
-/** A target that is ready; `close` ends the processes that it started. */
-export type OpenTarget = { checks: Check[]; close?(): Promise<void> };
+/** `newFolder` makes an empty folder, `atEnd` is told how to end what the target has started; both go when its checks are done. */
+export type Stage = { newFolder(): string; atEnd(end: () => unknown): void };
 
 export type Target = {
   name: string;
   /** What must hold, in one sentence. */
   claim: string;
-  /** `newFolder` makes an empty folder, which is removed at the end of the run. */
-  open(newFolder: () => string): OpenTarget | Promise<OpenTarget>;
+  open(stage: Stage): Check[] | Promise<Check[]>;
 };

@@ -117,16 +117,13 @@ async function upload(fuzzed: FuzzedGateway, bytes: Buffer): Promise<void> {
 export const archives: Target = {
   name: 'archives',
   claim: 'An upload is stored whole or refused with a typed error; nothing is written elsewhere, nothing is left.',
-  open: async (newFolder) => {
-    const folder = newFolder();
-    const fuzzed = await FuzzedGateway.start({});
-    return {
-      checks: [
-        check('entries and bytes', 20_000, archive, (bytes) => take(folder, bytes)),
-        check('bombs', 200, bomb, (bytes) => take(folder, bytes)),
-        check('over HTTP', 6000, archive, (bytes) => upload(fuzzed, bytes)),
-      ],
-      close: fuzzed.close,
-    };
+  open: async (stage) => {
+    const folder = stage.newFolder();
+    const fuzzed = await FuzzedGateway.start(stage, {});
+    return [
+      check('entries and bytes', 20_000, archive, (bytes) => take(folder, bytes)),
+      check('bombs', 200, bomb, (bytes) => take(folder, bytes)),
+      check('over HTTP', 6000, archive, (bytes) => upload(fuzzed, bytes)),
+    ];
   },
 };

@@ -99,28 +99,25 @@ function assertNoFault({ status, text }: Answer): void {
 export const bodies: Target = {
   name: 'bodies',
   claim: 'JSON comes back as it was sent, anything else is refused, and neither leaves a trace in the app.',
-  open: async () => {
-    const fuzzed = await FuzzedGateway.start({ echo: ECHO });
+  open: async (stage) => {
+    const fuzzed = await FuzzedGateway.start(stage, { echo: ECHO });
     const post = await poster(fuzzed);
     const call = (called: Tool, input: string) => post(called.tool, Buffer.from(bodyOf(called, input)), called.key);
     const anyTool = fc.constantFrom('svc_read', 'svc_write', 'svc_describe', 'x');
     const noJson = fc.oneof(broken, wrapped, members);
-    return {
-      checks: [
-        check('JSON', 20_000, fc.tuple(tool, value), async ([called, input]) => {
-          assertEchoed(called, input, await call(called, input));
-        }),
-        check('deep and wide', 2000, fc.tuple(linear, large), async ([called, input]) => {
-          const answer = await call(called, input);
-          // It may be more than can be taken: that is the caller's fault, or that of the handler that sends it back.
-          if (called.name === 'echo' && /cannot be sent as JSON: Maximum call stack/.test(answer.text)) return;
-          assertNoFault(answer);
-        }),
-        check('no JSON, or not what it was', 20_000, fc.tuple(anyTool, noJson), async ([name, body]) => {
-          assertNoFault(await post(name, body));
-        }),
-      ],
-      close: fuzzed.close,
-    };
+    return [
+      check('JSON', 20_000, fc.tuple(tool, value), async ([called, input]) => {
+        assertEchoed(called, input, await call(called, input));
+      }),
+      check('deep and wide', 2000, fc.tuple(linear, large), async ([called, input]) => {
+        const answer = await call(called, input);
+        // It may be more than can be taken: that is the caller's fault, or that of the handler that sends it back.
+        if (called.name === 'echo' && /cannot be sent as JSON: Maximum call stack/.test(answer.text)) return;
+        assertNoFault(answer);
+      }),
+      check('no JSON, or not what it was', 20_000, fc.tuple(anyTool, noJson), async ([name, body]) => {
+        assertNoFault(await post(name, body));
+      }),
+    ];
   },
 };

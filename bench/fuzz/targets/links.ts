@@ -225,29 +225,25 @@ const APP = appOf('app', {
 export const links: Target = {
   name: 'links',
   claim: 'Hostile frames on any socket end that connection and nothing else; each call is still answered once.',
-  open: async (newFolder) => {
-    const writer = await new WriterProcess(newFolder()).start();
+  open: async (stage) => {
+    const writer = new WriterProcess(stage.newFolder());
+    stage.atEnd(() => writer.end());
+    await writer.start();
     const sound = new DbClient((handlers) => openLink(writer.socket, writer.ticketFor('sound'), handlers));
+    stage.atEnd(() => sound.end());
     await sound.exec('CREATE TABLE t (v); INSERT INTO t VALUES (1)');
-    const folder = newFolder();
-    const fuzzed = await FuzzedGateway.start({ app: APP }, { env: { TMPDIR: folder } });
+    const folder = stage.newFolder();
+    const fuzzed = await FuzzedGateway.start(stage, { app: APP }, { env: { TMPDIR: folder } });
     const frames = fc.array(actorFrame, { minLength: 1, maxLength: 12 });
     const toWriter = fc.tuple(fc.oneof(dbBytes, mutated(dbBytes)), cuts);
-    return {
-      checks: [
-        check("an app's thread that lies", 20_000, frames, hostileActor),
-        check('a database client with a ticket', 20_000, toWriter, ([bytes, at]) =>
-          attack(writer, sound, pieces(bytes, at)),
-        ),
-        check('strangers', 10_000, fc.tuple(strangerBytes, cuts), ([bytes, at]) =>
-          knock(fuzzed, folder, pieces(bytes, at)),
-        ),
-      ],
-      close: async () => {
-        sound.end();
-        await writer.end();
-        await fuzzed.close();
-      },
-    };
+    return [
+      check("an app's thread that lies", 20_000, frames, hostileActor),
+      check('a database client with a ticket', 20_000, toWriter, ([bytes, at]) =>
+        attack(writer, sound, pieces(bytes, at)),
+      ),
+      check('strangers', 10_000, fc.tuple(strangerBytes, cuts), ([bytes, at]) =>
+        knock(fuzzed, folder, pieces(bytes, at)),
+      ),
+    ];
   },
 };

@@ -70,11 +70,9 @@ async function judge(text: string): Promise<void> {
 export const manifests: Target = {
   name: 'manifests',
   claim: 'A manifest is taken, or refused with a list of typed issues, in bounded time.',
-  open: () => ({
-    checks: [
-      check('JSON values', 100_000, anyJson, judge, CHECK_MS),
-      check('changed text', 100_000, changed, judge, CHECK_MS),
-      check('deep and wide', 2000, huge, judge, CHECK_MS),
-    ],
-  }),
+  open: () => [
+    check('JSON values', 100_000, anyJson, judge, CHECK_MS),
+    check('changed text', 100_000, changed, judge, CHECK_MS),
+    check('deep and wide', 2000, huge, judge, CHECK_MS),
+  ],
 };

@@ -116,15 +116,10 @@ async function askBoth(edges: FuzzedGateway[], shape: Shape): Promise<void> {
 export const requests: Target = {
   name: 'requests',
   claim: 'On both edges a request gets one well-formed answer, or the connection ends; the daemon goes on.',
-  open: async () => {
+  open: async (stage) => {
     const edges = await Promise.all(
-      (['uws', 'node'] as const).map((edge) => FuzzedGateway.start({ site: SITE }, { edge })),
+      (['uws', 'node'] as const).map((edge) => FuzzedGateway.start(stage, { site: SITE }, { edge })),
     );
-    return {
-      checks: [check('URLs and headers', 20_000, request, (shape) => askBoth(edges, shape))],
-      close: async () => {
-        await Promise.all(edges.map((edge) => edge.close()));
-      },
-    };
+    return [check('URLs and headers', 20_000, request, (shape) => askBoth(edges, shape))];
   },
 };

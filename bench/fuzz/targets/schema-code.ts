@@ -118,6 +118,6 @@ export const schemaCode: Target = {
   claim: 'Whatever the strings of a schema are, none of them runs as code: neither compiled, nor called.',
   open: () => {
     const called = fc.tuple(schema, fc.array(value, { minLength: 1, maxLength: 4 }));
-    return { checks: [check('compiled and called', 60_000, called, tryOut)] };
+    return [check('compiled and called', 60_000, called, tryOut)];
   },
 };

@@ -159,23 +159,18 @@ async function setTrap(fuzzed: FuzzedGateway, [input, values]: [unknown, unknown
 export const schemas: Target = {
   name: 'schemas',
   claim: 'A schema is refused with its field, or works; one that never ends holds only its app, until the deadline.',
-  open: async (newFolder) => {
-    const folder = newFolder();
+  open: async (stage) => {
+    const folder = stage.newFolder();
     const opened = await openJobs(folder, { thread: join(ROOT, 'dist/job.js') });
+    stage.atEnd(opened.close);
     const judge = (input: unknown) => compile(opened, join(folder, 'code'), input);
     const good = appOf('good', { queries: { ask: '() => 1' } });
-    const fuzzed = await FuzzedGateway.start({ good }, { config: { handlerHosts: 1 } });
+    const fuzzed = await FuzzedGateway.start(stage, { good }, { config: { handlerHosts: 1 } });
     const trapped = fc.tuple(trap, fc.array(victim, { minLength: 1, maxLength: 3 }));
-    return {
-      checks: [
-        check('compiled', 20_000, schema, judge),
-        check('large and tangled', 500, tangled, judge),
-        check('called', 1000, trapped, (input) => setTrap(fuzzed, input)),
-      ],
-      close: async () => {
-        await opened.close();
-        await fuzzed.close();
-      },
-    };
+    return [
+      check('compiled', 20_000, schema, judge),
+      check('large and tangled', 500, tangled, judge),
+      check('called', 1000, trapped, (input) => setTrap(fuzzed, input)),
+    ];
   },
 };

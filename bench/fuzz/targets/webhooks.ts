@@ -112,12 +112,10 @@ export const webhooks: Target = {
       bodies,
       awkwardText,
     );
-    return {
-      checks: [
-        check('signatures', 100_000, signed, judgeSignature),
-        check('signatures of services', 100_000, ofServices, judgeService),
-        check('bodies', 100_000, bodies, judgeBody),
-      ],
-    };
+    return [
+      check('signatures', 100_000, signed, judgeSignature),
+      check('signatures of services', 100_000, ofServices, judgeService),
+      check('bodies', 100_000, bodies, judgeBody),
+    ];
   },
 };
