@@ -6,7 +6,7 @@ import type { Campaign, CampaignContext } from '../campaign.ts';
 import { Neighbours } from '../neighbours.ts';
 import { ECHO, FLOOD, FLOOD_TABLES, GOOD, LARGE, LARGE_BYTES } from './attacks.ts';
 import { exhaustDescriptors } from './descriptors.ts';
-import { Scene, SIZES } from './scene.ts';
+import { type Scene, SIZES, sceneOn } from './scene.ts';
 
 /** A good client whose call has no answer for this long waits for others. */
 const SLOW_MS = 30_000;
@@ -32,7 +32,7 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
   await gateway.install(LARGE, appOf(LARGE, { queries: { get: `() => 'x'.repeat(${LARGE_BYTES})` } }));
   await gateway.install(ECHO, appOf(ECHO, { queries: { say: '({ input }) => input.text' } }));
   const good = new Neighbours(gateway, [GOOD], 'good');
-  const scene = new Scene(gateway, edge, good, SIZES[extent], report);
+  const scene = sceneOn(gateway, edge, good, SIZES[extent], report);
   // A part that fails leaves no clients behind.
   await attack(scene, context, edge).finally(() => good.stop());
   if ((await gateway.system()).pid !== pid) report.violated(edge, 'the daemon is another process than before');
@@ -49,7 +49,7 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
 async function attack(scene: Scene, context: CampaignContext, edge: EdgeKind): Promise<void> {
   const { extent } = context;
   const progress = (what: string) => context.progress(`${edge}: ${what}`);
-  await scene.alone();
+  await scene.latenciesFrom('alone');
   // Opened one kind after the other to see what each costs, and then waited for together.
   const waits = [await scene.slow(), await scene.stalled()];
   progress('slow clients and readers that do not read');

@@ -1,9 +1,11 @@
 /** Raw sockets in numbers: clients that connect, say what they are told, and behave badly. */
+import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { eventually, within } from '../../../testing/waiting.ts';
 
 /** Connections that one pair of addresses takes before its ports run out; the next ones come from another address. */
 const PER_ADDRESS = 20_000;
+const ESTABLISHED = '01';
 
 export class BadClient {
   readonly socket: Socket;
@@ -83,4 +85,19 @@ export async function answersOf(crowd: BadClient[], limitMs: number): Promise<vo
 /** The times at which they were ended, in milliseconds; `late` for those that were not within `limitMs` of now. */
 export function endsOf(crowd: BadClient[], limitMs: number): Promise<(number | 'late')[]> {
   return Promise.all(crowd.map(({ ended }) => within(limitMs, ended)));
+}
+
+/** The clients' ports of the connections that the gateway still holds, asked of the system: a client that does not read cannot tell. */
+export function heldConnections(port: number): Set<number> {
+  const held = new Set<number>();
+  for (const line of readFileSync('/proc/net/tcp', 'utf8').split('\n').slice(1)) {
+    const [, local, remote, state] = line.trim().split(/ +/);
+    if (state === ESTABLISHED && portOf(local) === port) held.add(portOf(remote));
+  }
+  return held;
+}
+
+/** Of `0100007F:1F90`: an address and a port, in hexadecimal digits. */
+function portOf(address = ''): number {
+  return Number.parseInt(address.slice(address.indexOf(':') + 1), 16);
 }

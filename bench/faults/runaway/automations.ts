@@ -28,56 +28,52 @@ const KINDS: readonly AutomationKind[] = Object.entries(TABLE).map(([id, { run, 
 /** Takes a gateway whose `automationTimeoutMs` is `AUTOMATION_MS`. */
 export async function runAutomationTrials(gateway: TestGateway, report: Report): Promise<void> {
   const violated = (what: string): void => report.violated('automations', what);
-  await gateway.install(APP, badAutomations());
-  await warm(gateway, GOOD, violated);
-  let trying = true;
-  const beside = watchNeighbours(gateway, () => trying, violated);
-  await inParallel(KINDS, SIDE_BY_SIDE, (kind) => tryKind(gateway, kind, violated));
-  trying = false;
-  await beside;
-  report.figure('kinds of misbehaviour of automations', KINDS.length);
-}
 
-function badAutomations(): Record<string, string | Buffer> {
+  /** The run as it is stored when it has ended. */
+  async function fire(id: string, input: object): Promise<RunRecord> {
+    const answer = await gateway.call('POST', `/svc/_automations/${APP}/${id}/run?wait=1`, { body: { input } });
+    const { runId } = answer.json as { runId?: string };
+    if (runId === undefined) throw new Error(`${id} was not run: ${answer.text}`);
+    return (await gateway.call('GET', `/svc/_runs/${runId}`)).json as RunRecord;
+  }
+
+  /** It runs well, within a while: the start of its thread counts as time of the run. */
+  async function warm(id: string): Promise<void> {
+    if (!(await settles(async () => (await fire(id, { mended: true })).state === 'ok')))
+      violated(`${id} does not run well.`);
+  }
+
+  async function tryKind({ id, error }: AutomationKind): Promise<void> {
+    await warm(id);
+    const ended = await within(SETTLE_MS, fire(id, {}));
+    if (ended === 'late') return violated(`the run of ${id} does not end.`);
+    if (ended.state !== 'error' || !error.test(ended.error?.message ?? ''))
+      violated(`the run of ${id} ended ${ended.state}, ${JSON.stringify(ended.error)}.`);
+    await warm(id);
+  }
+
+  /** The app's query, and another automation of it, answer all the time. */
+  async function watchNeighbours(): Promise<void> {
+    while (trying) {
+      const read = await gateway.read(APP, 'ok');
+      if (read.json.data !== 'alive') violated(`their app answers ${read.text}`);
+      const run = await fire(GOOD, {});
+      if (run.state !== 'ok') violated(`a good one beside them ended ${JSON.stringify(run)}`);
+      await pause(BETWEEN_MS);
+    }
+  }
+
   const handlers = [...KINDS, { id: GOOD, run: '' }].map(({ id, run }) => [
     id,
     `async ({ ctx, input }) => { if (!input?.mended) { ${run} } return { summary: 'well' }; }`,
   ]);
-  return appOf(APP, { queries: { ok: '() => "alive"' }, automations: Object.fromEntries(handlers) });
-}
-
-type Violated = (what: string) => void;
-
-async function tryKind(gateway: TestGateway, { id, error }: AutomationKind, violated: Violated): Promise<void> {
-  await warm(gateway, id, violated);
-  const ended = await within(SETTLE_MS, fire(gateway, id, {}));
-  if (ended === 'late') return violated(`the run of ${id} does not end.`);
-  if (ended.state !== 'error' || !error.test(ended.error?.message ?? ''))
-    violated(`the run of ${id} ended ${ended.state}, ${JSON.stringify(ended.error)}.`);
-  await warm(gateway, id, violated);
-}
-
-/** It runs well, within a while: the start of its thread counts as time of the run. */
-async function warm(gateway: TestGateway, id: string, violated: Violated): Promise<void> {
-  if (!(await settles(async () => (await fire(gateway, id, { mended: true })).state === 'ok')))
-    violated(`${id} does not run well.`);
-}
-
-/** The app's query, and another automation of it, answer all the time. */
-async function watchNeighbours(gateway: TestGateway, trying: () => boolean, violated: Violated): Promise<void> {
-  while (trying()) {
-    const read = await gateway.read(APP, 'ok');
-    if (read.json.data !== 'alive') violated(`their app answers ${read.text}`);
-    const run = await fire(gateway, GOOD, {});
-    if (run.state !== 'ok') violated(`a good one beside them ended ${JSON.stringify(run)}`);
-    await pause(BETWEEN_MS);
-  }
-}
-
-/** The run as it is stored when it has ended. */
-async function fire(gateway: TestGateway, id: string, input: object): Promise<RunRecord> {
-  const answer = await gateway.call('POST', `/svc/_automations/${APP}/${id}/run?wait=1`, { body: { input } });
-  const { runId } = answer.json as { runId?: string };
-  if (runId === undefined) throw new Error(`${id} was not run: ${answer.text}`);
-  return (await gateway.call('GET', `/svc/_runs/${runId}`)).json as RunRecord;
+  const automations = Object.fromEntries(handlers) as Record<string, string>;
+  await gateway.install(APP, appOf(APP, { queries: { ok: '() => "alive"' }, automations }));
+  await warm(GOOD);
+  let trying = true;
+  const beside = watchNeighbours();
+  await inParallel(KINDS, SIDE_BY_SIDE, tryKind);
+  trying = false;
+  await beside;
+  report.figure('kinds of misbehaviour of automations', KINDS.length);
 }

@@ -65,7 +65,7 @@ export type Files = Record<string, string | Buffer>;
 const TABLE = 'CREATE TABLE t (n INTEGER)';
 const OK = { ok: '() => "alive"' };
 
-/** The app of one kind: `bad` misbehaves, `ok` does not. `endpoint` is the address of `startEndpoint`. */
+/** The app of one kind: `bad` misbehaves, `ok` does not. `endpoint` is the address of a server that never ends an answer. */
 export function badApp(id: string, kind: Kind, endpoint: string, timeoutMs: number = timeoutOf(kind)): Files {
   const bad = { run: kind.handler, timeoutMs };
   const tools = kind.action ? { queries: OK, actions: { bad } } : { queries: { ...OK, bad } };

@@ -1,5 +1,4 @@
 /** One misbehaving app, called once, and everything that must come of it. */
-import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import type { Answer, TestGateway } from '../../../testing/gateway.ts';
 import { eventually, within } from '../../../testing/waiting.ts';
 import { type Kind, mendedApp, timeoutOf } from './kinds.ts';
@@ -44,8 +43,13 @@ export async function runTrial(gateway: TestGateway, id: string, kind: Kind, n: 
   }
 
   const { ends } = kind;
-  if (ends !== undefined && !(await settles(async () => endedFor(await lastExit(gateway, id), ends))))
-    violated(`its thread did not end for ${ends.join(' or ')}, but: ${await lastExit(gateway, id)}.`);
+  let exit: string | null = null;
+  const endsRightly = async () => {
+    exit = (await actorsOf(gateway)).find(({ app }) => app === id)?.lastExit ?? null;
+    return ends?.some((reason) => exit?.startsWith(`${reason}: `));
+  };
+  if (ends !== undefined && !(await settles(endsRightly)))
+    violated(`its thread did not end for ${ends.join(' or ')}, but: ${exit}.`);
   const cause = kind.log ?? ('error' in kind.answer ? kind.answer.error : null);
   if (cause !== null && !(await settles(() => logSays(gateway, id, cause))))
     violated(`its log says nothing of ${cause}.`);
@@ -84,16 +88,8 @@ function callBad(gateway: TestGateway, id: string, { action }: Kind, n: number):
 }
 
 /** Whether it holds while there is time to settle. */
-export function settles(holds: () => Promise<boolean>): Promise<boolean> {
+export function settles(holds: () => Promise<unknown>): Promise<boolean> {
   return eventually(SETTLE_MS, holds, LOOK_EVERY_MS);
-}
-
-async function lastExit(gateway: TestGateway, id: string): Promise<string | null> {
-  return (await actorsOf(gateway)).find(({ app }) => app === id)?.lastExit ?? null;
-}
-
-function endedFor(exit: string | null, reasons: readonly RetireReason[]): boolean {
-  return exit !== null && reasons.some((reason) => exit.startsWith(`${reason}: `));
 }
 
 async function logSays(gateway: TestGateway, id: string, cause: RegExp): Promise<boolean> {

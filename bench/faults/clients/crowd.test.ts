@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { heldConnections } from './held.ts';
+import { heldConnections } from './crowd.ts';
 
 test('a connection is held until the server ends it, though its client does not read', async (t) => {
   const server = createServer().listen(0, '127.0.0.1');
