@@ -7,8 +7,7 @@ import type { Random } from '../../../testing/random.ts';
 import { compileShim, whyNoShim } from '../../../testing/shim/compile.ts';
 import type { Crash } from '../../../testing/shim/crash.ts';
 import type { Campaign, CampaignContext } from '../campaign.ts';
-import { drawOperations } from './draw.ts';
-import { OPERATIONS } from './operations.ts';
+import { drawOperations, OPERATIONS } from './operations.ts';
 import {
   countPoints,
   crashRound,
@@ -34,7 +33,7 @@ const OTHER_DISK = '/dev/shm';
  * `step` is the index of the first crash among the points of the rehearsal; null where what died is healed by who lives, so that
  * time decides what is found.
  */
-type Job = { operation: Operation; reference: Reference; crashes: Crash[]; step: number | null };
+type Job = { reference: Reference; crashes: Crash[]; step: number | null };
 
 export const crash: Campaign = {
   name: 'crash',
@@ -58,115 +57,101 @@ async function run(context: CampaignContext): Promise<void> {
     for (const { name } of named.filter((one) => !possible.includes(one)))
       report.skipped.push(`"${name}": ${OTHER_DISK} is not another file system than the temporary folder.`);
     report.figure('operations', `${operations.length} of ${OPERATIONS.length}`);
-    await new Run(context, folder, scenes).all(operations);
+    await runIn(context, folder, scenes, operations);
   } finally {
     if (otherDisk !== null) rmSync(otherDisk, { recursive: true, force: true });
   }
 }
 
-class Run {
-  readonly #context: CampaignContext;
-  readonly #folder: string;
-  readonly #scenes: Map<SceneName, Scene>;
-  readonly #crashed = new Set<string>();
+async function runIn(
+  { random, extent, rounds, report, progress }: CampaignContext,
+  folder: string,
+  scenes: Map<SceneName, Scene>,
+  operations: Operation[],
+): Promise<void> {
+  const crashed = new Set<string>();
   /** The last step after which an operation was old, and the first after which it was new. */
-  readonly #turns = new Map<Operation, { old: number; new: number }>();
-  #rounds = 0;
+  const turns = new Map<Operation, { old: number; new: number }>();
+  let folders = 0;
 
-  constructor(context: CampaignContext, folder: string, scenes: Map<SceneName, Scene>) {
-    this.#context = context;
-    this.#folder = folder;
-    this.#scenes = scenes;
-  }
-
-  async all(operations: Operation[]): Promise<void> {
-    const { random, extent, rounds, report, progress } = this.#context;
-    const jobs: Job[] = [];
-    await inParallel(operations, CONCURRENCY, async (operation) => {
-      const reference = await rehearse(operation, this.#sceneOf(operation), this.#newFolder('rehearsal'));
-      if (reference.passed.length === 0) this.#violated(`"${operation.name}" changes no file.`);
-      jobs.push(...jobsOf(operation, reference));
-    });
-    jobs.sort((a, b) => OPERATIONS.indexOf(a.operation) - OPERATIONS.indexOf(b.operation));
-    const limit = rounds ?? (extent === 'smoke' ? SMOKE_ROUNDS : jobs.length);
-    const chosen = pickSpread(jobs, limit, random);
-    progress(`${jobs.length} crashes in ${operations.length} operations, of which ${chosen.length} are done`);
-    const inRepair = new Map<Job, Job[]>();
-    await inParallel(chosen, CONCURRENCY, async (job) => {
-      const result = await this.#round(job);
-      if (result === null) return;
-      report.add(`rounds with one crash, of ${jobs.length}`);
-      inRepair.set(job, repairJobs(job, result));
-    });
-    const repairs = chosen.flatMap((job) => inRepair.get(job) ?? []);
-    const second = limit < jobs.length ? pickSpread(repairs, Math.ceil(limit / 4), random) : repairs;
-    progress(`${repairs.length} crashes in the repairs, of which ${second.length} are done`);
-    await inParallel(second, CONCURRENCY, async (job) => {
-      const result = await this.#round(job);
-      if (result === null) return;
-      const isMissed = result.missed > 0;
-      report.add(isMissed ? 'second crashes that the repair did not come to' : `second crashes, of ${repairs.length}`);
-    });
-    report.figure('calls at which something was crashed', this.#crashed.size);
-  }
-
-  async #round(job: Job): Promise<RoundResult | null> {
-    const { operation, reference, crashes } = job;
-    const { report, progress } = this.#context;
-    const name = `${operation.name}, ${crashes.map(describe).join(', then ')}`;
+  async function round(job: Job): Promise<RoundResult | null> {
+    const { reference, crashes } = job;
+    const name = `${reference.operation.name}, ${crashes.map(describe).join(', then ')}`;
     try {
-      const scene = this.#sceneOf(operation);
-      const result = await crashRound(operation, scene, reference, crashes, this.#newFolder('round'));
+      const result = await crashRound(reference, crashes, newFolder('round'));
       report.add(`afterwards: ${result.outcome}`);
       report.add('writes acknowledged meanwhile', result.acknowledged);
-      for (const { point } of crashes.slice(0, crashes.length - result.missed)) this.#crashed.add(point);
-      this.#checkOutcome(job, result);
-      for (const violation of result.violations) this.#violated(`${name}: ${violation}`);
+      for (const { point } of crashes.slice(0, crashes.length - result.missed)) crashed.add(point);
+      checkOutcome(job, result);
+      for (const violation of result.violations) violated(`${name}: ${violation}`);
       if (process.env.SVC_CRASH_VERBOSE) progress(`${name}: ${result.outcome}`);
       return result;
     } catch (error) {
-      this.#violated(`${name}: it does not come back: ${(error as Error).message}`);
+      violated(`${name}: it does not come back: ${(error as Error).message}`);
       return null;
     }
   }
 
   /** What makes an operation new stays: a crash after a later step never finds it old. */
-  #checkOutcome({ operation, crashes, step }: Job, { outcome }: RoundResult): void {
+  function checkOutcome({ reference: { operation }, crashes, step }: Job, { outcome }: RoundResult): void {
     if (crashes.length > 1 || step === null || outcome === 'neither') return;
-    const turn = this.#turns.get(operation) ?? { old: -1, new: Number.POSITIVE_INFINITY };
-    this.#turns.set(operation, turn);
+    const turn = turns.get(operation) ?? { old: -1, new: Number.POSITIVE_INFINITY };
+    turns.set(operation, turn);
     if (outcome === 'old') turn.old = Math.max(turn.old, step);
     else turn.new = Math.min(turn.new, step);
     if (turn.old > turn.new)
-      this.#violated(`${operation.name}: it is new after step ${turn.new}, and old after step ${turn.old}.`);
+      violated(`${operation.name}: it is new after step ${turn.new}, and old after step ${turn.old}.`);
   }
 
-  #violated(text: string): void {
-    this.#context.report.violations.push(text);
-    this.#context.progress(text);
+  function violated(text: string): void {
+    report.violations.push(text);
+    progress(text);
   }
 
-  #sceneOf({ scene }: Operation): Scene {
-    return this.#scenes.get(scene) as Scene;
+  function newFolder(what: string): string {
+    return join(folder, `${what}-${++folders}`);
   }
 
-  #newFolder(what: string): string {
-    return join(this.#folder, `${what}-${++this.#rounds}`);
-  }
+  const jobs: Job[] = [];
+  await inParallel(operations, CONCURRENCY, async (operation) => {
+    const reference = await rehearse(operation, scenes.get(operation.scene) as Scene, newFolder('rehearsal'));
+    if (reference.passed.length === 0) violated(`"${operation.name}" changes no file.`);
+    jobs.push(...jobsOf(reference));
+  });
+  jobs.sort((a, b) => OPERATIONS.indexOf(a.reference.operation) - OPERATIONS.indexOf(b.reference.operation));
+  const limit = rounds ?? (extent === 'smoke' ? SMOKE_ROUNDS : jobs.length);
+  const chosen = pickSpread(jobs, limit, random);
+  progress(`${jobs.length} crashes in ${operations.length} operations, of which ${chosen.length} are done`);
+  const inRepair = new Map<Job, Job[]>();
+  await inParallel(chosen, CONCURRENCY, async (job) => {
+    const result = await round(job);
+    if (result === null) return;
+    report.add(`rounds with one crash, of ${jobs.length}`);
+    inRepair.set(job, repairJobs(job, result));
+  });
+  const repairs = chosen.flatMap((job) => inRepair.get(job) ?? []);
+  const second = limit < jobs.length ? pickSpread(repairs, Math.ceil(limit / 4), random) : repairs;
+  progress(`${repairs.length} crashes in the repairs, of which ${second.length} are done`);
+  await inParallel(second, CONCURRENCY, async (job) => {
+    const result = await round(job);
+    if (result === null) return;
+    const isMissed = result.missed > 0;
+    report.add(isMissed ? 'second crashes that the repair did not come to' : `second crashes, of ${repairs.length}`);
+  });
+  report.figure('calls at which something was crashed', crashed.size);
 }
 
 /** Those of the writer and of jobs with the whole tree as well, for then nobody is left to heal it. */
-function jobsOf(operation: Operation, reference: Reference): Job[] {
+function jobsOf(reference: Reference): Job[] {
   const jobs: Job[] = [];
   const passings = new Counts();
   const kinds = new Counts();
   for (const [step, { point, pid }] of reference.passed.entries()) {
     const passing = passings.count(point);
     if (kinds.count(kindOf(point)) > OF_A_KIND) continue;
-    const alone = pid === reference.gatewayPid || operation.name === 'token rotation';
-    const job = { operation, reference };
-    jobs.push({ ...job, crashes: [{ point, passing, mode: 'process' }], step: alone ? step : null });
-    if (!alone) jobs.push({ ...job, crashes: [{ point, passing, mode: 'tree' }], step });
+    const alone = pid === reference.gatewayPid || reference.operation.name === 'token rotation';
+    jobs.push({ reference, crashes: [{ point, passing, mode: 'process' }], step: alone ? step : null });
+    if (!alone) jobs.push({ reference, crashes: [{ point, passing, mode: 'tree' }], step });
   }
   return jobs;
 }
@@ -181,11 +166,11 @@ function kindOf(point: string): string {
 
 /** The points of a repair: what a start after a crash passes more often than one after which there is nothing to repair. */
 function repairJobs(job: Job, { repair }: RoundResult): Job[] {
-  const { operation, reference, crashes } = job;
+  const { reference, crashes } = job;
   const found: Job[] = [];
   for (const [point, count] of countPoints(repair)) {
     // Those that the load makes come at any time.
-    if (isOfData(point) && isLoaded(operation, crashes)) continue;
+    if (isOfData(point) && isLoaded(reference.operation, crashes)) continue;
     const unusual = count - (reference.restart.get(point) ?? 0);
     for (let passing = 1; passing <= Math.min(unusual, OF_A_KIND); passing++)
       found.push({ ...job, crashes: [...crashes, { point, passing, mode: 'process' }] });
@@ -200,7 +185,7 @@ function describe({ point, passing, mode }: Crash): string {
 /** One of each operation goes first, then those at a kind of call that is not among the chosen yet, so that few rounds reach most. */
 function pickSpread(jobs: Job[], count: number, random: Random): Job[] {
   const shuffled = random.shuffled(jobs);
-  const ofEach = firstOfEach(shuffled, ({ operation }) => operation.name);
+  const ofEach = firstOfEach(shuffled, ({ reference }) => reference.operation.name);
   const ofKinds = firstOfEach([...ofEach, ...shuffled], ({ crashes }) => kindOf((crashes.at(-1) as Crash).point));
   const chosen = new Set([...new Set([...ofEach, ...ofKinds, ...shuffled])].slice(0, count));
   return jobs.filter((job) => chosen.has(job));

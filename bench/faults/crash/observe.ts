@@ -3,10 +3,12 @@ import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkDaemon, checkDataDirectory } from '../../../cli/commands/operations/doctor.ts';
 import { isAppId } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import { namesInSync } from '../../../storage/files/atomic-file.ts';
+import { countLoose } from '../../../storage/git/packing.ts';
+import type { CodeStorePaths } from '../../../storage/layout.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
 import { git } from '../stored.ts';
-import { isPacking } from './loose-objects.ts';
 import { leftOfSessions, lookAtData, lookAtSessions } from './observe-sessions.ts';
 import { get, type World } from './world.ts';
 
@@ -21,11 +23,11 @@ const POLL_MS = 50;
  * Asks until every answer is a good one: a process that died is replaced meanwhile. Rejects with what is still wrong after
  * 60 s, and at once when the gateway's own process ends.
  */
-export async function observe(world: World, oldToken: string): Promise<Observation> {
+export async function observe(world: World): Promise<Observation> {
   const until = Date.now() + HEAL_MS;
   for (;;) {
     try {
-      return await look(world, oldToken);
+      return await look(world);
     } catch (error) {
       if (!world.gateway.isRunning || Date.now() > until) throw error;
       await pause(POLL_MS);
@@ -33,8 +35,8 @@ export async function observe(world: World, oldToken: string): Promise<Observati
   }
 }
 
-async function look(world: World, oldToken: string) {
-  const { gateway, layout } = world;
+async function look(world: World) {
+  const { gateway, layout, oldToken } = world;
   gateway.token = readFileSync(layout.token, 'utf8').trim();
   const rotated = oldToken !== '' && gateway.token !== oldToken;
   const records = (await get(world, '/svc/_apps')) as { id: string; name: string }[];
@@ -78,6 +80,13 @@ async function checkMain(world: World, apps: AppView[]): Promise<void> {
   }
   const live = readFileSync(activeMain, 'utf8').trim();
   if (live !== said('rev-parse', 'main')) throw new Error(`active-main is ${live}, not main.`);
+}
+
+/** Whether there is more to pack, or what was begun is not finished. */
+export function isPacking({ layout }: World): boolean {
+  const { repository } = layout.codeStore as CodeStorePaths;
+  const isMarked = readdirSync(join(repository, 'objects', 'pack')).some((name) => /\.keep$|^tmp_/.test(name));
+  return isMarked || countLoose(repository) >= LIMITS.gitLooseObjects;
 }
 
 async function lookAtApp(world: World, id: string, name: string) {

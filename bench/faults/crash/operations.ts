@@ -1,14 +1,17 @@
 /** The operations that are crashed between their steps: `operations.json`, and what of them takes more than one call. */
-
+import type { Random } from '../../../testing/random.ts';
 import { eventually } from '../../../testing/waiting.ts';
 import { rotateToken } from '../changes.ts';
 import { automationFiles, draftTool, filePath } from './authoring-scenes.ts';
-import { isPacking } from './loose-objects.ts';
+import { isPacking } from './observe.ts';
 import TABLE from './operations.json' with { type: 'json' };
 import type { Operation } from './scenes.ts';
 import { automatedVersionOf, call, versionOf, type World } from './world.ts';
 
 const PACK_MS = 20_000;
+/** One of each kind that changes most is always drawn. */
+const DRAWN = [/upload/, /activation|rollback|publi/, /migration/];
+const OTHERS = 2;
 
 const STEPS = {
   rollBack: (world: World) => activate(world, '1.0.0'),
@@ -59,6 +62,15 @@ export const OPERATIONS: Operation[] = [
   ...onEither.map((one): Operation => ({ name: `${one.name}, git`, scene: 'git', run: runOf(one), again: one.again })),
   ...git.map((one): Operation => ({ ...one, run: runOf(one) })),
 ];
+
+/** Those of a short campaign: others with each seed. */
+export function drawOperations(from: Operation[], random: Random): Operation[] {
+  const shuffled = random.shuffled(from);
+  const drawn = new Set<Operation | undefined>();
+  for (const kind of DRAWN) drawn.add(shuffled.find((one) => kind.test(one.name) && !drawn.has(one)));
+  for (const one of shuffled.filter((other) => !drawn.has(other)).slice(0, OTHERS)) drawn.add(one);
+  return from.filter((operation) => drawn.has(operation));
+}
 
 async function activate(world: World, version: string): Promise<number> {
   return call('POST', '/svc/_apps/main/activate', { versionId: await idOf(world, version) })(world);

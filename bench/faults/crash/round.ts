@@ -12,6 +12,8 @@ import { type Scene, World } from './world.ts';
 
 /** What the operation does when nothing goes wrong. */
 export type Reference = {
+  operation: Operation;
+  scene: Scene;
   /** Null when there was no gateway before. */
   old: Observation | null;
   new: Observation;
@@ -43,42 +45,44 @@ const WARM_WRITES = 3;
 export async function rehearse(operation: Operation, scene: Scene, folder: string): Promise<Reference> {
   const world = World.copy(scene, folder);
   try {
-    if (!operation.starts) await world.start();
-    const oldToken = tokenIn(world.layout.dataDir) ?? '';
-    const old = operation.starts ? null : await observe(world, oldToken);
+    const old = await begin(world, operation);
     world.plan.set([]);
     const status = await operation.run(world);
     const gatewayPid = world.gateway.pid;
-    if (!world.gateway.isRunning) await world.start();
-    const reached = await observe(world, oldToken);
+    const reached = await reach(world);
     const left = await leftovers(world);
     if (left.length > 0) throw new Error(`Without any crash it leaves ${left.join(', ')}.`);
     const passed = world.plan.passed();
     await world.gateway.kill();
     world.plan.set([]);
-    await world.start();
-    await observe(world, oldToken);
-    return { old, new: reached, status, passed, gatewayPid, restart: countPoints(world.plan.passed()) };
+    await reach(world);
+    const restart = countPoints(world.plan.passed());
+    return { operation, scene, old, new: reached, status, passed, gatewayPid, restart };
   } finally {
     await world.gateway.kill();
     world.remove();
   }
 }
 
-export async function crashRound(
-  operation: Operation,
-  scene: Scene,
-  reference: Reference,
-  crashes: Crash[],
-  folder: string,
-): Promise<RoundResult> {
+/** What there is before the operation; null when there is no gateway before. */
+async function begin(world: World, { starts }: Operation): Promise<Observation | null> {
+  if (!starts) await world.start();
+  world.oldToken = tokenIn(world.layout.dataDir) ?? '';
+  return starts ? null : observe(world);
+}
+
+async function reach(world: World): Promise<Observation> {
+  if (!world.gateway.isRunning) await world.start();
+  return observe(world);
+}
+
+export async function crashRound(reference: Reference, crashes: Crash[], folder: string): Promise<RoundResult> {
+  const { operation, scene } = reference;
   const world = World.copy(scene, folder);
   const violations: string[] = [];
   let writes: Load | null = null;
   try {
-    if (!operation.starts) await world.start();
-    const oldToken = tokenIn(world.layout.dataDir) ?? '';
-    if (!operation.starts) await observe(world, oldToken);
+    await begin(world, operation);
     if (isLoaded(operation, crashes)) {
       writes = new Load(world.gateway, { apps: ['main'], clients: 1 });
       await writes.more(WARM_WRITES);
@@ -86,14 +90,14 @@ export async function crashRound(
     world.plan.set(crashes);
     const { pid } = world.gateway;
     const first = await operation.run(world).catch(() => null);
-    const seen = await settle(world, oldToken);
+    const seen = await settle(world);
     const missed = world.plan.pending();
     if (missed > 0 && !mayMiss(operation, world, crashes, pid))
       violations.push(`${missed} of ${crashes.length} crashes never came.`);
     if (missed > 0) world.plan.cancel();
     // The first is the end of the operation itself.
     const repair = afterCrash(world.plan.passed(), crashes[0] as Crash);
-    const outcome = judge(seen, reference, operation);
+    const outcome = judge(seen, reference);
     if (outcome === 'neither')
       violations.push(`It is neither old nor new: ${JSON.stringify(seen)}; the operation had answered ${first}.`);
     if (outcome === 'old' && first === reference.status && !isDeepStrictEqual(reference.old, reference.new))
@@ -102,7 +106,7 @@ export async function crashRound(
       const again = await within(REACH_MS, writes.more(WARM_WRITES));
       if (again === 'late') violations.push('No write is acknowledged any more.');
     }
-    await repeat(operation, world, reference, outcome, oldToken, violations);
+    violations.push(...(await doAgain(world, reference, outcome)));
     await writes?.stop();
     violations.push(...(await complaints(world)));
     const left = await leftovers(world);
@@ -139,12 +143,11 @@ export function isOfData(point: string): boolean {
 }
 
 /** Starts the gateway as often as the planned crashes need, until everything answers. */
-async function settle(world: World, oldToken: string): Promise<Observation> {
+async function settle(world: World): Promise<Observation> {
   for (let starts = 0; ; starts++) {
     try {
       await gone(world);
-      if (!world.gateway.isRunning) await world.start();
-      const seen = await observe(world, oldToken);
+      const seen = await reach(world);
       await leftovers(world);
       return seen;
     } catch (error) {
@@ -180,27 +183,20 @@ async function gone({ gateway }: World): Promise<void> {
 }
 
 /** The same once more takes effect, whatever became of the first time. */
-async function repeat(
-  operation: Operation,
-  world: World,
-  reference: Reference,
-  outcome: RoundResult['outcome'],
-  oldToken: string,
-  violations: string[],
-): Promise<void> {
-  const status = await operation.run(world);
-  const expected = outcome === 'old' ? [reference.status] : [reference.status, ...operation.again];
-  if (!expected.includes(status)) violations.push(`Done again after ${outcome}, it answers ${status}.`);
-  if (!world.gateway.isRunning) await world.start();
-  const seen = await observe(world, oldToken);
-  if (judge(seen, reference, operation) !== 'new' && !isDeepStrictEqual(seen, reference.new))
+async function doAgain(world: World, reference: Reference, outcome: RoundResult['outcome']): Promise<string[]> {
+  const status = await reference.operation.run(world);
+  const expected = outcome === 'old' ? [reference.status] : [reference.status, ...reference.operation.again];
+  const violations = expected.includes(status) ? [] : [`Done again after ${outcome}, it answers ${status}.`];
+  const seen = await reach(world);
+  if (judge(seen, reference) !== 'new')
     violations.push(`Done again after ${outcome}, it is not new: ${JSON.stringify(seen)}.`);
+  return violations;
 }
 
-function judge(seen: Observation, reference: Reference, operation: Operation): RoundResult['outcome'] {
+function judge(seen: Observation, reference: Reference): RoundResult['outcome'] {
   if (isDeepStrictEqual(seen, reference.new)) return 'new';
   if (isDeepStrictEqual(seen, reference.old)) return 'old';
-  return operation.prunes && isUnpruned(seen, reference) ? 'new' : 'neither';
+  return reference.operation.prunes && isUnpruned(seen, reference) ? 'new' : 'neither';
 }
 
 /** New, with old versions that the next upload will prune. */

@@ -1,8 +1,11 @@
 /** The states from which operations are crashed: two apps, of which `main` has versions, data, settings and backups. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { deflateSync } from 'node:zlib';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { objectId, wrapObject } from '../../../storage/git/object.ts';
+import type { CodeStorePaths } from '../../../storage/layout.ts';
 import { AUTHORING_SCENES, type AuthoringScene } from './authoring-scenes.ts';
-import { addLooseObjects } from './loose-objects.ts';
 import { automatedVersionOf, expectStatus, hooked, type Scene, SIGNED, versionOf, World } from './world.ts';
 
 export type SceneName = keyof typeof FILLS | AuthoringScene;
@@ -81,10 +84,10 @@ export async function makeScenes(
     const appsDir = needsOtherDisk(name) && otherDisk !== null ? join(otherDisk, `${name}-apps`) : null;
     const store = name.startsWith('git') ? 'git' : 'tarball';
     const isAuthoring = name in AUTHORING_SCENES;
-    const world = isAuthoring ? World.copy(await make('git'), path) : new World(path, { appsDir, store, shim });
+    const scene: Scene = { folder: path, appsDir, store, shim };
+    const world = isAuthoring ? World.copy(await make('git'), path) : new World(scene);
     await (isAuthoring ? AUTHORING_SCENES[name as AuthoringScene] : FILLS[name as keyof typeof FILLS])(world);
     await world.gateway.stop();
-    const scene: Scene = { name, folder: path, appsDir, store, shim };
     scenes.set(name, scene);
     return scene;
   };
@@ -118,6 +121,18 @@ async function fill(world: World): Promise<void> {
   const { backupsDir } = layout.app('main');
   mkdirSync(backupsDir, { recursive: true });
   for (const day of [1, 2, 3]) writeFileSync(join(backupsDir, `2020010${day}T000000000Z_1.sqlite`), '');
+}
+
+/** More than the git store leaves loose. */
+function addLooseObjects({ layout }: World): void {
+  const { repository } = layout.codeStore as CodeStorePaths;
+  for (let n = 0; n < LIMITS.gitLooseObjects; n++) {
+    const content = Buffer.from(`loose ${n}`);
+    const id = objectId('blob', content);
+    const path = join(repository, 'objects', id.slice(0, 2), id.slice(2));
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, deflateSync(wrapObject('blob', content)));
+  }
 }
 
 /** What a dead gateway may leave: a damaged registry, half a version, an unfinished upload, old trash. */

@@ -10,11 +10,8 @@ import { ledgerApp } from '../../../testing/write-ledger.ts';
 /** Two, so that an upload over two others has something to prune. */
 const VERSION_RETENTION = 2;
 
-/** A folder that rounds are copied from. `appsDir` is outside of it when the apps lie on another file system. */
-export type Scene = { name: string; folder: string } & Places;
-
-/** `shim` is the library that crashes are planned with. */
-export type Places = { appsDir: string | null; store: 'tarball' | 'git'; shim: string };
+/** Where a world is: `appsDir` is outside of `folder` when the apps lie on another file system; crashes are planned with `shim`. */
+export type Scene = { folder: string; appsDir: string | null; store: 'tarball' | 'git'; shim: string };
 
 export class World {
   readonly folder: string;
@@ -22,8 +19,10 @@ export class World {
   readonly layout: Layout;
   readonly gateway: TestGateway;
   readonly plan: CrashPlan;
+  /** The one before the operation; empty where there was none. */
+  oldToken = '';
 
-  constructor(folder: string, { appsDir, store, shim }: Places) {
+  constructor({ folder, appsDir, store, shim }: Scene) {
     this.folder = folder;
     this.appsDir = appsDir;
     this.layout = new Layout(join(folder, 'data'), appsDir ?? undefined, store === 'git' ? 'code-store' : undefined);
@@ -40,7 +39,7 @@ export class World {
     const options = { recursive: true, preserveTimestamps: true, verbatimSymlinks: true };
     cpSync(join(scene.folder, 'data'), join(folder, 'data'), options);
     if (scene.appsDir !== null && appsDir !== null) cpSync(scene.appsDir, appsDir, options);
-    return new World(folder, { ...scene, appsDir });
+    return new World({ ...scene, folder, appsDir });
   }
 
   /** Rejects when it ends before it is ready, and is seen to have ended. */

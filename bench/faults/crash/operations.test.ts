@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Random } from '../../../testing/random.ts';
-import { drawOperations } from './draw.ts';
-import { OPERATIONS } from './operations.ts';
+import { drawOperations, OPERATIONS } from './operations.ts';
 
 function namesOf(seed: number): string[] {
   return drawOperations(OPERATIONS, new Random(seed)).map(({ name }) => name);
