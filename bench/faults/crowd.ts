@@ -19,7 +19,7 @@ const TOLD_WITHIN_MS = 15_000;
 export type Span = { from: number; to: number };
 
 /** What was done to the gateway: when the supervisor was dead, when any process was ended, and when calls may time out. */
-export type Troubles = { outages?: Span[]; deaths?: number[]; slow?: Span[] };
+export type Troubles = { outages?: Span[]; deaths?: { at: number }[]; slow?: Span[] };
 
 export class Crowd {
   readonly load: Load;
@@ -89,7 +89,7 @@ export class Crowd {
   /** A read runs once more when its process dies: only two deaths in its time may fail it. */
   #checkReads({ outages = [], deaths = [], slow = [] }: Troubles): string[] {
     const failed = this.readers.failed
-      .filter(({ sentAt, answeredAt }) => deaths.filter((at) => at > sentAt - 50 && at < answeredAt).length < 2)
+      .filter(({ sentAt, answeredAt }) => deaths.filter(({ at }) => at > sentAt - 50 && at < answeredAt).length < 2)
       .filter(({ sentAt, answeredAt }) => !overlaps(slow, sentAt, answeredAt))
       .map(({ app, answer }) => `A read of ${app} failed: ${answer}`);
     const unanswered = this.readers.unanswered

@@ -11,7 +11,7 @@ import { signal } from './killer.ts';
 import { fillSmallDisk } from './small-disk.ts';
 import { leftovers } from './stored.ts';
 import { describeStrike, STRIKES, type Strike } from './strikes.ts';
-import { LEDGERS, StruckGateway } from './struck-gateway.ts';
+import { LEDGERS, type StruckGateway, struckGateway } from './struck-gateway.ts';
 import { strikeStore } from './struck-store.ts';
 
 const ROUNDS = { full: 60, smoke: 13 };
@@ -38,7 +38,7 @@ export const disk: Campaign = {
 /** One daemon on a disk that is struck again and again, each time healing; at times the power fails as well. */
 async function strikes(context: CampaignContext): Promise<void> {
   const { report, progress } = context;
-  const struck = new StruckGateway(context, { syncDelayUs: SYNC_DELAY_US });
+  const struck = struckGateway(context, { syncDelayUs: SYNC_DELAY_US });
   const { gateway, ledger, changes } = struck;
   await struck.start();
   await gateway.install('talker', TALKER);

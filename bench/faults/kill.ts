@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import type { Campaign, CampaignContext } from './campaign.ts';
 import { Crowd } from './crowd.ts';
 import { Keeper } from './keeper.ts';
-import { Killer } from './killer.ts';
+import { killerOf } from './killer.ts';
 import { strikeInRounds } from './rounds.ts';
 import { leftoversOfTheDead } from './stored.ts';
 import { Uploader } from './uploader.ts';
@@ -43,17 +43,17 @@ async function strikeFolder(campaign: CampaignContext, numbers: [number, number]
   const { random, report, progress } = context;
   const folder = context.newFolder();
   const gateway = context.newGateway({ config: { handlerHosts: 2 } }, folder);
-  const killer = new Killer(gateway, context, VICTIMS);
+  const killer = killerOf(gateway, context, VICTIMS);
   await gateway.start();
   const crowd = await Crowd.enter(gateway, random.fork());
   const uploader = new Uploader(gateway);
   const keeper = await Keeper.enter(gateway, random.fork());
   const isHealthy = await strikeInRounds(context, gateway, {
     numbers,
-    choose: () => killer.choose(),
+    choose: killer.choose,
     working: () => crowd.load.more(random.between(5, 40)),
     pauseMs: 30,
-    strike: (where, victim) => killer.strike(where, victim),
+    strike: killer.strike,
     healed: (since) => crowd.load.healed(since),
     until: 'every app acknowledges again',
   });

@@ -15,84 +15,75 @@ const ROLES = ['writer', 'host', 'jobs', 'agents'] as const;
 const DEATHS_IN_A_WINDOW = LIMITS.restartIntensity - 1;
 
 /** Of `Victim`s, whose names say which roles are ended. */
-export class Killer<Victim extends string> {
+export function killerOf<Victim extends string>(
+  gateway: TestGateway,
+  { random, report }: Pick<CampaignContext, 'random' | 'report'>,
+  victims: readonly Victim[],
+) {
   /** When the supervisor was dead. */
-  readonly outages: Span[] = [];
-  readonly #gateway: TestGateway;
-  readonly #context: Pick<CampaignContext, 'random' | 'report'>;
-  readonly #victims: readonly Victim[];
-  /** When a process died, of those the daemon that runs may count against a role. */
-  readonly #deaths: { role: Child['role']; at: number; daemon: number }[] = [];
+  const outages: Span[] = [];
+  /** When processes died, in milliseconds of `performance.now()`, and which daemon may count it against a role. */
+  const deaths: { role: Child['role']; at: number; daemon: number }[] = [];
 
-  constructor(gateway: TestGateway, context: Pick<CampaignContext, 'random' | 'report'>, victims: readonly Victim[]) {
-    this.#gateway = gateway;
-    this.#context = context;
-    this.#victims = victims;
-  }
-
-  /** When processes died, in milliseconds of `performance.now()`. */
-  get deaths(): number[] {
-    return this.#deaths.map(({ at }) => at);
-  }
-
-  choose(): Victim {
+  function choose(): Victim {
     const since = performance.now() - LIMITS.restartWindowMs - 1000;
     const often = (role: Child['role']) =>
-      this.#deaths.filter((one) => one.role === role && one.at > since && one.daemon === this.#gateway.pid).length >=
+      deaths.filter((one) => one.role === role && one.at > since && one.daemon === gateway.pid).length >=
       DEATHS_IN_A_WINDOW;
     const spared = ROLES.filter(often);
-    return this.#context.random.pick(
-      this.#victims.filter((victim) => victim.includes('supervisor') || !spared.some((role) => victim.includes(role))),
+    return random.pick(
+      victims.filter((victim) => victim.includes('supervisor') || !spared.some((role) => victim.includes(role))),
     );
   }
 
   /** Rejects when the daemon does not start again. */
-  async strike(where: string, victim: Victim): Promise<void> {
-    const children = childrenOf(this.#gateway.pid);
+  async function strike(where: string, victim: Victim): Promise<void> {
+    const children = childrenOf(gateway.pid);
     const struck =
       victim === 'all'
         ? children
         : ROLES.filter((role) => victim.includes(role)).flatMap((role) => {
             const of = children.filter((child) => child.role === role);
-            return role === 'host' && of.length > 0 ? [this.#context.random.pick(of)] : of;
+            return role === 'host' && of.length > 0 ? [random.pick(of)] : of;
           });
-    for (const child of struck) this.#end(child);
+    for (const child of struck) end(child);
     if (!victim.includes('supervisor') && victim !== 'all') return;
     // Sometimes late enough for the replacement of a child to be under way.
-    if (struck.length > 0 && victim !== 'all')
-      await pause(this.#context.random.pick([0, 0, this.#context.random.between(0, 150)]));
-    await this.#killDaemon(where, victim === 'supervisor twice');
+    if (struck.length > 0 && victim !== 'all') await pause(random.pick([0, 0, random.between(0, 150)]));
+    await killDaemon(where, victim === 'supervisor twice');
   }
 
-  #end({ pid, role }: Child): void {
-    this.#deaths.push({ role, at: performance.now(), daemon: this.#gateway.pid });
+  function end({ pid, role }: Child): void {
+    deaths.push({ role, at: performance.now(), daemon: gateway.pid });
     signal(pid, 'SIGKILL');
   }
 
-  async #killDaemon(where: string, twice: boolean): Promise<void> {
+  async function killDaemon(where: string, twice: boolean): Promise<void> {
     const outage: Span = { from: performance.now(), to: Number.POSITIVE_INFINITY };
-    this.outages.push(outage);
+    outages.push(outage);
     // It stands still for the roll call, so that none of its processes is missed.
-    process.kill(this.#gateway.pid, 'SIGSTOP');
-    const family = [...childrenOf(this.#gateway.pid), ...taggedWith(tagOf(this.#gateway.dataDir))];
-    this.#deaths.push({ role: 'other', at: performance.now(), daemon: this.#gateway.pid });
-    await this.#gateway.kill();
+    process.kill(gateway.pid, 'SIGSTOP');
+    const family = [...childrenOf(gateway.pid), ...taggedWith(tagOf(gateway.dataDir))];
+    deaths.push({ role: 'other', at: performance.now(), daemon: gateway.pid });
+    await gateway.kill();
     if (twice) {
-      const starting = this.#gateway.start().catch(() => {});
-      await pause(this.#context.random.between(0, 250));
-      await this.#gateway.kill();
+      const starting = gateway.start().catch(() => {});
+      await pause(random.between(0, 250));
+      await gateway.kill();
       await starting;
     }
     const startedAt = performance.now();
-    await this.#gateway.start();
+    await gateway.start();
     outage.to = performance.now();
-    this.#context.report.measured('daemon started after a kill, until ready', outage.to - startedAt);
+    report.measured('daemon started after a kill, until ready', outage.to - startedAt);
     const orphans = family.filter((child) => compareIdentity(child) === 'same');
-    this.#context.report.violated(
+    report.violated(
       where,
       orphans.map(({ pid }) => `the process ${pid} of the dead daemon runs beside the new one.`),
     );
   }
+
+  return { outages, deaths, choose, strike };
 }
 
 /** Sends a signal to a process that may have ended already. */

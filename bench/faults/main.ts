@@ -6,7 +6,8 @@ import { join, relative } from 'node:path';
 import { gatewayIn, type TestGateway } from '../../testing/gateway.ts';
 import { Random } from '../../testing/random.ts';
 import { chosen, parseWords, runCommand, UsageError, wholeNumber } from '../command.ts';
-import { describeMachine } from '../machine.ts';
+import { describeMachine, type Machine } from '../machine.ts';
+import { table } from '../report-tables.ts';
 import { ROOT } from '../servers.ts';
 import { type Campaign, Report } from './campaign.ts';
 import { clients } from './clients/campaign.ts';
@@ -14,7 +15,6 @@ import { crash } from './crash/campaign.ts';
 import { disk } from './disk.ts';
 import { kill } from './kill.ts';
 import { power } from './power.ts';
-import { type FaultsReport, summaryOfFailures, toMarkdown } from './report.ts';
 import { runaway } from './runaway.ts';
 import { runs } from './runs.ts';
 import { smuggling } from './smuggling/campaign.ts';
@@ -23,6 +23,17 @@ import { turns } from './turns.ts';
 
 const CAMPAIGNS: Campaign[] = [kill, runs, turns, stop, power, disk, crash, runaway, clients, smuggling];
 const RESULTS = join(ROOT, 'bench/results');
+
+type FaultsReport = {
+  takenAt: string;
+  seed: number;
+  machine: Machine;
+  campaigns: (Pick<Report, 'figures' | 'violations' | 'skipped'> & {
+    name: string;
+    question: string;
+    seconds: number;
+  })[];
+};
 
 const HELP = `npm run faults -- [campaign …] [options]
 
@@ -101,6 +112,27 @@ async function main(args: string[]): Promise<number> {
   }
   process.stdout.write(`What the daemons left is kept in ${workDir}.\n\n${summaryOfFailures(report)}`);
   return 1;
+}
+
+function toMarkdown({ takenAt, seed, machine, campaigns }: FaultsReport): string {
+  const head = [
+    `# Faults, ${takenAt}, seed ${seed}`,
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memoryGiB} GiB; ${machine.kernel}; Node ${machine.node}; data on ${machine.fileSystem}.`,
+  ];
+  const parts = campaigns.flatMap(({ name, question, seconds, figures, violations, skipped }) => [
+    `## ${name}`,
+    `${question} ${violations.length === 0 ? 'Passed' : 'FAILED'} in ${seconds.toFixed(0)} s.`,
+    table({ What: ({ name: what }) => what, Value: ({ value }) => value }, figures),
+    ...violations.map((what) => `- **violated**: ${what}`),
+    ...skipped.map((what) => `- skipped: ${what}`),
+  ]);
+  return `${[...head, ...parts].join('\n\n')}\n`;
+}
+
+/** What failed, once more and shortly: the end of a log is all that some people see of it. */
+function summaryOfFailures({ seed, campaigns }: FaultsReport): string {
+  const lines = campaigns.flatMap(({ name, violations }) => violations.map((what) => `- ${name}: ${what}`));
+  return `FAILED with seed ${seed}:\n${lines.join('\n')}\n`;
 }
 
 // A campaign that ended early leaves its load behind, which would go on for ever.

@@ -6,7 +6,7 @@ import { Load } from '../../testing/write-ledger.ts';
 import { type Campaign, type CampaignContext, Report } from './campaign.ts';
 import { Readers } from './readers.ts';
 import { leftovers } from './stored.ts';
-import { LEDGERS, StruckGateway } from './struck-gateway.ts';
+import { LEDGERS, struckGateway } from './struck-gateway.ts';
 
 const ROUNDS = { full: 100, smoke: 6 };
 /** Rounds within which `durability: normal` must have lost something. */
@@ -32,12 +32,10 @@ export const power: Campaign = {
   whyNot: whyNoShim,
   async run(context) {
     const { report } = context;
-    const proof = new Outages(context, 'full');
-    await proof.run(context.rounds ?? ROUNDS[context.extent]);
+    const proof = await cutAgainAndAgain(context, 'full', context.rounds ?? ROUNDS[context.extent]);
     if (proof.lost > 0) report.violated('in all', `${proof.lost} acknowledged writes were lost.`);
     const found = new Report();
-    const control = new Outages({ ...context, report: found }, 'normal');
-    await control.run(CONTROL_ROUNDS);
+    const control = await cutAgainAndAgain({ ...context, report: found }, 'normal', CONTROL_ROUNDS);
     report.violations.push(...found.violations);
     if (control.lost === 0)
       report.violated('The shim does not bite', `durability "normal" lost nothing in ${control.rounds} power cuts.`);
@@ -46,80 +44,56 @@ export const power: Campaign = {
   },
 };
 
-/** One data directory through many power cuts, each followed by a start and a comparison with all that was acknowledged. */
-class Outages extends StruckGateway {
-  rounds = 0;
-  lost = 0;
-  readonly #context: CampaignContext;
-  readonly #durability: 'full' | 'normal';
+/**
+ * One data directory through so many power cuts, each followed by a start and a comparison with all that was acknowledged. With
+ * durability "normal" until something was lost.
+ */
+async function cutAgainAndAgain(context: CampaignContext, durability: 'full' | 'normal', most: number) {
+  const { report, progress } = context;
+  const struck = struckGateway(context, { config: { durability }, syncDelayUs: SYNC_DELAY_US });
+  const { gateway, disk, random, changes, ledger } = struck;
+  const isFull = durability === 'full';
+  let rounds = 0;
+  let lost = 0;
 
-  constructor(context: CampaignContext, durability: 'full' | 'normal') {
-    super(context, { config: { durability }, syncDelayUs: SYNC_DELAY_US });
-    this.#context = context;
-    this.#durability = durability;
-  }
-
-  get acknowledged(): number {
-    return this.ledger.acknowledged.length;
-  }
-
-  /** With durability "normal" until something was lost. */
-  async run(rounds: number): Promise<void> {
-    const { report, progress } = this.#context;
-    await this.start();
-    while (this.rounds < rounds && report.violations.length === 0 && (this.#durability === 'full' || this.lost === 0)) {
-      this.rounds += 1;
-      await this.#round(report);
-      if (this.rounds % 10 === 0 || report.violations.length > 0)
-        progress(`${this.rounds} power cuts, ${this.acknowledged} acknowledged writes, ${this.lost} lost`);
-    }
-    await this.gateway.stop();
-    this.disk.close();
-    report.figure('acknowledged writes, all there', this.acknowledged - this.lost);
-    report.figure('acknowledged writes lost', this.lost);
-    report.figure('other acknowledged changes', this.changes.done.list());
-  }
-
-  async #round(report: Report): Promise<void> {
-    const { gateway, changes, ledger, random } = this;
-    const isFull = this.#durability === 'full';
-    const load = new Load(gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `r${this.rounds}` });
+  async function round(): Promise<void> {
+    const load = new Load(gateway, { apps: LEDGERS, clients: CLIENTS, prefix: `r${rounds}` });
     const readers = new Readers(gateway, load, READERS);
     if (isFull) await changes.start();
-    await this.#moment(load);
-    await this.#cutPower(report);
+    await moment(load);
+    await cutPower();
     report.add('power cuts');
     await Promise.all([load, readers, changes].map((clients) => clients.stop()));
     report.add('reads', readers.reads);
     report.add('of them answered with a kept result', readers.hits);
     gateway.log = '';
-    if (random.next() < 0.15) await this.#cutWhileItStarts(report);
+    if (random.next() < 0.15) await cutWhileItStarts();
     await gateway.start();
     report.measured('start after a power cut', gateway.readyMs);
     ledger.add(load);
-    const { violations, lost } = ledger.verify(gateway.dataDir);
-    this.lost = lost;
+    const verdict = ledger.verify(gateway.dataDir);
+    lost = verdict.lost;
     // Losing what was acknowledged is what "normal" is here to show; half an action or a damaged file it may not leave.
-    const found = [...load.violations, ...readers.violations, ...violations].filter(
+    const found = [...load.violations, ...readers.violations, ...verdict.violations].filter(
       (text) => isFull || !text.includes('was acknowledged'),
     );
     if (isFull) found.push(...(await changes.check()), ...leftovers(gateway.dataDir));
-    report.violated(`Round ${this.rounds} (${this.#durability})`, found);
+    report.violated(`Round ${rounds} (${durability})`, found);
   }
 
   /** After some writes, or just when a change of another kind was acknowledged. */
-  async #moment(load: Load): Promise<void> {
-    const writes = load.more(this.random.between(1, 150));
-    if (this.#durability === 'full' && this.random.next() < 0.5) await this.changes.more();
+  async function moment(load: Load): Promise<void> {
+    const writes = load.more(random.between(1, 150));
+    if (isFull && random.next() < 0.5) await changes.more();
     else {
       await writes;
-      await pause(this.random.between(0, 30));
+      await pause(random.between(0, 30));
     }
   }
 
-  async #cutPower(report: Report): Promise<void> {
-    const survival = this.#durability === 'normal' ? (SURVIVALS[0] as Survival) : this.random.pick(SURVIVALS);
-    const taken = await this.disk.cutPower(survival, this.random);
+  async function cutPower(): Promise<void> {
+    const survival = isFull ? random.pick(SURVIVALS) : (SURVIVALS[0] as Survival);
+    const taken = await disk.cutPower(survival, random);
     report.add('unsynced writes dropped', taken.writes);
     report.add('unsynced writes kept in whole or in part', taken.survivedWrites);
     report.add('unsynced names dropped', taken.names);
@@ -127,12 +101,27 @@ class Outages extends StruckGateway {
   }
 
   /** Repairs are cut off, too. */
-  async #cutWhileItStarts(report: Report): Promise<void> {
+  async function cutWhileItStarts(): Promise<void> {
     report.add('power cuts while the daemon started');
-    const started = this.gateway.start().catch(() => {});
-    await pause(this.random.between(50, 400));
-    await this.#cutPower(report);
+    const started = gateway.start().catch(() => {});
+    await pause(random.between(50, 400));
+    await cutPower();
     await started;
-    await this.gateway.exited();
+    await gateway.exited();
   }
+
+  await struck.start();
+  while (rounds < most && report.violations.length === 0 && (isFull || lost === 0)) {
+    rounds += 1;
+    await round();
+    if (rounds % 10 === 0 || report.violations.length > 0)
+      progress(`${rounds} power cuts, ${ledger.acknowledged.length} acknowledged writes, ${lost} lost`);
+  }
+  await gateway.stop();
+  disk.close();
+  const acknowledged = ledger.acknowledged.length;
+  report.figure('acknowledged writes, all there', acknowledged - lost);
+  report.figure('acknowledged writes lost', lost);
+  report.figure('other acknowledged changes', changes.done.list());
+  return { rounds, lost, acknowledged };
 }

@@ -4,7 +4,7 @@ import { eventually } from '../../testing/waiting.ts';
 import type { Campaign, CampaignContext, Report } from './campaign.ts';
 import { overlaps, type Span } from './crowd.ts';
 import { VICTIMS } from './kill.ts';
-import { Killer } from './killer.ts';
+import { killerOf } from './killer.ts';
 import { stopWell, strikeInRounds } from './rounds.ts';
 import { hookApp } from './runs/apps.ts';
 import { missFires } from './runs/due.ts';
@@ -35,14 +35,14 @@ export const runs: Campaign = {
 async function strike(context: CampaignContext, rounds: number): Promise<void> {
   const { random, report } = context;
   const gateway = context.newGateway({ config: { handlerHosts: 2 } });
-  const killer = new Killer(gateway, context, VICTIMS);
+  const killer = killerOf(gateway, context, VICTIMS);
   await gateway.start();
   const installed = await Promise.all(APPS.map((app) => gateway.install(app, hookApp(app))));
   const webhooks = installed.flatMap((one) => one.webhooks);
   const posters = new Posters(gateway, webhooks, CLIENTS, random.fork());
   await strikeInRounds(context, gateway, {
     numbers: [1, rounds],
-    choose: () => killer.choose(),
+    choose: killer.choose,
     working: () => posters.more(random.between(4, 16)),
     pauseMs: 200,
     strike: async (where, victim) => {

@@ -1,7 +1,6 @@
 /** A gateway on a disk that fails when it is told to, with what is changed in it and what was acknowledged by it. */
 import { join } from 'node:path';
-import type { StartOptions, TestGateway } from '../../testing/gateway.ts';
-import type { Random } from '../../testing/random.ts';
+import type { StartOptions } from '../../testing/gateway.ts';
 import { FaultyDisk } from '../../testing/shim/disk.ts';
 import { Ledger, markedLedgerApp } from '../../testing/write-ledger.ts';
 import type { CampaignContext } from './campaign.ts';
@@ -9,26 +8,25 @@ import { Changes } from './changes.ts';
 
 export const LEDGERS = ['ledger-a', 'ledger-b'];
 
-export class StruckGateway {
-  readonly gateway: TestGateway;
-  readonly disk: FaultyDisk;
-  readonly random: Random;
-  readonly changes: Changes;
-  readonly ledger = new Ledger();
+export type StruckGateway = ReturnType<typeof struckGateway>;
 
-  /** `syncDelayUs`: an fsync takes up to this long, and the disk keeps the journal that a power cut needs. */
-  constructor(context: CampaignContext, { syncDelayUs, ...options }: StartOptions & { syncDelayUs?: number }) {
-    const folder = context.newFolder();
-    this.random = context.random.fork();
-    this.disk = new FaultyDisk(join(folder, 'data'), join(folder, 'disk'));
-    this.gateway = context.newGateway({ ...options, env: this.disk.env }, folder);
-    this.changes = new Changes(this.gateway, this.disk.env, this.random.fork());
-    if (syncDelayUs !== undefined) this.disk.keepJournal(syncDelayUs);
-  }
-
-  /** Starts it, and puts the ledgers into it. */
-  async start(): Promise<void> {
-    await this.gateway.start();
-    for (const id of LEDGERS) await this.gateway.install(id, markedLedgerApp(id));
-  }
+/**
+ * `syncDelayUs`: an fsync takes up to this long, and the disk keeps the journal that a power cut needs. `start` also puts the ledgers
+ * into it.
+ */
+export function struckGateway(
+  context: CampaignContext,
+  { syncDelayUs, ...options }: StartOptions & { syncDelayUs?: number },
+) {
+  const folder = context.newFolder();
+  const random = context.random.fork();
+  const disk = new FaultyDisk(join(folder, 'data'), join(folder, 'disk'));
+  const gateway = context.newGateway({ ...options, env: disk.env }, folder);
+  const changes = new Changes(gateway, disk.env, random.fork());
+  if (syncDelayUs !== undefined) disk.keepJournal(syncDelayUs);
+  const start = async () => {
+    await gateway.start();
+    for (const id of LEDGERS) await gateway.install(id, markedLedgerApp(id));
+  };
+  return { gateway, disk, random, changes, ledger: new Ledger(), start };
 }

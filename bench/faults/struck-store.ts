@@ -4,13 +4,13 @@ import type { CampaignContext } from './campaign.ts';
 import { Publications } from './publications.ts';
 import { leftovers } from './stored.ts';
 import { STORE_STRIKES } from './strikes.ts';
-import { StruckGateway } from './struck-gateway.ts';
+import { struckGateway } from './struck-gateway.ts';
 
 const ROUNDS = { full: 60, smoke: 8 };
 
 export async function strikeStore(context: CampaignContext): Promise<void> {
   const { report, progress } = context;
-  const { gateway, disk, random } = new StruckGateway(context, { store: 'git' });
+  const { gateway, disk, random } = struckGateway(context, { store: 'git' });
   const publications = new Publications(gateway, random.fork());
   const rounds = context.rounds ?? ROUNDS[context.extent];
   await gateway.start();

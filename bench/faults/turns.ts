@@ -7,7 +7,7 @@ import { childrenOf, readProc } from '../../testing/processes.ts';
 import type { Random } from '../../testing/random.ts';
 import { eventually } from '../../testing/waiting.ts';
 import type { Campaign, Report } from './campaign.ts';
-import { Killer, signal } from './killer.ts';
+import { killerOf, signal } from './killer.ts';
 import { stopWell, strikeInRounds } from './rounds.ts';
 import { Talkers } from './turns/talkers.ts';
 
@@ -26,14 +26,14 @@ export const turns: Campaign = {
     const command = [process.execPath, join(root, 'testing/stub-agent.mjs'), '--keep', context.newFolder()];
     const config = { runners: { stub: { kind: 'acp', command } } };
     const gateway = context.newGateway({ config, examples: ['todos'] });
-    const killer = new Killer(gateway, context, VICTIMS);
+    const killer = killerOf(gateway, context, VICTIMS);
     await gateway.start();
     const talkers = new Talkers(gateway, WINDOWS, random.fork());
     const tagged = () => taggedWith(tagOf(gateway.dataDir));
     const rounds = context.rounds ?? ROUNDS[context.extent];
     await strikeInRounds(context, gateway, {
       numbers: [1, rounds],
-      choose: () => killer.choose(),
+      choose: killer.choose,
       working: () => talkers.more(random.between(1, 6)),
       pauseMs: 300,
       strike: async (where, victim) => {

@@ -1,5 +1,6 @@
 /** Subscribers of change streams: each follows one app over all daemons, and notes what it was told and when. */
 import { get, type IncomingMessage } from 'node:http';
+import { Client } from '../../testing/clients.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import type { Random } from '../../testing/random.ts';
 import { eventually, pause } from '../../testing/waiting.ts';
@@ -9,27 +10,23 @@ export type Told = { kind: 'change' | 'reset'; seq: number; action: string | nul
 
 type Connection = { daemon: number; openedAt: number; events: number };
 
-export class Watcher {
+export class Watcher extends Client {
   readonly app: string;
   readonly told: Told[] = [];
   readonly connections: Connection[] = [];
   /** When a stream ended that we had not closed, though its token was still good. */
   readonly ends: number[] = [];
-  readonly violations: string[] = [];
-  readonly #gateway: TestGateway;
-  readonly #closeAfter: (() => number) | null;
-  readonly #running: Promise<void>;
-  #stopped = false;
+  readonly #random: Random | null;
   #closedByUs = false;
   #response: IncomingMessage | null = null;
   #last: { seq: number; daemon: number } | null = null;
 
   /** With `random` it is one that closes its stream now and then and takes it up again where it was. */
   constructor(gateway: TestGateway, app: string, random: Random | null) {
-    this.#gateway = gateway;
+    super(gateway);
     this.app = app;
-    this.#closeAfter = random && (() => random.between(100, 800));
-    this.#running = this.#follow();
+    this.#random = random;
+    this.repeat(() => this.#follow(), 0);
   }
 
   /** Resolves once nothing has come for `quietMs`, at the latest after `limitMs`. */
@@ -44,38 +41,27 @@ export class Watcher {
     return eventually(limitMs, () => this.told.length > before);
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
+  override async stop(): Promise<void> {
+    const stopped = super.stop();
     this.#close();
-    await this.#running;
+    await stopped;
   }
 
-  async #follow(): Promise<void> {
-    while (!this.#stopped) {
-      const { token } = this.#gateway;
-      const response = await this.#open();
-      if (response === null) {
-        await pause(20);
-        continue;
-      }
-      if (this.#stopped) {
-        response.destroy();
-        return;
-      }
-      this.#closedByUs = false;
-      await this.#read(response);
-      const at = performance.now();
-      if (!this.#closedByUs && !(await this.#isRefused(token))) this.ends.push(at);
-    }
-  }
-
-  async #isRefused(token: string): Promise<boolean> {
-    const answer = await this.#gateway.call('GET', '/svc/_apps', { token }).catch(() => null);
-    return answer?.status === 401;
+  async #follow(): Promise<unknown> {
+    const { token } = this.gateway;
+    const response = await this.#open();
+    if (response === null) return pause(20);
+    if (!this.running) return response.destroy();
+    this.#closedByUs = false;
+    await this.#read(response);
+    const at = performance.now();
+    if (this.#closedByUs) return;
+    const answer = await this.gateway.call('GET', '/svc/_apps', { token }).catch(() => null);
+    if (answer?.status !== 401) this.ends.push(at);
   }
 
   #open(): Promise<IncomingMessage | null> {
-    const { url, token, pid } = this.#gateway;
+    const { url, token, pid } = this.gateway;
     const last = this.#last;
     const headers: Record<string, string> = { authorization: `Bearer ${token}` };
     if (last) headers['last-event-id'] = String(last.seq);
@@ -96,7 +82,7 @@ export class Watcher {
 
   async #read(response: IncomingMessage): Promise<void> {
     this.#response = response;
-    const closing = this.#closeAfter && setTimeout(() => this.#close(), this.#closeAfter());
+    const closing = this.#random && setTimeout(() => this.#close(), this.#random.between(100, 800));
     let text = '';
     try {
       for await (const chunk of response) {

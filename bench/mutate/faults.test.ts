@@ -18,6 +18,6 @@ test('each seeded fault can be put into its file, and its tests are there', () =
 test('a text that is gone, or there twice, is an error', () => {
   const [fault] = FAULTS;
   assert.ok(fault);
-  assert.throws(() => putInto('something else', fault), { name: 'FaultError', message: /0 times in/ });
-  assert.throws(() => putInto(fault.text + fault.text, fault), { name: 'FaultError', message: /2 times in/ });
+  assert.throws(() => putInto('something else', fault), { name: 'ListError', message: /0 times in/ });
+  assert.throws(() => putInto(fault.text + fault.text, fault), { name: 'ListError', message: /2 times in/ });
 });

@@ -15,15 +15,16 @@ export type Fault = {
   named?: string;
 };
 
-export class FaultError extends Error {
-  override readonly name = 'FaultError';
+/** The list of faults is not true. */
+export class ListError extends Error {
+  override readonly name = 'ListError';
 }
 
-/** The source with the fault in it. Throws `FaultError` when the text is not there, or there more than once. */
+/** The source with the fault in it. Throws `ListError` when the text is not there, or there more than once. */
 export function putInto(source: string, { name, file, text, replacement }: Fault): string {
   const places = source.split(text).length - 1;
   if (places !== 1)
-    throw new FaultError(
+    throw new ListError(
       `"${name}": its text is ${places} times in ${file}, not once. Bring bench/mutate/faults.json up to date.`,
     );
   return source.replace(text, () => replacement);

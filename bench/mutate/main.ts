@@ -10,7 +10,7 @@ import { Random } from '../../testing/random.ts';
 import { parseWords, runCommand, wholeNumber } from '../command.ts';
 import { table } from '../report-tables.ts';
 import { ROOT } from '../servers.ts';
-import { FAULTS, type Fault, putInto } from './faults.ts';
+import { FAULTS, type Fault, ListError, putInto } from './faults.ts';
 
 const LEAST = 0.95;
 /** For one test file. One that hangs has found nothing. */
@@ -23,8 +23,6 @@ const HELP = `npm run mutate [-- options]
   --count N    so many of them, chosen by the seed
   --seed N     the choice of an earlier run (printed at its start)
 `;
-
-class ListError extends Error {}
 
 /** How the tests took a fault: `by` is the test that found it. */
 type Outcome = { fault: Fault; by: string | null; note: string };
@@ -161,6 +159,6 @@ function ended(tree: string, args: string[], ms: number): Promise<Ended> {
 }
 
 process.exitCode = await runCommand(HELP, main).catch((error: Error) => {
-  process.stderr.write(`${error instanceof ListError || error.name === 'FaultError' ? error.message : error.stack}\n`);
+  process.stderr.write(`${error instanceof ListError ? error.message : error.stack}\n`);
   return 2;
 });

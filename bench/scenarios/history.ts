@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { countLoose } from '../../storage/git/packing.ts';
 import { eventually } from '../../testing/waiting.ts';
-import { Author, PUBLISHED } from '../author.ts';
+import { openAuthor, PUBLISHED } from '../author.ts';
 import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
@@ -40,7 +40,7 @@ export const historyScenario: Scenario = {
 async function measure(context: Context, daemon: Daemon, apps: string[], repository: string): Promise<Finding[]> {
   const publications = sized(context, PUBLICATIONS);
   const before = countObjects(repository);
-  const author = await Author.open({ daemon, apps });
+  const author = await openAuthor({ daemon, apps });
   for (let n = 0; n < publications; n++) await author.publishNext();
   await author.close();
   await packed(repository);

@@ -1,6 +1,6 @@
 /** What a scrape of the metrics costs where there are many apps, and how long it holds the supervisor's event loop. */
 import { setTimeout as pause } from 'node:timers/promises';
-import { APP } from '../bench-app.ts';
+import { inParallel } from '../../storage/files/atomic-file.ts';
 import { type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { fact } from '../measurements.ts';
@@ -24,7 +24,7 @@ export const metricsScenario: Scenario = {
     const used = sized(context, USED);
     const work = async (daemon: Daemon) => {
       context.progress(`  ${used} apps are used once`);
-      await use(daemon, used);
+      await inParallel(appIds(used), TOGETHER, (app) => daemon.readNote(app));
       const times: number[] = [];
       let bytes = 0;
       for (let i = 0; i < scrapes; i++) {
@@ -53,11 +53,3 @@ export const metricsScenario: Scenario = {
     return withDaemon(context, work, { dataDir: await crowd(context, appIds(apps)) });
   },
 };
-
-async function use(daemon: Daemon, apps: number): Promise<void> {
-  let next = 0;
-  const work = async (): Promise<void> => {
-    while (next < apps) await daemon.readNote(`${APP}-${next++}`);
-  };
-  await Promise.all(Array.from({ length: TOGETHER }, work));
-}

@@ -13,7 +13,7 @@ import type { Daemon } from '../daemon.ts';
 import type { LoadResult } from '../load/task.ts';
 import { type Finding, fact } from '../measurements.ts';
 import { type Growth, probeFlags, type Sample, secondHalf, sum, takeCourse } from '../soak/course.ts';
-import { Visitors } from '../soak/visitors.ts';
+import { prepareVisits, type Visits } from '../soak/visitors.ts';
 import { httpBytes, plainRequest, type Workload } from '../workload.ts';
 import { type Call, list, read, write, writeBatch } from './workloads.ts';
 
@@ -87,7 +87,7 @@ async function soakIn(context: Context, load: Workload, daemon: Daemon, heapSock
     await daemon.install(APP, benchApp(APP, largeFile()));
     await installAll(daemon, load.apps ?? []);
     streams = await openStreams(daemon, load.apps ?? []);
-    const visitors = await Visitors.prepare(daemon);
+    const visitors = await prepareVisits(daemon);
     const course = takeCourse(daemon, heapSocket, {
       everyMs: Math.max(LEAST_SAMPLE_MS, measureMs / SAMPLES),
       until: sampling.signal,
@@ -107,7 +107,7 @@ async function soakIn(context: Context, load: Workload, daemon: Daemon, heapSock
     sampling.abort();
     await visitors.stop();
     if (result.failed > 0) throw new Error(`${result.failed} requests failed, the first with ${result.firstFailure}.`);
-    return facts(result, visitors, await course, rate, measureMs);
+    return facts(result, visitors.seen, await course, rate, measureMs);
   } finally {
     sampling.abort();
     streams?.abort();
@@ -139,7 +139,13 @@ function described({ at, heap, rss, descriptors, threads, files }: Sample): stri
   ].join('; ');
 }
 
-function facts(result: LoadResult, visitors: Visitors, samples: Sample[], rate: number, measureMs: number): Finding[] {
+function facts(
+  result: LoadResult,
+  { visits, failed, firstFailure }: Visits,
+  samples: Sample[],
+  rate: number,
+  measureMs: number,
+): Finding[] {
   const of = `in the second half of ${(measureMs / 60_000).toFixed(1)} minutes`;
   const grown = (name: string, what: (sample: Sample) => number, shown: (growth: Growth) => string): Finding => {
     const growth = secondHalf(samples, what);
@@ -148,11 +154,11 @@ function facts(result: LoadResult, visitors: Visitors, samples: Sample[], rate: 
   const inMiB = ({ middle }: Growth): string => `${(middle / MiB).toFixed(1)} MiB`;
   const counted = ({ middle }: Growth): string => `${middle.toFixed(0)}`;
   const processes = Object.keys(samples.at(-1)?.rss ?? {});
-  const visits = Object.entries(visitors.visits).map(([kind, count]) => `${kind} ${count}`);
+  const kinds = Object.entries(visits).map(([kind, count]) => `${kind} ${count}`);
   return [
     fact('requests', result.answered / (result.elapsedMs / 1000), '/s', `asked for ${rate} a second`),
-    fact('visits', sum(visitors.visits) / (measureMs / 1000), '/s', visits.join(', ')),
-    fact('visits that failed', visitors.failed, '', visitors.firstFailure ?? 'none'),
+    fact('visits', sum(visits) / (measureMs / 1000), '/s', kinds.join(', ')),
+    fact('visits that failed', failed, '', firstFailure ?? 'none'),
     grown("the supervisor's heap", ({ heap }) => heap.heapUsed, inMiB),
     grown("the supervisor's buffers", ({ heap }) => heap.arrayBuffers, inMiB),
     ...processes.map((name) => grown(`RSS, ${name}`, ({ rss }) => rss[name] ?? 0, inMiB)),

@@ -1,10 +1,10 @@
 /** The same reads, lists and durable writes on servers that isolate nothing: Bun, Deno, Node 24, workerd and the plain server. */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { compileShim, whyNoShim } from '../../testing/shim/compile.ts';
 import { gatewayUnder, measure, plainUnder, startDaemon, whileRunning } from '../compare.ts';
 import type { Contender } from '../contenders.ts';
 import type { Context, Scenario } from '../context.ts';
-import { type FsyncCounter, fsyncCounters } from '../fsyncs.ts';
 import type { LoadMeasurement } from '../measurements.ts';
 import { type ReferenceServer, ROOT, startPlain, startServer } from '../servers.ts';
 import type { Workload } from '../workload.ts';
@@ -84,5 +84,23 @@ function counting(contender: Contender, counter: FsyncCounter | null): Contender
   return {
     ...contender,
     commits: async () => ({ commits: counter.count(), rows: (await contender.commits?.())?.rows ?? 0 }),
+  };
+}
+
+/** `env` is for the environment of the server, `count` how often since it began. */
+type FsyncCounter = { env: Record<string, string>; count(): number };
+
+/** Makes one for each name, in `folder`: a library in a server and the programs it starts. Nothing is counted where there is no C compiler. */
+function fsyncCounters(folder: string): (name: string) => FsyncCounter | null {
+  if (whyNoShim() !== null) return () => null;
+  const library = join(folder, 'fsyncs.so');
+  compileShim('fsyncs.c', library);
+  return (name) => {
+    const file = join(folder, `${name}.fsyncs`);
+    writeFileSync(file, Buffer.alloc(8));
+    return {
+      env: { LD_PRELOAD: library, FSYNCS_FILE: file },
+      count: () => Number(readFileSync(file).readBigUInt64LE()),
+    };
   };
 }

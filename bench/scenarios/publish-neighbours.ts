@@ -1,7 +1,7 @@
 /** What calls of other live apps notice of publications, beside what they notice of a loop that computes as much. */
 
 import { cpuMs } from '../../testing/processes.ts';
-import { Author, PUBLISHED } from '../author.ts';
+import { type Author, openAuthor, PUBLISHED } from '../author.ts';
 import { ROWS } from '../bench-app.ts';
 import { accompanied, onGateway } from '../contenders.ts';
 import { type Context, sized } from '../context.ts';
@@ -31,7 +31,7 @@ type Store = { daemon: Daemon; apps: string[] };
 export async function neighbours(context: Context, store: Store): Promise<(LoadMeasurement | Finding)[]> {
   const { daemon } = store;
   const alone = onGateway(ALONE, daemon, context, { requests: requestsFor(store) });
-  const author = await Author.open(store);
+  const author = await openAuthor(store);
   try {
     const busyMs = await processorTime(daemon, author, sized(context, COUNTED));
     const before = author.times.length;

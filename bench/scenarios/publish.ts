@@ -1,6 +1,6 @@
 /** Authoring on the git store: how long a publication takes, how soon a draft shows an edit, what calls of other apps notice. */
 import { join } from 'node:path';
-import { Author, css, reloaded } from '../author.ts';
+import { type Author, css, openAuthor, reloaded } from '../author.ts';
 import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import { type Context, type Scenario, sized } from '../context.ts';
@@ -86,7 +86,7 @@ async function firstPublications(context: Context, store: Store): Promise<Findin
   for (let run = 0; run < runs; run++) {
     await store.daemon.stop();
     store.daemon = await startOn(context, store.dataDir);
-    const author = await Author.open(store);
+    const author = await openAuthor(store);
     times.push(await author.publishNext());
     await author.close();
   }
@@ -96,7 +96,7 @@ async function firstPublications(context: Context, store: Store): Promise<Findin
 }
 
 async function publications(context: Context, ...stores: [Store, Store]): Promise<Finding[]> {
-  const authors = await Promise.all(stores.map((store) => Author.open(store)));
+  const authors = await Promise.all(stores.map((store) => openAuthor(store)));
   for (let i = 0; i < WARM_UPS; i++) for (const author of authors) await author.publishNext();
   const times: number[][] = stores.map(() => []);
   const [large, small] = times as [number[], number[]];
@@ -130,7 +130,7 @@ function distribution(where: string, times: number[], detail: string): Finding[]
 /** From an edit to the `reload` of an open draft, and to the preview that shows it, as a browser then asks for it. */
 async function drafts(context: Context, { daemon, dataDir, apps, size }: Store): Promise<Finding[]> {
   const app = apps[0] as string;
-  const author = await Author.open({ daemon, apps });
+  const author = await openAuthor({ daemon, apps });
   await author.edit(app, css('first'));
   await author.shows(app, css('first'));
   const events = await author.changes(app);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { createParser } from 'eventsource-parser';
 import { LIMITS } from '../../protocol/limits.ts';
+import { inParallel } from '../../storage/files/atomic-file.ts';
 import { startModelStub } from '../../testing/model-stub.ts';
 import { memoryOf } from '../../testing/processes.ts';
 import { APP, benchApp, ROWS } from '../bench-app.ts';
@@ -129,8 +130,8 @@ async function idleWindows(context: Context): Promise<Finding[]> {
   await withDaemon(context, async (daemon) => daemon.install(APP, benchApp()), options);
   const without = await memory();
   const open = async (daemon: Daemon): Promise<void> => {
-    for (let i = 0; i < windows; i += 10)
-      await Promise.all(Array.from({ length: 10 }, (_, at) => turn(daemon, `w${i + at}`, '1 1')));
+    const ids = Array.from({ length: windows }, (_, i) => `w${i}`);
+    await inParallel(ids, 10, async (id) => void (await turn(daemon, id, '1 1')));
   };
   await withDaemon(context, open, options);
   const detail = `${windows} windows; PSS of the supervisor, median of ${starts} starts with and without`;

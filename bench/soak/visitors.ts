@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { tarball } from '../../testing/archive.ts';
-import { Author, css, EDITED, reloaded } from '../author.ts';
+import { type Author, css, EDITED, openAuthor, reloaded } from '../author.ts';
 import { APP, automationFiles, benchApp, incompressible, LARGE_FILE, ROWS } from '../bench-app.ts';
 import type { Daemon } from '../daemon.ts';
 import { write, writeBatch } from '../scenarios/workloads.ts';
@@ -37,100 +37,84 @@ type Odd = { refused?: number; method: string; path: string; body?: unknown; hea
 
 const EVENT = { type: 'order.updated', order: { id: 4711, total: 12.5, open: true } };
 
-export class Visitors {
+export type Visits = Awaited<ReturnType<typeof prepareVisits>>['seen'];
+
+/** Installs the apps that are visited; visits of every kind come from `start` until `stop`. */
+export async function prepareVisits(daemon: Daemon) {
   /** Visits that ended as they should, by kind, and what the first that did not met. */
-  readonly visits: Record<string, number> = {};
-  failed = 0;
-  firstFailure: string | null = null;
-  readonly #daemon: Daemon;
-  readonly #archives: Buffer[];
-  readonly #hooks: MintedWebhook[];
-  readonly #stopping = new AbortController();
-  #going: Promise<void>[] = [];
-  #author: Author | null = null;
+  const seen = { visits: {} as Record<string, number>, failed: 0, firstFailure: null as string | null };
+  const archives = Array.from({ length: VERSIONS }, (_, version) => archive(version));
+  const files = Array.from({ length: HOOKS }, (_, i) =>
+    automationFiles(`hook-${i}`, [{ kind: 'webhook', pending: true }], { count: KEPT_RUNS }),
+  );
+  await daemon.install(AUTHORED, benchApp(AUTHORED));
+  const { webhooks: hooks } = await daemon.install(HOOKED, benchApp(HOOKED, Object.assign({}, ...files)));
+  const stopping = new AbortController();
+  setMaxListeners(0, stopping.signal);
+  let going: Promise<void>[] = [];
+  let author: Author | null = null;
 
-  private constructor(daemon: Daemon, archives: Buffer[], hooks: MintedWebhook[]) {
-    this.#daemon = daemon;
-    this.#archives = archives;
-    this.#hooks = hooks;
+  function start(): void {
+    going = (Object.keys(EVERY_MS) as Kind[]).map((kind) => keepVisiting(kind));
   }
 
-  /** Installs the apps that are visited. */
-  static async prepare(daemon: Daemon): Promise<Visitors> {
-    const archives = Array.from({ length: VERSIONS }, (_, version) => archive(version));
-    const hooks = Array.from({ length: HOOKS }, (_, i) =>
-      automationFiles(`hook-${i}`, [{ kind: 'webhook', pending: true }], { count: KEPT_RUNS }),
-    );
-    await daemon.install(AUTHORED, benchApp(AUTHORED));
-    const { webhooks } = await daemon.install(HOOKED, benchApp(HOOKED, Object.assign({}, ...hooks)));
-    const visitors = new Visitors(daemon, archives, webhooks);
-    setMaxListeners(0, visitors.#stopping.signal);
-    return visitors;
+  async function stop(): Promise<void> {
+    stopping.abort();
+    await Promise.all(going);
+    await author?.close();
   }
 
-  /** Visits of every kind until `stop`. */
-  start(): void {
-    this.#going = (Object.keys(EVERY_MS) as Kind[]).map((kind) => this.#keepVisiting(kind));
-  }
-
-  async stop(): Promise<void> {
-    this.#stopping.abort();
-    await Promise.all(this.#going);
-    await this.#author?.close();
-  }
-
-  async #keepVisiting(kind: Kind): Promise<void> {
-    const { signal } = this.#stopping;
+  async function keepVisiting(kind: Kind): Promise<void> {
+    const { signal } = stopping;
     const under = new Set<Promise<void>>();
     for (let turn = 0; !signal.aborted; turn++) {
       const due = wait(EVERY_MS[kind], undefined, { signal }).catch(() => {});
-      const visit = this.#visit(kind, turn).finally(() => under.delete(visit));
-      under.add(visit);
-      if (ONE_AT_A_TIME.includes(kind)) await visit;
+      const visiting = visit(kind, turn).finally(() => under.delete(visiting));
+      under.add(visiting);
+      if (ONE_AT_A_TIME.includes(kind)) await visiting;
       await due;
     }
     await Promise.all(under);
   }
 
-  async #visit(kind: Kind, turn: number): Promise<void> {
+  async function visit(kind: Kind, turn: number): Promise<void> {
     try {
-      await this.#kinds[kind](turn);
-      this.visits[kind] = (this.visits[kind] ?? 0) + 1;
+      await kinds[kind](turn);
+      seen.visits[kind] = (seen.visits[kind] ?? 0) + 1;
     } catch (error) {
-      this.failed++;
-      this.firstFailure ??= `${kind} ${turn}: ${(error as Error).message}`;
+      seen.failed++;
+      seen.firstFailure ??= `${kind} ${turn}: ${(error as Error).message}`;
     }
   }
 
-  readonly #kinds: Record<Kind, (turn: number) => Promise<void>> = {
+  const kinds: Record<Kind, (turn: number) => Promise<void>> = {
     upload: async (turn) => {
-      await this.#daemon.install(UPLOADED, this.#archives[turn % VERSIONS] as Buffer);
-      await this.#daemon.readNote(UPLOADED);
+      await daemon.install(UPLOADED, archives[turn % VERSIONS] as Buffer);
+      await daemon.readNote(UPLOADED);
     },
-    guest: (turn) => this.#comeAndGo(`${APP}-guest-${turn}`),
-    author: (turn) => this.#write(turn),
-    stream: (turn) => this.#stream(turn),
-    hook: (turn) => this.#callHook(this.#hooks[turn % HOOKS] as MintedWebhook),
+    guest: (turn) => comeAndGo(`${APP}-guest-${turn}`),
+    author: editAndPublish,
+    stream: openStream,
+    hook: (turn) => callHook(hooks[turn % HOOKS] as MintedWebhook),
     run: async (turn) => {
       const path = `/svc/_automations/${HOOKED}/hook-${turn % HOOKS}/run`;
-      const { runId } = JSON.parse(await this.#text('POST', path, JSON.stringify({ input: EVENT })));
+      const { runId } = JSON.parse(await ask('POST', path, JSON.stringify({ input: EVENT })));
       // Its events end with it.
-      await this.#text('GET', `/svc/_runs/${runId}/events`);
-      await this.#text('GET', `/svc/_runs/${runId}/nodes`);
+      await ask('GET', `/svc/_runs/${runId}/events`);
+      await ask('GET', `/svc/_runs/${runId}/nodes`);
     },
-    cut: (turn) => this.#cutOff(turn),
-    odd: (turn) => this.#odd(turn),
+    cut: cutOff,
+    odd: sendOdd,
   };
 
   /** An edit, looked at in the preview and published. */
-  async #write(turn: number): Promise<void> {
+  async function editAndPublish(turn: number): Promise<void> {
     if (turn % TURNS_PER_SESSION === 0) {
-      const last = this.#author;
-      this.#author = null;
+      const last = author;
+      author = null;
       await last?.close();
     }
-    const author = this.#author ?? (await Author.open({ daemon: this.#daemon, apps: [AUTHORED] }));
-    this.#author = author;
+    author ??= await openAuthor({ daemon, apps: [AUTHORED] });
     const text = css(`${Date.now()} ${turn}`);
     await author.edit(AUTHORED, text);
     await author.shows(AUTHORED, text);
@@ -143,41 +127,41 @@ export class Visitors {
   }
 
   /** An app that nobody had before and nobody has afterwards. */
-  async #comeAndGo(app: string): Promise<void> {
-    const { webhooks } = await this.#daemon.install(app, benchApp(app, GUEST_FILES));
-    const events = await this.#daemon.stream(`/svc/${app}/_changes`);
-    await this.#daemon.readNote(app);
-    await this.#text('POST', '/svc/_tool/svc_write', JSON.stringify(write(1, app).request.body));
-    await this.#text('GET', `/svc/${app}/${EDITED}`);
-    await this.#text('PUT', `/svc/_apps/${app}/settings`, JSON.stringify({ app }));
-    await this.#callHook(webhooks[0] as MintedWebhook);
-    await this.#text('DELETE', `/svc/_apps/${app}?purge=1`);
+  async function comeAndGo(app: string): Promise<void> {
+    const { webhooks } = await daemon.install(app, benchApp(app, GUEST_FILES));
+    const events = await daemon.stream(`/svc/${app}/_changes`);
+    await daemon.readNote(app);
+    await ask('POST', '/svc/_tool/svc_write', JSON.stringify(write(1, app).request.body));
+    await ask('GET', `/svc/${app}/${EDITED}`);
+    await ask('PUT', `/svc/_apps/${app}/settings`, JSON.stringify({ app }));
+    await callHook(webhooks[0] as MintedWebhook);
+    await ask('DELETE', `/svc/_apps/${app}?purge=1`);
     // It ends with the app.
     await events.ended();
   }
 
-  async #callHook({ url, secret }: MintedWebhook): Promise<void> {
-    await this.#text('POST', new URL(url).pathname, JSON.stringify(EVENT), { authorization: `Bearer ${secret}` });
+  async function callHook({ url, secret }: MintedWebhook): Promise<void> {
+    await ask('POST', new URL(url).pathname, JSON.stringify(EVENT), { authorization: `Bearer ${secret}` });
   }
 
   /** A page that is open for a second. */
-  async #stream(turn: number): Promise<void> {
+  async function openStream(turn: number): Promise<void> {
     const path = turn % 2 === 0 ? `/svc/${APP}/_changes?tables=notes` : `/svc/_runs/_events?app=${HOOKED}`;
-    const stream = await this.#daemon.stream(path);
-    await wait(STREAM_MS, undefined, { signal: this.#stopping.signal }).catch(() => {});
+    const stream = await daemon.stream(path);
+    await wait(STREAM_MS, undefined, { signal: stopping.signal }).catch(() => {});
     stream.close();
   }
 
   /** A connection that ends before its request or its answer is whole. */
-  #cutOff(turn: number): Promise<void> {
-    const { port, token } = this.#daemon;
+  function cutOff(turn: number): Promise<void> {
+    const { port, token } = daemon;
     const call = (request: Parameters<typeof httpBytes>[0]): Buffer => httpBytes(request, token);
     const id = 1 + (turn % ROWS);
     const post = call(writeBatch(id).request);
     const upload = {
       method: 'POST',
       path: `/svc/_apps/${UPLOADED}/upload`,
-      body: this.#archives[0] as Buffer,
+      body: archives[0] as Buffer,
     } as const;
     const cuts: [bytes: Buffer, afterAnswerBegins: boolean][] = [
       [post.subarray(0, 40), false],
@@ -203,17 +187,19 @@ export class Visitors {
   }
 
   /** Requests that are not like each other: whatever is remembered by their names must be forgotten again. */
-  async #odd(turn: number): Promise<void> {
+  async function sendOdd(turn: number): Promise<void> {
     const filled = JSON.stringify(ODD[turn % ODD.length]).replaceAll('{name}', `${turn}-${Date.now()}`);
     const { refused, method, path, body, headers = {} } = JSON.parse(filled) as Odd;
-    const { status, text } = await this.#daemon.call(method, path, { body, headers });
+    const { status, text } = await daemon.call(method, path, { body, headers });
     if (refused === undefined ? status >= 400 : status !== refused)
       throw new Error(`${method} ${path} was answered ${status}: ${text}`);
   }
 
-  async #text(method: string, path: string, body?: string, headers?: Record<string, string>): Promise<string> {
-    return (await this.#daemon.request(method, path, body, 'application/json', headers)).text();
+  async function ask(method: string, path: string, body?: string, headers?: Record<string, string>): Promise<string> {
+    return (await daemon.request(method, path, body, 'application/json', headers)).text();
   }
+
+  return { seen, start, stop };
 }
 
 function archive(version: number): Buffer {
