@@ -11,16 +11,16 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { extname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { type Durability, Notes, OPERATIONS, type Operation, WRITES } from './notes.ts';
+import { type Durability, OPERATIONS, type Operation, openNotes, WRITES } from './notes.ts';
 
 const TYPES: Record<string, string> = { '.css': 'text/css', '.html': 'text/html', '.png': 'image/png' };
 const [folder, durability] = process.argv.slice(2) as [string, Durability];
-type App = { notes: Notes; manifest: unknown; streams: Set<ServerResponse>; seq: number };
+type App = { notes: ReturnType<typeof openNotes>; manifest: unknown; streams: Set<ServerResponse>; seq: number };
 const apps = new Map<string, Promise<App>>();
 
 async function openApp(name: string): Promise<App> {
   const manifest: unknown = JSON.parse(await readFile(join(folder, name, 'app.json'), 'utf8').catch(() => '{}'));
-  return { notes: new Notes(folder, name, durability), manifest, streams: new Set(), seq: 0 };
+  return { notes: openNotes(folder, name, durability), manifest, streams: new Set(), seq: 0 };
 }
 
 function appOf(name: string): Promise<App> {

@@ -3,6 +3,7 @@
  * rounds holds.
  */
 
+import { Counts } from '../testing/clients.ts';
 import { cpuMs, memoryOfAll } from '../testing/processes.ts';
 import type { Commits, Contender, Phase } from './contenders.ts';
 import { type Context, sized } from './context.ts';
@@ -35,7 +36,7 @@ export async function takeTurns(
 ): Promise<LoadMeasurement> {
   const { connections, durability } = load;
   const phase = { connections, warmUpMs: sized(context, ROUND_WARM_UP_MS), measureMs };
-  const sides = contenders.map((contender) => new Side(contender));
+  const sides = contenders.map(sideOf);
   const count = () => durability !== null && Promise.all(sides.map((side) => side.count()));
   await count();
   for (let round = 0; round < rounds; round++) {
@@ -44,7 +45,7 @@ export async function takeTurns(
   await count();
   const results = sides.map((side) => side.result(durability));
   const first = results[0] as SideResult;
-  const own = (sides[0] as Side).committed;
+  const own = sides[0]?.committed();
   const measured: LoadMeasurement = {
     kind: 'load',
     ...load,
@@ -107,49 +108,44 @@ function ratioOf(one: SideResult, other: SideResult): Interval {
 }
 
 /** One contender's rounds. */
-class Side {
-  readonly #contender: Contender;
-  readonly #results: LoadResult[] = [];
-  readonly #cpuMs = new Map<string, number>();
-  readonly #delays: { p99: number; max: number }[] = [];
-  readonly #counts: Commits[] = [];
+function sideOf(contender: Contender) {
+  const results: LoadResult[] = [];
+  const cpu = new Counts();
+  const delays: { p99: number; max: number }[] = [];
+  const counts: Commits[] = [];
 
-  constructor(contender: Contender) {
-    this.#contender = contender;
-  }
-
-  async round(context: Context, phase: Phase): Promise<void> {
-    const processes = this.#contender.processes();
-    await this.#contender.prepare?.();
-    await this.#contender.takeEventLoop?.();
+  async function round(context: Context, phase: Phase): Promise<void> {
+    const processes = contender.processes();
+    await contender.prepare?.();
+    await contender.takeEventLoop?.();
     const before = processes.map(({ pid }) => cpuMs(pid));
-    const result = await this.#contender.run(phase);
+    const result = await contender.run(phase);
     // Of a process that was replaced meanwhile nothing is known.
     for (const [i, { name, pid }] of processes.entries())
-      this.#addCpu(name, Math.max(0, cpuMs(pid) - (before[i] as number)));
-    this.#addCpu('load', result.cpuMs);
-    const delay = await this.#contender.takeEventLoop?.();
-    if (delay) this.#delays.push(delay);
-    this.#results.push(result);
+      cpu.count(name, Math.max(0, cpuMs(pid) - (before[i] as number)));
+    cpu.count('load', result.cpuMs);
+    const delay = await contender.takeEventLoop?.();
+    if (delay) delays.push(delay);
+    results.push(result);
     if (result.failed > 0)
       context.progress(`  ${result.failed} answers were not as they should; the first was ${result.firstFailure}`);
   }
 
-  async count(): Promise<void> {
-    const commits = await this.#contender.commits?.();
-    if (commits) this.#counts.push(commits);
+  async function count(): Promise<void> {
+    const commits = await contender.commits?.();
+    if (commits) counts.push(commits);
   }
 
   /** Between the two counts; null for who does not count. */
-  get committed(): Commits | null {
-    const [before, after] = this.#counts;
+  function committed(): Commits | null {
+    const [before, after] = counts;
     return before && after ? { commits: after.commits - before.commits, rows: after.rows - before.rows } : null;
   }
 
-  result(durability: Durability | null): SideResult {
-    const counted = this.committed;
-    const { latencies, delivery, requests, events, failed } = merge(this.#results);
-    const rounds = this.#results.map(roundOf);
+  function result(durability: Durability | null): SideResult {
+    const counted = committed();
+    const { latencies, delivery, requests, events, failed } = merge(results);
+    const rounds = results.map(roundOf);
     const requestsPerSecond = median(rounds.map((round) => round.requestsPerSecond));
     const synced = durability === 'full' && counted !== null && counted.commits > 0;
     return {
@@ -160,20 +156,18 @@ class Side {
       requests,
       events,
       failed,
-      cpu: Object.fromEntries([...this.#cpuMs].map(([name, used]) => [name, (used * 1000) / requests])),
-      memory: memoryOfAll(this.#contender.processes()).pss,
+      cpu: Object.fromEntries([...cpu].map(([name, used]) => [name, (used * 1000) / requests])),
+      memory: memoryOfAll(contender.processes()).pss,
       fsyncsPerSecond: synced ? (counted.commits / requests) * requestsPerSecond : null,
       eventLoop:
-        this.#delays.length === 0
+        delays.length === 0
           ? null
-          : { p99: median(this.#delays.map(({ p99 }) => p99)), max: Math.max(...this.#delays.map(({ max }) => max)) },
+          : { p99: median(delays.map(({ p99 }) => p99)), max: Math.max(...delays.map(({ max }) => max)) },
       delivery: delivery.length === 0 ? null : latenciesOf(delivery),
     };
   }
 
-  #addCpu(name: string, used: number): void {
-    this.#cpuMs.set(name, (this.#cpuMs.get(name) ?? 0) + used);
-  }
+  return { round, count, committed, result };
 }
 
 function roundOf({ latencies, answered, elapsedMs }: LoadResult): RoundResult {

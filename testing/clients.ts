@@ -1,5 +1,6 @@
 /** Shared by the clients of a gateway under load or faults: they run until they are stopped, and count the answers. */
 import type { Answer, TestGateway } from './gateway.ts';
+import { Random } from './random.ts';
 import { pause, within } from './waiting.ts';
 
 /** Far above every time limit of the gateway: a call that takes longer hangs. */
@@ -46,24 +47,30 @@ export abstract class Client {
   /** Violations, in sentences. */
   readonly violations: string[] = [];
   protected readonly gateway: TestGateway;
+  protected readonly random: Random;
   protected running = true;
   #loops: Promise<void>[] = [];
   #steps = 0;
   #waiters: { at: number; resolve: () => void }[] = [];
 
-  constructor(gateway: TestGateway) {
+  /** `random` is for those that draw something. */
+  constructor(gateway: TestGateway, random: Random = new Random(0)) {
     this.gateway = gateway;
+    this.random = random;
   }
 
-  /** Repeats `turn`, with a pause after each, until `stop`; several run concurrently. One whose turn fails ends: a violation. */
-  protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: number | (() => number)): void {
+  /**
+   * Repeats `turn`, with a pause after each, drawn between two lengths or always the same, until `stop`; several run concurrently. One
+   * whose turn fails ends: a violation.
+   */
+  protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: number | [number, number], random = this.random): void {
     this.running = true;
     const loop = async (): Promise<void> => {
       // A client that begins in its constructor is whole by then.
       await null;
       for (let n = 0; this.running; n++) {
         await turn(n);
-        const ms = typeof pauseMs === 'number' ? pauseMs : pauseMs();
+        const ms = typeof pauseMs === 'number' ? pauseMs : random.between(...pauseMs);
         if (ms > 0) await pause(ms);
       }
     };

@@ -44,7 +44,6 @@ export class Changes extends Client {
   /** How often each answer other than success came: the kind, the status and the code. */
   readonly refused = new Counts();
   readonly #env: Record<string, string>;
-  readonly #random: Random;
   readonly #version = new Subject(`the version of ${APP}`, 0);
   readonly #settings = new Subject(`the settings of ${APP}`, 0);
   readonly #token = new Subject('the token', '');
@@ -55,19 +54,15 @@ export class Changes extends Client {
 
   /** `env` is that of the gateway, for the commands that change its files beside it. */
   constructor(gateway: TestGateway, env: Record<string, string>, random: Random) {
-    super(gateway);
+    super(gateway, random);
     this.#env = env;
-    this.#random = random;
   }
 
   /** Changes things until `stop`; resolves when the first version of the app is there. */
   async start(): Promise<void> {
     this.#token.acknowledged = this.gateway.token;
     if (this.#version.acknowledged === 0) await this.#attempt('upload');
-    this.repeat(
-      () => this.#attempt(this.#random.pick(KINDS)),
-      () => this.#random.between(0, 20),
-    );
+    this.repeat(() => this.#attempt(this.random.pick(KINDS)), [0, 20]);
   }
 
   /** Compares what the gateway has with what was acknowledged. Nothing may be under way. */
@@ -120,8 +115,8 @@ export class Changes extends Client {
     if (kind === 'token') return this.#rotate();
     const existing = [...this.#apps].filter(([, subject]) => subject.acknowledged).map(([id]) => id);
     if (kind === 'remove' && existing.length > 0) {
-      const id = this.#random.pick(existing);
-      const path = `/svc/_apps/${id}${this.#random.next() < 0.5 ? '?purge=1' : ''}`;
+      const id = this.random.pick(existing);
+      const path = `/svc/_apps/${id}${this.random.next() < 0.5 ? '?purge=1' : ''}`;
       return (this.#apps.get(id) as Subject<boolean>).set(false, ok(gateway.call('DELETE', path)));
     }
     const id = `small-${next}`;

@@ -23,69 +23,55 @@ export type Subjects = {
   queries: [app: string, query: string][];
 };
 
-export class DiskRound {
-  readonly load: Load;
-  readonly #subjects: Subjects;
-  readonly #readers: Readers;
-  readonly #watcher: Watcher;
-  readonly #found: string[] = [];
+/** Resolves when everybody is at work, and each query has been answered once: their databases are open then. */
+export async function beginRound({ gateway, ledger, apps, queries }: Subjects, number: number) {
+  const found: string[] = [];
+  const load = new Load(gateway, { apps, clients: WRITERS, prefix: `d${number}` });
+  const readers = new Readers(gateway, load, READERS, queries);
+  const watcher = new Watcher(gateway, apps[0] as string, null);
+  for (const [app, query] of queries) await gateway.read(app, query);
+  await load.more(10);
+  await watcher.settled(0, HEAL_MS);
 
-  private constructor(subjects: Subjects, number: number) {
-    const { gateway, apps, queries } = subjects;
-    this.#subjects = subjects;
-    this.load = new Load(gateway, { apps, clients: WRITERS, prefix: `d${number}` });
-    this.#readers = new Readers(gateway, this.load, READERS, queries);
-    this.#watcher = new Watcher(gateway, apps[0] as string, null);
-  }
-
-  /** Resolves when everybody is at work, and each query has been answered once: their databases are open then. */
-  static async begin(subjects: Subjects, number: number): Promise<DiskRound> {
-    const round = new DiskRound(subjects, number);
-    for (const [app, query] of subjects.queries) await subjects.gateway.read(app, query);
-    await round.load.more(10);
-    await round.#watcher.settled(0, HEAL_MS);
-    return round;
-  }
-
-  violated(what: string | string[]): void {
-    this.#found.push(...[what].flat());
+  function violated(what: string | string[]): void {
+    found.push(...[what].flat());
   }
 
   /** The readers and the listener go before the power is cut. */
-  async dismiss(): Promise<void> {
-    await Promise.all([this.#readers.stop(), this.#watcher.stop()]);
+  async function dismiss(): Promise<void> {
+    await Promise.all([readers.stop(), watcher.stop()]);
   }
 
   /** The disk is well again: everybody hears good things soon. Answers how soon those who write do, in milliseconds. */
-  async heal(): Promise<number> {
+  async function heal(): Promise<number> {
     const since = performance.now();
-    const isLate = (await within(HEAL_MS, this.load.more(10))) === 'late';
+    const isLate = (await within(HEAL_MS, load.more(10))) === 'late';
     const healedMs = performance.now() - since;
     if (isLate)
-      this.violated(
-        `No write was acknowledged for ${HEAL_MS} ms after the disk was well again: ${this.load.outcomes.list()}.`,
-      );
-    if (!(await this.#watcher.tells(HEAL_MS))) this.violated('The stream of changes says nothing any more.');
+      violated(`No write was acknowledged for ${HEAL_MS} ms after the disk was well again: ${load.outcomes.list()}.`);
+    if (!(await watcher.tells(HEAL_MS))) violated('The stream of changes says nothing any more.');
     return healedMs;
   }
 
   /** Ends the round, and compares all that was acknowledged up to now with what is stored. */
-  async end(where: string, report: Report, { allowed, readsFail = false }: { allowed: RegExp; readsFail?: boolean }) {
-    const { gateway, ledger } = this.#subjects;
-    const { load } = this;
-    await Promise.all([load.stop(), this.dismiss()]);
+  async function end(
+    where: string,
+    report: Report,
+    { allowed, readsFail = false }: { allowed: RegExp; readsFail?: boolean },
+  ) {
+    await Promise.all([load.stop(), dismiss()]);
     ledger.add(load);
-    const { reads, hits, failed, unanswered, violations } = this.#readers;
+    const { reads, hits, failed, unanswered, violations } = readers;
     report.add('reads meanwhile', reads);
     report.add('of them answered with a kept result', hits);
     const faults = [
       ...failed.map(({ app, answer }) => `A read of ${app} was answered ${answer}`),
       ...unanswered.map(() => 'A read got no answer.'),
-      ...this.#watcher.ends.map(() => 'The stream of changes ended.'),
-      ...this.#watcher.violations,
+      ...watcher.ends.map(() => 'The stream of changes ended.'),
+      ...watcher.violations,
     ];
     report.violated(where, [
-      ...this.#found,
+      ...found,
       ...load.violations,
       ...violations,
       ...(readsFail ? [] : faults.filter((text) => !IS_REFUSED.test(text))),
@@ -93,4 +79,6 @@ export class DiskRound {
       ...ledger.verify(gateway.dataDir).violations,
     ]);
   }
+
+  return { load, violated, dismiss, heal, end };
 }

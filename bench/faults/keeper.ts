@@ -26,7 +26,6 @@ const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 export class Keeper extends Client {
   /** How often each status was answered to an upload; `none` for a connection that broke, `cut` for one that was cut off here. */
   readonly outcomes = new Counts();
-  readonly #random: Random;
   /** Type by name: acknowledged, and not asked to be deleted since. */
   readonly #kept = new Map<string, string>();
   /** Deleted, and acknowledged. */
@@ -35,12 +34,8 @@ export class Keeper extends Client {
   #number = 0;
 
   private constructor(gateway: TestGateway, random: Random) {
-    super(gateway);
-    this.#random = random;
-    this.repeat(
-      () => this.#next(),
-      () => this.#random.between(0, 20),
-    );
+    super(gateway, random);
+    this.repeat(() => this.#next(), [0, 20]);
   }
 
   static async enter(gateway: TestGateway, random: Random): Promise<Keeper> {
@@ -63,7 +58,7 @@ export class Keeper extends Client {
   }
 
   async #next(): Promise<void> {
-    const what = this.#random.between(0, 9);
+    const what = this.random.between(0, 9);
     const [some] = this.#kept;
     if (what === 0 && some !== undefined) await this.#remove(some[0]);
     else if (what === 1 && some !== undefined) await this.#look(...some, false);
@@ -71,8 +66,8 @@ export class Keeper extends Client {
   }
 
   async #store(what: number): Promise<void> {
-    const content = Buffer.alloc(this.#random.between(1, BYTES), `file ${++this.#number} `);
-    const type = this.#random.pick(TYPES);
+    const content = Buffer.alloc(this.random.between(1, BYTES), `file ${++this.#number} `);
+    const type = this.random.pick(TYPES);
     if (what < 4) {
       await this.#cutOff(content);
       this.outcomes.count('cut');

@@ -1,7 +1,7 @@
 /** SIGKILL of each process, of two, and of all, at seeded moments under load. */
 import { readdirSync } from 'node:fs';
 import type { Campaign, CampaignContext } from './campaign.ts';
-import { Crowd } from './crowd.ts';
+import { enterCrowd } from './crowd.ts';
 import { Keeper } from './keeper.ts';
 import { killerOf } from './killer.ts';
 import { strikeInRounds } from './rounds.ts';
@@ -45,7 +45,7 @@ async function strikeFolder(campaign: CampaignContext, numbers: [number, number]
   const gateway = context.newGateway({ config: { handlerHosts: 2 } }, folder);
   const killer = killerOf(gateway, context, VICTIMS);
   await gateway.start();
-  const crowd = await Crowd.enter(gateway, random.fork());
+  const crowd = await enterCrowd(gateway, random.fork());
   const uploader = new Uploader(gateway);
   const keeper = await Keeper.enter(gateway, random.fork());
   const isHealthy = await strikeInRounds(context, gateway, {

@@ -3,8 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { appOf } from '../../testing/apps.ts';
 import { Client, Counts, codeOf, outcomeOf } from '../../testing/clients.ts';
-import type { Answer, TestGateway } from '../../testing/gateway.ts';
-import type { Random } from '../../testing/random.ts';
+import type { Answer } from '../../testing/gateway.ts';
 import { BLAMING, stepOf } from './changes.ts';
 import { git } from './stored.ts';
 import { Subject } from './subject.ts';
@@ -21,7 +20,6 @@ const fileOf = (text: number): string => `export default ${query(text)};\n`;
 export class Publications extends Client {
   /** Answers of publications: the status and the code. */
   readonly outcomes = new Counts();
-  readonly #random: Random;
   /** Acknowledged texts, by the number of the version. */
   readonly #acknowledged = new Map<number, number>();
   readonly #live = new Subject(`the live text of ${APP}`, -1);
@@ -29,11 +27,6 @@ export class Publications extends Client {
   #isUntold = false;
   #next = 0;
   #last = '';
-
-  constructor(gateway: TestGateway, random: Random) {
-    super(gateway);
-    this.#random = random;
-  }
 
   get acknowledged(): number {
     return this.#acknowledged.size;
@@ -52,10 +45,7 @@ export class Publications extends Client {
   }
 
   start(): void {
-    this.repeat(
-      () => this.#publish(),
-      () => this.#random.between(0, 20),
-    );
+    this.repeat(() => this.#publish(), [0, 20]);
   }
 
   /** Nothing may be under way, and the disk is well: one more is published, and everything acknowledged is there. */
@@ -112,15 +102,13 @@ export class Publications extends Client {
     }
     this.#last = answer.text;
     if (isDone) this.#acknowledged.set(answer.json.version, text);
-    if (answer.status === 409) await this.#update(answer.text);
+    if (answer.status === 409) {
+      // A publication whose outcome nobody was told may be in the way; nothing else is. The next text replaces the marked lines.
+      if (!this.#isUntold) this.violations.push(`Without another publication one was answered ${answer.text}`);
+      await this.#asked('An update', 'POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`, undefined);
+    }
     await this.#look();
     return isDone;
-  }
-
-  /** A publication whose outcome nobody was told may be in the way; nothing else is. The next text replaces the marked lines. */
-  async #update(text: string): Promise<void> {
-    if (!this.#isUntold) this.violations.push(`Without another publication one was answered ${text}`);
-    await this.#asked('An update', 'POST', `/svc/_sessions/${SESSION}/apps/${APP}/update`, undefined);
   }
 
   async #look(): Promise<void> {

@@ -1,6 +1,5 @@
 /** Clients that send an `Idempotency-Key` and repeat the call until its outcome is definite, as a careful client does. */
-import type { TestGateway } from '../../testing/gateway.ts';
-import { Load, type LoadOptions, type Write } from '../../testing/write-ledger.ts';
+import { Load, type Write } from '../../testing/write-ledger.ts';
 
 /** `outcomes`: `done`, `failed` (the recorded answer is an error) or `unknown` (the gateway says it cannot know). No write stays unanswered. */
 export class Retriers extends Load {
@@ -8,10 +7,6 @@ export class Retriers extends Load {
   repeats = 0;
   /** Of those, how often the recorded answer came. */
   replayed = 0;
-
-  constructor(gateway: TestGateway, options: LoadOptions) {
-    super(gateway, { prefix: 'k', ...options });
-  }
 
   protected override async send(write: Write, n: number): Promise<void> {
     const outcome = await this.#untilDefinite(write);

@@ -1,8 +1,8 @@
 /** SIGKILL of each process while webhooks and the clock fire automations, and restarts over a time at which they were due. */
 import { HANG_MS } from '../../testing/clients.ts';
 import { eventually } from '../../testing/waiting.ts';
-import type { Campaign, CampaignContext, Report } from './campaign.ts';
-import { overlaps, type Span } from './crowd.ts';
+import type { Campaign, CampaignContext } from './campaign.ts';
+import { overlaps } from './crowd.ts';
 import { VICTIMS } from './kill.ts';
 import { killerOf } from './killer.ts';
 import { stopWell, strikeInRounds } from './rounds.ts';
@@ -40,6 +40,24 @@ async function strike(context: CampaignContext, rounds: number): Promise<void> {
   const installed = await Promise.all(APPS.map((app) => gateway.install(app, hookApp(app))));
   const webhooks = installed.flatMap((one) => one.webhooks);
   const posters = new Posters(gateway, webhooks, CLIENTS, random.fork());
+
+  /** Nothing of the dead daemon is still under way, and the clock fires again. Milliseconds since the epoch. */
+  async function afterRestart(where: string, struckAt: number): Promise<void> {
+    const readyAt = Date.now();
+    const open = runsOf(gateway.dataDir).filter(({ endedAt, queuedAt }) => endedAt === null && queuedAt < struckAt);
+    report.violated(
+      where,
+      open.map(({ runId }) => `the run ${runId} of the dead daemon is still under way.`),
+    );
+    for (const app of APPS) {
+      const fired = () => firstFire(gateway.dataDir, app, 'tick', readyAt);
+      await eventually(HANG_MS, () => fired() !== null);
+      const late = (fired() ?? Number.POSITIVE_INFINITY) - readyAt;
+      report.measured('from ready until the clock fires', late);
+      if (late > CRON_MS) report.violated(where, `${app}/tick fired ${late} ms after the restart.`);
+    }
+  }
+
   await strikeInRounds(context, gateway, {
     numbers: [1, rounds],
     choose: killer.choose,
@@ -48,39 +66,18 @@ async function strike(context: CampaignContext, rounds: number): Promise<void> {
     strike: async (where, victim) => {
       const [struckAt, outages] = [Date.now(), killer.outages.length];
       await killer.strike(where, victim);
-      if (killer.outages.length > outages) await afterRestart(gateway.dataDir, report, where, struckAt);
+      if (killer.outages.length > outages) await afterRestart(where, struckAt);
     },
     healed: () => posters.open(),
     until: 'every webhook answers 200 again',
   });
   await posters.stop();
   await stopWell(gateway, report);
-  judge(gateway.dataDir, report, killer.outages, posters);
-}
-
-/** Nothing of the dead daemon is still under way, and the clock fires again. Milliseconds since the epoch. */
-async function afterRestart(dataDir: string, report: Report, where: string, struckAt: number): Promise<void> {
-  const readyAt = Date.now();
-  const open = runsOf(dataDir).filter(({ endedAt, queuedAt }) => endedAt === null && queuedAt < struckAt);
-  report.violated(
-    where,
-    open.map(({ runId }) => `the run ${runId} of the dead daemon is still under way.`),
-  );
-  for (const app of APPS) {
-    const fired = () => firstFire(dataDir, app, 'tick', readyAt);
-    await eventually(HANG_MS, () => fired() !== null);
-    const late = (fired() ?? Number.POSITIVE_INFINITY) - readyAt;
-    report.measured('from ready until the clock fires', late);
-    if (late > CRON_MS) report.violated(where, `${app}/tick fired ${late} ms after the restart.`);
-  }
-}
-
-function judge(dataDir: string, report: Report, outages: Span[], posters: Posters): void {
-  report.violated('afterwards', [...posters.violations, ...verifyRuns(dataDir, APPS, posters, report)]);
+  report.violated('afterwards', [...posters.violations, ...verifyRuns(gateway.dataDir, APPS, posters, report)]);
   for (const { key, outcome, sentAt, answeredAt } of posters.posts) {
     report.add(`posts: ${outcome}`);
     if (!EXPECTED.test(outcome)) report.violated('afterwards', `${key} was answered ${outcome}.`);
-    if (outcome === 'no answer' && !overlaps(outages, sentAt, answeredAt))
+    if (outcome === 'no answer' && !overlaps(killer.outages, sentAt, answeredAt))
       report.violated('afterwards', `${key} got no answer though the supervisor lived.`);
   }
   for (const { outcome } of posters.messages) report.add(`signed messages, repeated until they are: ${outcome}`);

@@ -5,7 +5,7 @@ import type { TestGateway } from '../../testing/gateway.ts';
 import { type Child, childrenOf } from '../../testing/processes.ts';
 import { eventually, pause, within } from '../../testing/waiting.ts';
 import type { Campaign, CampaignContext } from './campaign.ts';
-import { Crowd, type Span } from './crowd.ts';
+import { enterCrowd, type Span } from './crowd.ts';
 import { signal } from './killer.ts';
 
 const VICTIMS = ['writer', 'host', 'supervisor'] as const;
@@ -13,23 +13,20 @@ type Victim = (typeof VICTIMS)[number];
 /** Stopped for `ms`; null: until the gateway has replaced it. */
 type Stop = { victim: Victim; ms: number | null };
 
-const SECONDS: Stop[] = VICTIMS.map((victim) => ({ victim, ms: 1000 }));
-const TEN_SECONDS: Stop[] = VICTIMS.map((victim) => ({ victim, ms: 10_000 }));
-const UNTIL_REPLACED: Stop[] = [
-  { victim: 'writer', ms: null },
-  { victim: 'host', ms: null },
-];
+const stopsFor = (ms: number | null, victims: readonly Victim[] = VICTIMS): Stop[] =>
+  victims.map((victim) => ({ victim, ms }));
+const STOPS = [...stopsFor(1000), ...stopsFor(10_000)];
 
 /** Calls may take far longer than a stop, or far shorter: then they have been answered when the late reply comes. */
 const TIMES = { patient: {}, 'timing out': { actionTimeoutMs: 3000, queryTimeoutMs: 2000 } } as const;
 type Patience = keyof typeof TIMES;
 
 const FULL: [Patience, Stop[]][] = [
-  ['patient', [...SECONDS, ...TEN_SECONDS]],
-  ['timing out', [...SECONDS, ...TEN_SECONDS]],
-  ['patient', [...SECONDS, ...TEN_SECONDS, ...UNTIL_REPLACED]],
+  ['patient', STOPS],
+  ['timing out', STOPS],
+  ['patient', [...STOPS, ...stopsFor(null, ['writer', 'host'])]],
 ];
-const SMOKE: [Patience, Stop[]][] = [['timing out', [...SECONDS, ...TEN_SECONDS.slice(0, 1)]]];
+const SMOKE: [Patience, Stop[]][] = [['timing out', STOPS.slice(0, VICTIMS.length + 1)]];
 
 export const stop: Campaign = {
   name: 'stop',
@@ -46,7 +43,7 @@ async function stopInTurn(context: CampaignContext, patience: Patience, stops: S
   const { random, report, progress } = context;
   const gateway = context.newGateway({ config: { handlerHosts: 1, ...TIMES[patience] } });
   await gateway.start();
-  const crowd = await Crowd.enter(gateway, random.fork());
+  const crowd = await enterCrowd(gateway, random.fork());
   // When calls may have timed out, or died with a process that was replaced.
   const spans: Span[] = [];
   for (const { victim, ms } of stops) {

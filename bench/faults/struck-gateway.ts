@@ -8,8 +8,6 @@ import { Changes } from './changes.ts';
 
 export const LEDGERS = ['ledger-a', 'ledger-b'];
 
-export type StruckGateway = ReturnType<typeof struckGateway>;
-
 /**
  * `syncDelayUs`: an fsync takes up to this long, and the disk keeps the journal that a power cut needs. `start` also puts the ledgers
  * into it.

@@ -61,8 +61,11 @@ function strikeAgent(gateway: TestGateway, random: Random): ProcessIdentity[] {
   const programs = agents ? childrenOf(agents.pid) : [];
   if (programs.length === 0) return [];
   const { pid } = random.pick(programs);
-  const tag = tagIn(pid);
-  const doomed = tag === null ? [] : taggedWith(tag);
+  const mark = `${TAG_VARIABLE}=`;
+  const tag = readProc(pid, 'environ')
+    ?.split('\0')
+    .find((one) => one.startsWith(mark));
+  const doomed = tag === undefined ? [] : taggedWith(tag.slice(mark.length));
   signal(pid, 'SIGKILL');
   return doomed;
 }
@@ -75,9 +78,4 @@ async function gone(report: Report, where: string, doomed: readonly ProcessIdent
     where,
     left().map(({ pid }) => `the process ${pid} of an agent is left.`),
   );
-}
-
-function tagIn(pid: number): string | null {
-  const environment = readProc(pid, 'environ')?.split('\0');
-  return environment?.find((one) => one.startsWith(`${TAG_VARIABLE}=`))?.slice(TAG_VARIABLE.length + 1) ?? null;
 }

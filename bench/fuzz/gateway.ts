@@ -1,7 +1,7 @@
 /** The built daemon under fuzz: raw bytes in, one judged answer out, and a look at whether it is still the same process. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { makeGateway, type StartOptions, type TestGateway } from '../../testing/gateway.ts';
+import { makeGateway, type StartOptions } from '../../testing/gateway.ts';
 import { httpBytes } from '../workload.ts';
 import { assertNoFault, oneAnswer, type RawAnswer } from './oracle.ts';
 import type { Stage } from './target.ts';
@@ -9,32 +9,25 @@ import type { Stage } from './target.ts';
 /** Nothing takes this long, on any machine. */
 const PATIENCE_MS = 60_000;
 
-export class FuzzedGateway {
-  readonly gateway: TestGateway;
-  #logRead = 0;
+export type FuzzedGateway = Awaited<ReturnType<typeof startFuzzed>>;
 
-  private constructor(gateway: TestGateway) {
-    this.gateway = gateway;
-  }
-
-  static async start(
-    { atEnd }: Stage,
-    apps: Record<string, Record<string, string | Buffer>>,
-    options: StartOptions = {},
-  ): Promise<FuzzedGateway> {
-    const { gateway, remove } = makeGateway({ edge: 'uws', ...options });
-    atEnd(remove);
-    await gateway.start();
-    for (const [id, files] of Object.entries(apps)) await gateway.install(id, files);
-    return new FuzzedGateway(gateway);
-  }
+export async function startFuzzed(
+  { atEnd }: Stage,
+  apps: Record<string, Record<string, string | Buffer>>,
+  options: StartOptions = {},
+) {
+  const { gateway, remove } = makeGateway({ edge: 'uws', ...options });
+  atEnd(remove);
+  await gateway.start();
+  for (const [id, files] of Object.entries(apps)) await gateway.install(id, files);
+  let logRead = 0;
 
   /**
    * Sends the bytes on a connection of their own; the one answer to them, null when the connection ends without one, or
    * nothing happens on it for `silenceMs`: it waits for more of the request, or is a stream.
    */
-  async ask(bytes: Buffer, head = false, silenceMs: number = PATIENCE_MS): Promise<RawAnswer | null> {
-    const received = await this.#send(bytes, silenceMs);
+  async function ask(bytes: Buffer, head = false, silenceMs: number = PATIENCE_MS): Promise<RawAnswer | null> {
+    const received = await send(bytes, silenceMs);
     const isStream = /^HTTP\/1\.1 200 [\s\S]*?\r\ncontent-type: text\/event-stream\r\n/i.test(
       received.toString('latin1'),
     );
@@ -45,29 +38,29 @@ export class FuzzedGateway {
   }
 
   /** The answer to a whole POST. */
-  async post(
+  async function post(
     path: string,
     body: Buffer,
     headers: Record<string, string> = {},
   ): Promise<{ status: number; text: string }> {
     const request = httpBytes(
       { method: 'POST', path, body, headers: { connection: 'close', ...headers } },
-      this.gateway.token,
+      gateway.token,
     );
-    const answer = await this.ask(request);
+    const answer = await ask(request);
     assert.ok(answer !== null, 'no answer');
     return { status: answer.status, text: answer.body.toString() };
   }
 
   /** Fails, with a fresh daemon for the inputs that follow, when it is not the same process that answers, or logged a fault. */
-  async assertSound(): Promise<void> {
-    const { pid } = this.gateway;
-    const health = await this.gateway.call('GET', '/svc/_health', { token: null }).catch((error: Error) => error);
-    const fresh = this.gateway.log.slice(this.#logRead);
-    this.#logRead = this.gateway.log.length;
+  async function assertSound(): Promise<void> {
+    const { pid } = gateway;
+    const health = await gateway.call('GET', '/svc/_health', { token: null }).catch((error: Error) => error);
+    const fresh = gateway.log.slice(logRead);
+    logRead = gateway.log.length;
     if (health instanceof Error || health.status !== 200) {
-      await this.gateway.kill();
-      await this.gateway.start();
+      await gateway.kill();
+      await gateway.start();
       assert.fail(
         `The daemon (${pid}) does not answer: ${health instanceof Error ? health.message : health.text}\n${fresh}`,
       );
@@ -76,8 +69,8 @@ export class FuzzedGateway {
     assert.deepEqual(faults, [], 'it logged a fault');
   }
 
-  #send(bytes: Buffer, silenceMs: number): Promise<Buffer> {
-    const { hostname, port } = new URL(this.gateway.url);
+  function send(bytes: Buffer, silenceMs: number): Promise<Buffer> {
+    const { hostname, port } = new URL(gateway.url);
     return new Promise((resolve) => {
       const socket = connect(Number(port), hostname);
       const chunks: Buffer[] = [];
@@ -89,4 +82,6 @@ export class FuzzedGateway {
       socket.write(bytes);
     });
   }
+
+  return { gateway, ask, post, assertSound };
 }

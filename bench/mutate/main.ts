@@ -113,14 +113,10 @@ async function find(tree: string, fault: Fault): Promise<Outcome> {
   for (const test of fault.tests) {
     const { code, output } = await runTest(tree, test, fault.named);
     if (code === null) note = `; ${test} hung`;
-    else if (code !== 0) return { fault, by: failedTest(output) ?? test, note };
+    // The innermost test that failed: TAP says it first.
+    else if (code !== 0) return { fault, by: /^ *not ok \d+ - (.*)$/m.exec(output)?.[1] ?? test, note };
   }
   return { fault, by: null, note };
-}
-
-/** The innermost test that failed: TAP says it first. */
-function failedTest(output: string): string | undefined {
-  return /^ *not ok \d+ - (.*)$/m.exec(output)?.[1];
 }
 
 async function build(tree: string, fault: string): Promise<void> {

@@ -70,20 +70,14 @@ async function measure(daemon: Daemon, apps: number, rows: number, times: number
 
 /** Bytes of script that the first view takes. */
 async function scriptOf(page: Page, address: string): Promise<number> {
-  const sizes: Promise<number>[] = [];
+  const sizes: Promise<{ responseBodySize: number }>[] = [];
   page.on('response', (response) => {
     const isScript = response.headers()['content-type']?.startsWith('text/javascript') ?? false;
-    if (isScript)
-      sizes.push(
-        response
-          .request()
-          .sizes()
-          .then(({ responseBodySize }) => responseBodySize),
-      );
+    if (isScript) sizes.push(response.request().sizes());
   });
   await page.goto(address);
   await page.locator('.app-card').first().waitFor();
   const all = await Promise.all(sizes);
   page.removeAllListeners('response');
-  return all.reduce((sum, size) => sum + size, 0);
+  return all.reduce((sum, { responseBodySize }) => sum + responseBodySize, 0);
 }

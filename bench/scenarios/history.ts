@@ -6,12 +6,12 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { countLoose } from '../../storage/git/packing.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { openAuthor, PUBLISHED } from '../author.ts';
-import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import { type Context, type Scenario, sized, withDaemon } from '../context.ts';
 import type { Daemon } from '../daemon.ts';
 import { hasGit } from '../git-history.ts';
 import { type Finding, fact } from '../measurements.ts';
+import { appIds } from './crowd.ts';
 
 const PUBLICATIONS = { full: 400, smoke: 20 };
 /** Of a busy gateway. */
@@ -29,7 +29,7 @@ export const historyScenario: Scenario = {
     }
     const store = join(context.newFolder(), 'code-store');
     const work = async (daemon: Daemon) => {
-      const apps = Array.from({ length: PUBLISHED }, (_, i) => `${APP}-${i}`);
+      const apps = appIds(PUBLISHED);
       await installAll(daemon, apps);
       return await measure(context, daemon, apps, join(store, 'apps.git'));
     };

@@ -81,16 +81,15 @@ async function soak(context: Context, load: Workload): Promise<Finding[]> {
 async function soakIn(context: Context, load: Workload, daemon: Daemon, heapSocket: string): Promise<Finding[]> {
   const { minutes, rate } = context.options;
   const measureMs = sized(context, { full: minutes * 60_000, smoke: 3000 });
-  const sampling = new AbortController();
-  let streams: AbortController | null = null;
+  const ending = new AbortController();
   try {
     await daemon.install(APP, benchApp(APP, largeFile()));
     await installAll(daemon, load.apps ?? []);
-    streams = await openStreams(daemon, load.apps ?? []);
+    await openStreams(daemon, load.apps ?? [], ending.signal);
     const visitors = await prepareVisits(daemon);
     const course = takeCourse(daemon, heapSocket, {
       everyMs: Math.max(LEAST_SAMPLE_MS, measureMs / SAMPLES),
-      until: sampling.signal,
+      until: ending.signal,
       onSample: (sample) => context.progress(`  ${described(sample)}`),
     });
     // What went wrong is told when it is awaited.
@@ -104,29 +103,26 @@ async function soakIn(context: Context, load: Workload, daemon: Daemon, heapSock
       warmUpMs: 0,
       measureMs,
     });
-    sampling.abort();
+    ending.abort();
     await visitors.stop();
     if (result.failed > 0) throw new Error(`${result.failed} requests failed, the first with ${result.firstFailure}.`);
     return facts(result, visitors.seen, await course, rate, measureMs);
   } finally {
-    sampling.abort();
-    streams?.abort();
+    ending.abort();
   }
 }
 
 /** Readers of change streams, as open pages are. */
-async function openStreams(daemon: Daemon, apps: string[]): Promise<AbortController> {
-  const open = new AbortController();
+async function openStreams(daemon: Daemon, apps: string[], signal: AbortSignal): Promise<void> {
   for (const app of apps) {
     for (let i = 0; i < STREAMS_PER_APP; i++) {
       const { body } = await fetch(`${daemon.url}/svc/${app}/_changes`, {
         headers: { authorization: `Bearer ${daemon.token}` },
-        signal: open.signal,
+        signal,
       });
       body?.pipeTo(new WritableStream()).catch(() => {});
     }
   }
-  return open;
 }
 
 /** One line while it runs. */

@@ -66,41 +66,35 @@ async function run(context: Context): Promise<LoadMeasurement[]> {
 function compareWithPeers(context: Context, load: Workload): Promise<LoadMeasurement[]> {
   const counterOf = fsyncCounters(context.newFolder());
   return whileRunning(async (keep) => {
-    const counter = counterOf('gateway');
-    const daemon = keep(await startDaemon(context, load, counter ? { env: counter.env } : {}));
-    const contenders = [counting(gatewayUnder('gateway', daemon, context, load), counter)];
+    const { env, counting } = counterOf('gateway');
+    const daemon = keep(await startDaemon(context, load, { env }));
+    const contenders = [counting(gatewayUnder('gateway', daemon, context, load))];
     for (const { name, start } of PEERS.filter(({ writesOnly }) => !writesOnly || load.durability !== null)) {
       const counter = counterOf(name);
-      const server = keep(await start(context.newFolder(), counter?.env ?? {}));
-      contenders.push(counting(plainUnder(name, server, context, load), counter));
+      const server = keep(await start(context.newFolder(), counter.env));
+      contenders.push(counter.counting(plainUnder(name, server, context, load)));
     }
     return measure(context, load, contenders);
   });
 }
 
-/** With the syncs that were seen in place of the commits it says it made. */
-function counting(contender: Contender, counter: FsyncCounter | null): Contender {
-  if (!counter) return contender;
-  return {
-    ...contender,
-    commits: async () => ({ commits: counter.count(), rows: (await contender.commits?.())?.rows ?? 0 }),
-  };
-}
-
-/** `env` is for the environment of the server, `count` how often since it began. */
-type FsyncCounter = { env: Record<string, string>; count(): number };
-
-/** Makes one for each name, in `folder`: a library in a server and the programs it starts. Nothing is counted where there is no C compiler. */
-function fsyncCounters(folder: string): (name: string) => FsyncCounter | null {
-  if (whyNoShim() !== null) return () => null;
+/**
+ * For each name the environment of a server, and what gives it the syncs that were seen in place of the commits it says it made: a
+ * library counts them in the server and the programs it starts, into `folder`. Nothing is counted where there is no C compiler.
+ */
+function fsyncCounters(folder: string) {
+  const uncounted = { env: {}, counting: (contender: Contender) => contender };
+  if (whyNoShim() !== null) return () => uncounted;
   const library = join(folder, 'fsyncs.so');
   compileShim('fsyncs.c', library);
-  return (name) => {
+  return (name: string) => {
     const file = join(folder, `${name}.fsyncs`);
     writeFileSync(file, Buffer.alloc(8));
-    return {
-      env: { LD_PRELOAD: library, FSYNCS_FILE: file },
-      count: () => Number(readFileSync(file).readBigUInt64LE()),
-    };
+    const count = () => Number(readFileSync(file).readBigUInt64LE());
+    const counting = (contender: Contender): Contender => ({
+      ...contender,
+      commits: async () => ({ commits: count(), rows: (await contender.commits?.())?.rows ?? 0 }),
+    });
+    return { env: { LD_PRELOAD: library, FSYNCS_FILE: file }, counting };
   };
 }

@@ -1,22 +1,27 @@
 /** Authoring on the git store: how long a publication takes, how soon a draft shows an edit, what calls of other apps notice. */
 import { join } from 'node:path';
 import { type Author, css, openAuthor, reloaded } from '../author.ts';
-import { APP } from '../bench-app.ts';
 import { installAll } from '../compare.ts';
 import { type Context, type Scenario, sized } from '../context.ts';
 import { Daemon } from '../daemon.ts';
 import { hasGit, writeHistory } from '../git-history.ts';
 import { type Finding, fact, type LoadMeasurement } from '../measurements.ts';
 import { formatInterval, median, middleFactor, percentile } from '../statistics.ts';
+import { appIds } from './crowd.ts';
 import { neighbours } from './publish-neighbours.ts';
 
 /** A store, by its registered apps and the commits that were there before they were. */
-type Size = { name: string; apps: number; commits: number };
-const LARGE = { name: '200 apps, 10,000 commits', apps: 200, commits: 10_000 };
-const SMALL = { name: '10 apps, 100 commits', apps: 10, commits: 100 };
-const SMOKE_LARGE = { name: '6 apps, 30 commits', apps: 6, commits: 30 };
-const SMOKE_SMALL = { name: '6 apps, 6 commits', apps: 6, commits: 6 };
-const SIZES: { full: Size[]; smoke: Size[] } = { full: [LARGE, SMALL], smoke: [SMOKE_LARGE, SMOKE_SMALL] };
+type Size = { apps: number; commits: number };
+const SIZES: { full: Size[]; smoke: Size[] } = {
+  full: [
+    { apps: 200, commits: 10_000 },
+    { apps: 10, commits: 100 },
+  ],
+  smoke: [
+    { apps: 6, commits: 30 },
+    { apps: 6, commits: 6 },
+  ],
+};
 
 const WARM_UPS = 3;
 /** Publications of each store and edits of each kind, at least; more when there is time. */
@@ -24,7 +29,7 @@ const TIMES = { full: 20, smoke: 2 };
 /** First publications after a start. */
 const STARTS = { full: 5, smoke: 1 };
 
-type Store = { size: Size; dataDir: string; apps: string[]; daemon: Daemon };
+type Store = { name: string; dataDir: string; apps: string[]; daemon: Daemon };
 
 export const publishScenario: Scenario = {
   name: 'publish',
@@ -38,8 +43,9 @@ export const publishScenario: Scenario = {
     const stores: Store[] = [];
     try {
       for (const size of sized(context, SIZES)) {
-        context.progress(`  making a store of ${size.name}`);
-        stores.push(await makeStore(context, size));
+        const name = `${size.apps} apps, ${size.commits.toLocaleString('en')} commits`;
+        context.progress(`  making a store of ${name}`);
+        stores.push(await makeStore(context, name, size));
       }
       const [large, small] = stores as [Store, Store];
       const measurements: (LoadMeasurement | Finding)[] = [
@@ -55,20 +61,19 @@ export const publishScenario: Scenario = {
 };
 
 /** The history first: the uploads then add a version to each of its apps, as they would to one that was removed and is back. */
-async function makeStore(context: Context, size: Size): Promise<Store> {
+async function makeStore(context: Context, name: string, { apps: count, commits }: Size): Promise<Store> {
   const dataDir = context.newFolder();
-  const apps = Array.from({ length: size.apps }, (_, i) => `${APP}-${i}`);
+  const apps = appIds(count);
   await (await startOn(context, dataDir)).stop();
-  await writeHistory(join(codeStore(dataDir), 'apps.git'), { apps, commits: size.commits });
+  await writeHistory(join(codeStore(dataDir), 'apps.git'), { apps, commits });
   const daemon = await startOn(context, dataDir);
-  const store = { size, dataDir, apps, daemon };
   try {
     await installAll(daemon, apps);
   } catch (error) {
     await daemon.stop();
     throw error;
   }
-  return store;
+  return { name, dataDir, apps, daemon };
 }
 
 function startOn({ config, profileDir }: Context, dataDir: string): Promise<Daemon> {
@@ -90,8 +95,7 @@ async function firstPublications(context: Context, store: Store): Promise<Findin
     times.push(await author.publishNext());
     await author.close();
   }
-  const { name } = store.size;
-  const detail = `${name}; the file was put just before; median of ${runs} starts`;
+  const detail = `${store.name}; the file was put just before; median of ${runs} starts`;
   return [fact('first publication after a start', median(times), 'ms', detail)];
 }
 
@@ -107,9 +111,15 @@ async function publications(context: Context, ...stores: [Store, Store]): Promis
   const quotient = median(large) / median(small);
   const factor = middleFactor(large.map((ms, i) => ms / (small[i] as number)));
   return [
-    ...stores.flatMap(({ size }, i) =>
-      distribution(i === 0 ? 'large store' : 'small store', times[i] ?? [], size.name),
-    ),
+    ...stores.flatMap(({ name }, i) => {
+      const where = i === 0 ? 'large store' : 'small store';
+      const own = times[i] ?? [];
+      const said = `${name}; one changed file, ${own.length} publications`;
+      return [
+        fact(`publication, ${where}, p50`, median(own), 'ms', said),
+        fact(`publication, ${where}, p99`, percentile(own, 0.99), 'ms', said),
+      ];
+    }),
     fact(
       'publication, large of small store, p50',
       quotient,
@@ -119,32 +129,21 @@ async function publications(context: Context, ...stores: [Store, Store]): Promis
   ];
 }
 
-function distribution(where: string, times: number[], detail: string): Finding[] {
-  const said = `${detail}; one changed file, ${times.length} publications`;
-  return [
-    fact(`publication, ${where}, p50`, median(times), 'ms', said),
-    fact(`publication, ${where}, p99`, percentile(times, 0.99), 'ms', said),
-  ];
-}
-
 /** From an edit to the `reload` of an open draft, and to the preview that shows it, as a browser then asks for it. */
-async function drafts(context: Context, { daemon, dataDir, apps, size }: Store): Promise<Finding[]> {
+async function drafts(context: Context, { daemon, dataDir, apps, name }: Store): Promise<Finding[]> {
   const app = apps[0] as string;
   const author = await openAuthor({ daemon, apps });
   await author.edit(app, css('first'));
   await author.shows(app, css('first'));
   const events = await author.changes(app);
-  type Edit = { how: string; edit(text: string): Promise<void>; reloads: number[]; shown: number[] };
-  const edits: Edit[] = [
-    { how: 'PUT', edit: (text) => author.edit(app, text), reloads: [], shown: [] },
-    {
-      how: 'a write into the worktree',
-      edit: (text) => author.write(codeStore(dataDir), app, text),
-      reloads: [],
-      shown: [],
-    },
+  const timesOf = (how: string, edit: (text: string) => Promise<void>) => {
+    return { how, edit, reloads: [] as number[], shown: [] as number[] };
+  };
+  const edits = [
+    timesOf('PUT', (text) => author.edit(app, text)),
+    timesOf('a write into the worktree', (text) => author.write(codeStore(dataDir), app, text)),
   ];
-  const editOnce = async ({ how, edit, reloads, shown }: Edit, turn: number): Promise<void> => {
+  const editOnce = async ({ how, edit, reloads, shown }: (typeof edits)[number], turn: number): Promise<void> => {
     const text = css(`${how} ${turn}`);
     const startedAt = performance.now();
     const edited = edit(text);
@@ -165,7 +164,7 @@ async function drafts(context: Context, { daemon, dataDir, apps, size }: Store):
   events.close();
   await author.close();
   return edits.flatMap(({ how, reloads, shown }) => {
-    const detail = `${size.name}; ${reloads.length} edits of a style sheet`;
+    const detail = `${name}; ${reloads.length} edits of a style sheet`;
     return [
       fact(`${how} to reload, p50`, median(reloads), 'ms', detail),
       fact(`${how} to reload, p99`, percentile(reloads, 0.99), 'ms', detail),

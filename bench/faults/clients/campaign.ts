@@ -6,7 +6,7 @@ import type { Campaign, CampaignContext } from '../campaign.ts';
 import { Neighbours } from '../neighbours.ts';
 import { ECHO, FLOOD, FLOOD_TABLES, GOOD, LARGE, LARGE_BYTES } from './attacks.ts';
 import { exhaustDescriptors } from './descriptors.ts';
-import { type Scene, SIZES, sceneOn } from './scene.ts';
+import { SIZES, sceneOn } from './scene.ts';
 
 /** A good client whose call has no answer for this long waits for others. */
 const SLOW_MS = 30_000;
@@ -33,8 +33,37 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
   await gateway.install(ECHO, appOf(ECHO, { queries: { say: '({ input }) => input.text' } }));
   const good = new Neighbours(gateway, [GOOD], 'good');
   const scene = sceneOn(gateway, edge, good, SIZES[extent], report);
+
+  /** Everything that bad clients do. */
+  async function attack(): Promise<void> {
+    const say = (what: string) => context.progress(`${edge}: ${what}`);
+    await scene.latenciesFrom('alone');
+    // Opened one kind after the other to see what each costs, and then waited for together.
+    const waits = [await scene.slow(), await scene.stalled()];
+    say('slow clients and readers that do not read');
+    const untilEnded = async () => {
+      await Promise.all(waits.map((wait) => wait()));
+      scene.latencies('beside slow clients and readers that do not read');
+    };
+    const others = async () => {
+      say('idle streams');
+      await scene.streams();
+      say('endless bodies');
+      await scene.bodies();
+      say('answers that are not read');
+      await scene.answers();
+      say('clients that leave');
+      await scene.leavers();
+      await scene.pipelining();
+    };
+    const fewDescriptors = () => exhaustDescriptors(edge, context);
+    // In a short run there is nothing but time limits to wait for: the others do their harm meanwhile.
+    if (extent === 'smoke') await Promise.all([untilEnded(), others(), fewDescriptors()]);
+    else for (const part of [untilEnded, others, fewDescriptors]) await part();
+  }
+
   // A part that fails leaves no clients behind.
-  await attack(scene, context, edge).finally(() => good.stop());
+  await attack().finally(() => good.stop());
   if ((await gateway.system()).pid !== pid) report.violated(edge, 'the daemon is another process than before');
   await gateway.stop();
   if (good.slowestMs > SLOW_MS) report.violated(edge, `a good client waited ${Math.round(good.slowestMs)} ms`);
@@ -43,33 +72,4 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
     ...[...good.failures].map(([outcome, count]) => `good clients heard ${outcome} × ${count}.`),
     ...verify(gateway.dataDir, good.load).violations,
   ]);
-}
-
-/** Everything that bad clients do. */
-async function attack(scene: Scene, context: CampaignContext, edge: EdgeKind): Promise<void> {
-  const { extent } = context;
-  const progress = (what: string) => context.progress(`${edge}: ${what}`);
-  await scene.latenciesFrom('alone');
-  // Opened one kind after the other to see what each costs, and then waited for together.
-  const waits = [await scene.slow(), await scene.stalled()];
-  progress('slow clients and readers that do not read');
-  const untilEnded = async () => {
-    await Promise.all(waits.map((wait) => wait()));
-    scene.latencies('beside slow clients and readers that do not read');
-  };
-  const others = async () => {
-    progress('idle streams');
-    await scene.streams();
-    progress('endless bodies');
-    await scene.bodies();
-    progress('answers that are not read');
-    await scene.answers();
-    progress('clients that leave');
-    await scene.leavers();
-    await scene.pipelining();
-  };
-  const fewDescriptors = () => exhaustDescriptors(edge, context);
-  // In a short run there is nothing but time limits to wait for: the others do their harm meanwhile.
-  if (extent === 'smoke') await Promise.all([untilEnded(), others(), fewDescriptors()]);
-  else for (const part of [untilEnded, others, fewDescriptors]) await part();
 }

@@ -36,7 +36,6 @@ export const SIZES = {
   full: { crowd: 1000, streams: 10_000, stalled: 200, large: 36, leavers: 200, floods: 400, settleMs: 5000 },
   smoke: { crowd: 100, streams: 500, stalled: 20, large: 8, leavers: 20, floods: 250, settleMs: 300 },
 };
-export type Scene = ReturnType<typeof sceneOn>;
 
 export function sceneOn(
   gateway: TestGateway,

@@ -4,41 +4,37 @@ import { automatedVersionOf, expectStatus, versionOf, type World } from './world
 
 export const SESSION = 'work';
 
-/** By name: what is done to the scene `git`, after which the gateway is stopped. */
+/** By name: what is done to the scene `git` once its session is open, after which the gateway is stopped. */
 export const AUTHORING_SCENES = {
   /** Its app has migrations and an automation more, and a file that is to go. */
-  'git-session': (world: World) =>
-    inSession(world, async () => {
-      await change(world, 'main', { ...versionOf('main', 3), 'notes.md': 'first\n' });
-      await change(world, 'main', automationFiles('plain'));
-    }),
+  'git-session': async (world: World) => {
+    await change(world, 'main', { ...versionOf('main', 3), 'notes.md': 'first\n' });
+    await change(world, 'main', automationFiles('plain'));
+  },
   /** Its app differs in code alone. */
-  'git-edited': (world: World) => inSession(world, () => change(world, 'main', edited())),
-  'git-broken': (world: World) => inSession(world, () => change(world, 'main', automatedVersionOf('main', 3, true))),
+  'git-edited': (world: World) => change(world, 'main', edited()),
+  'git-broken': (world: World) => change(world, 'main', automatedVersionOf('main', 3, true)),
   /** It has an app that is not published yet. */
-  'git-new': (world: World) =>
-    inSession(world, async () => {
-      const body = { id: 'fresh', sessionId: SESSION };
-      await expectStatus(201, world.gateway.call('POST', '/svc/_apps', { body }));
-      for (const path of ['actions/add.js', 'actions/remove.js', 'queries/list.js', 'migrations/0001_notes.sql'])
-        await expectStatus(200, world.gateway.call('DELETE', filePath('fresh', path)));
-      await change(world, 'fresh', versionOf('fresh', 3));
-    }),
+  'git-new': async (world: World) => {
+    const body = { id: 'fresh', sessionId: SESSION };
+    await expectStatus(201, world.gateway.call('POST', '/svc/_apps', { body }));
+    for (const path of ['actions/add.js', 'actions/remove.js', 'queries/list.js', 'migrations/0001_notes.sql'])
+      await expectStatus(200, world.gateway.call('DELETE', filePath('fresh', path)));
+    await change(world, 'fresh', versionOf('fresh', 3));
+  },
   /** Meanwhile others published: one file that it left alone, and one line that it changed too. */
-  'git-behind': (world: World) =>
-    inSession(world, async () => {
-      await change(world, 'main', edited());
-      await world.gateway.install('main', { ...versionOf('main', 3), 'notes.md': 'theirs\n' });
-    }),
+  'git-behind': async (world: World) => {
+    await change(world, 'main', edited());
+    await world.gateway.install('main', { ...versionOf('main', 3), 'notes.md': 'theirs\n' });
+  },
   /** Its draft has been called and written to, and has settings of its own. */
-  'git-draft': (world: World) =>
-    inSession(world, async () => {
-      await change(world, 'main', edited());
-      const body = { app: 'main', action: 'put', input: { key: 'drafted', value: 1 } };
-      await expectStatus(201, world.gateway.call('POST', draftTool('svc_write'), { body }));
-      const settings = `/svc/_draft/${SESSION}/_apps/main/settings`;
-      await expectStatus(200, world.gateway.call('PUT', settings, { body: { theme: 'drafted' } }));
-    }),
+  'git-draft': async (world: World) => {
+    await change(world, 'main', edited());
+    const body = { app: 'main', action: 'put', input: { key: 'drafted', value: 1 } };
+    await expectStatus(201, world.gateway.call('POST', draftTool('svc_write'), { body }));
+    const settings = `/svc/_draft/${SESSION}/_apps/main/settings`;
+    await expectStatus(200, world.gateway.call('PUT', settings, { body: { theme: 'drafted' } }));
+  },
 };
 
 export type AuthoringScene = keyof typeof AUTHORING_SCENES;
@@ -68,10 +64,10 @@ function edited(): Record<string, string> {
   };
 }
 
-async function inSession(world: World, fill: () => Promise<unknown>): Promise<void> {
+export async function fillSession(world: World, scene: AuthoringScene): Promise<void> {
   await world.start();
   await expectStatus(201, world.gateway.call('POST', '/svc/_sessions', { body: { sessionId: SESSION } }));
-  await fill();
+  await AUTHORING_SCENES[scene](world);
 }
 
 async function change(world: World, app: string, files: Record<string, string>): Promise<void> {

@@ -18,8 +18,7 @@ import {
   type RoundResult,
   rehearse,
 } from './round.ts';
-import type { Operation } from './scenes.ts';
-import { makeScenes, needsOtherDisk, type SceneName } from './scenes.ts';
+import { makeScenes, needsOtherDisk, type Operation } from './scenes.ts';
 import type { Scene } from './world.ts';
 
 /** Rounds at a time. */
@@ -42,33 +41,8 @@ export const crash: Campaign = {
   run,
 };
 
-async function run(context: CampaignContext): Promise<void> {
+async function run({ only, random, extent, rounds, report, progress, ...context }: CampaignContext): Promise<void> {
   const folder = context.newFolder();
-  const shim = join(folder, 'crash.so');
-  compileShim('crash.c', shim);
-  const otherDisk = hasOtherDisk(folder) ? mkdtempSync(join(OTHER_DISK, 'svc-crash-')) : null;
-  try {
-    const { only, extent, random, report } = context;
-    const named = OPERATIONS.filter(({ name }) => only === null || name.includes(only));
-    const possible = named.filter(({ scene }) => otherDisk !== null || !needsOtherDisk(scene));
-    const operations = extent === 'smoke' ? drawOperations(possible, random) : possible;
-    const wanted = operations.map(({ scene }) => scene);
-    const scenes = await makeScenes(join(folder, 'scenes'), wanted, otherDisk, shim);
-    for (const { name } of named.filter((one) => !possible.includes(one)))
-      report.skipped.push(`"${name}": ${OTHER_DISK} is not another file system than the temporary folder.`);
-    report.figure('operations', `${operations.length} of ${OPERATIONS.length}`);
-    await runIn(context, folder, scenes, operations);
-  } finally {
-    if (otherDisk !== null) rmSync(otherDisk, { recursive: true, force: true });
-  }
-}
-
-async function runIn(
-  { random, extent, rounds, report, progress }: CampaignContext,
-  folder: string,
-  scenes: Map<SceneName, Scene>,
-  operations: Operation[],
-): Promise<void> {
   const crashed = new Set<string>();
   /** The last step after which an operation was old, and the first after which it was new. */
   const turns = new Map<Operation, { old: number; new: number }>();
@@ -112,33 +86,48 @@ async function runIn(
     return join(folder, `${what}-${++folders}`);
   }
 
-  const jobs: Job[] = [];
-  await inParallel(operations, CONCURRENCY, async (operation) => {
-    const reference = await rehearse(operation, scenes.get(operation.scene) as Scene, newFolder('rehearsal'));
-    if (reference.passed.length === 0) violated(`"${operation.name}" changes no file.`);
-    jobs.push(...jobsOf(reference));
-  });
-  jobs.sort((a, b) => OPERATIONS.indexOf(a.reference.operation) - OPERATIONS.indexOf(b.reference.operation));
-  const limit = rounds ?? (extent === 'smoke' ? SMOKE_ROUNDS : jobs.length);
-  const chosen = pickSpread(jobs, limit, random);
-  progress(`${jobs.length} crashes in ${operations.length} operations, of which ${chosen.length} are done`);
-  const inRepair = new Map<Job, Job[]>();
-  await inParallel(chosen, CONCURRENCY, async (job) => {
-    const result = await round(job);
-    if (result === null) return;
-    report.add(`rounds with one crash, of ${jobs.length}`);
-    inRepair.set(job, repairJobs(job, result));
-  });
-  const repairs = chosen.flatMap((job) => inRepair.get(job) ?? []);
-  const second = limit < jobs.length ? pickSpread(repairs, Math.ceil(limit / 4), random) : repairs;
-  progress(`${repairs.length} crashes in the repairs, of which ${second.length} are done`);
-  await inParallel(second, CONCURRENCY, async (job) => {
-    const result = await round(job);
-    if (result === null) return;
-    const isMissed = result.missed > 0;
-    report.add(isMissed ? 'second crashes that the repair did not come to' : `second crashes, of ${repairs.length}`);
-  });
-  report.figure('calls at which something was crashed', crashed.size);
+  const shim = join(folder, 'crash.so');
+  compileShim('crash.c', shim);
+  const otherDisk = hasOtherDisk(folder) ? mkdtempSync(join(OTHER_DISK, 'svc-crash-')) : null;
+  try {
+    const named = OPERATIONS.filter(({ name }) => only === null || name.includes(only));
+    const possible = named.filter(({ scene }) => otherDisk !== null || !needsOtherDisk(scene));
+    const operations = extent === 'smoke' ? drawOperations(possible, random) : possible;
+    const wanted = operations.map(({ scene }) => scene);
+    const scenes = await makeScenes(join(folder, 'scenes'), wanted, otherDisk, shim);
+    for (const { name } of named.filter((one) => !possible.includes(one)))
+      report.skipped.push(`"${name}": ${OTHER_DISK} is not another file system than the temporary folder.`);
+    report.figure('operations', `${operations.length} of ${OPERATIONS.length}`);
+    const jobs: Job[] = [];
+    await inParallel(operations, CONCURRENCY, async (operation) => {
+      const reference = await rehearse(operation, scenes.get(operation.scene) as Scene, newFolder('rehearsal'));
+      if (reference.passed.length === 0) violated(`"${operation.name}" changes no file.`);
+      jobs.push(...jobsOf(reference));
+    });
+    jobs.sort((a, b) => OPERATIONS.indexOf(a.reference.operation) - OPERATIONS.indexOf(b.reference.operation));
+    const limit = rounds ?? (extent === 'smoke' ? SMOKE_ROUNDS : jobs.length);
+    const chosen = pickSpread(jobs, limit, random);
+    progress(`${jobs.length} crashes in ${operations.length} operations, of which ${chosen.length} are done`);
+    const inRepair = new Map<Job, Job[]>();
+    await inParallel(chosen, CONCURRENCY, async (job) => {
+      const result = await round(job);
+      if (result === null) return;
+      report.add(`rounds with one crash, of ${jobs.length}`);
+      inRepair.set(job, repairJobs(job, result));
+    });
+    const repairs = chosen.flatMap((job) => inRepair.get(job) ?? []);
+    const second = limit < jobs.length ? pickSpread(repairs, Math.ceil(limit / 4), random) : repairs;
+    progress(`${repairs.length} crashes in the repairs, of which ${second.length} are done`);
+    await inParallel(second, CONCURRENCY, async (job) => {
+      const result = await round(job);
+      if (result === null) return;
+      const isMissed = result.missed > 0;
+      report.add(isMissed ? 'second crashes that the repair did not come to' : `second crashes, of ${repairs.length}`);
+    });
+    report.figure('calls at which something was crashed', crashed.size);
+  } finally {
+    if (otherDisk !== null) rmSync(otherDisk, { recursive: true, force: true });
+  }
 }
 
 /** Those of the writer and of jobs with the whole tree as well, for then nobody is left to heal it. */

@@ -8,7 +8,7 @@ import { Load, verify } from '../../../testing/write-ledger.ts';
 import { tokenIn } from '../changes.ts';
 import { complaints, leftovers, type Observation, observe } from './observe.ts';
 import type { Operation } from './scenes.ts';
-import { type Scene, World } from './world.ts';
+import { copyOf, type Scene, type World } from './world.ts';
 
 /** What the operation does when nothing goes wrong. */
 export type Reference = {
@@ -43,7 +43,7 @@ const WARM_WRITES = 3;
 
 /** Runs the operation without a crash. */
 export async function rehearse(operation: Operation, scene: Scene, folder: string): Promise<Reference> {
-  const world = World.copy(scene, folder);
+  const world = copyOf(scene, folder);
   try {
     const old = await begin(world, operation);
     world.plan.set([]);
@@ -78,7 +78,7 @@ async function reach(world: World): Promise<Observation> {
 
 export async function crashRound(reference: Reference, crashes: Crash[], folder: string): Promise<RoundResult> {
   const { operation, scene } = reference;
-  const world = World.copy(scene, folder);
+  const world = copyOf(scene, folder);
   const violations: string[] = [];
   let writes: Load | null = null;
   try {

@@ -5,8 +5,18 @@ import { deflateSync } from 'node:zlib';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { objectId, wrapObject } from '../../../storage/git/object.ts';
 import type { CodeStorePaths } from '../../../storage/layout.ts';
-import { AUTHORING_SCENES, type AuthoringScene } from './authoring-scenes.ts';
-import { automatedVersionOf, expectStatus, hooked, type Scene, SIGNED, versionOf, World } from './world.ts';
+import { AUTHORING_SCENES, type AuthoringScene, fillSession } from './authoring-scenes.ts';
+import {
+  automatedVersionOf,
+  copyOf,
+  expectStatus,
+  hooked,
+  type Scene,
+  SIGNED,
+  versionOf,
+  type World,
+  worldOf,
+} from './world.ts';
 
 export type SceneName = keyof typeof FILLS | AuthoringScene;
 
@@ -85,8 +95,8 @@ export async function makeScenes(
     const store = name.startsWith('git') ? 'git' : 'tarball';
     const isAuthoring = name in AUTHORING_SCENES;
     const scene: Scene = { folder: path, appsDir, store, shim };
-    const world = isAuthoring ? World.copy(await make('git'), path) : new World(scene);
-    await (isAuthoring ? AUTHORING_SCENES[name as AuthoringScene] : FILLS[name as keyof typeof FILLS])(world);
+    const world = isAuthoring ? copyOf(await make('git'), path) : worldOf(scene);
+    await (isAuthoring ? fillSession(world, name as AuthoringScene) : FILLS[name as keyof typeof FILLS](world));
     await world.gateway.stop();
     scenes.set(name, scene);
     return scene;

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Layout } from '../../../storage/layout.ts';
 import { automation } from '../../../testing/apps.ts';
-import { type Answer, gatewayIn, type TestGateway } from '../../../testing/gateway.ts';
+import { type Answer, gatewayIn } from '../../../testing/gateway.ts';
 import { CrashPlan } from '../../../testing/shim/crash.ts';
 import { ledgerApp } from '../../../testing/write-ledger.ts';
 
@@ -13,47 +13,40 @@ const VERSION_RETENTION = 2;
 /** Where a world is: `appsDir` is outside of `folder` when the apps lie on another file system; crashes are planned with `shim`. */
 export type Scene = { folder: string; appsDir: string | null; store: 'tarball' | 'git'; shim: string };
 
-export class World {
-  readonly folder: string;
-  readonly appsDir: string | null;
-  readonly layout: Layout;
-  readonly gateway: TestGateway;
-  readonly plan: CrashPlan;
-  /** The one before the operation; empty where there was none. */
-  oldToken = '';
+export type World = ReturnType<typeof worldOf>;
 
-  constructor({ folder, appsDir, store, shim }: Scene) {
-    this.folder = folder;
-    this.appsDir = appsDir;
-    this.layout = new Layout(join(folder, 'data'), appsDir ?? undefined, store === 'git' ? 'code-store' : undefined);
-    mkdirSync(folder, { recursive: true });
-    const config = { versionRetention: VERSION_RETENTION, ...(appsDir === null ? {} : { appsDir }) };
-    const watched = [this.layout.dataDir, ...(appsDir === null ? [] : [appsDir])];
-    this.plan = new CrashPlan(shim, join(folder, 'plan'), watched);
-    this.gateway = gatewayIn(folder, { store, config, env: this.plan.env });
-  }
+export function worldOf({ folder, appsDir, store, shim }: Scene) {
+  const layout = new Layout(join(folder, 'data'), appsDir ?? undefined, store === 'git' ? 'code-store' : undefined);
+  mkdirSync(folder, { recursive: true });
+  const config = { versionRetention: VERSION_RETENTION, ...(appsDir === null ? {} : { appsDir }) };
+  const watched = [layout.dataDir, ...(appsDir === null ? [] : [appsDir])];
+  const plan = new CrashPlan(shim, join(folder, 'plan'), watched);
+  const gateway = gatewayIn(folder, { store, config, env: plan.env });
+  return {
+    layout,
+    gateway,
+    plan,
+    /** The one before the operation; empty where there was none. */
+    oldToken: '',
+    /** Rejects when it ends before it is ready, and is seen to have ended. */
+    start: () =>
+      gateway.start().catch(async (error) => {
+        await gateway.exited();
+        throw error;
+      }),
+    remove: () => {
+      for (const path of watched.concat(folder)) rmSync(path, { recursive: true, force: true });
+    },
+  };
+}
 
-  /** The state of `scene` in a folder of its own. */
-  static copy(scene: Scene, folder: string): World {
-    const appsDir = scene.appsDir === null ? null : join(scene.appsDir, '..', `${folder.replaceAll('/', '_')}-apps`);
-    const options = { recursive: true, preserveTimestamps: true, verbatimSymlinks: true };
-    cpSync(join(scene.folder, 'data'), join(folder, 'data'), options);
-    if (scene.appsDir !== null && appsDir !== null) cpSync(scene.appsDir, appsDir, options);
-    return new World({ ...scene, folder, appsDir });
-  }
-
-  /** Rejects when it ends before it is ready, and is seen to have ended. */
-  async start(): Promise<void> {
-    await this.gateway.start().catch(async (error) => {
-      await this.gateway.exited();
-      throw error;
-    });
-  }
-
-  remove(): void {
-    rmSync(this.folder, { recursive: true, force: true });
-    if (this.appsDir !== null) rmSync(this.appsDir, { recursive: true, force: true });
-  }
+/** The state of `scene` in a folder of its own. */
+export function copyOf(scene: Scene, folder: string): World {
+  const appsDir = scene.appsDir === null ? null : join(scene.appsDir, '..', `${folder.replaceAll('/', '_')}-apps`);
+  const options = { recursive: true, preserveTimestamps: true, verbatimSymlinks: true };
+  cpSync(join(scene.folder, 'data'), join(folder, 'data'), options);
+  if (scene.appsDir !== null && appsDir !== null) cpSync(scene.appsDir, appsDir, options);
+  return worldOf({ ...scene, folder, appsDir });
 }
 
 /** One request, answered with its status. */

@@ -2,8 +2,6 @@
 import { Layout } from '../../../storage/layout.ts';
 import { openSqlite } from '../../../storage/sqlite.ts';
 import { appOf } from '../../../testing/apps.ts';
-import type { TestGateway } from '../../../testing/gateway.ts';
-import type { Random } from '../../../testing/random.ts';
 import { eventually, pause } from '../../../testing/waiting.ts';
 import type { CampaignContext } from '../campaign.ts';
 import { runsOf } from './verify.ts';
@@ -20,13 +18,40 @@ const FIRED_MS = 30_000;
 export async function missFires(context: CampaignContext, rounds: number): Promise<void> {
   const { random, report, progress } = context;
   const gateway = context.newGateway();
+
+  function fires(): { caught: number; missed: number } {
+    const runs = runsOf(gateway.dataDir);
+    const count = (wanted: string) => runs.filter(({ app, id }) => app === APP && id === wanted).length;
+    return { caught: count('caught'), missed: count('missed') };
+  }
+
+  /** Kills it, lets a time pass that was due, and starts it until it has fired. Leaves it stopped. */
+  async function missOne(caught: number): Promise<void> {
+    await gateway.kill();
+    pretendDown(gateway.dataDir);
+    for (let n = 0; n < CUT_STARTS; n++) {
+      await gateway.start();
+      await pause(random.between(0, 100));
+      await gateway.kill();
+    }
+    await gateway.start();
+    await eventually(FIRED_MS, () => fires().caught > caught);
+    // What would come a second time comes at the next start.
+    await gateway.stop();
+    await gateway.start();
+    await gateway.stop();
+  }
+
   const due = new Date(Date.now() - random.between(2, LONGEST_MISSED_MINUTES) * MINUTE_MS);
+  const cron = { kind: 'cron', expr: `${due.getUTCMinutes()} ${due.getUTCHours()} * * *`, tz: 'UTC' };
+  const run = '() => {}';
   await gateway.start();
-  await gateway.install(APP, dueApp(`${due.getUTCMinutes()} ${due.getUTCHours()} * * *`));
+  const automations = { caught: { run, triggers: [{ ...cron, catchUp: true }] }, missed: { run, triggers: [cron] } };
+  await gateway.install(APP, appOf(APP, { automations }));
   for (let round = 1; round <= rounds; round++) {
-    const before = fires(gateway);
-    await missOne(gateway, random, before.caught);
-    const after = fires(gateway);
+    const before = fires();
+    await missOne(before.caught);
+    const after = fires();
     const [caught, missed] = [after.caught - before.caught, after.missed - before.missed];
     report.add('restarts over a missed time: run once with catchUp, not at all without');
     if (caught !== 1 || missed !== 0) {
@@ -38,31 +63,6 @@ export async function missFires(context: CampaignContext, rounds: number): Promi
   progress(`${rounds} restarts over a time that was missed`);
 }
 
-/** Kills it, lets a time pass that was due, and starts it until it has fired. Leaves it stopped. */
-async function missOne(gateway: TestGateway, random: Random, caught: number): Promise<void> {
-  await gateway.kill();
-  pretendDown(gateway.dataDir);
-  for (let n = 0; n < CUT_STARTS; n++) {
-    await gateway.start();
-    await pause(random.between(0, 100));
-    await gateway.kill();
-  }
-  await gateway.start();
-  await eventually(FIRED_MS, () => fires(gateway).caught > caught);
-  // What would come a second time comes at the next start.
-  await gateway.stop();
-  await gateway.start();
-  await gateway.stop();
-}
-
-function dueApp(expr: string): Record<string, string | Buffer> {
-  const cron = { kind: 'cron', expr, tz: 'UTC' };
-  const run = '() => {}';
-  return appOf(APP, {
-    automations: { caught: { run, triggers: [{ ...cron, catchUp: true }] }, missed: { run, triggers: [cron] } },
-  });
-}
-
 /** As after two days in which no gateway ran: both fired last before them. Takes the directory of a dead one. */
 function pretendDown(dataDir: string): void {
   const db = openSqlite(new Layout(dataDir).runtimeDb);
@@ -72,10 +72,4 @@ function pretendDown(dataDir: string): void {
   } finally {
     db.close();
   }
-}
-
-function fires({ dataDir }: TestGateway): { caught: number; missed: number } {
-  const runs = runsOf(dataDir);
-  const count = (wanted: string) => runs.filter(({ app, id }) => app === APP && id === wanted).length;
-  return { caught: count('caught'), missed: count('missed') };
 }

@@ -31,16 +31,14 @@ export class Posters extends Client {
 
   /** `clients` post to plain webhooks; to each signed one there is one sender. */
   constructor(gateway: TestGateway, webhooks: MintedWebhook[], clients: number, random: Random) {
-    super(gateway);
+    super(gateway, random);
     this.#plain = webhooks.filter(({ automationId }) => automationId !== 'signed');
     const signed = webhooks.filter((one) => !this.#plain.includes(one));
     for (let id = 0; id < clients; id++) {
       const own = random.fork();
       // A webhook takes 60 posts a minute: of a dozen each gets some 30, and the looks at whether it is open.
-      this.repeat(
-        () => this.#request(own.pick(this.#plain), own.between(0, LONGEST_MS), own.next() < 0.5),
-        () => own.between(500, 1300),
-      );
+      const turn = () => this.#request(own.pick(this.#plain), own.between(0, LONGEST_MS), own.next() < 0.5);
+      this.repeat(turn, [500, 1300], own);
     }
     // A message takes more than one post at times, of 60 in a minute.
     for (const webhook of signed) this.repeat(() => this.#send(webhook), 1500);

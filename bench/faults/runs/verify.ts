@@ -110,10 +110,8 @@ function checkHistory(layout: Layout, runs: StoredRun[], apps: string[]): string
     if (few > KEPT) violations.push(`${app}/few keeps ${few} runs instead of ${KEPT}.`);
   }
   const sql = 'SELECT run_id AS runId, automation_id AS id, state FROM run_summaries';
-  const stored = reading(layout.analyticsDb, (db) => db.prepare(sql).all()) as Pick<
-    StoredRun,
-    'runId' | 'id' | 'state'
-  >[];
+  type Summary = Pick<StoredRun, 'runId' | 'id' | 'state'>;
+  const stored = reading(layout.analyticsDb, (db) => db.prepare(sql).all()) as Summary[];
   const summaries = new Map(stored.map((summary) => [summary.runId, summary]));
   for (const { runId, state } of runs) {
     const summary = summaries.get(runId);

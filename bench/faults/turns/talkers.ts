@@ -21,14 +21,11 @@ export class Talkers extends Client {
   #count = 0;
 
   constructor(gateway: TestGateway, windows: number, random: Random) {
-    super(gateway);
+    super(gateway, random);
     this.#windows = Array.from({ length: windows }, (_, i) => `w${i}`);
     for (const window of this.#windows) {
       const own = random.fork();
-      this.repeat(
-        () => this.#talk(window, own),
-        () => own.between(0, 100),
-      );
+      this.repeat(() => this.#talk(window, own), [0, 100], own);
     }
   }
 

@@ -8,7 +8,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { appFiles, type Entry, gnuName, paxName, tar, tarEntry } from '../../../testing/archive.ts';
 import { ingest } from '../../../workers/jobs/content/ingest.ts';
 import { anyBytes, awkwardText, mutated, usually } from '../arbitraries.ts';
-import { FuzzedGateway } from '../gateway.ts';
+import { type FuzzedGateway, startFuzzed } from '../gateway.ts';
 import { refusalOf } from '../oracle.ts';
 import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
@@ -119,7 +119,7 @@ export const archives: Target = {
   claim: 'An upload is stored whole or refused with a typed error; nothing is written elsewhere, nothing is left.',
   open: async (stage) => {
     const folder = stage.newFolder();
-    const fuzzed = await FuzzedGateway.start(stage, {});
+    const fuzzed = await startFuzzed(stage, {});
     return [
       check('entries and bytes', 20_000, archive, (bytes) => take(folder, bytes)),
       check('bombs', 200, bomb, (bytes) => take(folder, bytes)),

@@ -127,7 +127,7 @@ function taken(text: string): AutomationManifest | null {
     assertIssues(parsed.issues);
     return null;
   }
-  assertFires(parsed.manifest);
+  for (const one of parsed.manifest.triggers) if (one.kind === 'cron') assertFires(one);
   return parsed.manifest;
 }
 
@@ -152,11 +152,7 @@ function assertIssues(issues: AutomationIssue[]): void {
 }
 
 /** What is taken fires: after now, and after each fire once more or not at all. */
-function assertFires({ triggers }: AutomationManifest): void {
-  for (const one of triggers) if (one.kind === 'cron') assertTimes(one);
-}
-
-function assertTimes(time: { expr: string; tz?: string }): void {
+function assertFires(time: { expr: string; tz?: string }): void {
   let after = NOW;
   for (let n = 0; n < FIRES; n++) {
     const next = times.next(time, after);

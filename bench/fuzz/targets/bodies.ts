@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { appOf } from '../../../testing/apps.ts';
 import { deepJson, jsonValue, mutated, wideJson } from '../arbitraries.ts';
-import { FuzzedGateway } from '../gateway.ts';
+import { type FuzzedGateway, startFuzzed } from '../gateway.ts';
 import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
 
@@ -100,7 +100,7 @@ export const bodies: Target = {
   name: 'bodies',
   claim: 'JSON comes back as it was sent, anything else is refused, and neither leaves a trace in the app.',
   open: async (stage) => {
-    const fuzzed = await FuzzedGateway.start(stage, { echo: ECHO });
+    const fuzzed = await startFuzzed(stage, { echo: ECHO });
     const post = await poster(fuzzed);
     const call = (called: Tool, input: string) => post(called.tool, Buffer.from(bodyOf(called, input)), called.key);
     const anyTool = fc.constantFrom('svc_read', 'svc_write', 'svc_describe', 'x');

@@ -18,7 +18,7 @@ import { appOf } from '../../../testing/apps.ts';
 import { World } from '../../../testing/scripted-host.ts';
 import { WriterProcess } from '../../../testing/writer-process.ts';
 import { anyBytes, cuts, jsonValue, mutated, pieces, usually } from '../arbitraries.ts';
-import { FuzzedGateway } from '../gateway.ts';
+import { type FuzzedGateway, startFuzzed } from '../gateway.ts';
 import { assertErrorBody } from '../oracle.ts';
 import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
@@ -233,7 +233,7 @@ export const links: Target = {
     stage.atEnd(() => sound.end());
     await sound.exec('CREATE TABLE t (v); INSERT INTO t VALUES (1)');
     const folder = stage.newFolder();
-    const fuzzed = await FuzzedGateway.start(stage, { app: APP }, { env: { TMPDIR: folder } });
+    const fuzzed = await startFuzzed(stage, { app: APP }, { env: { TMPDIR: folder } });
     const frames = fc.array(actorFrame, { minLength: 1, maxLength: 12 });
     const toWriter = fc.tuple(fc.oneof(dbBytes, mutated(dbBytes)), cuts);
     return [

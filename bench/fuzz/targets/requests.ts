@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { appOf } from '../../../testing/apps.ts';
 import { usually } from '../arbitraries.ts';
-import { FuzzedGateway } from '../gateway.ts';
+import { type FuzzedGateway, startFuzzed } from '../gateway.ts';
 import type { RawAnswer } from '../oracle.ts';
 import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
@@ -118,7 +118,7 @@ export const requests: Target = {
   claim: 'On both edges a request gets one well-formed answer, or the connection ends; the daemon goes on.',
   open: async (stage) => {
     const edges = await Promise.all(
-      (['uws', 'node'] as const).map((edge) => FuzzedGateway.start(stage, { site: SITE }, { edge })),
+      (['uws', 'node'] as const).map((edge) => startFuzzed(stage, { site: SITE }, { edge })),
     );
     return [check('URLs and headers', 20_000, request, (shape) => askBoth(edges, shape))];
   },

@@ -7,7 +7,7 @@ import { appOf } from '../../../testing/apps.ts';
 import { type OpenJobs, openJobs } from '../../../testing/jobs.ts';
 import { ROOT } from '../../servers.ts';
 import { jsonObject, jsonValue, schemasOf } from '../arbitraries.ts';
-import { FuzzedGateway } from '../gateway.ts';
+import { type FuzzedGateway, startFuzzed } from '../gateway.ts';
 import { refusalOf } from '../oracle.ts';
 import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };
@@ -165,7 +165,7 @@ export const schemas: Target = {
     stage.atEnd(opened.close);
     const judge = (input: unknown) => compile(opened, join(folder, 'code'), input);
     const good = appOf('good', { queries: { ask: '() => 1' } });
-    const fuzzed = await FuzzedGateway.start(stage, { good }, { config: { handlerHosts: 1 } });
+    const fuzzed = await startFuzzed(stage, { good }, { config: { handlerHosts: 1 } });
     const trapped = fc.tuple(trap, fc.array(victim, { minLength: 1, maxLength: 3 }));
     return [
       check('compiled', 20_000, schema, judge),
