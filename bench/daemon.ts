@@ -46,8 +46,7 @@ export class Daemon extends TestGateway implements Server {
     writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
     const profile = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
     const build = { root, nodeFlags: [...flags, ...profile], ...(script === undefined ? {} : { script }) };
-    const isServe = script === undefined;
-    const store = isServe && config.appsStoreRoot === undefined ? ['--store', 'tarball'] : [];
+    const store = script === undefined && config.appsStoreRoot === undefined ? ['--store', 'tarball'] : [];
     const daemon = new Daemon(dataDir, ['--config', configFile, ...store], env, build);
     running.add(daemon);
     await daemon.start();

@@ -63,7 +63,11 @@ export abstract class Client {
    * Repeats `turn`, with a pause after each, drawn between two lengths or always the same, until `stop`; several run concurrently. One
    * whose turn fails ends: a violation.
    */
-  protected repeat(turn: (n: number) => Promise<unknown>, pauseMs: number | [number, number], random = this.random): void {
+  protected repeat(
+    turn: (n: number) => Promise<unknown>,
+    pauseMs: number | [number, number],
+    random = this.random,
+  ): void {
     this.running = true;
     const loop = async (): Promise<void> => {
       // A client that begins in its constructor is whole by then.

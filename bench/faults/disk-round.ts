@@ -74,7 +74,7 @@ export async function beginRound({ gateway, ledger, apps, queries }: Subjects, n
       ...found,
       ...load.violations,
       ...violations,
-      ...(readsFail ? [] : faults.filter((text) => !IS_REFUSED.test(text))),
+      ...faults.filter((text) => text.startsWith('A client failed') || !(readsFail || IS_REFUSED.test(text))),
       ...[...load.outcomes.keys()].filter((one) => !allowed.test(one)).map((one) => `A write was answered ${one}.`),
       ...ledger.verify(gateway.dataDir).violations,
     ]);

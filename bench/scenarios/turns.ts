@@ -50,7 +50,7 @@ export const turnsScenario: Scenario = {
     ...(await oneWindow(context)),
     ...(await codex(context)),
     ...(await idleWindows(context)),
-    ...(await manyWindows(context)),
+    ...(await withDaemon(context, (daemon) => readBesideWindows(context, daemon), { script: HOST })),
   ],
 };
 
@@ -139,10 +139,6 @@ async function idleWindows(context: Context): Promise<Finding[]> {
 }
 
 /** In a host, whose runner costs next to nothing: what is measured is the gateway. */
-function manyWindows(context: Context): Promise<(LoadMeasurement | Finding)[]> {
-  return withDaemon(context, (daemon) => readBesideWindows(context, daemon), { script: HOST });
-}
-
 async function readBesideWindows(context: Context, daemon: Daemon): Promise<(LoadMeasurement | Finding)[]> {
   await installAll(daemon, [APP, OTHER]);
   await daemon.refresh();

@@ -75,7 +75,7 @@ export async function openSlow(gateway: Gateway, { greeting, drip }: Attack, cou
   const bytes = greeting(gateway);
   const crowd = await openCrowd(gateway.port, count, (client) => client.write(bytes));
   const timer = setInterval(() => {
-    const open = crowd.filter(({ closed }) => !closed);
+    const open = crowd.filter(({ socket }) => !socket.closed);
     for (const client of open) client.write(drip ?? '');
     if (drip === undefined || open.length === 0) clearInterval(timer);
   }, DRIP_MS);

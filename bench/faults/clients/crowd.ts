@@ -1,7 +1,6 @@
 /** Raw sockets in numbers: clients that connect, say what they are told, and behave badly. */
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { eventually, within } from '../../../testing/waiting.ts';
 
 /** Connections that one pair of addresses takes before its ports run out; the next ones come from another address. */
 const PER_ADDRESS = 20_000;
@@ -40,14 +39,6 @@ export class BadClient {
     }
   }
 
-  get closed(): boolean {
-    return this.socket.closed;
-  }
-
-  get bytes(): number {
-    return this.socket.bytesRead;
-  }
-
   write(bytes: string | Buffer): void {
     if (this.socket.writable) this.socket.write(bytes);
   }
@@ -75,16 +66,6 @@ export async function openCrowd(
 
 export function dismiss(crowd: BadClient[]): void {
   for (const { socket } of crowd) socket.destroy();
-}
-
-/** Resolves when each has the first bytes of an answer, or has ended; at the latest after `limitMs`. */
-export async function answersOf(crowd: BadClient[], limitMs: number): Promise<void> {
-  await eventually(limitMs, () => crowd.every(({ closed, bytes }) => closed || bytes > 0), 20);
-}
-
-/** The times at which they were ended, in milliseconds; `late` for those that were not within `limitMs` of now. */
-export function endsOf(crowd: BadClient[], limitMs: number): Promise<(number | 'late')[]> {
-  return Promise.all(crowd.map(({ ended }) => within(limitMs, ended)));
 }
 
 /** The clients' ports of the connections that the gateway still holds, asked of the system: a client that does not read cannot tell. */

@@ -48,7 +48,7 @@ export async function exhaustDescriptors(edge: EdgeKind, { report, newGateway }:
     if (failed.length > 0)
       report.violated(edge, `without descriptors ${failed.length} of ${CALLS} calls failed (${failed[0]})`);
     if (connections > before) report.violated(edge, 'without descriptors an open connection was ended');
-    const isOpen = crowd.filter(({ closed }) => !closed).length;
+    const isOpen = crowd.filter(({ socket }) => !socket.closed).length;
     report.figure(
       `${edge}: ${CONNECTIONS} connections where ${DESCRIPTORS} descriptors are`,
       `${isOpen} open, ${CALLS - failed.length} of ${CALLS} calls served beside them`,

@@ -2,7 +2,7 @@
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { EdgeKind, TestGateway } from '../../../testing/gateway.ts';
 import { memoryOf } from '../../../testing/processes.ts';
-import { eventually, pause } from '../../../testing/waiting.ts';
+import { eventually, pause, within } from '../../../testing/waiting.ts';
 import type { Report } from '../campaign.ts';
 import { describe, type Neighbours } from '../neighbours.ts';
 import {
@@ -18,7 +18,7 @@ import {
   startOfBody,
   streamRequest,
 } from './attacks.ts';
-import { answersOf, BadClient, dismiss, endsOf, heldConnections, openCrowd } from './crowd.ts';
+import { BadClient, dismiss, heldConnections, openCrowd } from './crowd.ts';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -56,7 +56,7 @@ export function sceneOn(
   }
 
   async function awaitEnds(name: string, crowd: BadClient[], endedWithinMs: number): Promise<void> {
-    const ends = await endsOf(crowd, endedWithinMs);
+    const ends = await Promise.all(crowd.map(({ ended }) => within(endedWithinMs, ended)));
     const inTime = ends.filter((end) => end !== 'late');
     const missing = ends.length - inTime.length;
     if (missing > 0) violated(`${missing} clients that are ${name} were not ended in time`);
@@ -82,8 +82,8 @@ export function sceneOn(
       }
       return crowd;
     });
-    if (reader.closed || reader.bytes < least)
-      violated(`the stream that reads got ${reader.bytes} bytes of ${least} events`);
+    const { closed, bytesRead } = reader.socket;
+    if (closed || bytesRead < least) violated(`the stream that reads got ${bytesRead} bytes of ${least} events`);
     return async () => {
       await Promise.all([
         awaitCutOff('event streams', listeners, startedAt),
@@ -144,12 +144,13 @@ export function sceneOn(
     const already = await subscribers();
     const crowd = await opened('an idle event stream', sizes.settleMs, async () => {
       const listeners = await openStreams(sizes.streams);
-      await answersOf(listeners, ANSWERED_WITHIN_MS);
+      const isAnswered = ({ socket }: BadClient) => socket.closed || socket.bytesRead > 0;
+      await eventually(ANSWERED_WITHIN_MS, () => listeners.every(isAnswered), 20);
       return listeners;
     });
     await latenciesFrom(`beside ${crowd.length} idle streams`);
     // Others may end meanwhile, so the gateway's count alone would not tell.
-    const open = crowd.filter(({ closed, received }) => !closed && received.startsWith('HTTP/1.1 200')).length;
+    const open = crowd.filter(({ socket, received }) => !socket.closed && received.startsWith('HTTP/1.1 200')).length;
     if (open !== crowd.length) violated(`${crowd.length} streams were opened and ${open} are open`);
     dismiss(crowd);
     const areGone = async () => (await subscribers()) <= already;
