@@ -2,35 +2,36 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { UsageError } from './command.ts';
+import { BUILD_ROUNDS, ROUNDS } from './compare.ts';
 import type { Context, Scenario } from './context.ts';
 import type { LoadMeasurement, SideResult } from './measurements.ts';
 import { table } from './report-tables.ts';
 import { beyondNoise, formatInterval, type Interval } from './statistics.ts';
 
-/** Rounds as long as theirs. */
-const TIMES_SECONDS = 2;
+/** Each round is as long as beside references. */
+const TIMES_SECONDS = BUILD_ROUNDS.full / ROUNDS;
 
-/** A Markdown table. Throws `UsageError` when a folder holds no build. */
+/** Throws `UsageError` when a folder holds no build. */
 export async function compareBuilds(
   context: Context,
   dirA: string,
   dirB: string,
   scenarios: Scenario[],
-): Promise<string> {
+): Promise<LoadMeasurement[]> {
   for (const dir of [dirA, dirB]) {
     if (!existsSync(join(dir, 'dist/cli.js')))
       throw new UsageError(`${dir} has no build; run "node scripts/build.mjs" there.`);
   }
   const options = { ...context.options, seconds: context.options.seconds * TIMES_SECONDS };
   const measurements: LoadMeasurement[] = [];
-  for (const { name, between } of scenarios) {
+  for (const { name, ab } of scenarios) {
     context.progress(name);
-    const found = await between?.({ ...context, options }, { A: resolve(dirA), B: resolve(dirB) });
-    measurements.push(...(found ?? []));
+    if (ab) measurements.push(...(await ab({ ...context, options }, { A: resolve(dirA), B: resolve(dirB) })));
   }
-  return `A is ${dirA}, B is ${dirB}.\n\n${buildsTable(measurements)}\n`;
+  return measurements;
 }
 
+/** A Markdown table. */
 export function buildsTable(measurements: LoadMeasurement[]): string {
   type Compared = { load: LoadMeasurement; a: SideResult; b: SideResult; ratio: Interval };
   const both = (of: (side: SideResult) => number, digits: number) => (row: Compared) =>

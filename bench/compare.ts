@@ -13,9 +13,9 @@ import { takeTurns } from './turns.ts';
 import { CHANGES, httpBytes, PLAIN_CHANGES, type Request, type Workload } from './workload.ts';
 
 /** The least that lets the interval of a ratio be told at all. */
-const ROUNDS = 6;
+export const ROUNDS = 6;
 const SMOKE_ROUNDS = 2;
-/** What two builds differ by is often small. */
+/** More than beside references: what two builds differ by is often small. */
 export const BUILD_ROUNDS = { full: 12, smoke: SMOKE_ROUNDS };
 const SMOKE_SUBSCRIBERS = 300;
 /** Before the first round, once for each contender: code gets compiled. */

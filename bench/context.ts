@@ -24,8 +24,8 @@ export type Scenario = {
   /** One sentence. */
   question: string;
   run(context: Context): Promise<(LoadMeasurement | Finding)[]>;
-  /** Measures two builds in turns, each in its folder; of scenarios that can. */
-  between?(context: Context, builds: Builds): Promise<LoadMeasurement[]>;
+  /** What `bench ab` does: measures two builds in turns. Without it a scenario cannot compare builds. */
+  ab?(context: Context, builds: Builds): Promise<LoadMeasurement[]>;
 };
 
 /** What a full run and a smoke run do differently. */

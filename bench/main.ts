@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { compareBuilds } from './builds.ts';
+import { buildsTable, compareBuilds } from './builds.ts';
 import { runCommand, UsageError } from './command.ts';
 import { type Context, withDaemon } from './context.ts';
 import { Generators } from './load/generators.ts';
@@ -55,11 +55,12 @@ async function runScenarios(args: string[]): Promise<number> {
 /** `ab dirA dirB [scenario …]`. */
 async function runBuilds([dirA, dirB, ...rest]: string[]): Promise<number> {
   if (dirA === undefined || dirB === undefined) throw new UsageError('ab takes the folders of two built checkouts.');
-  const comparable = SCENARIOS.filter(({ between }) => between);
+  const comparable = SCENARIOS.filter(({ ab }) => ab);
   const { scenarios, ...options } = parseOptions(rest, comparable);
   return withContext(options, async (context) => {
-    process.stdout.write(`\n${await compareBuilds(context, dirA, dirB, scenarios)}`);
-    return 0;
+    const measurements = await compareBuilds(context, dirA, dirB, scenarios);
+    process.stdout.write(`\nA is ${dirA}, B is ${dirB}.\n\n${buildsTable(measurements)}\n`);
+    return measurements.some(hasFailures) ? 1 : 0;
   });
 }
 

@@ -17,24 +17,24 @@ export function openNotes(folder: string, app: string, durability: Durability) {
   db.pragma('journal_mode = WAL');
   db.pragma(`synchronous = ${durability}`);
   if (isNew) db.exec(readFileSync(SCHEMA, 'utf8'));
-  const one = db.prepare('SELECT id, title, body, updated_at AS updatedAt FROM notes WHERE id = ?');
-  const some = db.prepare(
+  const getOne = db.prepare('SELECT id, title, body, updated_at AS updatedAt FROM notes WHERE id = ?');
+  const getPage = db.prepare(
     'SELECT id, title, body, updated_at AS updatedAt FROM notes WHERE id > ? ORDER BY id LIMIT ?',
   );
   const upsert = db.prepare(`INSERT INTO notes (id, title, body, updated_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET title = excluded.title, body = excluded.body, updated_at = excluded.updated_at`);
-  const event = db.prepare(`INSERT INTO events (id, event, received_at) VALUES (?, ?, ?)
+  const insertEvent = db.prepare(`INSERT INTO events (id, event, received_at) VALUES (?, ?, ?)
     ON CONFLICT (id) DO UPDATE SET event = excluded.event, received_at = excluded.received_at`);
   const several = db.transaction((notes: Note[], updatedAt: number) => {
     for (const { id, title, body } of notes) upsert.run(id, title, body, updatedAt);
   });
 
   function get({ id }: { id: number }): unknown {
-    return one.get(id) ?? null;
+    return getOne.get(id) ?? null;
   }
 
   function list({ after, limit }: { after: number; limit: number }): unknown[] {
-    return some.all(after, limit);
+    return getPage.all(after, limit);
   }
 
   function put({ id, title, body }: Note): unknown {
@@ -50,8 +50,8 @@ export function openNotes(folder: string, app: string, durability: Durability) {
     return { count: notes.length, updatedAt };
   }
 
-  function receive({ id, event: received }: { id: number; event: object }): unknown {
-    event.run(id, JSON.stringify(received), Date.now());
+  function receive({ id, event }: { id: number; event: object }): unknown {
+    insertEvent.run(id, JSON.stringify(event), Date.now());
     return { id };
   }
 

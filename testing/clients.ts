@@ -1,6 +1,6 @@
 /** Shared by the clients of a gateway under load or faults: they run until they are stopped, and count the answers. */
 import type { Answer, TestGateway } from './gateway.ts';
-import { Random } from './random.ts';
+import type { Random } from './random.ts';
 import { pause, within } from './waiting.ts';
 
 /** Far above every time limit of the gateway: a call that takes longer hangs. */
@@ -28,7 +28,7 @@ function onlyOfConnections(error: unknown): null {
   return null;
 }
 
-/** The count of each outcome. */
+/** The count of each outcome, or another sum for each name. */
 export class Counts extends Map<string, number> {
   /** Counts one more, or `by` more; how many it makes. */
   count(name: string, by = 1): number {
@@ -43,30 +43,39 @@ export class Counts extends Map<string, number> {
   }
 }
 
+/** How the violation of a client begins whose turn threw. */
+export const CLIENT_FAILED = 'A client failed';
+
 export abstract class Client {
   /** Violations, in sentences. */
   readonly violations: string[] = [];
   protected readonly gateway: TestGateway;
-  protected readonly random: Random;
   protected running = true;
+  readonly #random: Random | null;
   #loops: Promise<void>[] = [];
   #steps = 0;
   #waiters: { at: number; resolve: () => void }[] = [];
 
   /** `random` is for those that draw something. */
-  constructor(gateway: TestGateway, random: Random = new Random(0)) {
+  constructor(gateway: TestGateway, random: Random | null = null) {
     this.gateway = gateway;
-    this.random = random;
+    this.#random = random;
+  }
+
+  /** A seed of its own would hide that this client got none. */
+  protected get random(): Random {
+    if (this.#random === null) throw new Error('This client draws something; give it a Random.');
+    return this.#random;
   }
 
   /**
-   * Repeats `turn`, with a pause after each, drawn between two lengths or always the same, until `stop`; several run concurrently. One
-   * whose turn fails ends: a violation.
+   * Repeats `turn` until `stop`, with a pause after each: of so many milliseconds, or of a number between two, drawn from `random`.
+   * Several run concurrently. One whose turn fails ends: a violation.
    */
   protected repeat(
     turn: (n: number) => Promise<unknown>,
     pauseMs: number | [number, number],
-    random = this.random,
+    random = this.#random,
   ): void {
     this.running = true;
     const loop = async (): Promise<void> => {
@@ -74,11 +83,11 @@ export abstract class Client {
       await null;
       for (let n = 0; this.running; n++) {
         await turn(n);
-        const ms = typeof pauseMs === 'number' ? pauseMs : random.between(...pauseMs);
+        const ms = typeof pauseMs === 'number' ? pauseMs : (random ?? this.random).between(...pauseMs);
         if (ms > 0) await pause(ms);
       }
     };
-    this.#loops.push(loop().catch((error: Error) => void this.violations.push(`A client failed: ${error.stack}`)));
+    this.#loops.push(loop().catch((error: Error) => void this.violations.push(`${CLIENT_FAILED}: ${error.stack}`)));
   }
 
   /** Counts something that went well, and ends the waits for it. */

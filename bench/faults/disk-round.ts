@@ -1,4 +1,5 @@
 /** A round on a disk that takes no writes for a while: who writes hears of it, who reads and listens does not, and it heals. */
+import { CLIENT_FAILED } from '../../testing/clients.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { within } from '../../testing/waiting.ts';
 import { type Ledger, Load } from '../../testing/write-ledger.ts';
@@ -74,7 +75,7 @@ export async function beginRound({ gateway, ledger, apps, queries }: Subjects, n
       ...found,
       ...load.violations,
       ...violations,
-      ...faults.filter((text) => text.startsWith('A client failed') || !(readsFail || IS_REFUSED.test(text))),
+      ...faults.filter((text) => text.startsWith(CLIENT_FAILED) || !(readsFail || IS_REFUSED.test(text))),
       ...[...load.outcomes.keys()].filter((one) => !allowed.test(one)).map((one) => `A write was answered ${one}.`),
       ...ledger.verify(gateway.dataDir).violations,
     ]);

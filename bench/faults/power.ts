@@ -45,7 +45,7 @@ export const power: Campaign = {
 };
 
 /**
- * One data directory through so many power cuts, each followed by a start and a comparison with all that was acknowledged. With
+ * One data directory through `most` power cuts, each followed by a start and a comparison with all that was acknowledged. With
  * durability "normal" until something was lost.
  */
 async function cutAgainAndAgain(context: CampaignContext, durability: 'full' | 'normal', most: number) {

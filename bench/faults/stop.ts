@@ -26,6 +26,7 @@ const FULL: [Patience, Stop[]][] = [
   ['timing out', STOPS],
   ['patient', [...STOPS, ...stopsFor(null, ['writer', 'host'])]],
 ];
+/** All for 1 s, and the first of those for 10 s. */
 const SMOKE: [Patience, Stop[]][] = [['timing out', STOPS.slice(0, VICTIMS.length + 1)]];
 
 export const stop: Campaign = {

@@ -16,16 +16,16 @@ export class Watcher extends Client {
   readonly connections: Connection[] = [];
   /** When a stream ended that we had not closed, though its token was still good. */
   readonly ends: number[] = [];
-  readonly #random: Random | null;
+  readonly #comesAndGoes: boolean;
   #closedByUs = false;
   #response: IncomingMessage | null = null;
   #last: { seq: number; daemon: number } | null = null;
 
   /** With `random` it is one that closes its stream now and then and takes it up again where it was. */
   constructor(gateway: TestGateway, app: string, random: Random | null) {
-    super(gateway);
+    super(gateway, random);
     this.app = app;
-    this.#random = random;
+    this.#comesAndGoes = random !== null;
     this.repeat(() => this.#follow(), 0);
   }
 
@@ -82,7 +82,7 @@ export class Watcher extends Client {
 
   async #read(response: IncomingMessage): Promise<void> {
     this.#response = response;
-    const closing = this.#random && setTimeout(() => this.#close(), this.#random.between(100, 800));
+    const closing = this.#comesAndGoes && setTimeout(() => this.#close(), this.random.between(100, 800));
     let text = '';
     try {
       for await (const chunk of response) {

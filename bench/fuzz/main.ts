@@ -94,7 +94,12 @@ async function run(target: Target, options: Options, folder: string): Promise<nu
       process.stdout.write(`${await report(target, outcome)}\n`);
     }
   } finally {
-    for (const end of ends.reverse()) await end();
+    // Every one of them, also where another fails.
+    for (const ended of await Promise.allSettled(ends.reverse().map(async (end) => end()))) {
+      if (ended.status === 'fulfilled') continue;
+      failed++;
+      process.stdout.write(`${target.name} did not end: ${(ended.reason as Error).stack}\n`);
+    }
   }
   return failed;
 }

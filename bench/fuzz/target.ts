@@ -31,7 +31,7 @@ export function check<T>(
   return { name, runs, property: property as IRawProperty<unknown> };
 }
 
-/** `newFolder` makes an empty folder, `atEnd` is told how to end what the target has started; both go when its checks are done. */
+/** `newFolder` makes an empty folder, removed at the end of the run; `atEnd` is told how to end what the target has started. */
 export type Stage = { newFolder(): string; atEnd(end: () => unknown): void };
 
 export type Target = {

@@ -15,7 +15,7 @@ export type Fault = {
   named?: string;
 };
 
-/** The list of faults is not true. */
+/** The list of faults is wrong, or has none of those asked for. */
 export class ListError extends Error {
   override readonly name = 'ListError';
 }

@@ -130,8 +130,8 @@ const BODIES: [what: string, body: string][] = [
 /** What can be sent to any route. */
 function anySends({ method, path }: Route, names: Names): Send[] {
   // Not to take away what the other routes need.
-  const kept = method === 'DELETE' ? { id: 'nobody', sid: 'nobody', app: 'nobody' } : {};
-  const target = addressOf(path, { ...names, ...kept });
+  const nobody = method === 'DELETE' ? { id: 'nobody', sid: 'nobody', app: 'nobody' } : {};
+  const target = addressOf(path, { ...names, ...nobody });
   const long = `${target}?${'a%41&'.repeat((LIMITS.urlBytes - target.length - 100) / 5)}`;
   const sends: Send[] = [
     { what: 'plain', target },

@@ -81,15 +81,16 @@ async function soak(context: Context, load: Workload): Promise<Finding[]> {
 async function soakIn(context: Context, load: Workload, daemon: Daemon, heapSocket: string): Promise<Finding[]> {
   const { minutes, rate } = context.options;
   const measureMs = sized(context, { full: minutes * 60_000, smoke: 3000 });
-  const ending = new AbortController();
+  const sampling = new AbortController();
+  const streams = new AbortController();
   try {
     await daemon.install(APP, benchApp(APP, largeFile()));
     await installAll(daemon, load.apps ?? []);
-    await openStreams(daemon, load.apps ?? [], ending.signal);
+    await openStreams(daemon, load.apps ?? [], streams.signal);
     const visitors = await prepareVisits(daemon);
     const course = takeCourse(daemon, heapSocket, {
       everyMs: Math.max(LEAST_SAMPLE_MS, measureMs / SAMPLES),
-      until: ending.signal,
+      until: sampling.signal,
       onSample: (sample) => context.progress(`  ${described(sample)}`),
     });
     // What went wrong is told when it is awaited.
@@ -103,12 +104,13 @@ async function soakIn(context: Context, load: Workload, daemon: Daemon, heapSock
       warmUpMs: 0,
       measureMs,
     });
-    ending.abort();
+    sampling.abort();
     await visitors.stop();
     if (result.failed > 0) throw new Error(`${result.failed} requests failed, the first with ${result.firstFailure}.`);
     return facts(result, visitors.seen, await course, rate, measureMs);
   } finally {
-    ending.abort();
+    sampling.abort();
+    streams.abort();
   }
 }
 

@@ -79,8 +79,8 @@ function compareWithPeers(context: Context, load: Workload): Promise<LoadMeasure
 }
 
 /**
- * For each name the environment of a server, and what gives it the syncs that were seen in place of the commits it says it made: a
- * library counts them in the server and the programs it starts, into `folder`. Nothing is counted where there is no C compiler.
+ * Counts the syncs of servers, by name, with a library in their processes; where there is no C compiler it counts nothing. `env` is for
+ * the server's process; `counting` reports the syncs as the contender's commits.
  */
 function fsyncCounters(folder: string) {
   const uncounted = { env: {}, counting: (contender: Contender) => contender };

@@ -136,12 +136,12 @@ async function drafts(context: Context, { daemon, dataDir, apps, name }: Store):
   await author.edit(app, css('first'));
   await author.shows(app, css('first'));
   const events = await author.changes(app);
-  const timesOf = (how: string, edit: (text: string) => Promise<void>) => {
+  const editBy = (how: string, edit: (text: string) => Promise<void>) => {
     return { how, edit, reloads: [] as number[], shown: [] as number[] };
   };
   const edits = [
-    timesOf('PUT', (text) => author.edit(app, text)),
-    timesOf('a write into the worktree', (text) => author.write(codeStore(dataDir), app, text)),
+    editBy('PUT', (text) => author.edit(app, text)),
+    editBy('a write into the worktree', (text) => author.write(codeStore(dataDir), app, text)),
   ];
   const editOnce = async ({ how, edit, reloads, shown }: (typeof edits)[number], turn: number): Promise<void> => {
     const text = css(`${how} ${turn}`);

@@ -50,6 +50,7 @@ export const turnsScenario: Scenario = {
     ...(await oneWindow(context)),
     ...(await codex(context)),
     ...(await idleWindows(context)),
+    // In a host, whose runner costs next to nothing: what is measured is the gateway.
     ...(await withDaemon(context, (daemon) => readBesideWindows(context, daemon), { script: HOST })),
   ],
 };
@@ -138,7 +139,6 @@ async function idleWindows(context: Context): Promise<Finding[]> {
   return [fact('idle windows', ((await memory()) - without) / MiB, 'MiB', detail)];
 }
 
-/** In a host, whose runner costs next to nothing: what is measured is the gateway. */
 async function readBesideWindows(context: Context, daemon: Daemon): Promise<(LoadMeasurement | Finding)[]> {
   await installAll(daemon, [APP, OTHER]);
   await daemon.refresh();

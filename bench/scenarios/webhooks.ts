@@ -41,12 +41,13 @@ export const webhooksScenario: Scenario = {
     };
     return withDaemon(context, work, { config: { durability: DURABILITY } });
   },
-  between: (context, { A, B }) =>
+  ab: (context, { A, B }) =>
     whileRunning(async (keep) => {
       const rounds = sized(context, BUILD_ROUNDS);
+      const { profileDir, newFolder } = context;
       const config = { ...context.config, durability: DURABILITY };
       const of = async (name: string, root: string) =>
-        webhooks(name, keep(await Daemon.start({ dataDir: context.newFolder(), config, root })), context, rounds);
+        webhooks(name, keep(await Daemon.start({ dataDir: newFolder(), config, profileDir, root })), context, rounds);
       return inTurns(context, [await of('B', B), await of('A', A)], rounds);
     }),
 };

@@ -178,6 +178,6 @@ export function asScenario(full: Workload, smoke = full): Scenario {
     name,
     question,
     run: (context) => compare(context, workload(context.options.smoke)),
-    between: (context, builds) => compareBuildsUnder(context, workload(context.options.smoke), builds),
+    ab: (context, builds) => compareBuildsUnder(context, workload(context.options.smoke), builds),
   };
 }

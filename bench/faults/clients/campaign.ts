@@ -37,6 +37,7 @@ async function runOn(edge: EdgeKind, context: CampaignContext): Promise<void> {
   /** Everything that bad clients do. */
   async function attack(): Promise<void> {
     const say = (what: string) => context.progress(`${edge}: ${what}`);
+    // The good clients without the others, for comparison.
     await scene.latenciesFrom('alone');
     // Opened one kind after the other to see what each costs, and then waited for together.
     const waits = [await scene.slow(), await scene.stalled()];

@@ -106,7 +106,7 @@ export async function crashRound(reference: Reference, crashes: Crash[], folder:
       const again = await within(REACH_MS, writes.more(WARM_WRITES));
       if (again === 'late') violations.push('No write is acknowledged any more.');
     }
-    violations.push(...(await doAgain(world, reference, outcome)));
+    await doAgain(world, reference, outcome, violations);
     await writes?.stop();
     violations.push(...(await complaints(world)));
     const left = await leftovers(world);
@@ -182,15 +182,19 @@ async function gone({ gateway }: World): Promise<void> {
   await pause(0);
 }
 
-/** The same once more takes effect, whatever became of the first time. */
-async function doAgain(world: World, reference: Reference, outcome: RoundResult['outcome']): Promise<string[]> {
+/** The same once more takes effect, whatever became of the first time; adds what is wrong to `violations`. */
+async function doAgain(
+  world: World,
+  reference: Reference,
+  outcome: RoundResult['outcome'],
+  violations: string[],
+): Promise<void> {
   const status = await reference.operation.run(world);
   const expected = outcome === 'old' ? [reference.status] : [reference.status, ...reference.operation.again];
-  const violations = expected.includes(status) ? [] : [`Done again after ${outcome}, it answers ${status}.`];
+  if (!expected.includes(status)) violations.push(`Done again after ${outcome}, it answers ${status}.`);
   const seen = await reach(world);
   if (judge(seen, reference) !== 'new')
     violations.push(`Done again after ${outcome}, it is not new: ${JSON.stringify(seen)}.`);
-  return violations;
 }
 
 function judge(seen: Observation, reference: Reference): RoundResult['outcome'] {

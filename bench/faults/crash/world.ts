@@ -26,7 +26,7 @@ export function worldOf({ folder, appsDir, store, shim }: Scene) {
     layout,
     gateway,
     plan,
-    /** The one before the operation; empty where there was none. */
+    /** The token before the operation; empty where there was none. */
     oldToken: '',
     /** Rejects when it ends before it is ready, and is seen to have ended. */
     start: () =>

@@ -46,7 +46,7 @@ export async function runTrial(gateway: TestGateway, id: string, kind: Kind, n: 
   let exit: string | null = null;
   const endsRightly = async () => {
     exit = (await actorsOf(gateway)).find(({ app }) => app === id)?.lastExit ?? null;
-    return ends?.some((reason) => exit?.startsWith(`${reason}: `));
+    return ends?.some((reason) => exit?.startsWith(`${reason}: `)) ?? false;
   };
   if (ends !== undefined && !(await settles(endsRightly)))
     violated(`its thread did not end for ${ends.join(' or ')}, but: ${exit}.`);
@@ -88,7 +88,7 @@ function callBad(gateway: TestGateway, id: string, { action }: Kind, n: number):
 }
 
 /** Whether it holds while there is time to settle. */
-export function settles(holds: () => Promise<unknown>): Promise<boolean> {
+export function settles(holds: () => Promise<boolean>): Promise<boolean> {
   return eventually(SETTLE_MS, holds, LOOK_EVERY_MS);
 }
 
