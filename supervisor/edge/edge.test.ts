@@ -268,6 +268,36 @@ for (const kind of EDGES) {
       );
     });
 
+    test('large bodies leave room for small ones', async () => {
+      const KiB = 1024;
+      const bodies = new BodyBudget(64 * KiB);
+      const arrived = signal<Exchange>();
+      await serving(
+        kind,
+        (exchange) => {
+          exchange.readBody(
+            LIMITS.requestBodyBytes,
+            () => (exchange.path === '/first' ? arrived.fire(exchange) : exchange.send(200, {}, 'taken')),
+            (error) => sendError(exchange, error),
+          );
+        },
+        async ({ url }) => {
+          const send = (path: string, bytes: number) => fetch(url + path, { method: 'POST', body: 'x'.repeat(bytes) });
+          const first = send('/first', 45 * KiB);
+          const exchange = await arrived.promise;
+          // Either would fit beside the first, and the last 4 KiB are for small ones.
+          const answers = [await send('/', 17 * KiB), await send('/', LIMITS.smallBodyBytes)];
+          assert.deepEqual(
+            answers.map(({ status }) => status),
+            [503, 200],
+          );
+          exchange.send(200, {}, '');
+          assert.equal((await first).status, 200);
+        },
+        bodies,
+      );
+    });
+
     test('a refused body ends the connection, in the one error shape', () =>
       serving(kind, echo, async ({ port }) => {
         const socket = connect(port, '127.0.0.1');

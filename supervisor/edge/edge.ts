@@ -8,8 +8,8 @@ import type { Span } from '../tracing/span.ts';
 
 /** The memory budget of bodies. */
 export type BodyRoom = {
-  /** False, and takes nothing, when the bytes do not fit. */
-  take(bytes: number): boolean;
+  /** False, and takes nothing, when the bytes do not fit; `isSmall` where their body is at most `LIMITS.smallBodyBytes`. */
+  take(bytes: number, isSmall: boolean): boolean;
   give(bytes: number): void;
 };
 

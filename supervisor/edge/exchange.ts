@@ -26,13 +26,18 @@ export type EdgeOptions = {
   answers?: AnswerBudget;
 };
 
-/** How many bytes of request bodies the process holds at once, over all connections. */
+/**
+ * How many bytes of request bodies the process holds at once, over all connections. Clients that fill it with large bodies leave
+ * room for the calls of others, which are small.
+ */
 export class BodyBudget implements BodyRoom {
   readonly #limit: number;
+  readonly #limitOfLarge: number;
   #held = 0;
 
   constructor(limit: number) {
     this.#limit = limit;
+    this.#limitOfLarge = limit - limit / 16;
   }
 
   /** Bytes that were taken and not given back. */
@@ -40,8 +45,8 @@ export class BodyBudget implements BodyRoom {
     return this.#held;
   }
 
-  take(bytes: number): boolean {
-    if (this.#held + bytes > this.#limit) return false;
+  take(bytes: number, isSmall: boolean): boolean {
+    if (this.#held + bytes > (isSmall ? this.#limit : this.#limitOfLarge)) return false;
     this.#held += bytes;
     return true;
   }
@@ -134,6 +139,7 @@ export abstract class BaseExchange {
   /** Taken from `#room`. */
   #bodyBytes = 0;
   #bodyLimit = 0;
+  #declared = 0;
   /** For `streamBody`, until the body is complete. */
   #upload: Readable | null = null;
   #uploadBytes = 0;
@@ -196,6 +202,7 @@ export abstract class BaseExchange {
       return;
     }
     this.#bodyLimit = limit;
+    this.#declared = length;
     this.#room = room;
     this.#onBody = onBody;
     this.#onBodyError = onError;
@@ -257,8 +264,10 @@ export abstract class BaseExchange {
   protected received(bytes: Buffer, last: boolean): void {
     if (this.#upload !== null) this.#passOn(this.#upload, bytes, last);
     if (this.#onBodyError === null) return;
-    const isTooLarge = this.#bodyBytes + bytes.length > this.#bodyLimit;
-    const isTaken = !isTooLarge && this.#room.take(bytes.length);
+    const bodyBytes = this.#bodyBytes + bytes.length;
+    const isTooLarge = bodyBytes > this.#bodyLimit;
+    const isSmall = Math.max(bodyBytes, this.#declared) <= LIMITS.smallBodyBytes;
+    const isTaken = !isTooLarge && this.#room.take(bytes.length, isSmall);
     // To make room, this very body may have been refused.
     if (this.#onBodyError === null) {
       if (isTaken) this.#room.give(bytes.length);
