@@ -70,7 +70,10 @@ async function stopInTurn(context: CampaignContext, patience: Patience, stops: S
     report.measured(`${victim} stopped ${length}, from its end until every app acknowledges`, slow.to - at);
     // Verdicts on what happened in the pause are given within some seconds.
     if (victim === 'supervisor') await pause(3000);
-    const ended = family.filter((child) => compareIdentity(child) !== 'same');
+    // What has had nothing to do for long ends by itself.
+    const { processes } = (await gateway.system()) as { processes: { role: string; state: string }[] };
+    const rests = (role: string) => processes.some((one) => one.role === role && one.state === 'stopped');
+    const ended = family.filter((child) => compareIdentity(child) !== 'same' && !rests(child.role));
     const threads = (await threadsEnded(gateway)) - before;
     report.add(`processes replaced, ${victim} stopped ${length}`, ended.length);
     report.violated(
