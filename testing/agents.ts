@@ -10,7 +10,8 @@ import { LIMITS } from '../protocol/limits.ts';
 import { Children } from '../storage/processes/children.ts';
 import { tagOf } from '../storage/processes/tagged.ts';
 import { AgentProcess, type RunOptions } from '../supervisor/agents/runners/agent-process.ts';
-import { Tree } from '../supervisor/tree/tree.ts';
+import type { Tree } from '../supervisor/tree/tree.ts';
+import { treeIn } from './tree.ts';
 
 const STUB_AGENT = new URL('./stub-agent.mjs', import.meta.url).pathname;
 
@@ -43,40 +44,15 @@ export async function startAgents({ maxAgents = 8 } = {}): Promise<RunningAgents
     else children.remove(pid);
   };
   const tag = tagOf(folder);
-  const tree = new Tree({
-    paths: () => ({
-      codeDir: folder,
-      preparedDir: folder,
-      dataFile: join(folder, 'data.sqlite'),
-      blobs: { own: folder, live: null },
-    }),
-    codeDirs: [folder],
-    socketFolder: folder,
-    handlerHosts: 1,
-    maxLiveActors: 1,
-    actorMemoryMb: 64,
-    actorIdleMs: 60_000,
-    mailboxLimit: 10,
-    maxResultBytes: 1000,
-    durability: 'normal',
-    egress: { allow: [], deny: [] },
-    gatewayPort: () => null,
-    log: (level, message) => log.push(`${level} ${message}`),
-    appLog: () => {},
-    onCommitted: () => {},
-    onWriterLost: () => {},
-    secrets: () => null,
-    keepBlob: async () => ({ ok: false, value: null }),
-    onFatal: () => {},
-    onProcess,
-  });
+  const note = (level: string, message: string) => log.push(`${level} ${message}`);
+  const tree = treeIn(folder, { log: note, onProcess });
   await tree.start();
   const agents = new AgentProcess({
     tag,
     maxAgents,
     createChild: (settings, events) => tree.agentsChild(settings, events),
     onProcess,
-    log: (level, message) => log.push(`${level} ${message}`),
+    log: note,
   });
   let turns = 0;
   return {

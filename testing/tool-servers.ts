@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ToolServerEntry, ToolServerLimits } from '../protocol/agents/tool-servers.ts';
 import { McpToolServers } from '../supervisor/automations/tool-servers.ts';
-import { Tree } from '../supervisor/tree/tree.ts';
+import type { Tree } from '../supervisor/tree/tree.ts';
+import { treeIn } from './tree.ts';
 
 export const STDIO_SERVER = new URL('./mcp-stdio.mjs', import.meta.url).pathname;
 
@@ -34,40 +35,15 @@ export async function startServers(
     if (alive) recorded.set(pid, role);
     else recorded.delete(pid);
   };
-  const tree = new Tree({
-    paths: () => ({
-      codeDir: folder,
-      preparedDir: folder,
-      dataFile: join(folder, 'data.sqlite'),
-      blobs: { own: folder, live: null },
-    }),
-    codeDirs: [folder],
-    socketFolder: folder,
-    handlerHosts: 1,
-    maxLiveActors: 1,
-    actorMemoryMb: 64,
-    actorIdleMs: 60_000,
-    mailboxLimit: 10,
-    maxResultBytes: 1000,
-    durability: 'normal',
-    egress: { allow: [], deny: [] },
-    gatewayPort: () => null,
-    log: (level, message) => log.push(`${level} ${message}`),
-    appLog: () => {},
-    onCommitted: () => {},
-    onWriterLost: () => {},
-    secrets: () => null,
-    keepBlob: async () => ({ ok: false, value: null }),
-    onFatal: () => {},
-    onProcess,
-  });
+  const note = (level: string, message: string) => log.push(`${level} ${message}`);
+  const tree = treeIn(folder, { log: note, onProcess });
   await tree.start();
   const tools = new McpToolServers({
     servers,
     callMs: options.callMs ?? 60_000,
     createChild: (settings, events) => tree.toolServerChild(settings, events),
     onProcess,
-    log: (level, message) => log.push(`${level} ${message}`),
+    log: note,
     limits: { startMs: 15_000, backoffMs: 100, backoffMaxMs: 1000, ...options.limits },
   });
   return {

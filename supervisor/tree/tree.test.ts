@@ -8,9 +8,10 @@ import { automationRef } from '../../protocol/automations/automation.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { ToolKind } from '../../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
+import { treeIn } from '../../testing/tree.ts';
 import type { Actor } from './actor/actor.ts';
 import { Call, type CallReply } from './actor/call.ts';
-import { Tree } from './tree.ts';
+import type { Tree } from './tree.ts';
 
 const FIRES = {
   count: 'globalThis.n = (globalThis.n ?? 0) + 1; return { output: [n, await ctx.state.get("k")] };',
@@ -32,7 +33,7 @@ before(async () => {
     write(join(code, 'queries', 'one.js'), 'export default () => 1;');
     write(join(code, 'prepared', 'validators.js'), '');
   }
-  tree = new Tree({
+  tree = treeIn(dir, {
     paths: (app, versionId) => {
       const codeDir = join(dir, 'apps', app, versionId);
       const dataFile = join(dir, 'apps', app, 'data.sqlite');
@@ -40,23 +41,8 @@ before(async () => {
     },
     codeDirs: [join(dir, 'apps')],
     socketFolder: mkdtempSync(join(dir, 's')),
-    handlerHosts: 1,
-    maxLiveActors: 1,
-    actorMemoryMb: 64,
-    actorIdleMs: 60_000,
-    mailboxLimit: 10,
     maxResultBytes: 100_000,
-    durability: 'normal',
-    egress: { allow: [], deny: [] },
-    gatewayPort: () => null,
-    log: () => {},
     appLog: (app, line) => void appLines.push(`${app}: ${line}`),
-    onCommitted: () => {},
-    onWriterLost: () => {},
-    secrets: () => null,
-    keepBlob: async () => ({ ok: false, value: null }),
-    onFatal: () => {},
-    onProcess: () => {},
   });
   await tree.start();
 });
