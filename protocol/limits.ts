@@ -78,7 +78,7 @@ export const LIMITS = {
   requestTimeoutMs: 30 * SECOND, // a request must have arrived whole within this time
   uploadTimeoutMs: 5 * MINUTE, // an upload may take longer: it is allowed this for its whole body
   bodiesBytes: 256 * MiB, // of all unanswered requests; one that does not fit is answered `OVERLOADED`
-  smallBodyBytes: 16 * KiB, // bodies up to this may fill such a room; larger ones leave a sixteenth of it to them
+  smallBodyBytes: 16 * KiB, // bodies up to this size have the last sixteenth of such a budget for themselves
   answersBytes: 256 * MiB, // large unread answers; over it, the reader that took nothing for longest is cut off
   keepAliveMs: 1 * MINUTE, // of an idle connection (node edge); its answers say so
   uwsKeepAliveMs: 7 * SECOND, // on the uws edge, whose native code ends idle connections after 8 to 12 s

@@ -70,10 +70,11 @@ async function stopInTurn(context: CampaignContext, patience: Patience, stops: S
     report.measured(`${victim} stopped ${length}, from its end until every app acknowledges`, slow.to - at);
     // Verdicts on what happened in the pause are given within some seconds.
     if (victim === 'supervisor') await pause(3000);
-    // What has had nothing to do for long ends by itself.
     const { processes } = (await gateway.system()) as { processes: { role: string; state: string }[] };
-    const rests = (role: string) => processes.some((one) => one.role === role && one.state === 'stopped');
-    const ended = family.filter((child) => compareIdentity(child) !== 'same' && !rests(child.role));
+    // The jobs process ends by itself after a minute without a job; one that was killed is never in this state.
+    const isIdle = (role: string) =>
+      role === 'jobs' && processes.some((one) => one.role === role && one.state === 'stopped');
+    const ended = family.filter((child) => compareIdentity(child) !== 'same' && !isIdle(child.role));
     const threads = (await threadsEnded(gateway)) - before;
     report.add(`processes replaced, ${victim} stopped ${length}`, ended.length);
     report.violated(
