@@ -113,7 +113,7 @@ async function cleanedUp(gateway: TestGateway): Promise<void> {
 
 for (const edge of EDGES) {
   test(`${edge}: a backup taken under load has every row acknowledged before it, and no partial batch`, async (t) => {
-    const gateway = await startGateway(t, { edge, examples: ['todos'], config: { versionRetention: 7 } });
+    const gateway = await startGateway(t, { edge, apps: ['todos'], config: { versionRetention: 7 } });
     const folder = newFolder(t);
     await install(gateway, 'pairs', PAIRS);
     await gateway.call('PUT', '/svc/_apps/pairs/settings', { body: { color: 'red' } });

@@ -71,7 +71,7 @@ for (const { name, entry, write, shell } of AGENTS) {
       const { gateway, remove } = makeGateway({
         edge,
         store: 'git',
-        examples: ['todos'],
+        apps: ['todos'],
         config: { runners: { [name]: entry(stub, folder) } },
         env: { MODEL_KEY: 'the-key' },
       });

@@ -121,7 +121,7 @@ function testMessages(gateway: TestGateway, store: 'tarball' | 'git'): void {
 }
 
 describe('svc chat on the tarball store', () => {
-  const gateway = gatewayOfSuite({ store: 'tarball', examples: ['todos'], config: STUB_RUNNERS });
+  const gateway = gatewayOfSuite({ store: 'tarball', apps: ['todos'], config: STUB_RUNNERS });
 
   testMessages(gateway, 'tarball');
 
@@ -181,7 +181,7 @@ describe('svc chat on the tarball store', () => {
 });
 
 describe('svc chat on the git store', () => {
-  const gateway = gatewayOfSuite({ store: 'git', examples: ['todos'], config: STUB_RUNNERS });
+  const gateway = gatewayOfSuite({ store: 'git', apps: ['todos'], config: STUB_RUNNERS });
 
   testMessages(gateway, 'git');
 

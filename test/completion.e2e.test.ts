@@ -66,7 +66,7 @@ for (const shell of Object.keys(SHELLS) as (keyof typeof SHELLS)[]) {
   const isMissing =
     spawnSync(shell, ['--version']).error !== undefined || spawnSync('script', ['--version']).error !== undefined;
   describe(shell, { skip: isMissing ? `${shell} or script is not installed` : false }, () => {
-    const gateway = gatewayOfSuite({ examples: ['todos'] });
+    const gateway = gatewayOfSuite({ apps: ['todos'] });
 
     test('a Tab completes commands, options, files, and names of the gateway', async () => {
       const env = { SVC_URL: gateway.url, SVC_TOKEN: gateway.token };

@@ -72,7 +72,7 @@ function placeOfSuite(agent: RealAgent, entry: Partial<RunnerEntry> = {}): () =>
     const stub = await startModelStub();
     const runner = { ...agent.entry(stub, home), command: [programOf(agent)], ...entry };
     const config = { runners: { [agent.name]: runner } };
-    const { gateway, remove } = makeGateway({ store: 'git', examples: ['todos'], config });
+    const { gateway, remove } = makeGateway({ store: 'git', apps: ['todos'], config });
     end = async () => {
       await remove();
       await stub.close();

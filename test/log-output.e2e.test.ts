@@ -142,7 +142,7 @@ test('standard error has text if configured, also without a terminal', async (t)
 
 for (const store of ['git', 'tarball'] as const)
   test(`a clean stop logs no warning, at work or just started, ${store}`, async (t) => {
-    const gateway = await startGateway(t, { store, config: { log: 'info' }, examples: ['todos'] });
+    const gateway = await startGateway(t, { store, config: { log: 'info' }, apps: ['todos'] });
     const warnings = () => gateway.log.split('\n').filter((line) => /"level":(?:40|50|60)/.test(line));
     const streams = ['_changes', '_live?query=list'].map((path) => gateway.stream(`/svc/todos/${path}`));
     const open = await Promise.all([

@@ -12,7 +12,7 @@ import { eventsOf, finalOf, makePlace, type RunnerPlace, RunnerTurns } from './r
 const programs = fileURLToPath(new URL('../scripts/agents-all/node_modules/.bin/', import.meta.url));
 const skip = existsSync(programs) ? false : 'They are not installed: npm install --no-save --prefix scripts/agents-all';
 
-const { gateway, remove } = makeGateway({ examples: ['todos'] });
+const { gateway, remove } = makeGateway({ apps: ['todos'] });
 before(() => gateway.start());
 after(remove);
 

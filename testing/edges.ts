@@ -3,10 +3,8 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, describe } from 'node:test';
 import { loadUws } from '../supervisor/edge/uws-binding.ts';
-import { type EdgeKind, makeGateway, type StartOptions, type TestGateway } from './gateway.ts';
+import { type EdgeKind, makeGateway, type StartOptions, type StoreKind, type TestGateway } from './gateway.ts';
 import { inTime, LIMIT_MS, pause } from './waiting.ts';
-
-export type StoreKind = 'tarball' | 'git';
 
 /** Both, or the one that this Node supports (`supervisor/edge/uws-binding.ts`). */
 export const EDGES: readonly EdgeKind[] = hasUws() ? ['uws', 'node'] : ['node'];

@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { createParser } from 'eventsource-parser';
 import type { MintedWebhook } from '../protocol/automations/automation.ts';
 import { tarball } from './archive.ts';
+import { type AppFiles, copyPublished, filesOf, type Published } from './published.ts';
 import { inTime, LONG_MS } from './waiting.ts';
 
 export const root: string = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -25,6 +26,7 @@ export function appFolder(name: string): string {
 }
 
 export type EdgeKind = 'uws' | 'node';
+export type StoreKind = 'tarball' | 'git';
 
 export type Answer = {
   status: number;
@@ -75,14 +77,22 @@ export class TestGateway {
   readonly #flags: string[];
   readonly #env: Record<string, string>;
   readonly #build: Build;
+  readonly #begins: Published | null;
   #child: ChildProcess | null = null;
 
-  /** `env` is added to the environment of this process. */
-  constructor(dataDir: string, flags: string[], env: Record<string, string> = {}, build: Build = { root }) {
+  /** `env` is added to the environment of this process; a data directory that does not exist begins with `begins`. */
+  constructor(
+    dataDir: string,
+    flags: string[],
+    env: Record<string, string> = {},
+    build: Build = { root },
+    begins: Published | null = null,
+  ) {
     this.dataDir = dataDir;
     this.#flags = flags;
     this.#env = env;
     this.#build = build;
+    this.#begins = begins;
   }
 
   get port(): number {
@@ -98,6 +108,8 @@ export class TestGateway {
    * Starts, or starts again after `kill` or `stop`, on the same data; with the previous `port`, at the same address.
    */
   async start(port = '0'): Promise<void> {
+    if (this.#begins !== null && !existsSync(this.dataDir))
+      await copyPublished(this.dataDir, this.#begins, publisher(this.#begins));
     const args = [
       ENDS_WITH_PARENT,
       ...(this.#build.nodeFlags ?? []),
@@ -304,33 +316,42 @@ function readEvents(path: string, response: Response, abort: AbortController): S
 export type StartOptions = {
   edge?: EdgeKind;
   /** The tarball store by default, or the git store that `config` names. */
-  store?: 'tarball' | 'git';
+  store?: StoreKind;
   config?: Record<string, unknown>;
-  /** Names of templates and examples. */
-  examples?: string[];
+  /** Apps that are published before it starts: files by name, or the name of a template or example. */
+  apps?: Record<string, AppFiles> | string[];
   env?: Record<string, string>;
   /** How many file descriptors it may have. */
   descriptors?: number;
 };
 
+/** Publishes the apps with a gateway that starts on a new data directory, and ends. */
+const publisher =
+  ({ store, apps }: Published) =>
+  async (dataDir: string): Promise<void> => {
+    const gateway = new TestGateway(dataDir, ['--store', store], { TMPDIR: dirname(dataDir) });
+    await gateway.start();
+    try {
+      for (const [id, files] of Object.entries(apps)) await gateway.install(id, files);
+    } finally {
+      await gateway.stop();
+    }
+  };
+
 /** A gateway that is not started yet, with its configuration, its data and its sockets in `folder`. */
 export function gatewayIn(
   folder: string,
-  { edge, store, config = {}, examples = [], env = {}, descriptors }: StartOptions = {},
+  { edge, store, config = {}, apps = {}, env = {}, descriptors }: StartOptions = {},
 ): TestGateway {
   const configFile = join(folder, 'config.json');
   writeFileSync(configFile, JSON.stringify({ log: 'warn', ...config }));
   const named = store ?? ('appsStoreRoot' in config ? null : 'tarball');
-  const flags = [
-    '--config',
-    configFile,
-    ...(edge ? ['--edge', edge] : []),
-    ...(named ? ['--store', named] : []),
-    ...examples.flatMap((name) => ['--with', appFolder(name)]),
-  ];
+  const flags = ['--config', configFile, ...(edge ? ['--edge', edge] : []), ...(named ? ['--store', named] : [])];
   // The folder of the sockets, which a killed daemon leaves behind, is removed with the rest.
   const build = { root, ...(descriptors === undefined ? {} : { descriptors }) };
-  return new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env }, build);
+  const files = Array.isArray(apps) ? Object.fromEntries(apps.map((name) => [name, filesOf(appFolder(name))])) : apps;
+  const begins = Object.keys(files).length === 0 ? null : { store: named ?? 'git', apps: files };
+  return new TestGateway(join(folder, 'data'), flags, { TMPDIR: folder, ...env }, build, begins);
 }
 
 /** One in a fresh folder; `remove` stops it and removes the folder. */

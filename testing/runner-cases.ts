@@ -40,7 +40,7 @@ export type RunnerTest = { turns: RunnerTurns; place: RunnerPlace; gateway: Test
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
 /** One for all suites of a file. */
-const { gateway, remove } = makeGateway({ examples: ['todos'] });
+const { gateway, remove } = makeGateway({ apps: ['todos'] });
 let started: Promise<void> | null = null;
 after(remove);
 

@@ -25,7 +25,7 @@ export const turns: Campaign = {
     const { random, report } = context;
     const command = [process.execPath, join(root, 'testing/stub-agent.mjs'), '--keep', context.newFolder()];
     const config = { runners: { stub: { kind: 'acp', command } } };
-    const gateway = context.newGateway({ config, examples: ['todos'] });
+    const gateway = context.newGateway({ config, apps: ['todos'] });
     const killer = killerOf(gateway, context, VICTIMS);
     await gateway.start();
     const talkers = new Talkers(gateway, WINDOWS, random.fork());

@@ -44,8 +44,8 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
 
   before(async () => {
     [tarball, git] = await Promise.all([
-      startGateway(owner, { store: 'tarball', examples: ['todos'], config: STUB_RUNNERS }),
-      startGateway(owner, { store: 'git', examples: ['todos'], config: STUB_RUNNERS }),
+      startGateway(owner, { store: 'tarball', apps: ['todos'], config: STUB_RUNNERS }),
+      startGateway(owner, { store: 'git', apps: ['todos'], config: STUB_RUNNERS }),
     ]);
   });
   after(async () => {
@@ -214,7 +214,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-no-agents-'));
     t.after(() => rmSync(folder, { recursive: true }));
     const lonely = await startGateway(t, {
-      examples: ['todos'],
+      apps: ['todos'],
       env: { PATH: `${folder}:${dirname(process.execPath)}` },
     });
     const page = await context.newPage();
@@ -520,7 +520,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
   test('at an address that apps share, an app shows its name and page, and its chat works', async (t) => {
     const shared = await startGateway(t, {
       store: 'git',
-      examples: ['todos'],
+      apps: ['todos'],
       config: { ...STUB_RUNNERS, pageOrigins: 'shared' },
     });
     const page = await context.newPage();

@@ -18,7 +18,7 @@ const FRAGILE = appOf('fragile', {
 for (const store of ['tarball', 'git'] as const) {
   describe(`the console's home, ${store} store`, { skip: withoutChromium() }, () => {
     const suite = consoleSuite(
-      { store, examples: ['todos', 'guestbook'] },
+      { store, apps: ['todos', 'guestbook'] },
       { viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
     );
     const { open } = suite;

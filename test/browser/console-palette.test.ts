@@ -20,19 +20,15 @@ const SHIP = appOf('ship', {
 describe("the console's palette", { skip: withoutChromium() }, () => {
   /** Of a run of each automation, the one that succeeded and the one that failed. */
   const runs: Record<string, string> = {};
-  const suite = consoleSuite(
-    { examples: ['guestbook'] },
-    { viewport: { width: 1280, height: 900 } },
-    async (gateway) => {
-      assert.equal((await gateway.upload('ship', SHIP)).status, 201);
-      for (const id of ['weigh', 'sail']) {
-        const { json } = await gateway.call('POST', `/svc/_automations/ship/${id}/run`, { body: {} });
-        runs[id] = json.runId;
-        const events = await gateway.call('GET', `/svc/_runs/${json.runId}/events`);
-        assert.match(events.text, /run\.end/);
-      }
-    },
-  );
+  const suite = consoleSuite({ apps: ['guestbook'] }, { viewport: { width: 1280, height: 900 } }, async (gateway) => {
+    assert.equal((await gateway.upload('ship', SHIP)).status, 201);
+    for (const id of ['weigh', 'sail']) {
+      const { json } = await gateway.call('POST', `/svc/_automations/ship/${id}/run`, { body: {} });
+      runs[id] = json.runId;
+      const events = await gateway.call('GET', `/svc/_runs/${json.runId}/events`);
+      assert.match(events.text, /run\.end/);
+    }
+  });
 
   const option = (page: Page, name: string | RegExp) => page.getByRole('option', { name });
   const group = (page: Page, name: string) => page.getByRole('group', { name });

@@ -64,7 +64,7 @@ async function prepare(gateway: TestGateway): Promise<void> {
 
 for (const store of ['tarball', 'git'] as const) {
   describe(`every view of the console, ${store} store`, { skip: withoutChromium() }, () => {
-    const suite = consoleSuite({ store, examples: ['todos'] }, {}, prepare);
+    const suite = consoleSuite({ store, apps: ['todos'] }, {}, prepare);
 
     async function look(page: Page, view: string, title?: string): Promise<void> {
       const drawn = page.evaluate(

@@ -30,7 +30,7 @@ describe('in a browser', { skip: withoutChromium() }, () => {
         removeGateway = remove;
       },
     };
-    gateway = await startGateway(owner, { examples: ['todos', 'guestbook', 'meter'] });
+    gateway = await startGateway(owner, { apps: ['todos', 'guestbook', 'meter'] });
     browser = await startChromium();
   });
   after(async () => {

@@ -60,7 +60,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
   let context: BrowserContext;
 
   before(async () => {
-    gateway = await startGateway(owner, { examples: ['todos', 'guestbook'] });
+    gateway = await startGateway(owner, { apps: ['todos', 'guestbook'] });
     assert.equal((await gateway.upload('frames', FRAMES)).status, 201);
   });
   after(async () => {
@@ -257,7 +257,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
 
   before(async () => {
     const owner: Owner = { after: (cleanup) => void cleanups.unshift(cleanup) };
-    gateway = await startGateway(owner, { examples: APPS, config: { pageOrigins: 'shared' } });
+    gateway = await startGateway(owner, { apps: APPS, config: { pageOrigins: 'shared' } });
   });
   after(async () => {
     for (const cleanup of cleanups) await cleanup();

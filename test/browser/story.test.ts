@@ -34,7 +34,7 @@ function changedApp(folder: string): string {
 }
 
 test('a newcomer’s first ten minutes', { skip: withoutChromium() }, async (t) => {
-  const gateway = await startGateway(t, { examples: ['todos'] });
+  const gateway = await startGateway(t, { apps: ['todos'] });
   const browser = await startChromium();
   t.after(() => browser.close());
   const folder = mkdtempSync(join(tmpdir(), 'svc-story-'));

@@ -113,7 +113,7 @@ export async function openTemplate(t: { after(cleanup: () => Promise<void>): voi
   t.after(async () => {
     for (const cleanup of cleanups.reverse()) await cleanup();
   });
-  const gateway = await startGateway({ after: (cleanup) => void cleanups.push(cleanup) }, { examples: [id] });
+  const gateway = await startGateway({ after: (cleanup) => void cleanups.push(cleanup) }, { apps: [id] });
   const app = new TemplateApp(id, gateway);
   cleanups.push(() => app.close());
   return app;

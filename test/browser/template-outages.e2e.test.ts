@@ -130,7 +130,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
 
   before(async () => {
     const owner = { after: (cleanup: () => Promise<void>) => void cleanups.unshift(cleanup) };
-    gateway = await startGateway(owner, { examples: [...FORMS.map(({ id }) => id), 'journal', 'feeds', 'gallery'] });
+    gateway = await startGateway(owner, { apps: [...FORMS.map(({ id }) => id), 'journal', 'feeds', 'gallery'] });
     assert.equal((await gateway.upload('blank', blankFiles())).status, 201);
   });
   after(async () => {

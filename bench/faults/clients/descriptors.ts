@@ -15,7 +15,7 @@ const BETWEEN_CALLS_MS = 500;
 const CALL_MS = 30_000;
 
 export async function exhaustDescriptors(edge: EdgeKind, { report, newGateway }: CampaignContext): Promise<void> {
-  const gateway = newGateway({ edge, examples: ['todos'], descriptors: DESCRIPTORS });
+  const gateway = newGateway({ edge, apps: ['todos'], descriptors: DESCRIPTORS });
   // An open connection, so that the calls get through; those that had to be opened are counted.
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const connect = agent.createConnection.bind(agent);
