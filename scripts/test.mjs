@@ -1,63 +1,95 @@
 // Runs every *.test.ts with node:test; arguments narrow it to files whose path contains one of them, an absolute path is run
-// wherever it is. With `--record` the seconds that each file took are stored for the next runs, with `--coverage` the lines of
-// the product that ran are counted.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
+// wherever it is. `--quick` and `--versions` run a part of them (scripts/tests/selection.mjs). With `--record` the seconds that each
+// file took are stored for the next runs, with `--coverage` the lines of the product that ran are counted.
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, isAbsolute, join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { buildTests } from './tests/build.mjs';
+import { Progress } from './tests/progress.mjs';
+import { PARTS, select } from './tests/selection.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const recorded = join(root, 'scripts/test-seconds.json');
+const recorded = join(root, 'scripts/tests/seconds.json');
 const options = process.argv.slice(2).filter((argument) => argument.startsWith('--'));
-const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
-const unknown = options.find((option) => option !== '--record' && option !== '--coverage');
+const words = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
+const known = ['--record', '--coverage', ...Object.keys(PARTS)];
+const unknown = options.find((option) => !known.includes(option));
 if (unknown !== undefined) {
-  console.error(`There is no option ${unknown}; there are --record and --coverage.`);
+  console.error(`There is no option ${unknown}; there are ${known.join(', ')}.`);
   process.exit(2);
 }
+const part = options.find((option) => option in PARTS);
 const folders = ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'bench', 'test', 'testing'];
+const all = folders
+  .flatMap((folder) => readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, name)))
+  .filter((path) => path.endsWith('.test.ts'));
 
-const files = folders
-  .flatMap((folder) => readdirSync(join(root, folder), { recursive: true }).map((name) => join(root, folder, name)))
-  .filter((path) => path.endsWith('.test.ts'))
-  .filter((path) => wanted.length === 0 || wanted.some((part) => path.slice(root.length + 1).includes(part)))
-  .concat(wanted.filter(isAbsolute));
+mkdirSync(join(root, 'dist-tests'), { recursive: true });
+const builds = mkdtempSync(join(root, 'dist-tests/run-'));
+const notes = mkdtempSync(join(tmpdir(), 'svc-test-run-'));
+process.on('exit', () => {
+  for (const folder of [builds, notes]) rmSync(folder, { recursive: true, force: true });
+});
+
+const absolute = words.filter(isAbsolute).map((path) => relative(root, path));
+const named = words.length === 0 ? all : all.filter((file) => words.some((word) => file.includes(word)));
+const candidates = [...named, ...absolute];
+const built = new Map((await buildTests(root, candidates, builds)).map((one) => [one.source, one]));
+const files = select(candidates, {
+  part,
+  leftOut: (process.env.SVC_TEST_LEAVE_OUT ?? '').split(','),
+  isPure: (file) => !built.get(file).startsGateways,
+});
 if (files.length === 0) {
-  console.error(`No test file matches ${wanted.join(', ')}.`);
+  console.error(`No test file matches ${words.join(', ')}.`);
   process.exit(2);
 }
+const sourceOf = new Map(files.map((file) => [built.get(file).built, file]));
 
 // What takes longest begins first, so that no core is idle at the end; what was never measured may take longest.
 const seconds = JSON.parse(readFileSync(recorded, 'utf8'));
-const weight = (path) => seconds[relative(root, path)] ?? Number.POSITIVE_INFINITY;
-files.sort((a, b) => weight(b) - weight(a) || statSync(b).size - statSync(a).size);
+const weight = (file) => seconds[file] ?? Number.POSITIVE_INFINITY;
+files.sort((a, b) => weight(b) - weight(a) || statSync(join(root, b)).size - statSync(join(root, a)).size);
 
-// One more than there are cores: they keep all cores busy, and more would only make every test slower.
-const concurrency = availableParallelism() + 1;
+// Two cores are busy with four files: each waits for part of its time.
+const concurrency = 4;
 // A file that hangs fails by itself, long before whoever waits for it gives up.
 const timeout = 15 * 60 * 1000;
 
-const notes = mkdtempSync(join(tmpdir(), 'svc-test-run-'));
 process.env.SVC_TEST_TIMES = join(notes, 'times');
-const coverage = options.includes('--coverage') ? await import('./coverage.mjs') : null;
+process.env.SVC_TEST_PUBLISHED = join(notes, 'published');
+mkdirSync(process.env.SVC_TEST_PUBLISHED);
+const coverage = options.includes('--coverage') ? await import('./tests/coverage.mjs') : null;
 if (coverage) {
   coverage.unlinkMaps(root);
   process.env.NODE_V8_COVERAGE = join(notes, 'coverage');
 }
 
+/** What the files that have ended noted: path, seconds and processor seconds. */
+const ended = () =>
+  readFileSync(process.env.SVC_TEST_TIMES, { encoding: 'utf8', flag: 'a+' })
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line))
+    .map(([path, took, used]) => ({ file: sourceOf.get(path) ?? path, took, used }));
+
 // Each process that starts would read these certificates, which takes longer than the rest of its start; no test needs them.
 delete process.env.NODE_EXTRA_CA_CERTS;
 
 // The processes of the files are started with the options of this one.
-process.execArgv.push('--import', 'tsx/esm', '--import', pathToFileURL(join(root, 'scripts/test-time.mjs')).href);
+process.execArgv.push('--enable-source-maps', '--import', pathToFileURL(join(root, 'scripts/tests/times.mjs')).href);
 process.chdir(root);
-const events = run({ files, concurrency, timeout });
+const events = run({ files: files.map((file) => built.get(file).built), concurrency, timeout });
+const progress = new Progress(files.length, () => ended().length);
 const skipped = [];
-events.on('test:fail', ({ todo }) => {
-  if (todo === undefined || todo === false) process.exitCode = 1;
+events.on('test:fail', ({ todo, file }) => {
+  if (todo !== undefined && todo !== false) return;
+  process.exitCode = 1;
+  progress.failed(sourceOf.get(file) ?? file);
 });
 events.on('test:pass', ({ name, skip }) => {
   if (skip !== undefined) skipped.push(skip === true || skip === '' ? name : `${name}: ${skip}`);
@@ -67,32 +99,47 @@ events.on('test:diagnostic', ({ message, nesting }) => {
   if (nesting === 0 && /^(tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) \d/.test(message))
     totals.push(message);
 });
-await pipeline(events, new spec(), process.stdout, { end: false });
+/** Of many files only what failed is of interest, with what its process wrote to its standard error. */
+const written = new Map();
+async function* worthSaying(source) {
+  for await (const event of source) {
+    const { file, message } = event.data ?? {};
+    if (event.type === 'test:stderr') written.set(file, (written.get(file) ?? '') + message);
+    if (files.length > 20 && event.type !== 'test:fail') continue;
+    progress.clear();
+    yield event;
+  }
+}
+await pipeline(events, worthSaying, new spec(), process.stdout, { end: false });
+progress.end();
+if (files.length > 20)
+  for (const [file, text] of written)
+    if (progress.failures.has(sourceOf.get(file))) console.log(`${sourceOf.get(file)} wrote:\n${text.slice(-4000)}`);
 
 // There everything is installed that a test needs: one that is skipped shows that something is missing.
 if (process.env.CI === 'true' && skipped.length > 0) {
   process.exitCode = 1;
   console.error(`${skipped.length} skipped, which in CI is a failure:\n${skipped.map((one) => `  ${one}`).join('\n')}`);
 }
-const times = new Map(
-  readFileSync(process.env.SVC_TEST_TIMES, { encoding: 'utf8', flag: 'a+' })
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line))
-    .map(([path, took]) => [relative(root, path), took]),
+const times = ended();
+const sum = (some) => some.reduce((total, { used }) => total + used, 0).toFixed(0);
+const slowest = times.sort((a, b) => b.took - a.took).slice(0, 12);
+const rows = slowest.map(
+  ({ file, took, used }) => `${took.toFixed(1).padStart(8)} s  ${used.toFixed(1).padStart(6)} s  ${file}`,
 );
-const slowest = [...times].sort((a, b) => b[1] - a[1]).slice(0, 12);
+console.log(`The slowest files, with their processor time:\n${rows.join('\n')}`);
+const browsers = times.filter(({ file }) => file.startsWith('test/browser/'));
+const pure = times.filter(({ file }) => built.get(file)?.startsGateways === false);
 console.log(
-  `The slowest files:\n${slowest.map(([path, took]) => `${took.toFixed(1).padStart(8)} s  ${path}`).join('\n')}`,
+  `Processor time: ${sum(times)} s, of it ${sum(browsers)} s with a browser and ${sum(pure)} s without a gateway.`,
 );
 if (options.includes('--record')) {
-  const all = Object.entries({ ...seconds, ...Object.fromEntries(times) })
-    .filter(([path]) => files.includes(join(root, path)) || wanted.length > 0)
-    .map(([path, took]) => [path, Math.round(took * 10) / 10])
+  const taken = Object.fromEntries(times.map(({ file, took }) => [file, Math.round(took * 10) / 10]));
+  const kept = Object.entries({ ...seconds, ...taken })
+    .filter(([file]) => all.includes(file))
     .sort(([a], [b]) => (a < b ? -1 : 1));
-  writeFileSync(recorded, `${JSON.stringify(Object.fromEntries(all), null, 2)}\n`);
+  writeFileSync(recorded, `${JSON.stringify(Object.fromEntries(kept), null, 2)}\n`);
 }
 coverage?.report(root, process.env.NODE_V8_COVERAGE);
-rmSync(notes, { recursive: true, force: true });
 // Once more, for it is looked for at the end.
 console.log(totals.map((line) => `ℹ ${line}`).join('\n'));

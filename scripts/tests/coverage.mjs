@@ -22,7 +22,7 @@ export function unlinkMaps(root) {
 /** Prints which part of the product's lines ran in the tests, and the files of which too little did. */
 export function report(root, folder) {
   const lines = readCoverage(root, folder);
-  const reasons = Object.entries(JSON.parse(readFileSync(join(root, 'scripts/coverage-reasons.json'), 'utf8')));
+  const reasons = Object.entries(JSON.parse(readFileSync(join(root, 'scripts/tests/coverage-reasons.json'), 'utf8')));
   const rows = productFiles(root).map((file) => {
     const all = [...(lines.get(file)?.values() ?? [])];
     return { file, all: all.length, ran: all.filter(Boolean).length };
@@ -42,7 +42,7 @@ export function report(root, folder) {
   }
   // A file without a line that can run is all types.
   const low = rows.filter((row) => shareOf(row) < LEAST && (row.all > 0 || hasCode(root, row.file)));
-  if (low.length > 0) console.log(`Files below ${LEAST} %, with the reason in scripts/coverage-reasons.json:`);
+  if (low.length > 0) console.log(`Files below ${LEAST} %, with the reason in scripts/tests/coverage-reasons.json:`);
   for (const row of low) {
     const [, reason = 'no reason is given'] =
       reasons.find(([path]) => row.file === path || row.file.startsWith(`${path}/`)) ?? [];
