@@ -2,25 +2,29 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { compareIdentity } from '../storage/processes/process-identity.ts';
-import { startGateway, type TestGateway } from '../testing/gateway.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import { startGateway, TestGateway } from '../testing/gateway.ts';
 import { type Child, childrenOf } from '../testing/processes.ts';
 import { Load, ledgerApp, verify } from '../testing/write-ledger.ts';
 
 // Each process of the tree killed or stopped once under load, and ends of every kind: nothing acknowledged is lost, and
 // it recovers by itself. `npm run faults` does the same hundreds of times, at moments that a seed chooses.
 
-const APP = 'ledger';
+let apps = 0;
 
-async function install(gateway: TestGateway): Promise<void> {
-  const answer = await gateway.upload(APP, ledgerApp(APP));
-  assert.equal(answer.status, 201, answer.text);
+/** Another app for each test. */
+async function install(gateway: TestGateway): Promise<string> {
+  const app = `ledger-${++apps}`;
+  await gateway.install(app, ledgerApp(app));
+  return app;
 }
 
-async function startLoad(gateway: TestGateway): Promise<Load> {
-  await install(gateway);
-  return new Load(gateway, { apps: [APP], clients: 12 });
+const startLoad = async (gateway: TestGateway): Promise<Load> => loadOf(gateway, await install(gateway));
+
+function loadOf(gateway: TestGateway, app: string): Load {
+  return new Load(gateway, { apps: [app], clients: 12 });
 }
 
 async function end(gateway: TestGateway, load: Load): Promise<void> {
@@ -34,10 +38,13 @@ function child(gateway: TestGateway, role: Child['role']): Child {
   return found;
 }
 
+const sockets = mkdtempSync(join(tmpdir(), 'svc-test-'));
+const gateway = gatewayOfSuite({ env: { TMPDIR: sockets } });
+after(() => rmSync(sockets, { recursive: true, force: true }));
+
 describe('under load', () => {
   for (const role of ['writer', 'host'] as const) {
-    test(`a ${role} that is killed is replaced, and nothing acknowledged is lost`, async (t) => {
-      const gateway = await startGateway(t);
+    test(`a ${role} that is killed is replaced, and nothing acknowledged is lost`, async () => {
       const load = await startLoad(gateway);
       for (let round = 1; round <= 3; round++) {
         await load.more(50);
@@ -54,10 +61,17 @@ describe('under load', () => {
     });
   }
 
-  test('a supervisor that is killed, alone or with all others: the next daemon finds every acknowledged write and leaves nothing of the dead one behind', async (t) => {
-    const sockets = mkdtempSync(join(tmpdir(), 'svc-test-'));
-    t.after(() => rmSync(sockets, { recursive: true, force: true }));
-    const gateway = await startGateway(t, { env: { TMPDIR: sockets } });
+  test('a stopped host is found by its heartbeat and replaced; its late answers are not used', async () => {
+    const load = await startLoad(gateway);
+    await load.more(50);
+    const stopped = child(gateway, 'host');
+    process.kill(stopped.pid, 'SIGSTOP');
+    await load.healed(performance.now());
+    assert.notEqual(child(gateway, 'host').pid, stopped.pid);
+    await end(gateway, load);
+  });
+
+  test('a supervisor that is killed, alone or with all others: the next daemon finds every acknowledged write and leaves nothing of the dead one behind', async () => {
     const load = await startLoad(gateway);
     for (const others of [false, true]) {
       await load.more(50);
@@ -73,17 +87,6 @@ describe('under load', () => {
       assert.equal(readdirSync(sockets).length, 1, 'the socket folder of the dead daemon is left');
       await load.healed(at);
     }
-    await end(gateway, load);
-  });
-
-  test('a stopped host is found by its heartbeat and replaced; its late answers are not used', async (t) => {
-    const gateway = await startGateway(t);
-    const load = await startLoad(gateway);
-    await load.more(50);
-    const stopped = child(gateway, 'host');
-    process.kill(stopped.pid, 'SIGSTOP');
-    await load.healed(performance.now());
-    assert.notEqual(child(gateway, 'host').pid, stopped.pid);
     await end(gateway, load);
   });
 
@@ -107,20 +110,19 @@ describe('under load', () => {
   });
 });
 
-test('when the writer dies, subscribers of apps with a live thread get a reset', async (t) => {
-  const gateway = await startGateway(t);
-  await install(gateway);
-  assert.equal((await gateway.write(APP, 'put', { key: 'k', value: 1 })).status, 201);
-  const stream = await gateway.stream(`/svc/${APP}/_changes`);
+test('when the writer dies, subscribers of apps with a live thread get a reset', async () => {
+  const app = await install(gateway);
+  assert.equal((await gateway.write(app, 'put', { key: 'k', value: 1 })).status, 201);
+  const stream = await gateway.stream(`/svc/${app}/_changes`);
   process.kill(child(gateway, 'writer').pid, 'SIGKILL');
   assert.equal((await stream.next()).event, 'reset');
   stream.close();
 });
 
-test('SIGTERM lets calls end, closes streams and exits 0', async (t) => {
-  const gateway = await startGateway(t);
-  const load = await startLoad(gateway);
-  const stream = await gateway.stream(`/svc/${APP}/_changes`);
+test('SIGTERM lets calls end, closes streams and exits 0', async () => {
+  const app = await install(gateway);
+  const load = loadOf(gateway, app);
+  const stream = await gateway.stream(`/svc/${app}/_changes`);
   await load.more(20);
   assert.equal(await gateway.stop(), 0);
   await stream.ended();
@@ -129,9 +131,7 @@ test('SIGTERM lets calls end, closes streams and exits 0', async (t) => {
   await end(gateway, load);
 });
 
-test('a second daemon on the same data directory refuses to start and names the first', async (t) => {
-  const gateway = await startGateway(t);
-  const { TestGateway } = await import('../testing/gateway.ts');
+test('a second daemon on the same data directory refuses to start and names the first', async () => {
   const second = new TestGateway(gateway.dataDir, []);
   await assert.rejects(second.start());
   await second.stop();
