@@ -7,12 +7,13 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type TestContext, test } from 'node:test';
-import { appOf } from '../testing/apps.ts';
-import { eventually } from '../testing/edges.ts';
-import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { type AppSource, appOf } from '../testing/apps.ts';
+import { svc } from '../testing/command-line.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
+import { root } from '../testing/gateway.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
-const APP = appOf('notes', {
+const APP: AppSource = {
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
   queries: {
     list: {
@@ -22,7 +23,8 @@ const APP = appOf('notes', {
     odd: 'async ({ db }) => { const { n } = await db.get("SELECT count(*) AS n FROM notes"); if (n % 2 === 1) throw new Error("An odd number."); return n; }',
   },
   actions: { add: '({ db, input }) => db.run("INSERT INTO notes (text) VALUES (?)", input.text)' },
-});
+};
+const gateway = gatewayOfSuite({});
 
 type Following = {
   child: ChildProcess;
@@ -33,7 +35,7 @@ type Following = {
   ended: Promise<[number | null, NodeJS.Signals | null]>;
 };
 
-function follow(t: TestContext, gateway: TestGateway, ...words: string[]): Following {
+function follow(t: TestContext, ...words: string[]): Following {
   const child = spawn(process.execPath, [join(root, 'bin/svc.js'), 'live', ...words], {
     env: { PATH: process.env.PATH, HOME: gateway.dataDir, SVC_URL: gateway.url, SVC_TOKEN: gateway.token },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -56,21 +58,16 @@ function follow(t: TestContext, gateway: TestGateway, ...words: string[]): Follo
   };
 }
 
-async function withNotes(t: TestContext): Promise<TestGateway> {
-  const gateway = await startGateway(t);
-  assert.equal((await gateway.upload('notes', APP)).status, 201);
-  return gateway;
-}
+const install = (app: string) => gateway.install(app, appOf(app, APP));
 
-const add = async (gateway: TestGateway, text: string) =>
-  assert.equal((await gateway.write('notes', 'add', { text })).status, 200);
+const add = async (app: string, text: string) => assert.equal((await gateway.write(app, 'add', { text })).status, 200);
 
 test('svc live prints the result at once and whenever it differs, until Ctrl-C', async (t) => {
-  const gateway = await withNotes(t);
-  const following = follow(t, gateway, 'notes', 'list', '{"like": "M"}');
+  await install('printed');
+  const following = follow(t, 'printed', 'list', '{"like": "M"}');
   assert.deepEqual(JSON.parse(await following.line()), []);
-  await add(gateway, 'Bread');
-  await add(gateway, 'Milk');
+  await add('printed', 'Bread');
+  await add('printed', 'Milk');
   assert.deepEqual(JSON.parse(await following.line()), [{ text: 'Milk' }]);
   following.child.kill('SIGINT');
   assert.deepEqual(await inTime(following.ended, 'the end of svc live'), [null, 'SIGINT']);
@@ -79,20 +76,20 @@ test('svc live prints the result at once and whenever it differs, until Ctrl-C',
 });
 
 test('with --json it prints one event a line, errors too, and continues after them', async (t) => {
-  const gateway = await withNotes(t);
-  const following = follow(t, gateway, 'notes', 'odd', '--json');
+  await install('odd');
+  const following = follow(t, 'odd', 'odd', '--json');
   const first = JSON.parse(await following.line());
   assert.deepEqual(Object.keys(first), ['data', 'seq']);
-  await add(gateway, 'one');
+  await add('odd', 'one');
   const { isError, error } = JSON.parse(await following.line());
   assert.deepEqual([isError, error.code], [true, 'HANDLER_ERROR']);
-  await add(gateway, 'two');
+  await add('odd', 'two');
   assert.deepEqual(JSON.parse(await following.line()), { data: 2, seq: first.seq + 1 });
 });
 
 test('it waits while the gateway restarts, and then prints the result only if it differs', async (t) => {
-  const gateway = await withNotes(t);
-  const following = follow(t, gateway, 'notes', 'list', '--json');
+  await install('restarted');
+  const following = follow(t, 'restarted', 'list', '--json');
   const list = async () => JSON.parse(await following.line()).data.map(({ text }: { text: string }) => text);
   assert.deepEqual(await list(), []);
   const times = (text: string) => following.said().split(text).length - 1;
@@ -103,18 +100,18 @@ test('it waits while the gateway restarts, and then prints the result only if it
   };
   await restart('kill', 1);
   await eventually(() => times('Connected again.') === 1);
-  await add(gateway, 'Milk');
+  await add('restarted', 'Milk');
   assert.deepEqual(await list(), ['Milk'], 'the known result was not printed again');
   await restart('stop', 2);
-  await add(gateway, 'Tea');
+  await add('restarted', 'Tea');
   assert.deepEqual(await list(), ['Milk', 'Tea']);
-  assert.equal((await gateway.call('DELETE', '/svc/_apps/notes')).status, 200);
+  assert.equal((await gateway.call('DELETE', '/svc/_apps/restarted')).status, 200);
   assert.deepEqual(await inTime(following.ended, 'the end of svc live', LONG_MS), [1, null]);
   assert.equal(JSON.parse(await following.line()).error.code, 'UNKNOWN_APP');
 });
 
-test('a query that cannot be followed is an error with its exit code', async (t) => {
-  const gateway = await withNotes(t);
+test('a query that cannot be followed is an error with its exit code', async () => {
+  await install('notes');
   for (const [words, code, said] of [
     [['note', 'list'], 1, /UNKNOWN_APP.*\n.*"notes"/],
     [['notes', 'lst'], 1, /UNKNOWN_QUERY.*\n.*"list"/],
@@ -125,11 +122,9 @@ test('a query that cannot be followed is an error with its exit code', async (t)
     [['notes', 'list', '--token', 'wrong'], 64, /UNAUTHORIZED/],
     [['notes', 'list', '--url', 'http://127.0.0.1:1'], 3, /No gateway answers/],
   ] as const) {
-    const following = follow(t, gateway, ...words);
-    following.child.stdout?.resume();
-    const [exit] = await inTime(following.ended, `the end of svc live ${words.join(' ')}`, LONG_MS);
-    assert.equal(exit, code, following.said());
-    assert.match(following.said(), said);
+    const outcome = await svc(['live', ...words], { env: { SVC_URL: gateway.url, SVC_TOKEN: gateway.token } });
+    assert.equal(outcome.code, code, outcome.stderr);
+    assert.match(outcome.stderr, said);
   }
   assert.equal((await gateway.system()).counters.subscribers, 0);
 });
