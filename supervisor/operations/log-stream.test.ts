@@ -91,11 +91,14 @@ test('at the end a slow reader gets a moment, a full disk none', async () => {
   refuses = null;
   await drained;
   assert.equal(written, '{"msg":"slow"}\n');
-  refuses = fail('ENOSPC');
+  let tries = 0;
+  refuses = () => {
+    tries++;
+    return fail('ENOSPC')();
+  };
   log.write('{"msg":"full"}\n');
-  const before = performance.now();
   await log.drain();
-  assert.ok(performance.now() - before < LIMITS.logDrainMs);
+  assert.equal(tries, 1, 'it is not tried again');
 });
 
 test('a line cannot drive the terminal of whoever looks at the log, and is the same JSON', () => {
