@@ -4,13 +4,14 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { basename, join } from 'node:path';
-import { describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf, automation } from '../testing/apps.ts';
 import { type Entry, tarball } from '../testing/archive.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
 import type { Answer, TestGateway } from '../testing/gateway.ts';
+import { pause } from '../testing/waiting.ts';
 
 const RETENTION = 3;
 const VERSION_ID = /^v_\d{8}T\d{9}Z_[0-9a-f]{6}$/;
@@ -520,43 +521,6 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     });
   });
 
-  test('an app.json damaged on disk: its calls say so, other apps keep working, an upload of the same files repairs it', async () => {
-    const files = notes('hurt', '1', [CREATE]);
-    const { versionId } = await json(gateway.upload('hurt', files), 201);
-    const file = join(appDir(gateway, 'hurt'), 'versions', basename(versionId), 'app.json');
-    const sound = readFileSync(file, 'utf8');
-    const damages: [content: string, path: string][] = [
-      ['{"id":"hurt",', ''],
-      [JSON.stringify({ ...JSON.parse(sound), name: '' }), 'name'],
-      [
-        JSON.stringify({ ...JSON.parse(sound), queries: [{ name: 'which', input: { type: 'nonsense' } }] }),
-        'queries[0].input',
-      ],
-    ];
-    // One of them shows that a checkout is read in the same way.
-    for (const [content, path] of store === 'git' ? damages.slice(1, 2) : damages) {
-      await gateway.stop();
-      writeFileSync(file, content);
-      await gateway.start();
-      const starts = new RegExp(`^${path.replace(/[[\]]/g, '\\$&')}`);
-      await fails(gateway.read('hurt', 'which'), 500, 'INVALID_MANIFEST', starts);
-      await fails(gateway.write('hurt', 'add', { text: 'x' }), 500, 'INVALID_MANIFEST', starts);
-      await fails(
-        gateway.call('POST', '/svc/_tool/svc_describe', { body: { app: 'hurt' } }),
-        500,
-        'INVALID_MANIFEST',
-        starts,
-      );
-      const { apps } = (await json(gateway.call('POST', '/svc/_tool/svc_describe', { body: {} }))).data;
-      assert.equal(apps.find(({ app }: { app: string }) => app === 'hurt').error.code, 'INVALID_MANIFEST');
-      assert.equal((await json(gateway.read('many', 'which'))).data, '2');
-      assert.equal((await get('/hurt')).status, path === '' ? 500 : 200);
-    }
-    await gateway.upload('hurt', files);
-    assert.equal((await json(gateway.read('hurt', 'which'))).data, '1');
-    await json(gateway.call('POST', '/svc/_tool/svc_describe', { body: { app: 'hurt' } }));
-  });
-
   test('versions swapped under load: no call fails, and each is answered by one of the two', async () => {
     const one = (await json(gateway.upload('load', notes('load', '1')), 201)).versionId;
     const two = (await json(gateway.upload('load', notes('load', '2')), 201)).versionId;
@@ -567,6 +531,8 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       while (swapping) {
         const { status, text } = await gateway.read('load', 'which');
         seen.add(`${status} ${text}`);
+        // Always some are under way; without a pause they would take the time of the swaps.
+        await pause(5);
       }
     };
     const clients = Array.from({ length: 8 }, client);
@@ -604,18 +570,66 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     assert.equal((await json(gateway.read('race', 'which'))).data, active[0]?.version);
   });
 
-  test('registered apps are there after a restart, and after a kill', async () => {
+  test('restart replaces the thread', async () => {
+    assert.deepEqual(await json(post('/load/restart')), { id: 'load', restarted: true });
+    assert.equal((await gateway.read('load', 'which')).status, 200);
+  });
+
+  describe('after a restart', () => {
+    const damages: [id: string, change: (sound: object) => object | string, path: string][] = [
+      ['hurt-json', () => '{"id":"hurt-json",', ''],
+      ['hurt-name', (sound) => ({ ...sound, name: '' }), 'name'],
+      [
+        'hurt-schema',
+        (sound) => ({ ...sound, queries: [{ name: 'which', input: { type: 'nonsense' } }] }),
+        'queries[0].input',
+      ],
+    ];
+    // One of them shows that a checkout is read in the same way.
+    const hurt = store === 'git' ? damages.slice(1, 2) : damages;
+    const others = async () =>
+      (await json(get(''))).filter(({ id }: { id: string }) => hurt.every(([one]) => one !== id));
+
+    before(async () => {
+      for (const [id] of hurt) await json(gateway.upload(id, notes(id, '1', [CREATE])), 201);
+      const sound = await others();
+      const files = await Promise.all(
+        hurt.map(async ([id]) =>
+          join(appDir(gateway, id), 'versions', basename((await json(get(`/${id}`))).activeVersion), 'app.json'),
+        ),
+      );
+      assert.equal(await gateway.stop(), 0);
+      for (const [n, [, change]] of hurt.entries()) {
+        const file = files[n] as string;
+        const changed = change(JSON.parse(readFileSync(file, 'utf8')));
+        writeFileSync(file, typeof changed === 'string' ? changed : JSON.stringify(changed));
+      }
+      await gateway.start();
+      assert.deepEqual(await others(), sound, 'registered apps are there');
+    });
+
+    for (const [id, , path] of hurt) {
+      test(`an app.json damaged on disk, ${id}: its calls say so, other apps keep working, an upload of the same files repairs it`, async () => {
+        const starts = new RegExp(`^${path.replace(/[[\]]/g, '\\$&')}`);
+        await fails(gateway.read(id, 'which'), 500, 'INVALID_MANIFEST', starts);
+        await fails(gateway.write(id, 'add', { text: 'x' }), 500, 'INVALID_MANIFEST', starts);
+        const described = (app?: string) => gateway.call('POST', '/svc/_tool/svc_describe', { body: { app } });
+        await fails(described(id), 500, 'INVALID_MANIFEST', starts);
+        const { apps } = (await json(described())).data;
+        assert.equal(apps.find(({ app }: { app: string }) => app === id).error.code, 'INVALID_MANIFEST');
+        assert.equal((await json(gateway.read('many', 'which'))).data, '2');
+        assert.equal((await get(`/${id}`)).status, path === '' ? 500 : 200);
+        await gateway.upload(id, notes(id, '1', [CREATE]));
+        assert.equal((await json(gateway.read(id, 'which'))).data, '1');
+        await json(described(id));
+      });
+    }
+  });
+
+  test('registered apps are there after a kill', async () => {
     const before = await json(get(''));
     await gateway.kill();
     await gateway.start();
     assert.deepEqual(await json(get('')), before);
-    assert.equal(await gateway.stop(), 0);
-    await gateway.start();
-    assert.deepEqual(await json(get('')), before);
-  });
-
-  test('restart replaces the thread', async () => {
-    assert.deepEqual(await json(post('/load/restart')), { id: 'load', restarted: true });
-    assert.equal((await gateway.read('load', 'which')).status, 200);
   });
 });
