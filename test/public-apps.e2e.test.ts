@@ -424,24 +424,27 @@ describe('limits', () => {
       );
     });
   });
+});
 
-  test('do not apply to callers that are not visitors', async (t) => {
-    const gateway = await startGateway(t, { config: { publicLimits: { reads: 0, writes: 0 } } });
+describe('without any call by visitors, at an address that all apps share', () => {
+  const gateway = gatewayOfSuite({ config: { publicLimits: { reads: 0, writes: 0 }, pageOrigins: 'shared' } });
+  before(async () => {
     await install(gateway, 'open', OPEN);
+    await install(gateway, 'closed', CLOSED);
+  });
+
+  test('limits do not apply to callers that are not visitors', async () => {
     isError(await read(gateway, 'shown'), 429, 'RATE_LIMITED');
     for (let n = 0; n < 3; n++) assert.equal((await gateway.read('open', 'shown')).status, 200);
   });
-});
 
-test('at an address that all apps share, the public page is open and the others are not', async (t) => {
-  const gateway = await startGateway(t, { config: { ...MANY, pageOrigins: 'shared' } });
-  await install(gateway, 'open', OPEN);
-  await install(gateway, 'closed', CLOSED);
-  assert.match((await visit(gateway, 'GET', '/svc/open/')).text, /data-app="open"/);
-  isClosed(await visit(gateway, 'GET', '/svc/closed/'), 'the page of another app');
-  const visitor = new Origin(gateway, new URL(gateway.url).host, '');
-  assert.match(String((await visitor.visit('/svc/closed/')).headers.location), /^\/svc\/#enter=/);
-  assert.equal((await visitor.visit('/svc/open/')).status, 200);
+  test('the public page is open and the others are not', async () => {
+    assert.match((await visit(gateway, 'GET', '/svc/open/')).text, /data-app="open"/);
+    isClosed(await visit(gateway, 'GET', '/svc/closed/'), 'the page of another app');
+    const visitor = new Origin(gateway, new URL(gateway.url).host, '');
+    assert.match(String((await visitor.visit('/svc/closed/')).headers.location), /^\/svc\/#enter=/);
+    assert.equal((await visitor.visit('/svc/open/')).status, 200);
+  });
 });
 
 /** A path of the route about the public app, or about its draft. */
