@@ -7,8 +7,8 @@ import { after, before, test } from 'node:test';
 import { openToOthers } from '../storage/files/private-tree.ts';
 import { serve } from '../supervisor/serve.ts';
 import { appOf } from '../testing/apps.ts';
-import { eventually } from '../testing/edges.ts';
-import { startGateway, TestGateway } from '../testing/gateway.ts';
+import { eventually, onEachStore } from '../testing/edges.ts';
+import { TestGateway } from '../testing/gateway.ts';
 
 const notes = (version: string, steps: number) =>
   appOf('notes', {
@@ -64,16 +64,15 @@ function assertPrivate({ dataDir }: TestGateway): void {
   }
 }
 
-for (const store of ['tarball', 'git'] as const) {
-  test(`nothing that the daemon writes is open to others: ${store}`, async (t) => {
-    const gateway = await startGateway(t, { store });
+onEachStore({}, (gateway, store) => {
+  test('nothing that the daemon writes is open to others', async () => {
     await use(gateway, store === 'git');
     assertPrivate(gateway);
     await gateway.stop();
     assert.deepEqual(openToOthers(gateway.dataDir), []);
   });
 
-  test(`nor the files of a gateway inside a host's process, whose umask stays: ${store}`, async (t) => {
+  test("nor the files of a gateway inside a host's process, whose umask stays", async (t) => {
     const dataDir = join(mkdtempSync(join(tmpdir(), 'svc-test-')), 'data');
     const running = await serve({
       dataDir,
@@ -86,9 +85,9 @@ for (const store of ['tarball', 'git'] as const) {
       await running.stop();
       rmSync(dirname(dataDir), { recursive: true, force: true });
     });
-    const gateway = Object.assign(new TestGateway(dataDir, []), { url: running.url, token: running.token ?? '' });
-    await use(gateway, store === 'git');
-    assertPrivate(gateway);
+    const inside = Object.assign(new TestGateway(dataDir, []), { url: running.url, token: running.token ?? '' });
+    await use(inside, store === 'git');
+    assertPrivate(inside);
     assert.equal(process.umask(), 0);
   });
-}
+});
