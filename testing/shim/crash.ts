@@ -53,12 +53,23 @@ export class CrashPlan {
   }
 }
 
-/** Runs the text of a module with its imports in a separate process; returns its exit code, null if it was killed. */
-export function runOn(plan: CrashPlan, code: string): number | null {
+/**
+ * Runs the text of a module with its imports in a separate process; returns its exit code, null if it was killed. The same text
+ * is built once: what differs between two runs comes by `env`.
+ */
+export function runOn(plan: CrashPlan, code: string, env: Record<string, string> = {}): number | null {
+  const input = modules.get(code) ?? built(code);
+  modules.set(code, input);
+  return spawnSync(process.execPath, ['--input-type=module'], { env: { ...process.env, ...plan.env, ...env }, input })
+    .status;
+}
+
+/** By their text, as one module with all imports. */
+const modules = new Map<string, string>();
+
+function built(code: string): string {
   const stdin = { contents: code, resolveDir: import.meta.dirname };
-  const [built] = buildSync({ ...BUNDLE, stdin, write: false }).outputFiles;
-  const env = { ...process.env, ...plan.env };
-  return spawnSync(process.execPath, ['--input-type=module'], { env, input: built?.text ?? '' }).status;
+  return buildSync({ ...BUNDLE, stdin, write: false }).outputFiles[0]?.text ?? '';
 }
 
 let shim: string | null = null;

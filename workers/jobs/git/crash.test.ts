@@ -8,13 +8,13 @@ import { git } from './operations.ts';
 
 /** Commits and settles in a process of its own, which ends where the plan says. */
 function publish(store: GitFixture, folder: string, plan: CrashPlan): number | null {
-  const by = JSON.stringify({ ...store.by, app: 'todos' });
   return runOn(
     plan,
     `import { git } from '${join(import.meta.dirname, 'operations.ts')}';
-    const by = ${by};
-    const { commit } = await git.commitApp({ ...by, folder: '${folder}', message: 'x' });
+    const { folder, ...by } = JSON.parse(process.env.PUBLICATION);
+    const { commit } = await git.commitApp({ ...by, folder, message: 'x' });
     await git.settle({ ...by, commit, tag: { name: 'todos/v2', message: 'x' } });`,
+    { PUBLICATION: JSON.stringify({ ...store.by, app: 'todos', folder }) },
   );
 }
 
