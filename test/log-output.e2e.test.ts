@@ -84,8 +84,10 @@ async function endsWell({ child, url, token }: Served): Promise<void> {
   assert.deepEqual([code, signal], [0, null]);
 }
 
-/** Each output in every state that takes nothing. */
+/** Each output in every state that takes nothing, beside one that takes everything and beside another one. */
 const OUTPUTS: [name: string, stdout: typeof fullPipe, stderr: typeof fullPipe | null][] = [
+  ['standard error is full', (t) => device(t, '/dev/null'), (t) => device(t, '/dev/full')],
+  ['standard output is full', (t) => device(t, '/dev/full'), (t) => device(t, '/dev/null')],
   ['standard output is full, and standard error has no reader', (t) => device(t, '/dev/full'), fullPipe],
   ['standard output has no reader, and standard error is full', fullPipe, (t) => device(t, '/dev/full')],
   ['both are one pipe without a reader', fullPipe, null],
