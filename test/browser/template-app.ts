@@ -1,21 +1,25 @@
 /**
- * Helpers for the tests of all templates: each in a separate daemon, its windows, and calls of its tools by its
- * manifest.
+ * Helpers for the tests of all templates: apps made of them in one gateway, their windows, and calls of their tools by
+ * their manifest.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { after } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { BrowserContext, Page } from 'playwright-core';
-import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
-import { enter, originOf } from '../../testing/pages.ts';
+import { signBrowserIn } from '../../testing/browser-session.ts';
+import { appFolder, makeGateway, root, type TestGateway } from '../../testing/gateway.ts';
+import type { Origin } from '../../testing/origins.ts';
+import { originOf } from '../../testing/pages.ts';
+import { type AppFiles, filesOf } from '../../testing/published.ts';
 import { runToEnd } from '../../testing/runs.ts';
 import { sharedChromium } from './chromium.ts';
 import { CALLS, IMAGE } from './template-calls.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
-const PATIENCE_MS = 90_000;
+export const PATIENCE_MS = 90_000;
 
 type Tool = { name: string; input?: object; output?: object };
 type Manifest = { id: string; name: string; description: string; queries: Tool[]; actions: Tool[] };
@@ -27,7 +31,9 @@ export class TemplateApp {
   readonly manifest: Manifest;
   /** Errors in the console, scripts and styles that the policy refused, exceptions: there should be none. */
   readonly complaints: string[] = [];
-  #context: Promise<BrowserContext> | undefined;
+  #context: BrowserContext | undefined;
+  /** The browser at the console. */
+  #console: Origin | undefined;
 
   /** `template` is the template of the app, if the app has another id. */
   constructor(id: string, gateway: TestGateway, template = id) {
@@ -37,13 +43,31 @@ export class TemplateApp {
     this.manifest = JSON.parse(readFileSync(join(root, 'templates', template, 'app.json'), 'utf8')) as Manifest;
   }
 
-  /** A window on the app, signed in. `query` is appended to its address, such as `?theme=dark`. */
-  async window(query = ''): Promise<Page> {
-    this.#context ??= this.#openContext();
-    const page = await (await this.#context).newPage();
-    await enter(page, this.gateway, { app: this.id });
-    if (query !== '') await page.goto(`${originOf(this.gateway, { app: this.id })}/${query}`);
+  /** A window on the app, signed in. `path` is appended to its address, such as `?theme=dark`. */
+  async window(path = ''): Promise<Page> {
+    if (this.#context === undefined) {
+      this.#context = await this.#openContext();
+      await this.signIn();
+    }
+    const page = await this.#context.newPage();
+    await page.goto(`${originOf(this.gateway, { app: this.id })}/${path}`);
     return page;
+  }
+
+  /** The gateway cannot be reached from its windows, or can again. */
+  async setOffline(isOffline: boolean): Promise<void> {
+    await this.#context?.setOffline(isOffline);
+  }
+
+  /** Gives its windows a new session, as a sign-in at the console does. */
+  async signIn(): Promise<void> {
+    if (this.#context) this.#console = await signBrowserIn(this.#context, this.gateway, { app: this.id });
+  }
+
+  /** Ends the session, like a sign-out at the console. */
+  async signOut(): Promise<void> {
+    const answer = await this.#console?.call('DELETE', '/svc/_session');
+    assert.equal(answer?.status, 200, answer?.text);
   }
 
   /**
@@ -51,12 +75,12 @@ export class TemplateApp {
    * stream.
    */
   async closeWindows(): Promise<void> {
-    for (const page of (await this.#context)?.pages() ?? []) await page.close();
+    for (const page of this.#context?.pages() ?? []) await page.close();
   }
 
   /** Clears the browser's storage of it. */
   async close(): Promise<void> {
-    await (await this.#context)?.close();
+    await this.#context?.close();
   }
 
   async #openContext(): Promise<BrowserContext> {
@@ -105,17 +129,40 @@ export class TemplateApp {
   }
 }
 
-/**
- * Installs a template into a fresh daemon, which ends with the test (or suite) `t`, and so does its browser context.
- */
-export async function openTemplate(t: { after(cleanup: () => Promise<void>): void }, id: string): Promise<TemplateApp> {
-  const cleanups: (() => Promise<void>)[] = [];
-  t.after(async () => {
-    for (const cleanup of cleanups.reverse()) await cleanup();
-  });
-  const gateway = await startGateway({ after: (cleanup) => void cleanups.push(cleanup) }, { apps: [id] });
-  const app = new TemplateApp(id, gateway);
-  cleanups.push(() => app.close());
+let shared: ReturnType<typeof makeGateway> | undefined;
+const installed: string[] = [];
+
+after(() => shared?.remove());
+
+/** A new app made of a template, in the gateway of all templates of a file, which the first one starts. */
+export async function installTemplate(template: string): Promise<TemplateApp> {
+  if (shared === undefined) {
+    shared = makeGateway();
+    await shared.gateway.start();
+  }
+  const again = installed.filter((id) => id === template).length;
+  installed.push(template);
+  const app = new TemplateApp(`${template.replace('_', '')}${again || ''}`, shared.gateway, template);
+  await app.gateway.install(app.id, filesAs(template, app.id));
+  return app;
+}
+
+/** The files of a template as an app of this id; `_blank` is completed as `svc new` does. */
+function filesAs(template: string, id: string): AppFiles {
+  const files = filesOf(appFolder(template));
+  if (template === '_blank')
+    for (const [path, content] of Object.entries(files))
+      files[path] = String(content).replaceAll('__ID__', id).replaceAll('__NAME__', 'Blank');
+  return { ...files, 'app.json': JSON.stringify({ ...JSON.parse(String(files['app.json'])), id }) };
+}
+
+/** The same for one test, after which its windows close. */
+export async function openTemplate(
+  t: { after(cleanup: () => Promise<void>): void },
+  template: string,
+): Promise<TemplateApp> {
+  const app = await installTemplate(template);
+  t.after(() => app.close());
   return app;
 }
 

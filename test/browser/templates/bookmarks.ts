@@ -2,39 +2,27 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, afterEach, before, describe, test } from 'node:test';
-import { withoutChromium } from './chromium.ts';
-import { callEveryTool, openTemplate, runEveryAutomation, type TemplateApp } from './template-app.ts';
+import { after, afterEach, before, test } from 'node:test';
+import { callEveryTool, installTemplate, runEveryAutomation, type TemplateApp } from '../template-app.ts';
 
-/** The web of these tests: pages with a title, and one that is gone. */
-async function startWeb(owner: { after(cleanup: () => Promise<void>): void }): Promise<string> {
+export function suite(): void {
+  /** The web of these tests: pages with a title, and one that is gone. */
   const server = createServer((request, response) => {
     if (request.url === '/gone') response.writeHead(404).end();
     else response.end(`<!doctype html><title>\n Bread &amp; butter: ${request.url?.slice(1)} </title><p>Hello`);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  owner.after(
-    () =>
-      new Promise((resolve) => {
-        server.closeAllConnections();
-        server.close(() => resolve());
-      }),
-  );
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-describe('bookmarks', { skip: withoutChromium() }, () => {
-  const cleanups: (() => Promise<void>)[] = [];
-  const owner = { after: (cleanup: () => Promise<void>) => void cleanups.push(cleanup) };
   let app: TemplateApp;
   let web: string;
 
   before(async () => {
-    web = await startWeb(owner);
-    app = await openTemplate(owner, 'bookmarks');
+    app = await installTemplate('bookmarks');
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    web = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   });
   after(async () => {
-    for (const cleanup of cleanups) await cleanup();
+    await app.close();
+    server.closeAllConnections();
+    server.close();
   });
   afterEach(() => app.closeWindows());
 
@@ -159,15 +147,15 @@ describe('bookmarks', { skip: withoutChromium() }, () => {
     const { id } = await app.write('add', { url: `${web}/untitled` });
     await callEveryTool(app, { id, web });
     const { gateway } = app;
-    assert.equal((await gateway.write('bookmarks', 'update', { id, later: true })).status, 404);
-    assert.equal((await gateway.write('bookmarks', 'fetchTitle', { id })).status, 404);
-    assert.equal((await gateway.write('bookmarks', 'add', { url: 'https://[' })).status, 422);
-    assert.equal((await gateway.write('bookmarks', 'add', { url: 'https://example.org' })).status, 409);
+    assert.equal((await gateway.write(app.id, 'update', { id, later: true })).status, 404);
+    assert.equal((await gateway.write(app.id, 'fetchTitle', { id })).status, 404);
+    assert.equal((await gateway.write(app.id, 'add', { url: 'https://[' })).status, 422);
+    assert.equal((await gateway.write(app.id, 'add', { url: 'https://example.org' })).status, 409);
     const text = Array.from({ length: 2000 }, (_, at) => `https://example.org/${at}`).join('\n');
     const tags = ['many', 'more'];
     assert.deepEqual(await app.write('import', { text, tags }), { added: 2000, known: 0, skipped: 0 });
-    assert.equal((await gateway.write('bookmarks', 'import', { text: `${text}\n${web}/2001` })).status, 422);
+    assert.equal((await gateway.write(app.id, 'import', { text: `${text}\n${web}/2001` })).status, 422);
     const last = ((await app.read('list', { tag: 'more', limit: 1000 })) as { id: number }[]).at(-1);
     assert.equal((await app.read('list', { tag: 'many', limit: 1000, before: last?.id })).length, 1000);
   });
-});
+}

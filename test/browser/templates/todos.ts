@@ -3,15 +3,22 @@
  * page.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { withoutChromium } from './chromium.ts';
-import { callEveryTool, openTemplate, runEveryAutomation } from './template-app.ts';
+import { after, before, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { callEveryTool, installTemplate, runEveryAutomation, type TemplateApp } from '../template-app.ts';
 
-test('todos', { skip: withoutChromium() }, async (t) => {
-  const app = await openTemplate(t, 'todos');
-  const [here, there] = [await app.window(), await app.window()];
+export function suite(): void {
+  let app: TemplateApp;
+  let here: Page;
+  let there: Page;
 
-  await t.test('a todo is added, renamed, done and removed, in every window and after a reload', async () => {
+  before(async () => {
+    app = await installTemplate('todos');
+    [here, there] = [await app.window(), await app.window()];
+  });
+  after(() => app.close());
+
+  test('a todo is added, renamed, done and removed, in every window and after a reload', async () => {
     await here.getByText('A clean slate.').waitFor();
     await here.getByLabel('New todo').fill('Water the plants');
     await here.keyboard.press('Enter');
@@ -27,7 +34,7 @@ test('todos', { skip: withoutChromium() }, async (t) => {
     assert.deepEqual(app.complaints, []);
   });
 
-  await t.test('a todo that the filter hides shows with the next filter, in every window', async () => {
+  test('a todo that the filter hides shows with the next filter, in every window', async () => {
     const show = (filter: string) => here.locator('#filter label').filter({ hasText: filter }).click();
     await show('Done');
     await here.getByText('Nothing done yet.').waitFor();
@@ -47,14 +54,14 @@ test('todos', { skip: withoutChromium() }, async (t) => {
     assert.deepEqual(app.complaints, []);
   });
 
-  await t.test('the automations', async () => {
+  test('the automations', async () => {
     const outputs = await runEveryAutomation(app, { inbox: 'From the inbox' });
     assert.deepEqual(outputs.digest, { open: 0, done: 0 });
     await here.getByRole('button', { name: 'From the inbox', exact: true }).waitFor();
   });
 
-  await t.test('every tool does what its contract says', async () => {
+  test('every tool does what its contract says', async () => {
     const { id } = await app.write('add', { title: 'Call grandmother' });
     await callEveryTool(app, { id });
   });
-});
+}

@@ -1,8 +1,7 @@
 /** The journal template as a person uses it, and its tools called one by one. */
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
-import { withoutChromium } from './chromium.ts';
-import { callEveryTool, openTemplate, runEveryAutomation, type TemplateApp } from './template-app.ts';
+import { after, afterEach, before, test } from 'node:test';
+import { callEveryTool, installTemplate, runEveryAutomation, type TemplateApp } from '../template-app.ts';
 
 const DAY_MS = 86_400_000;
 /** The browser and this process are in one time zone. */
@@ -14,16 +13,13 @@ const day = (ago = 0) => {
 /** Four years, so that it works on a leap day too. */
 const yearsAgo = (years: number) => `${Number(day().slice(0, 4)) - years}${day().slice(4)}`;
 
-describe('journal', { skip: withoutChromium() }, () => {
-  const cleanups: (() => Promise<void>)[] = [];
+export function suite(): void {
   let app: TemplateApp;
 
   before(async () => {
-    app = await openTemplate({ after: (cleanup) => void cleanups.push(cleanup) }, 'journal');
+    app = await installTemplate('journal');
   });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
-  });
+  after(() => app.close());
 
   afterEach(() => app.closeWindows());
 
@@ -145,10 +141,10 @@ describe('journal', { skip: withoutChromium() }, () => {
 
   test('every tool does what its contract says', async () => {
     await callEveryTool(app);
-    assert.equal((await app.gateway.write('journal', 'remove', { day: '2020-02-29' })).status, 404);
+    assert.equal((await app.gateway.write(app.id, 'remove', { day: '2020-02-29' })).status, 404);
     assert.deepEqual(await app.read('search', { text: 'leap' }), []);
-    const refused = await app.gateway.write('journal', 'save', { day: '2020-01-01', text: 'x', seen: 5 });
+    const refused = await app.gateway.write(app.id, 'save', { day: '2020-01-01', text: 'x', seen: 5 });
     assert.equal(refused.status, 409);
     assert.deepEqual(await app.read('search', { text: '"*' }), []);
   });
-});
+}

@@ -1,9 +1,8 @@
 /** The habits template as a person uses it, and its tools called one by one. */
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { after, afterEach, before, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { withoutChromium } from './chromium.ts';
-import { callEveryTool, openTemplate, runEveryAutomation, type TemplateApp } from './template-app.ts';
+import { callEveryTool, installTemplate, runEveryAutomation, type TemplateApp } from '../template-app.ts';
 
 const DAY_MS = 86_400_000;
 /** The browser and this process are in one time zone. */
@@ -13,16 +12,13 @@ const day = (ago = 0) => {
   return new Date(today - ago * DAY_MS).toISOString().slice(0, 10);
 };
 
-describe('habits', { skip: withoutChromium() }, () => {
-  const cleanups: (() => Promise<void>)[] = [];
+export function suite(): void {
   let app: TemplateApp;
 
   before(async () => {
-    app = await openTemplate({ after: (cleanup) => void cleanups.push(cleanup) }, 'habits');
+    app = await installTemplate('habits');
   });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
-  });
+  after(() => app.close());
   afterEach(() => app.closeWindows());
 
   const row = (page: Page, name: string) =>
@@ -136,7 +132,7 @@ describe('habits', { skip: withoutChromium() }, () => {
       ['update', { id, archived: false }],
       ['remove', { id }],
     ] as const) {
-      assert.equal((await app.gateway.write('habits', action, input)).status, 404, action);
+      assert.equal((await app.gateway.write(app.id, action, input)).status, 404, action);
     }
   });
-});
+}
