@@ -1,12 +1,22 @@
-/** The console and the example apps, in a real browser (decisions, section 5). */
+/**
+ * The console, the example apps and the examples of embedding in a real browser (decisions, section 5), and what a
+ * newcomer does first.
+ */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { startChromium } from '../../testing/chromium.ts';
-import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
-import { consoleOf, enter, linkTo } from '../../testing/pages.ts';
-import { withoutChromium } from './chromium.ts';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import type { BrowserContext, Page } from 'playwright-core';
+import { signBrowserIn } from '../../testing/browser-session.ts';
+import { gatewayOfSuite } from '../../testing/edges.ts';
+import { appFolder, root, type TestGateway } from '../../testing/gateway.ts';
+import { Host } from '../../testing/host.ts';
+import { consoleOf, enter, linkTo, originOf } from '../../testing/pages.ts';
+import { eventually } from '../../testing/waiting.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
@@ -17,28 +27,37 @@ const WATCH_THEME = `
 const FIRST_PAINT = `new Promise((resolve) => new PerformanceObserver((list) => resolve(list.getEntries()[0].startTime))
   .observe({ type: 'paint', buffered: true }))`;
 
+const run = promisify(execFile);
+
+/** The `svc` command, as that gateway's user. */
+async function svc({ url, token }: TestGateway, ...args: string[]): Promise<string> {
+  const env = { ...process.env, SVC_URL: url, ...(token === '' ? {} : { SVC_TOKEN: token }) };
+  const { stdout } = await run(process.execPath, [join(root, 'bin/svc.js'), ...args], { env });
+  return stdout;
+}
+
+/** A copy of the todo app with another version and another heading. */
+function changedApp(folder: string): string {
+  const copy = join(folder, 'todos');
+  cpSync(join(root, 'templates/todos'), copy, { recursive: true });
+  const manifest = JSON.parse(readFileSync(join(copy, 'app.json'), 'utf8')) as { version: string };
+  manifest.version = '2.0.0';
+  writeFileSync(join(copy, 'app.json'), JSON.stringify(manifest));
+  const page = join(copy, 'index.html');
+  writeFileSync(page, readFileSync(page, 'utf8').replace(/<title>[^<]*<\/title>/, '<title>Todos, changed</title>'));
+  return copy;
+}
+
 describe('in a browser', { skip: withoutChromium() }, () => {
-  let gateway: TestGateway;
-  let removeGateway: () => Promise<void>;
-  let browser: Browser;
+  const gateway = gatewayOfSuite({ apps: ['todos', 'guestbook', 'meter'] });
   let context: BrowserContext;
   let complaints: string[];
 
-  before(async () => {
-    const owner = {
-      after: (remove: () => Promise<void>) => {
-        removeGateway = remove;
-      },
-    };
-    gateway = await startGateway(owner, { apps: ['todos', 'guestbook', 'meter'] });
-    browser = await startChromium();
-  });
-  after(async () => {
-    await browser?.close();
-    await removeGateway();
-  });
   beforeEach(async () => {
-    context = await browser.newContext({ viewport: { width: 1120, height: 620 }, colorScheme: 'light' });
+    context = await (await sharedChromium()).newContext({
+      viewport: { width: 1120, height: 620 },
+      colorScheme: 'light',
+    });
     context.setDefaultTimeout(PATIENCE_MS);
     complaints = [];
     // Refused scripts and styles are reported here too.
@@ -50,10 +69,10 @@ describe('in a browser', { skip: withoutChromium() }, () => {
 
   afterEach(() => context.close());
 
-  /** Opens the address that `svc serve` prints for an app. */
   async function open(app: string): Promise<Page> {
+    await signBrowserIn(context, gateway, { app });
     const page = await context.newPage();
-    await enter(page, gateway, { app });
+    await page.goto(originOf(gateway, { app }));
     return page;
   }
 
@@ -138,4 +157,81 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     }
     assert.deepEqual(complaints, []);
   });
+
+  test('a newcomer’s first ten minutes', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'svc-story-'));
+    t.after(() => rmSync(folder, { recursive: true }));
+    const here = await context.newPage();
+    await enter(here, gateway, { app: 'todos' });
+    const there = await context.newPage();
+    await there.goto(originOf(gateway, { app: 'todos' }));
+    const isTitled = (title: string) =>
+      eventually(PATIENCE_MS, async () => (await there.title().catch(() => '')) === title);
+
+    await here.getByLabel('New todo').fill('From the page');
+    await here.keyboard.press('Enter');
+    await there.getByRole('button', { name: 'From the page', exact: true }).waitFor();
+
+    assert.equal((await gateway.write('todos', 'add', { title: 'From HTTP' })).status, 201);
+    await there.getByRole('button', { name: 'From HTTP', exact: true }).waitFor();
+    await svc(gateway, 'write', 'todos', 'add', '{"title":"From the command line"}');
+    await there.getByRole('button', { name: 'From the command line', exact: true }).waitFor();
+
+    await svc(gateway, 'push', changedApp(folder));
+    // A page follows publications by itself: a reload here would interfere.
+    assert.ok(await isTitled('Todos, changed'));
+    await svc(gateway, 'rollback', 'todos');
+    assert.ok(await isTitled('Todos'));
+
+    await gateway.kill();
+    await gateway.start();
+    const again = await context.newPage();
+    await enter(again, gateway, { app: 'todos' });
+    for (const title of ['From the page', 'From HTTP', 'From the command line']) {
+      await again.getByRole('button', { name: title, exact: true }).waitFor();
+    }
+    const versions = (await gateway.call('GET', '/svc/_apps/todos/versions')).json as {
+      active: boolean;
+      version: string;
+    }[];
+    assert.deepEqual(
+      versions.map(({ version, active }) => [version, active]),
+      [
+        ['2.0.0', false],
+        ['1.0.0', true],
+      ],
+    );
+  });
+
+  for (const { file, hasToken } of [
+    { file: 'express.js', hasToken: false },
+    { file: 'fastify.js', hasToken: true },
+  ]) {
+    test(`examples/embedding/${file}: with origins if the gateway checks who calls, else at the host’s own address`, async (t) => {
+      const host = new Host([join('examples/embedding', file)]);
+      t.after(() => host.remove());
+      await host.listening(hasToken);
+      const { gateway } = host;
+      const origin = hasToken ? originOf(gateway, { app: 'todos' }) : gateway.url;
+      const page = await context.newPage();
+      const stdout = await svc(gateway, 'push', appFolder('todos'));
+      const address = hasToken ? `${origin}/` : `${origin}/svc/todos/`;
+      assert.ok(stdout.includes(` ${address}\n`), stdout);
+
+      if (hasToken) await page.goto(await linkTo(gateway));
+      else {
+        await page.goto(gateway.url);
+        await page.getByRole('link', { name: 'Apps', exact: true }).click();
+      }
+      await page.getByText('All systems running').waitFor();
+      assert.equal(page.url(), hasToken ? consoleOf(gateway) : `${gateway.url}/svc/`);
+      assert.equal(await page.getByRole('button', { name: 'Sign out' }).isVisible(), hasToken);
+      await page.getByRole('link', { name: 'Open Todos' }).click();
+      await page.waitForURL(`${origin}/svc/todos/`);
+      await page.goto(address);
+      await page.getByLabel('New todo').fill('Within a host');
+      await page.keyboard.press('Enter');
+      await page.getByRole('button', { name: 'Within a host', exact: true }).waitFor();
+    });
+  }
 });
