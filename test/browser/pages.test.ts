@@ -70,9 +70,9 @@ describe('in a browser', { skip: withoutChromium() }, () => {
   afterEach(() => context.close());
 
   async function open(app: string): Promise<Page> {
-    await signBrowserIn(context, gateway, { app });
+    const { address } = await signBrowserIn(context, gateway, { app });
     const page = await context.newPage();
-    await page.goto(originOf(gateway, { app }));
+    await page.goto(address);
     return page;
   }
 

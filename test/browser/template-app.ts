@@ -43,8 +43,8 @@ export class TemplateApp {
     this.manifest = JSON.parse(readFileSync(join(root, 'templates', template, 'app.json'), 'utf8')) as Manifest;
   }
 
-  /** A window on the app, signed in. `path` is appended to its address, such as `?theme=dark`. */
-  async window(path = ''): Promise<Page> {
+  /** A window on the app, signed in. `path` is one at its origin, such as `?theme=dark`. */
+  async window(path = `svc/${this.id}/`): Promise<Page> {
     if (this.#context === undefined) {
       this.#context = await this.#openContext();
       await this.signIn();
@@ -61,7 +61,8 @@ export class TemplateApp {
 
   /** Gives its windows a new session, as a sign-in at the console does. */
   async signIn(): Promise<void> {
-    if (this.#context) this.#console = await signBrowserIn(this.#context, this.gateway, { app: this.id });
+    if (this.#context === undefined) return;
+    this.#console = (await signBrowserIn(this.#context, this.gateway, { app: this.id })).console;
   }
 
   /** Ends the session, like a sign-out at the console. */
