@@ -3,14 +3,11 @@
  * nothing is stored twice.
  */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterEach, describe, test } from 'node:test';
 import type { Locator, Page, Route } from 'playwright-core';
-import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
-import { consoleOf, enter } from '../../testing/pages.ts';
+import { eventually } from '../../testing/waiting.ts';
 import { withoutChromium } from './chromium.ts';
-import { TemplateApp } from './template-app.ts';
+import { installTemplate, PATIENCE_MS, type TemplateApp } from './template-app.ts';
 
 /** How a person adds one thing in a template. */
 type Form = {
@@ -103,7 +100,7 @@ const FORMS: Form[] = [
 
 /** The app that `svc new` makes. */
 const BLANK: Form = {
-  id: 'blank',
+  id: '_blank',
   fill: (page, text) => page.getByLabel('New note').fill(text),
   send: (page) => enterIn(page.getByLabel('New note')),
   field: (page) => page.getByLabel('New note'),
@@ -111,31 +108,12 @@ const BLANK: Form = {
   count: async (app, text) => countIn(await app.read('list'), 'text', text),
 };
 
-function blankFiles(): Record<string, string> {
-  const folder = join(root, 'templates/_blank');
-  const names = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const paths = names.map(({ parentPath, name }) => join(parentPath, name));
-  const read = (path: string) =>
-    readFileSync(path, 'utf8').replaceAll('__ID__', 'blank').replaceAll('__NAME__', 'Blank');
-  return Object.fromEntries(paths.map((path) => [relative(folder, path), read(path)]));
-}
-
 /** Chromium complains about these by itself. */
 const isNetwork = (complaint: string) => /ERR_|401|Failed to load|Failed to fetch/.test(complaint);
 
 describe('templates without a connection', { skip: withoutChromium() }, () => {
-  const cleanups: (() => Promise<void>)[] = [];
-  let gateway: TestGateway;
   let app: TemplateApp;
 
-  before(async () => {
-    const owner = { after: (cleanup: () => Promise<void>) => void cleanups.unshift(cleanup) };
-    gateway = await startGateway(owner, { apps: [...FORMS.map(({ id }) => id), 'journal', 'feeds', 'gallery'] });
-    assert.equal((await gateway.upload('blank', blankFiles())).status, 201);
-  });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
-  });
   afterEach(async () => {
     assert.deepEqual(
       app.complaints.filter((complaint) => !isNetwork(complaint)),
@@ -144,9 +122,9 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await app.close();
   });
 
-  /** A window that follows the changes. */
-  async function open(id: string, prepare?: Form['prepare']): Promise<Page> {
-    app = new TemplateApp(id, gateway, id === BLANK.id ? '_blank' : id);
+  /** A window on a new app, that follows the changes. */
+  async function open(template: string, prepare?: Form['prepare']): Promise<Page> {
+    app = await installTemplate(template);
     await prepare?.(app);
     const page = await app.window();
     await page.evaluate('window.stays = true');
@@ -159,26 +137,23 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
 
   const bar = (page: Page, text: string) => page.getByRole('status').filter({ hasText: text }).waitFor();
   const offline = async (page: Page) => {
-    await gateway.kill();
+    await app.setOffline(true);
     await bar(page, 'No connection.');
   };
   const online = async (page: Page) => {
-    await gateway.start(new URL(gateway.url).port);
-    await page.evaluate('dispatchEvent(new Event("online"))');
+    if (app.gateway.isRunning) await app.setOffline(false);
+    else {
+      await app.gateway.start(String(app.gateway.port));
+      await page.evaluate('dispatchEvent(new Event("online"))');
+    }
     await bar(page, 'Connected again.');
   };
-  /** Revokes the session, like a sign-out at the console. */
   const signOut = async (page: Page) => {
-    const admin = await page.context().newPage();
-    await admin.goto(consoleOf(gateway));
-    await admin.evaluate(`fetch('/svc/_session', { method: 'DELETE' }).then((answer) => answer.text())`);
-    await admin.close();
+    await app.signOut();
     await bar(page, 'You are signed out.');
   };
   const signIn = async (page: Page) => {
-    const other = await page.context().newPage();
-    await enter(other, gateway, { app: app.id });
-    await other.close();
+    await app.signIn();
     await page.evaluate('dispatchEvent(new Event("focus"))');
     await bar(page, 'Signed in again.');
   };
@@ -189,7 +164,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
         const { 'idempotency-key': key } = route.request().headers();
         const body = route.request().postData() ?? '';
         const headers = key === undefined ? {} : { 'idempotency-key': key };
-        await gateway.call('POST', '/svc/_tool/svc_write', { body, headers });
+        await app.gateway.call('POST', '/svc/_tool/svc_write', { body, headers });
         await route.abort('connectionreset');
         resolve();
       };
@@ -201,10 +176,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
       const page = await open(id, prepare);
       const typed = id === 'bookmarks' ? (text: string) => `https://127.0.0.1:1/${text}` : (text: string) => text;
       const isTyped = async (text: string) =>
-        page.waitForFunction(([element, wanted]) => (element as unknown as { value: string }).value === wanted, [
-          await field(page).elementHandle(),
-          typed(text),
-        ] as const);
+        assert.ok(await eventually(PATIENCE_MS, async () => (await field(page).inputValue()) === typed(text)));
       const kept = async (text: string, message: RegExp) => {
         await page.getByText(message).first().waitFor();
         await isTyped(text);
@@ -217,7 +189,9 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
       };
 
       await fill(page, 'milk');
-      await page.route('**/_tool/svc_write', (route) => gateway.kill().then(() => route.continue()), { times: 1 });
+      await page.route('**/_tool/svc_write', (route) => app.setOffline(true).then(() => route.continue()), {
+        times: 1,
+      });
       await send(page);
       await kept('milk', /will not be stored twice/);
       await bar(page, 'No connection.');
@@ -319,12 +293,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
       const { id } = await kanban.write('addBoard', { name: 'House' });
       const { columns } = await kanban.read('board', { id });
       await kanban.write('addCard', { column: columns[0].id, title: 'Paint' });
-      return id;
     });
-    await page
-      .locator('#boards')
-      .selectOption('House')
-      .catch(() => {});
     const card = page.getByRole('button', { name: 'Paint', exact: true });
     const column = (at: number) => page.locator('#columns > *').nth(at).getByRole('button', { name: 'Paint' });
     await column(0).waitFor();
@@ -351,7 +320,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
         "INSERT INTO feeds (url, title, added_at) VALUES ('https://127.0.0.1:1/', 'Garden', 1)",
         "INSERT INTO items (feed, guid, title, summary, published_at) VALUES (1, 'a', 'Peas', 'Now.', 1)",
       ]) {
-        const { status, text } = await gateway.call('POST', '/svc/_apps/feeds/sql', { body: { sql } });
+        const { status, text } = await app.gateway.call('POST', `/svc/_apps/${app.id}/sql`, { body: { sql } });
         assert.equal(status, 200, text);
       }
     });
@@ -379,7 +348,7 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
       "INSERT OR IGNORE INTO feeds (id, url, title, added_at) VALUES (9, 'https://127.0.0.1:1/9', 'Shed', 1)",
       "INSERT INTO items (feed, guid, title, summary, published_at) VALUES (9, 'm', 'Meanwhile', 'Now.', 1)",
     ]) {
-      const { status, text } = await gateway.call('POST', '/svc/_apps/feeds/sql', { body: { sql } });
+      const { status, text } = await app.gateway.call('POST', `/svc/_apps/${app.id}/sql`, { body: { sql } });
       assert.equal(status, 200, text);
     }
   };
