@@ -1,13 +1,18 @@
 /**
- * Open pages while the gateway is unreachable, and while signed out: their messages, the errors of calls, and how they
- * recover.
+ * Open pages while the gateway is unreachable, and while signed out: their messages, the errors of calls, how they
+ * recover, and what `svc.live` tells them (decisions, section 13).
  */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, Frame, Page } from 'playwright-core';
+import { rotateToken } from '../../storage/token.ts';
 import { appOf } from '../../testing/apps.ts';
-import { startGateway, type TestGateway } from '../../testing/gateway.ts';
-import { enter, originOf } from '../../testing/pages.ts';
+import { signBrowserIn } from '../../testing/browser-session.ts';
+import { gatewayOfSuite } from '../../testing/edges.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import { consoleOf, enter, originOf } from '../../testing/pages.ts';
+import { eventually } from '../../testing/waiting.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
@@ -50,11 +55,13 @@ const UPLOAD = `svc.upload(new Blob(['four'])).then(({ size }) => size, ({ code 
 
 const bar = (window: Pick<Page, 'getByRole'>, text: string) => window.getByRole('status').filter({ hasText: text });
 
-type Told = { told: string[]; svc: { status: string } };
-const heard = (window: Page, last: string) =>
-  window.waitForFunction((name) => (globalThis as unknown as Told).told.at(-1) === name, last);
-const isOnline = (window: Page | Frame) =>
-  window.waitForFunction(() => (globalThis as unknown as Told).svc.status === 'online');
+const comesTrue = async (condition: () => unknown, what = String(condition)) =>
+  assert.ok(await eventually(PATIENCE_MS, condition), `It did not come true: ${what}`);
+/** Not `waitForFunction`: the policy of a page may let it evaluate no text. After a reload the page is asked again. */
+const holds = (window: Page | Frame, expression: string) =>
+  comesTrue(() => window.evaluate(expression).catch(() => false), expression);
+const heard = (window: Page, last: string) => holds(window, `told.at(-1) === '${last}'`);
+const isOnline = (window: Page | Frame) => holds(window, `svc.status === 'online'`);
 
 /** A picture, if a person wants to look: SVC_LOOK names the folder. */
 async function picture(window: Page, name: string): Promise<void> {
@@ -66,18 +73,51 @@ async function picture(window: Page, name: string): Promise<void> {
   }
 }
 
-describe('the connection of a page', { skip: withoutChromium() }, () => {
-  const cleanups: (() => Promise<void>)[] = [];
-  let gateway: TestGateway;
+const LIST = appOf('list', {
+  migrations: ['CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT); CREATE TABLE slow (title TEXT)'],
+  queries: {
+    list: '({ db, input }) => db.all("SELECT title FROM items WHERE title LIKE ? ORDER BY id", (input.like ?? "") + "%")',
+    count: '({ db }) => db.get("SELECT count(*) AS n FROM items")',
+    slow: '({ db, input }) => db.all("SELECT title FROM slow WHERE title = ?", input.title)',
+  },
+  actions: {
+    add: { run: '({ db, input }) => db.run("INSERT INTO items (title) VALUES (?)", input.title)', writes: ['items'] },
+    addSlowly: {
+      run: `async ({ db, input }) => {
+        await db.run("INSERT INTO slow VALUES (?)", input.title);
+        await new Promise((done) => setTimeout(done, input.ms));
+      }`,
+      writes: ['slow'],
+    },
+  },
+  files: {
+    'index.html':
+      '<!doctype html><html lang="en"><head><title>List</title></head><body><script src="page.js"></script></body></html>',
+    'page.js': `
+      window.told = { all: [], again: [], count: [], a: [], errors: [], changes: 0 };
+      svc.onChange(() => { told.changes += 1; });
+      window.stop = svc.live('list', {}, (rows) => { told.all.push(rows.length); rows.length = 0; });
+      svc.live('list', {}, (rows) => told.again.push(rows.length));
+      svc.live('count', {}, ({ n }) => told.count.push(n));
+      svc.live('nothing', {}, () => {}, ({ code }) => told.errors.push(code));
+      told.statuses = [];
+      document.addEventListener('svc:status', ({ detail }) => told.statuses.push(detail.status));
+    `,
+  },
+});
+
+describe('pages and their gateway', { skip: withoutChromium() }, () => {
+  const gateway = gatewayOfSuite({ store: 'git' });
+
+  describe('the connection of a page', () => connections(gateway));
+  // The last, because the gateway gets another token.
+  describe('svc.live', () => liveQueries(gateway));
+});
+
+function connections(gateway: TestGateway): void {
   let context: BrowserContext;
 
-  before(async () => {
-    gateway = await startGateway({ after: (cleanup) => void cleanups.unshift(cleanup) });
-    assert.equal((await gateway.upload('notes', FILES)).status, 201);
-  });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
-  });
+  before(() => gateway.install('notes', FILES));
   beforeEach(async () => {
     context = await (await sharedChromium()).newContext();
     context.setDefaultTimeout(PATIENCE_MS);
@@ -87,7 +127,8 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
   async function open(): Promise<Page> {
     const window = await context.newPage();
     const following = window.waitForResponse(/_changes/);
-    await enter(window, gateway, NOTES);
+    const { address } = await signBrowserIn(context, gateway, NOTES);
+    await window.goto(address);
     await following;
     await window.evaluate(FOLLOW);
     return window;
@@ -167,10 +208,11 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     await bar(window, OFFLINE).waitFor();
     await context.clearCookies();
     await startAgain();
+    await window.evaluate('dispatchEvent(new Event("online"))');
     await bar(window, SIGNED_OUT).waitFor();
     assert.match(await window.evaluate(add('lost')), /^UNAUTHORIZED: Your session has ended\./);
     await enter(await context.newPage(), gateway, NOTES);
-    await window.bringToFront();
+    await window.evaluate('dispatchEvent(new Event("focus"))');
     await heard(window, 'reset');
     assert.deepEqual(await window.evaluate('told'), ['offline', 'signed-out', 'online', 'reset']);
     assert.equal(await window.getByLabel('Text').inputValue(), 'half a sentence');
@@ -250,7 +292,9 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
       await bar(frame, `If no tab opened, go to ${originOf(gateway, NOTES)}/index.html`).waitFor();
       if (name === 'sandbox') assert.equal(context.pages().length, 1);
       await enter(await context.newPage(), gateway, NOTES);
-      await window.bringToFront();
+      // The other one looks by itself.
+      if (name === 'sandbox') await window.frames()[1]?.evaluate('dispatchEvent(new Event("focus"))');
+      else await window.bringToFront();
       await isOnline(window.frames()[1] as Frame);
       assert.equal(await frame.getByLabel('Text').inputValue(), 'half a sentence');
     });
@@ -310,4 +354,164 @@ describe('the connection of a page', { skip: withoutChromium() }, () => {
     await window.unrouteAll();
     await isOnline(window);
   });
-});
+}
+
+function liveQueries(gateway: TestGateway): void {
+  let page: Page;
+
+  before(async () => {
+    await gateway.install('list', LIST);
+    const context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+    page = await context.newPage();
+    await enter(page, gateway, { app: 'list' });
+  });
+  after(() => page.context().close());
+
+  const add = (title: string) => gateway.write('list', 'add', { title });
+  /** The last value that the page got. */
+  const last = (list: string, value: unknown) => holds(page, `told.${list}.at(-1) === ${JSON.stringify(value)}`);
+  test('each callback is called at once and with each change, by one stream', async () => {
+    await Promise.all([last('all', 0), last('again', 0), last('count', 0), last('errors', 'UNKNOWN_QUERY')]);
+    await add('apple');
+    await Promise.all([last('all', 1), last('again', 1), last('count', 1)]);
+    assert.deepEqual(await page.evaluate('told.errors'), ['UNKNOWN_QUERY']);
+    assert.equal((await gateway.system()).counters.subscribers, 1);
+  });
+
+  test('a change by an action of the page comes after its answer, unless that takes long', async () => {
+    const order = (title: string, ms: number) =>
+      page.evaluate(
+        `(async () => {
+          const order = [];
+          const told = new Promise((done) => {
+            svc.live('slow', { title: '${title}' }, (rows) => { order.push(rows.length); if (rows.length > 0) done(); });
+          });
+          while (order.length === 0) await svc.read({ query: 'count' });
+          await svc.write({ action: 'addSlowly', input: { title: '${title}', ms: ${ms} } });
+          order.push('answer');
+          await told;
+          return order;
+        })()`,
+      );
+    assert.deepEqual(await order('quick', 100), [0, 'answer', 1]);
+    assert.deepEqual(await order('slow', 4000), [0, 1, 'answer']);
+  });
+
+  test('a query that is followed later comes without the others again, and an ended one no longer comes', async () => {
+    await page.evaluate(`
+      svc.live('list', { like: 'a' }, (rows) => told.a.push(rows.length));
+      stop();
+    `);
+    await last('a', 1);
+    await add('avocado');
+    await Promise.all([last('a', 2), last('again', 2), last('count', 2)]);
+    assert.deepEqual(await page.evaluate('[told.all, told.again, told.count]'), [
+      [0, 1],
+      [0, 1, 2],
+      [0, 1, 2],
+    ]);
+    assert.equal((await gateway.system()).counters.subscribers, 1);
+  });
+
+  test('after a lost connection the page gets the changes, and nothing twice', async () => {
+    await page.context().setOffline(true);
+    await holds(page, 'svc.status === "offline"');
+    await add('banana');
+    await page.context().setOffline(false);
+    await Promise.all([last('again', 3), last('count', 3)]);
+    assert.deepEqual(await page.evaluate('told.a'), [1, 2]);
+  });
+
+  /** The values of `list` and `count`, and the status events of the page, since the last call. */
+  const news = () =>
+    page.evaluate<unknown[][]>('[told.again, told.count, told.statuses].map((list) => list.splice(0))');
+  /** The page follows again: missing values are on their way. */
+  const follows = () => comesTrue(async () => (await gateway.system()).counters.subscribers === 1);
+  const startAgain = async () => {
+    await gateway.start(new URL(gateway.url).port);
+    await page.evaluate('dispatchEvent(new Event("online"))');
+    await follows();
+  };
+  /** At the console, in another window of the same browser. */
+  const signOut = async () => {
+    const other = await page.context().newPage();
+    await other.goto(consoleOf(gateway));
+    await other.evaluate(`fetch('/svc/_session', { method: 'DELETE' }).then((answer) => answer.text())`);
+    await other.close();
+  };
+  const signIn = async () => {
+    const other = await page.context().newPage();
+    await enter(other, gateway, { app: 'list' });
+    await other.close();
+    await page.evaluate('dispatchEvent(new Event("focus"))');
+    await follows();
+  };
+
+  test('a restarted gateway sends changes by itself, once, and nothing to a page that has them', async () => {
+    await news();
+    await gateway.kill();
+    await holds(page, 'svc.status === "offline"');
+    await startAgain();
+    // Anything sent earlier would have arrived before this.
+    await add('cherry');
+    await Promise.all([last('again', 4), last('count', 4)]);
+    assert.deepEqual(await news(), [[4], [4], ['offline', 'online']]);
+    await gateway.kill();
+    await holds(page, 'svc.status === "offline"');
+    await gateway.start(new URL(gateway.url).port);
+    await add('date');
+    await Promise.all([last('again', 5), last('count', 5)]);
+    await follows();
+    await add('elder');
+    await Promise.all([last('again', 6), last('count', 6)]);
+    assert.deepEqual(await news(), [
+      [5, 6],
+      [5, 6],
+      ['offline', 'online'],
+    ]);
+  });
+
+  for (const [way, end] of [
+    ['is signed out', signOut],
+    [
+      'ends with the token',
+      async () => {
+        gateway.token = await rotateToken(join(gateway.dataDir, 'token.bin'));
+      },
+    ],
+  ] as const) {
+    test(`when the session ${way}, the stream ends, the page says so, and gets the latest value after a sign-in`, async () => {
+      await news();
+      await end();
+      await holds(page, 'svc.status === "signed-out"');
+      await comesTrue(async () => (await gateway.system()).counters?.subscribers === 0);
+      const before = (await gateway.read('list', 'count')).json.data.n;
+      await add('fig');
+      assert.deepEqual(await news(), [[], [], ['signed-out']], 'no value comes without a session');
+      await signIn();
+      await Promise.all([last('again', before + 1), last('count', before + 1)]);
+      assert.deepEqual(await news(), [[before + 1], [before + 1], ['online']]);
+    });
+  }
+
+  test('a preview follows the data of its draft, and its code when a file is saved', async () => {
+    const draft = { session: 's1', app: 'list' };
+    assert.equal((await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } })).status, 201);
+    await enter(page, gateway, draft);
+    const { n } = (await gateway.read('list', 'count')).json.data;
+    await Promise.all([last('again', n), last('count', n)]);
+    await add('only live');
+    const body = { app: 'list', action: 'add', input: { title: 'only here' } };
+    for (const more of [1, 2]) {
+      assert.equal((await gateway.call('POST', '/svc/_draft/s1/_tool/svc_write', { body })).status, 200);
+      await Promise.all([last('again', n + more), last('count', n + more)]);
+    }
+    assert.deepEqual((await news())[0], [n, n + 1, n + 2]);
+    const path = '/svc/_sessions/s1/apps/list/files/queries/count.js';
+    const saved = await gateway.call('PUT', path, { body: 'export default () => ({ n: "saved" });\n' });
+    assert.ok(saved.status < 300, saved.text);
+    await last('count', 'saved');
+    assert.equal((await gateway.read('list', 'count')).json.data.n, n + 1, 'live has its own');
+  });
+}
