@@ -7,7 +7,7 @@ import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { BrowserContext, Page } from 'playwright-core';
 import { signBrowserIn } from '../../testing/browser-session.ts';
@@ -15,6 +15,7 @@ import { gatewayOfSuite } from '../../testing/edges.ts';
 import { appFolder, root, type TestGateway } from '../../testing/gateway.ts';
 import { Host } from '../../testing/host.ts';
 import { consoleOf, enter, linkTo, originOf } from '../../testing/pages.ts';
+import { filesOf } from '../../testing/published.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
@@ -49,10 +50,13 @@ function changedApp(folder: string): string {
 }
 
 describe('in a browser', { skip: withoutChromium() }, () => {
-  const gateway = gatewayOfSuite({ apps: ['todos', 'guestbook', 'meter'] });
+  const gateway = gatewayOfSuite({});
   let context: BrowserContext;
   let complaints: string[];
 
+  before(async () => {
+    for (const app of ['todos', 'guestbook', 'meter']) await gateway.install(app, filesOf(appFolder(app)));
+  });
   beforeEach(async () => {
     context = await (await sharedChromium()).newContext({
       viewport: { width: 1120, height: 620 },
@@ -179,9 +183,9 @@ describe('in a browser', { skip: withoutChromium() }, () => {
 
     await svc(gateway, 'push', changedApp(folder));
     // A page follows publications by itself: a reload here would interfere.
-    assert.ok(await isTitled('Todos, changed'));
+    assert.ok(await isTitled('Todos, changed'), 'the page follows an upload');
     await svc(gateway, 'rollback', 'todos');
-    assert.ok(await isTitled('Todos'));
+    assert.ok(await isTitled('Todos'), 'and the way back');
 
     await gateway.kill();
     await gateway.start();
