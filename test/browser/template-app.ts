@@ -117,7 +117,11 @@ export class TemplateApp {
     if (!folder) return;
     const size = page.viewportSize();
     const shoot = (look: string) =>
-      page.screenshot({ path: `${folder}/${this.id}-${name}-${look}.png`, fullPage: true, animations: 'disabled' });
+      page.screenshot({
+        path: `${folder}/${this.template}-${name}-${look}.png`,
+        fullPage: true,
+        animations: 'disabled',
+      });
     await page.emulateMedia({ colorScheme: 'light' });
     await shoot('light');
     await page.emulateMedia({ colorScheme: 'dark' });
@@ -151,6 +155,7 @@ export async function installTemplate(template: string): Promise<TemplateApp> {
 /** The files of a template as an app of this id; `_blank` is completed as `svc new` does. */
 function filesAs(template: string, id: string): AppFiles {
   const files = filesOf(appFolder(template));
+  if (template === id) return files;
   if (template === '_blank')
     for (const [path, content] of Object.entries(files))
       files[path] = String(content).replaceAll('__ID__', id).replaceAll('__NAME__', 'Blank');
