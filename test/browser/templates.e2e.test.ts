@@ -1,10 +1,9 @@
-/** Runs the suites of all templates, `templates/<id>.ts`, with one gateway and one browser, and tries their clones. */
+/** Runs the suites of all templates, `templates/<id>.ts`, with one gateway and one browser. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe } from 'node:test';
 import { root } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
-import { clones } from './template-clones.ts';
 
 const ids = readdirSync(join(root, 'templates')).filter((id) => !id.startsWith('_'));
 const suites = await Promise.all(
@@ -12,4 +11,3 @@ const suites = await Promise.all(
 );
 
 for (const { id, suite } of suites) describe(id, { skip: withoutChromium() }, suite);
-describe('clones', { skip: withoutChromium() }, clones);

@@ -3,10 +3,9 @@
  * nothing is stored twice.
  */
 import assert from 'node:assert/strict';
-import { afterEach, describe, test } from 'node:test';
+import { afterEach, test } from 'node:test';
 import type { Locator, Page, Route } from 'playwright-core';
 import { eventually } from '../../testing/waiting.ts';
-import { withoutChromium } from './chromium.ts';
 import { installTemplate, PATIENCE_MS, type TemplateApp } from './template-app.ts';
 
 /** How a person adds one thing in a template. */
@@ -111,7 +110,7 @@ const BLANK: Form = {
 /** Chromium complains about these by itself. */
 const isNetwork = (complaint: string) => /ERR_|401|Failed to load|Failed to fetch/.test(complaint);
 
-describe('templates without a connection', { skip: withoutChromium() }, () => {
+export function outages(): void {
   let app: TemplateApp;
 
   afterEach(async () => {
@@ -451,4 +450,4 @@ describe('templates without a connection', { skip: withoutChromium() }, () => {
     await page.getByText('The caption was saved.').waitFor({ state: 'attached' });
     assert.equal((await app.read('list', { limit: 5 })).photos[0].caption, 'The first peas');
   });
-});
+}
