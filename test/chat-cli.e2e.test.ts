@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { gatewayOfSuite } from '../testing/edges.ts';
+import { gatewayOfSuite, onEachStore } from '../testing/edges.ts';
 import { root, type TestGateway } from '../testing/gateway.ts';
 import { STUB_RUNNERS, script } from '../testing/stub-runner.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
@@ -71,7 +71,7 @@ const states = async (gateway: TestGateway, id: string): Promise<string[]> =>
 const skip =
   existsSync(SCRIPT) || process.env.CI === 'true' ? false : `There is no ${SCRIPT} here, which gives a terminal.`;
 
-function testMessages(gateway: TestGateway, store: 'tarball' | 'git'): void {
+onEachStore({ apps: ['todos'], config: STUB_RUNNERS }, (gateway, store) => {
   test('a message, another one in the same window, and the events', async () => {
     const first = await svc(gateway, [
       'chat',
@@ -118,12 +118,9 @@ function testMessages(gateway: TestGateway, store: 'tarball' | 'git'): void {
       assert.match(full.stderr, /✗ MODE_UNAVAILABLE: .*\n(?: {2}.*\n)* {2}Mode full needs the git store/);
     }
   });
-}
 
-describe('svc chat on the tarball store', () => {
-  const gateway = gatewayOfSuite({ store: 'tarball', apps: ['todos'], config: STUB_RUNNERS });
-
-  testMessages(gateway, 'tarball');
+  // What follows is the same on each store.
+  if (store === 'git') return;
 
   test('Ctrl-C stops the turn, and the command says so', async () => {
     const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'stopped']);
@@ -180,10 +177,8 @@ describe('svc chat on the tarball store', () => {
   });
 });
 
-describe('svc chat on the git store', () => {
+describe('svc chat about code', () => {
   const gateway = gatewayOfSuite({ store: 'git', apps: ['todos'], config: STUB_RUNNERS });
-
-  testMessages(gateway, 'git');
 
   test('mode full: prints the changed files, and its printed commands work', async () => {
     const { code, stderr } = await svc(gateway, [

@@ -587,6 +587,36 @@ describe('windows', () => {
     assert.deepEqual(typesOf(await replay(gateway, 'notes', 'more', turnId, 999_999_999_999_999)), ['end']);
   });
 
+  test("an app's page may use the app's windows, a shared origin those of all, tokens for everything", async () => {
+    for (const id of ['paged', 'other']) assert.equal((await gateway.upload(id, appOf(id, {}))).status, 201);
+    const console = await signIn(gateway, consoleHost(gateway));
+    const page = await enter(gateway, console, { app: 'paged' });
+    const body = { windowId: 'w', message: 'say:x' };
+    const post = { body, headers: { origin: `http://${page.host}` } };
+    const answer = await page.call('POST', '/svc/paged/_chat', post);
+    assert.equal(answer.status, 200, answer.text);
+    assert.equal((await page.call('GET', '/svc/paged/_chat/windows')).json.length, 1);
+    assert.equal((await page.call('POST', '/svc/other/_chat', post)).status, 403);
+    assert.equal(
+      (await page.call('POST', '/svc/paged/_chat', { ...post, body: { ...body, mode: 'full' } })).status,
+      403,
+    );
+    const foreign = await page.call('POST', '/svc/paged/_chat', { body, headers: { 'sec-fetch-site': 'cross-site' } });
+    assert.equal(foreign.status, 403);
+    for (const [tools, status] of [
+      ['read', 403],
+      ['write', 403],
+      ['all', 200],
+    ] as const) {
+      const made = await gateway.call('POST', '/svc/_tokens', { body: { name: tools, tools, apps: ['paged'] } });
+      const { token } = made.json;
+      assert.equal((await gateway.call('GET', '/svc/paged/_chat/windows', { token })).status, status, tools);
+      assert.equal((await gateway.call('GET', '/svc/other/_chat/windows', { token })).status, 403, tools);
+    }
+    assert.equal((await gateway.call('GET', '/svc/paged/_chat/windows', { token: null })).status, 401);
+    assert.equal((await gateway.call('GET', '/svc/paged/_chat/windows', { token: 'svca_0' })).status, 401);
+  });
+
   test('removing an app removes its windows', async () => {
     const stream = await send(gateway, 'notes', { windowId: 'w', message: 'say:secret hang' });
     await until(stream, 'assistant.delta');
@@ -597,34 +627,6 @@ describe('windows', () => {
     assert.equal((await gateway.upload('notes', NOTES)).status, 201);
     assert.deepEqual((await gateway.call('GET', '/svc/notes/_chat/windows')).json, []);
   });
-});
-
-test("an app's page may use the app's windows, a shared origin those of all, tokens for everything", async (t) => {
-  const { gateway } = await hosted(t);
-  assert.equal((await gateway.upload('other', appOf('other', {}))).status, 201);
-  const console = await signIn(gateway, consoleHost(gateway));
-  const page = await enter(gateway, console, { app: 'notes' });
-  const body = { windowId: 'w', message: 'say:x' };
-  const post = { body, headers: { origin: `http://${page.host}` } };
-  const answer = await page.call('POST', '/svc/notes/_chat', post);
-  assert.equal(answer.status, 200, answer.text);
-  assert.equal((await page.call('GET', '/svc/notes/_chat/windows')).json.length, 1);
-  assert.equal((await page.call('POST', '/svc/other/_chat', post)).status, 403);
-  assert.equal((await page.call('POST', '/svc/notes/_chat', { ...post, body: { ...body, mode: 'full' } })).status, 403);
-  const foreign = await page.call('POST', '/svc/notes/_chat', { body, headers: { 'sec-fetch-site': 'cross-site' } });
-  assert.equal(foreign.status, 403);
-  for (const [tools, status] of [
-    ['read', 403],
-    ['write', 403],
-    ['all', 200],
-  ] as const) {
-    const made = await gateway.call('POST', '/svc/_tokens', { body: { name: tools, tools, apps: ['notes'] } });
-    const { token } = made.json;
-    assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows', { token })).status, status, tools);
-    assert.equal((await gateway.call('GET', '/svc/other/_chat/windows', { token })).status, 403, tools);
-  }
-  assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows', { token: null })).status, 401);
-  assert.equal((await gateway.call('GET', '/svc/notes/_chat/windows', { token: 'svca_0' })).status, 401);
 });
 
 test("an app's page talks with agents, but cannot grant permissions or use windows in mode full", async (t) => {

@@ -8,7 +8,7 @@ import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
 import { BEST_EDGE, EDGES, gatewayOfSuite } from '../testing/edges.ts';
-import { type Answer, type EdgeKind, startGateway, type TestGateway } from '../testing/gateway.ts';
+import type { Answer, EdgeKind, TestGateway } from '../testing/gateway.ts';
 
 const LIST = '/_svc-conversations/apps/notes/sessions';
 const BLOBS = '/_svc-conversations/apps/notes/blobs';
@@ -184,10 +184,3 @@ function testConversations(gateway: TestGateway): void {
     assert.deepEqual(codeOf(await gateway.call('GET', `${BLOBS}/${sha256(PNG)}`)), [404, 'UNKNOWN_BLOB']);
   });
 }
-
-test('conversations need the git store', async (t) => {
-  const gateway = await startGateway(t, { store: 'tarball' });
-  await gateway.upload('notes', appOf('notes'));
-  assert.deepEqual(codeOf(await gateway.call('GET', LIST)), [409, 'NO_GIT_STORE']);
-  assert.deepEqual(codeOf(await upload(gateway, PNG)), [409, 'NO_GIT_STORE']);
-});

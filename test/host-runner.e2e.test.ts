@@ -17,7 +17,7 @@ import { appOf } from '../testing/apps.ts';
 import { send, turnEvent, turnOf } from '../testing/chat.ts';
 import { TestGateway } from '../testing/gateway.ts';
 import { runnerCases } from '../testing/runner-cases.ts';
-import { modelRunner } from '../workers/agents/model/model.ts';
+import { modelRunnerWith } from '../workers/agents/model/model.ts';
 import type { Agent, RunnerHost, Turn } from '../workers/agents/runner.ts';
 
 const APP = 'notes';
@@ -45,6 +45,8 @@ after(async () => {
 });
 
 const host: RunnerHost = { spawn: () => Promise.reject(new Error('it starts no program')), log: () => {} };
+/** Its own retries would take long, and are not what this is about. */
+const runner = modelRunnerWith(0);
 /** The host's own knowledge about its windows: their model servers, tools and instructions. */
 const orders = new Map<string, TurnOrder>();
 
@@ -54,7 +56,7 @@ async function* conversationRunner(turn: Parameters<ConversationRunner>[0]): Asy
   const order = { ...(orders.get(windowId) as TurnOrder), message, model, thinking, history, attachments: [] };
   const { readable, writable } = new TransformStream<RunnerEvent, RunnerEvent>();
   const writer = writable.getWriter();
-  const agent = await modelRunner.open(order, host, signal);
+  const agent = await runner.open(order, host, signal);
   agent
     .turn({ order, signal, emit: (event) => writer.write(event), ask: () => Promise.resolve(null) })
     .then(() => writer.close())

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { describe, type TestContext, test } from 'node:test';
+import { before, describe, type TestContext, test } from 'node:test';
 import type { RunnerEntry } from '../protocol/agents/agents.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { eventually, gatewayOfSuite } from '../testing/edges.ts';
@@ -40,15 +40,25 @@ function programs(t: TestContext, scripts: Record<string, string>): string {
   return folder;
 }
 
-/** The answer of an agent of an automation of `app` to `script`; `requires` is that of its file. */
-async function ask(gateway: TestGateway, app: string, script: string, requires: object = {}) {
-  await push(gateway, app, {
-    ...NOTES,
-    automations: {
-      asks: { requires, run: 'async ({ ctx, input }) => ({ output: await ctx.agent({ prompt: input }) })' },
-    },
-  });
-  return await runToEnd(gateway, `${app}/asks`, script);
+const ASKS = 'async ({ ctx, input }) => ({ output: await ctx.agent({ prompt: input }) })';
+/** What the automations of an app may use, by their names. */
+const REQUIRES = {
+  anything: {},
+  reading: { tools: ['svc_read'] },
+  nothing: { tools: [] },
+  large: { model: 'other/stub-large' },
+  huge: { model: 'other/huge' },
+};
+
+/** Publishes an app whose automations ask an agent. */
+async function install(gateway: TestGateway, app: string): Promise<void> {
+  const automations = Object.entries(REQUIRES).map(([name, requires]) => [name, { requires, run: ASKS }]);
+  await push(gateway, app, { ...NOTES, automations: Object.fromEntries(automations) });
+}
+
+/** The answer of an agent of an automation of `app` to `script`. */
+function ask(gateway: TestGateway, app: string, script: string, automation: keyof typeof REQUIRES = 'anything') {
+  return runToEnd(gateway, `${app}/${automation}`, script);
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the tests look into it
@@ -60,20 +70,22 @@ const settled = (gateway: TestGateway, name: string) =>
 
 describe('a gateway with runners', () => {
   // An automation may never be granted more than its file says, even if the runner's entry allows it.
-  const mine: RunnerEntry = { ...stub(), permission: 'allow', env: { MINE: 'x' } };
+  const mine: RunnerEntry = { ...stub('--models'), permission: 'allow', env: { MINE: 'x' } };
+  const gone: RunnerEntry = { kind: 'acp', command: ['/nowhere/agent'] };
   const secrets = { SVC_SECRET: 'secret', OPENAI_API_KEY: 'secret', ANTHROPIC_API_KEY: 'secret' };
-  const gateway = gatewayOfSuite(withRunners({ mine, other: stub('--models') }, { ...secrets, LC_ALL: 'C' }));
+  const gateway = gatewayOfSuite(withRunners({ mine, other: stub('--models'), gone }, { ...secrets, LC_ALL: 'C' }));
+  before(() => install(gateway, 'app'));
 
   test('an agent of an automation calls a tool of its app, and its usage is in the run', async () => {
     const script = ['say Adding.', 'call add {"text":"milk"}', 'say Added {result}', 'usage 42 0.25'].join('\n');
-    const run = await ask(gateway, 'adding', script);
+    const run = await ask(gateway, 'app', script);
     assert.deepEqual([run.state, run.error], ['ok', null]);
     assert.equal(String(run.output).trim(), 'Added "milk"');
-    assert.deepEqual(await notesOf(gateway, 'adding'), ['milk']);
+    assert.deepEqual(await notesOf(gateway, 'app'), ['milk']);
     const [node, ...more] = await nodesOf(gateway, run.runId);
     assert.deepEqual([node?.kind, node?.ok, more.length], ['agent', true, 0]);
     assert.equal(run.usage.costUsd, 0.25);
-    const folder = join(gateway.dataDir, 'agents', 'adding');
+    const folder = join(gateway.dataDir, 'agents', 'app');
     assert.deepEqual(existsSync(folder) ? readdirSync(folder) : [], [], 'the folder of the run is left');
   });
 
@@ -91,17 +103,18 @@ describe('a gateway with runners', () => {
   });
 
   test('an agent may use only the tools in requires.tools', async () => {
-    const tools = async (requires: object) =>
-      String((await ask(gateway, 'bounded', 'tools\nsay {result}', requires)).output);
-    const all = await tools({});
+    const tools = async (automation: keyof typeof REQUIRES) =>
+      String((await ask(gateway, 'app', 'tools\nsay {result}', automation)).output);
+    const before = await notesOf(gateway, 'app');
+    const all = await tools('anything');
     for (const name of ['list', 'add', 'svc_sql_read', 'svc_sql_write']) assert.match(all, new RegExp(`\\b${name}\\b`));
-    const reading = await tools({ tools: ['svc_read'] });
+    const reading = await tools('reading');
     assert.match(reading, /\blist\b.*\bsvc_sql_read\b/s);
     assert.doesNotMatch(reading, /\badd\b|svc_sql_write/);
-    assert.doesNotMatch(await tools({ tools: [] }), /list|add|svc_sql/);
-    const refused = await ask(gateway, 'bounded', 'call add {"text":"milk"}\nsay {result}', { tools: ['svc_read'] });
+    assert.doesNotMatch(await tools('nothing'), /list|add|svc_sql/);
+    const refused = await ask(gateway, 'app', 'call add {"text":"milk"}\nsay {result}', 'reading');
     assert.match(String(refused.output), /no tool add/);
-    assert.deepEqual(await notesOf(gateway, 'bounded'), []);
+    assert.deepEqual(await notesOf(gateway, 'app'), before);
   });
 
   test('an agent waits for an app that is busy for longer than SQL may take', async () => {
@@ -140,26 +153,21 @@ describe('a gateway with runners', () => {
       otherModels.map(({ id }: { id: string }) => id),
       ['stub-small', 'stub-large'],
     );
-    assert.equal((await ask(gateway, 'app', 'say hello', { model: 'other/stub-large' })).state, 'ok');
-    const { state, runId } = await ask(gateway, 'app', 'say hello', { model: 'other/huge' });
+    assert.equal((await ask(gateway, 'app', 'say hello', 'large')).state, 'ok');
+    const { state, runId } = await ask(gateway, 'app', 'say hello', 'huge');
     const [{ error } = { error: null }] = await nodesOf(gateway, runId);
     assert.deepEqual([state, error?.code, error?.path], ['error', 'BAD_REQUEST', 'model']);
     assert.match(error?.message ?? '', /"other" has no model "other\/huge"; it has: stub-small, stub-large/);
   });
 
   test("an app's folder is removed with it", async () => {
+    await install(gateway, 'removed');
     await ask(gateway, 'removed', 'say hello');
     const folder = join(gateway.dataDir, 'agents', 'removed');
     mkdirSync(join(folder, 'w'), { recursive: true });
     assert.equal((await gateway.call('DELETE', '/svc/_apps/removed')).status, 200);
     assert.equal(existsSync(folder), false);
   });
-});
-
-describe('a gateway that is killed', () => {
-  const gateway = gatewayOfSuite(
-    withRunners({ mine: stub('--models'), gone: { kind: 'acp', command: ['/nowhere/agent'] } }),
-  );
 
   test('the status says what each runner has, and it is there after a restart', async () => {
     await settled(gateway, 'mine');
@@ -180,7 +188,6 @@ describe('a gateway that is killed', () => {
   });
 
   test('a damaged catalog counts as none', async () => {
-    await settled(gateway, 'mine');
     await gateway.kill();
     writeFileSync(join(gateway.dataDir, 'model-catalog.json'), '{"runners": {"mine": [');
     await gateway.start();
@@ -191,6 +198,7 @@ describe('a gateway that is killed', () => {
 
 test('without any runner ctx.agent says what to do, and so does the status', async (t) => {
   const gateway = await startGateway(t, withRunners({}));
+  await install(gateway, 'app');
   const { state, runId } = await ask(gateway, 'app', 'say hello');
   const [{ error } = { error: null }] = await nodesOf(gateway, runId);
   assert.deepEqual([state, error?.code], ['error', 'NO_RUNNER']);

@@ -1,12 +1,12 @@
 /** The whole story of a conversation on the real daemon, with an agent's program: edit, preview, diff, publish, and a kill in the middle. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
+import { afterEach, beforeEach, describe, test } from 'node:test';
 import { taggedWith, tagOf } from '../storage/processes/tagged.ts';
 import { appOf } from '../testing/apps.ts';
 import { type TurnEventSeen, textOf, turnOf, typesOf, until } from '../testing/chat.ts';
-import { eventually } from '../testing/edges.ts';
-import { root, type Stream, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
+import { root, type Stream, type TestGateway } from '../testing/gateway.ts';
 
 const NOTES = appOf('notes', {
   queries: { list: "({ db }) => db.all('SELECT text FROM notes')" },
@@ -24,14 +24,6 @@ const STUB = [process.execPath, join(root, 'testing/stub-agent.mjs')];
 const CONVERSATION = '/_svc-conversations/apps/notes/sessions/c1';
 const DRAFT = '/svc/_draft/conversation-c1';
 
-async function withAgent(t: TestContext): Promise<TestGateway> {
-  const runners = { stub: { kind: 'acp', command: STUB } };
-  const gateway = await startGateway(t, { store: 'git', config: { runners, runner: 'stub' } });
-  assert.equal((await gateway.upload('notes', NOTES)).status, 201);
-  await gateway.write('notes', 'add', { text: 'live' });
-  return gateway;
-}
-
 function send(gateway: TestGateway, message: string, more: object = {}): Promise<Stream> {
   return gateway.stream('/svc/notes/_turn', {}, { conversationId: 'c1', message, ...more });
 }
@@ -46,119 +38,127 @@ async function rowsOf(gateway: TestGateway, path: string): Promise<string[]> {
   return answer.json.data.map(({ text }: { text: string }) => text);
 }
 
-test('an agent edits the draft and calls its tools; publishing makes it live', async (t) => {
-  const gateway = await withAgent(t);
-  const events = await say(
-    gateway,
-    'edit index.html <!doctype html><title>Notes</title><p>two</p>',
-    'write queries/list.js export default ({ db }) => db.all("SELECT upper(text) AS text FROM notes");',
-    'call add {"text":"by the agent"}',
-    'call list',
-    'say {result}',
-  );
-  assert.equal(events.at(-1)?.type, 'end');
-  assert.ok(typesOf(events).includes('final'), JSON.stringify(events));
-  assert.deepEqual(events.flatMap(({ type, status, path }) => (type === 'file' ? [`${status} ${path}`] : [])).sort(), [
-    'changed index.html',
-    'changed queries/list.js',
-  ]);
-  assert.match(textOf(events), /LIVE.*BY THE AGENT/);
-  assert.deepEqual(await rowsOf(gateway, DRAFT), ['LIVE', 'BY THE AGENT']);
-  assert.deepEqual(await rowsOf(gateway, '/svc'), ['live']);
-  assert.match((await gateway.call('GET', `${DRAFT}/notes/`)).text, /<p>two/);
-  assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>one/);
-  const { files } = (await gateway.call('GET', '/svc/_sessions/conversation-c1/diff')).json;
-  assert.deepEqual(files.map(({ path }: { path: string }) => path).sort(), ['index.html', 'queries/list.js']);
-  const published = await gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} });
-  assert.equal(published.status, 201, published.text);
-  assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>two/);
-  assert.deepEqual(await rowsOf(gateway, '/svc'), ['LIVE']);
-  const [run] = (await gateway.call('GET', '/svc/_runs?app=notes')).json;
-  assert.deepEqual([run.kind, run.state], ['chat', 'ok']);
-  assert.equal((await gateway.call('DELETE', CONVERSATION)).status, 200);
-  assert.equal((await gateway.call('GET', `${DRAFT}/notes/`)).status, 404);
-});
-
-test('an agent that is no longer needed ends at once', async (t) => {
-  const gateway = await withAgent(t);
-  // Except those that are asked for their models at the start.
-  const left = (count: number) => eventually(() => taggedWith(tagOf(gateway.dataDir)).length === count);
-  const remove = async (path: string, warm = 1): Promise<void> => {
-    await left(warm);
-    const answer = await gateway.call('DELETE', path);
-    assert.equal(answer.status, 200, answer.text);
-    await left(0);
-  };
-  const window = { windowId: 'w1', message: 'say one' };
-  await turnOf(await gateway.stream('/svc/notes/_chat', {}, window));
-  await remove('/svc/notes/_chat/windows/w1');
-
-  const [start] = await turnOf(await gateway.stream('/svc/notes/_chat', {}, { ...window, mode: 'full' }));
-  await remove(`/svc/_sessions/${start?.sessionId}`);
-
-  await say(gateway, 'say one');
-  await remove(CONVERSATION);
-
-  await say(gateway, 'say one');
-  await turnOf(await gateway.stream(`${DRAFT}/notes/_chat`, {}, window));
-  await remove('/svc/_sessions/conversation-c1', 2);
-
-  const working = await gateway.stream('/svc/notes/_chat', {}, { windowId: 'w2', message: 'say one\nhang' });
-  await until(working, 'assistant.delta');
-  await remove('/svc/_apps/notes');
-});
-
-test('an agent gets the images and texts attached to a message', async (t) => {
-  const gateway = await withAgent(t);
-  const attachments: { sha256: string; name: string }[] = [];
-  for (const [name, type, body] of [
-    ['sketch.png', 'image/png', Buffer.from('89504e470d0a1a0a', 'hex')],
-    ['list.csv', 'text/csv', 'milk,bread'],
-  ] as const) {
-    const headers = { 'content-type': type };
-    const stored = await gateway.call('POST', '/_svc-conversations/apps/notes/blobs', { body, headers });
-    attachments.push({ sha256: stored.json.sha256, name });
-  }
-  const text = textOf(await turnOf(await send(gateway, 'heard\nsay {result}', { attachments })));
-  assert.match(text, /\[image\]/);
-  assert.match(text, /milk,bread/);
-});
-
-test("an agent of a draft's window works in that draft", async (t) => {
-  const gateway = await withAgent(t);
-  assert.equal((await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } })).status, 201);
-  const body = { windowId: 'w1', mode: 'full', message: 'edit index.html <p>of s1\ncall add {"text":"of s1"}' };
-  const events = await turnOf(await gateway.stream('/svc/_draft/s1/notes/_chat', {}, body));
-  assert.deepEqual([events[0]?.sessionId, typesOf(events).includes('file')], ['s1', true]);
-  assert.match((await gateway.call('GET', '/svc/_draft/s1/notes/')).text, /<p>of s1/);
-  assert.deepEqual(await rowsOf(gateway, '/svc/_draft/s1'), ['live', 'of s1']);
-  assert.equal((await gateway.call('DELETE', '/svc/_draft/s1/notes/_chat/windows/w1')).status, 200);
-  assert.match((await gateway.call('GET', '/svc/_draft/s1/notes/')).text, /<p>of s1/, 'the draft stays');
-});
-
-test('after a kill during a turn the conversation is complete, the turn is interrupted, and the next one continues', async (t) => {
-  const gateway = await withAgent(t);
-  const turn = await send(gateway, 'say before\nedit index.html <p>cut\ncall add {"text":"cut"}\nhang', {
-    detach: true,
+describe('a gateway with an agent', () => {
+  const gateway = gatewayOfSuite({
+    store: 'git',
+    config: { runners: { stub: { kind: 'acp', command: STUB } }, runner: 'stub' },
   });
-  const seen = await until(turn, 'tool.result');
-  const files = seen.filter(({ type }) => type === 'file');
-  const result = seen.at(-1)?.toolName === 'add' ? [] : await until(turn, 'tool.result');
-  await gateway.kill();
-  await gateway.start();
-  const { state, counts, messages } = (await gateway.call('GET', CONVERSATION)).json;
-  assert.equal(messages[0].state, 'interrupted');
-  assert.ok(
-    messages.some(({ text }: { text?: string }) => text === 'before'),
-    JSON.stringify(messages),
-  );
-  const [start] = seen;
-  const again = await turnOf(await gateway.stream(`${CONVERSATION}/turns/${start?.turnId}/events`));
-  assert.deepEqual(again.slice(0, seen.length + result.length), [...seen, ...result], 'the shown events are stored');
-  assert.deepEqual(typesOf(again).slice(-2), ['error', 'end']);
-  assert.deepEqual([state, counts.turns], ['interrupted', 1]);
-  assert.ok(files.length <= 1);
-  assert.match((await gateway.call('GET', `${DRAFT}/notes/`)).text, /<p>cut/);
-  const next = await say(gateway, 'say after', 'read index.html', 'say {result}');
-  assert.match(textOf(next), /after\s+<p>cut/);
+  beforeEach(async () => {
+    assert.equal((await gateway.upload('notes', NOTES)).status, 201);
+    await gateway.write('notes', 'add', { text: 'live' });
+  });
+  afterEach(() => gateway.call('DELETE', '/svc/_apps/notes'));
+
+  test('an agent edits the draft and calls its tools; publishing makes it live', async () => {
+    const events = await say(
+      gateway,
+      'edit index.html <!doctype html><title>Notes</title><p>two</p>',
+      'write queries/list.js export default ({ db }) => db.all("SELECT upper(text) AS text FROM notes");',
+      'call add {"text":"by the agent"}',
+      'call list',
+      'say {result}',
+    );
+    assert.equal(events.at(-1)?.type, 'end');
+    assert.ok(typesOf(events).includes('final'), JSON.stringify(events));
+    assert.deepEqual(
+      events.flatMap(({ type, status, path }) => (type === 'file' ? [`${status} ${path}`] : [])).sort(),
+      ['changed index.html', 'changed queries/list.js'],
+    );
+    assert.match(textOf(events), /LIVE.*BY THE AGENT/);
+    assert.deepEqual(await rowsOf(gateway, DRAFT), ['LIVE', 'BY THE AGENT']);
+    assert.deepEqual(await rowsOf(gateway, '/svc'), ['live']);
+    assert.match((await gateway.call('GET', `${DRAFT}/notes/`)).text, /<p>two/);
+    assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>one/);
+    const { files } = (await gateway.call('GET', '/svc/_sessions/conversation-c1/diff')).json;
+    assert.deepEqual(files.map(({ path }: { path: string }) => path).sort(), ['index.html', 'queries/list.js']);
+    const published = await gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} });
+    assert.equal(published.status, 201, published.text);
+    assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>two/);
+    assert.deepEqual(await rowsOf(gateway, '/svc'), ['LIVE']);
+    const [run] = (await gateway.call('GET', '/svc/_runs?app=notes')).json;
+    assert.deepEqual([run.kind, run.state], ['chat', 'ok']);
+    assert.equal((await gateway.call('DELETE', CONVERSATION)).status, 200);
+    assert.equal((await gateway.call('GET', `${DRAFT}/notes/`)).status, 404);
+  });
+
+  test('an agent that is no longer needed ends at once', async () => {
+    // Except those that are asked for their models at the start.
+    const left = (count: number) => eventually(() => taggedWith(tagOf(gateway.dataDir)).length === count);
+    const remove = async (path: string, warm = 1): Promise<void> => {
+      await left(warm);
+      const answer = await gateway.call('DELETE', path);
+      assert.equal(answer.status, 200, answer.text);
+      await left(0);
+    };
+    const window = { windowId: 'w1', message: 'say one' };
+    await turnOf(await gateway.stream('/svc/notes/_chat', {}, window));
+    await remove('/svc/notes/_chat/windows/w1');
+
+    const [start] = await turnOf(await gateway.stream('/svc/notes/_chat', {}, { ...window, mode: 'full' }));
+    await remove(`/svc/_sessions/${start?.sessionId}`);
+
+    await say(gateway, 'say one');
+    await remove(CONVERSATION);
+
+    await say(gateway, 'say one');
+    await turnOf(await gateway.stream(`${DRAFT}/notes/_chat`, {}, window));
+    await remove('/svc/_sessions/conversation-c1', 2);
+
+    const working = await gateway.stream('/svc/notes/_chat', {}, { windowId: 'w2', message: 'say one\nhang' });
+    await until(working, 'assistant.delta');
+    await remove('/svc/_apps/notes');
+  });
+
+  test('an agent gets the images and texts attached to a message', async () => {
+    const attachments: { sha256: string; name: string }[] = [];
+    for (const [name, type, body] of [
+      ['sketch.png', 'image/png', Buffer.from('89504e470d0a1a0a', 'hex')],
+      ['list.csv', 'text/csv', 'milk,bread'],
+    ] as const) {
+      const headers = { 'content-type': type };
+      const stored = await gateway.call('POST', '/_svc-conversations/apps/notes/blobs', { body, headers });
+      attachments.push({ sha256: stored.json.sha256, name });
+    }
+    const text = textOf(await turnOf(await send(gateway, 'heard\nsay {result}', { attachments })));
+    assert.match(text, /\[image\]/);
+    assert.match(text, /milk,bread/);
+  });
+
+  test("an agent of a draft's window works in that draft", async () => {
+    assert.equal((await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } })).status, 201);
+    const body = { windowId: 'w1', mode: 'full', message: 'edit index.html <p>of s1\ncall add {"text":"of s1"}' };
+    const events = await turnOf(await gateway.stream('/svc/_draft/s1/notes/_chat', {}, body));
+    assert.deepEqual([events[0]?.sessionId, typesOf(events).includes('file')], ['s1', true]);
+    assert.match((await gateway.call('GET', '/svc/_draft/s1/notes/')).text, /<p>of s1/);
+    assert.deepEqual(await rowsOf(gateway, '/svc/_draft/s1'), ['live', 'of s1']);
+    assert.equal((await gateway.call('DELETE', '/svc/_draft/s1/notes/_chat/windows/w1')).status, 200);
+    assert.match((await gateway.call('GET', '/svc/_draft/s1/notes/')).text, /<p>of s1/, 'the draft stays');
+    assert.equal((await gateway.call('DELETE', '/svc/_sessions/s1')).status, 200);
+  });
+
+  test('after a kill during a turn the conversation is complete, the turn is interrupted, and the next one continues', async () => {
+    const turn = await send(gateway, 'say before\nedit index.html <p>cut\ncall add {"text":"cut"}\nhang', {
+      detach: true,
+    });
+    const seen = await until(turn, 'tool.result');
+    const files = seen.filter(({ type }) => type === 'file');
+    const result = seen.at(-1)?.toolName === 'add' ? [] : await until(turn, 'tool.result');
+    await gateway.kill();
+    await gateway.start();
+    const { state, counts, messages } = (await gateway.call('GET', CONVERSATION)).json;
+    assert.equal(messages[0].state, 'interrupted');
+    assert.ok(
+      messages.some(({ text }: { text?: string }) => text === 'before'),
+      JSON.stringify(messages),
+    );
+    const [start] = seen;
+    const again = await turnOf(await gateway.stream(`${CONVERSATION}/turns/${start?.turnId}/events`));
+    assert.deepEqual(again.slice(0, seen.length + result.length), [...seen, ...result], 'the shown events are stored');
+    assert.deepEqual(typesOf(again).slice(-2), ['error', 'end']);
+    assert.deepEqual([state, counts.turns], ['interrupted', 1]);
+    assert.ok(files.length <= 1);
+    assert.match((await gateway.call('GET', `${DRAFT}/notes/`)).text, /<p>cut/);
+    const next = await say(gateway, 'say after', 'read index.html', 'say {result}');
+    assert.match(textOf(next), /after\s+<p>cut/);
+  });
 });

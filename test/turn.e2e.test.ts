@@ -402,7 +402,7 @@ test('the session of a conversation with a long id has a name that ends with a h
   assert.deepEqual((await gateway.call('GET', '/svc/_sessions')).json, []);
 });
 
-test('without the git store there are no turns in drafts', async (t) => {
+test('without the git store there are no conversations, their files, or turns in drafts', async (t) => {
   const own = await host('tarball');
   t.after(own.end);
   await install(own);
@@ -410,4 +410,7 @@ test('without the git store there are no turns in drafts', async (t) => {
   assert.deepEqual(codeOf(await refused(gateway, { conversationId: 'c1', message: 'x' })), [409, 'NO_GIT_STORE']);
   const full = await gateway.call('POST', '/svc/notes/_chat', { body: { windowId: 'w', message: 'x', mode: 'full' } });
   assert.deepEqual(codeOf(full), [409, 'MODE_UNAVAILABLE', 'mode']);
+  assert.deepEqual(codeOf(await gateway.call('GET', LIST)), [409, 'NO_GIT_STORE']);
+  const blob = { body: PNG, headers: { 'content-type': 'image/png' } };
+  assert.deepEqual(codeOf(await gateway.call('POST', BLOBS, blob)), [409, 'NO_GIT_STORE']);
 });

@@ -1,12 +1,24 @@
-/** The requirements for every runner, with any agent: the test file of each runner calls this. */
+/**
+ * The requirements for every runner, with any agent: the test file of each runner calls this. A program takes seconds to start,
+ * so the cases of a runner share a place and a conversation, and those that end a program come before those that need one.
+ */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { RunnerEvent, RunnerSpec, TurnAttachment, TurnOrder } from '../protocol/agents/agents.ts';
 import type { Runner } from '../workers/agents/runner.ts';
 import { makeGateway, type TestGateway } from './gateway.ts';
-import { eventsOf, finalOf, makePlace, type RunnerPlace, RunnerTurns, textOf } from './runner-turns.ts';
+import {
+  conversation,
+  eventsOf,
+  finalOf,
+  makePlace,
+  type RunnerPlace,
+  RunnerTurns,
+  type TurnWish,
+  textOf,
+} from './runner-turns.ts';
 import { inTime, LONG_MS } from './waiting.ts';
 
 export type RunnerCases = {
@@ -14,7 +26,7 @@ export type RunnerCases = {
   runner: Runner;
   /** Why it cannot be tested here; false when it can. */
   skip: string | false;
-  /** The runner with its model at `place.stub.url`, and its files below `place.folder`. */
+  /** The runner with its model at `place.stub.url`, and its files below `place.folder`; asked for once. */
   spec(place: RunnerPlace): RunnerSpec;
   /** Whether it has a program, which keeps the conversation and can be killed. */
   hasProgram: boolean;
@@ -26,8 +38,8 @@ export type RunnerCases = {
   reasons: boolean;
   /** The model's effort in a request; undefined if the request has none. */
   effortOf(body: RequestBody): unknown;
-  /** A step of a script that makes it ask for permission in mode `full`, and what happens if it is granted. */
-  asks?: { step(folder: string): string; granted(folder: string): boolean };
+  /** A step of a script that has it make a file beside its folder, for which it asks for permission in mode `full`. */
+  asks?: (path: string) => string;
   /** Cases that do not apply to it, by their titles, and why. */
   cannot?: Record<string, string>;
 };
@@ -44,47 +56,59 @@ const { gateway, remove } = makeGateway({ apps: ['todos'] });
 let started: Promise<void> | null = null;
 after(remove);
 
+/** A turn that may change files; its conversation has a program of its own. */
+export const FULL: TurnWish = { ...conversation('full'), mode: 'full' };
+
+/** A turn that has the tools of the dispatcher. */
+export function dispatcherTools({ url, token }: TestGateway): TurnWish {
+  return { ...conversation('dispatcher'), gateway: { url: `${url}/svc/_mcp`, token } };
+}
+
 /** Declares a suite; `more` adds tests of this runner alone. */
 export function runnerCases(cases: RunnerCases, more?: (runnerTest: RunnerTester) => void): void {
   describe(cases.name, { skip: cases.skip }, () => {
-    before(() => {
+    let one: RunnerTest;
+    const ends: (() => Promise<void> | void)[] = [];
+    before(async () => {
       started ??= gateway.start();
-      return started;
+      await started;
+      const place = await makePlace({ after: (end) => ends.push(end) });
+      const tools: TurnOrder['gateway'] = { url: `${gateway.url}/svc/todos/_mcp`, token: gateway.token };
+      one = { turns: new RunnerTurns(place, cases.runner, cases.spec(place), tools), place, gateway };
+    });
+    after(async () => {
+      await one.turns.end();
+      for (const end of ends) await end();
     });
 
     const left = new Set(Object.keys(cases.cannot ?? {}));
     const runnerTest: RunnerTester = (title, body) => {
       if (left.delete(title)) return;
-      test(title, async (t) => {
-        const place = await makePlace(t);
-        const tools: TurnOrder['gateway'] = { url: `${gateway.url}/svc/todos/_mcp`, token: gateway.token };
-        const turns = new RunnerTurns(place, cases.runner, cases.spec(place), tools);
+      test(title, async () => {
+        one.place.stub.requests.length = 0;
         try {
-          await body({ turns, place, gateway });
+          await body(one);
         } finally {
-          await turns.end();
+          await one.turns.cancelRest();
         }
       });
     };
+    remembers(cases, runnerTest);
     answers(cases, runnerTest);
     callsTools(runnerTest);
-    remembers(cases, runnerTest);
-    ends(cases, runnerTest);
-    fails(cases, runnerTest);
+    stops(cases, runnerTest);
     if (cases.asks) asksPermission(cases.asks, runnerTest);
-    assert.deepEqual([...left], [], 'There are no such cases.');
     more?.(runnerTest);
+    fails(runnerTest);
+    assert.deepEqual([...left], [], 'There are no such cases.');
   });
 }
 
 export type RunnerTester = (title: string, body: (test: RunnerTest) => Promise<void>) => void;
 
-function answers(
-  { reasons, hasProgram, hasSystem, joinsPieces, effortOf }: RunnerCases,
-  runnerTest: RunnerTester,
-): void {
-  runnerTest('answers in deltas, then whole, and counts tokens', async ({ turns, place }) => {
-    const events = await turns.run('say: hello there, you\nusage: 100 20 5', { instructions: 'You like brevity.' });
+function answers({ reasons, hasProgram, joinsPieces, effortOf }: RunnerCases, runnerTest: RunnerTester): void {
+  runnerTest('answers in deltas, then whole, and counts tokens', async ({ turns }) => {
+    const events = await turns.run('say: hello there, you\nusage: 100 20 5');
     assert.equal(finalOf(events), 'hello there, you');
     assert.equal(textOf(events), 'hello there, you');
     assert.ok(eventsOf(events, 'assistant.delta').length > (joinsPieces ? 0 : 1), 'deltas come as the model says them');
@@ -94,8 +118,6 @@ function answers(
     assert.equal(usage?.inputTokens, 100);
     assert.equal(usage?.outputTokens, 20);
     assert.equal(usage?.cacheReadTokens, 5);
-    const asked = place.stub.requests.find(({ text }) => text.includes('hello there'));
-    assert.match((hasSystem ? asked?.system : asked?.said.join('\n')) ?? '', /You like brevity\./);
   });
 
   if (reasons) {
@@ -160,9 +182,8 @@ function callsTools(runnerTest: RunnerTester): void {
 
   runnerTest('shows a tool for SQL under its own name, with its statement', async ({ turns, gateway }) => {
     const sql = 'SELECT count(*) AS n FROM todos';
-    const tools = { url: `${gateway.url}/svc/_mcp`, token: gateway.token };
     const script = `call: svc_sql_read ${JSON.stringify({ app: 'todos', sql })}`;
-    const events = await turns.run(script, { gateway: tools });
+    const events = await turns.run(script, dispatcherTools(gateway));
     const [start] = eventsOf(events, 'tool.start');
     assert.deepEqual({ name: start?.toolName, sql: start?.sql }, { name: 'svc_sql_read', sql });
     assert.equal(eventsOf(events, 'tool.result')[0]?.ok, true, JSON.stringify(events));
@@ -181,23 +202,35 @@ function callsTools(runnerTest: RunnerTester): void {
   });
 }
 
-function remembers({ hasProgram }: RunnerCases, runnerTest: RunnerTester): void {
-  const history: TurnOrder['history'] = [
-    { role: 'user', text: 'My favourite is oolong.' },
+function remembers({ hasProgram, hasSystem }: RunnerCases, runnerTest: RunnerTester): void {
+  const historyOf = (tea: string): TurnOrder['history'] => [
+    { role: 'user', text: `My favourite is ${tea}.` },
     { role: 'assistant', text: 'Noted.' },
   ];
-  const told = ({ place }: RunnerTest, message: string): string => {
-    const asked = place.stub.requests.find(({ text }) => text === message);
-    return JSON.stringify(asked?.body ?? null);
+  const asked = ({ place }: RunnerTest, message: string) => place.stub.requests.find(({ text }) => text === message);
+  const told = (one: RunnerTest, message: string): string => JSON.stringify(asked(one, message)?.body ?? null);
+  const checkInstructions = (one: RunnerTest, message: string): void => {
+    const request = asked(one, message);
+    assert.match((hasSystem ? request?.system : request?.said.join('\n')) ?? '', /You help with a list of todos\./);
   };
 
   if (!hasProgram) {
-    runnerTest('is told what was said before', async (one) => {
-      finalOf(await one.turns.run('say: yes', { history }));
+    runnerTest('is told its instructions, and what was said before', async (one) => {
+      finalOf(await one.turns.run('say: yes', { history: historyOf('oolong') }));
       assert.match(told(one, 'say: yes'), /oolong/);
+      checkInstructions(one, 'say: yes');
     });
     return;
   }
+
+  runnerTest('begins anew with instructions and what was said when its session is lost', async (one) => {
+    const resume = '01a206b2-f71b-74d1-8618-8738bcd67fff';
+    const events = await one.turns.run('say: hello again', { resume, history: historyOf('assam') });
+    assert.equal(finalOf(events), 'hello again');
+    assert.notEqual(eventsOf(events, 'session')[0]?.id, resume);
+    assert.match(told(one, 'say: hello again'), /assam/);
+    checkInstructions(one, 'say: hello again');
+  });
 
   runnerTest('goes on in the same session, warm and after its program ended', async (one) => {
     const { turns } = one;
@@ -206,37 +239,40 @@ function remembers({ hasProgram }: RunnerCases, runnerTest: RunnerTester): void 
     finalOf(await turns.run('say: second answer', { resume }));
     assert.match(told(one, 'say: second answer'), /first answer/);
     await turns.restart();
-    const events = await turns.run('say: third answer', { resume, history });
+    const events = await turns.run('say: third answer', { resume, history: historyOf('oolong') });
     assert.equal(finalOf(events), 'third answer');
     assert.match(told(one, 'say: third answer'), /first answer[\s\S]*second answer/);
     assert.doesNotMatch(told(one, 'say: third answer'), /oolong/, 'it has its own memory');
     assert.equal(eventsOf(events, 'session')[0]?.id, resume);
   });
 
-  runnerTest('begins anew with what was said when its session is lost', async (one) => {
-    const resume = '01a206b2-f71b-74d1-8618-8738bcd67fff';
-    const events = await one.turns.run('say: hello again', { resume, history });
-    assert.equal(finalOf(events), 'hello again');
-    assert.notEqual(eventsOf(events, 'session')[0]?.id, resume);
-    assert.match(told(one, 'say: hello again'), /oolong/);
+  runnerTest('says so when its program is killed, and takes the next turn', async ({ turns, place }) => {
+    const turn = turns.start('say: one\ncall: add {"title":"kept"}\nwait: kill');
+    await inTime(place.stub.reached('kill'), 'the wait', LONG_MS);
+    const [session] = eventsOf(turn.events, 'session');
+    for (const pid of turns.pids) process.kill(-pid, 'SIGKILL');
+    const last = (await turn.done).at(-1);
+    assert.equal(last?.type, 'error', JSON.stringify(last));
+    assert.equal(finalOf(await turns.run('say: again', { resume: session?.id ?? null })), 'again');
   });
 }
 
-function ends({ hasProgram }: RunnerCases, runnerTest: RunnerTester): void {
+function stops({ hasProgram }: RunnerCases, runnerTest: RunnerTester): void {
   runnerTest('stops when it is told to, and takes the next turn', async ({ turns, place }) => {
-    const turn = turns.start('say: one two\nhang');
-    await inTime(place.stub.reached('hang'), 'the hanging', LONG_MS);
+    const turn = turns.start('say: one two\nwait: stop');
+    await inTime(place.stub.reached('stop'), 'the wait', LONG_MS);
     await turn.event('assistant.delta');
+    const before = [...turns.pids];
     turn.cancel();
     const types = (await turn.done).map(({ type }) => type);
     assert.ok(!types.includes('final') && !types.includes('error'), types.join());
-    const [before] = turns.pids;
     assert.equal(finalOf(await turns.run('say: again')), 'again');
-    if (hasProgram) assert.ok(before !== undefined && turns.pids.has(before), 'the same program does both turns');
+    assert.equal(before.length > 0, hasProgram);
+    assert.deepEqual([...turns.pids], before, 'the same program does both turns');
   });
 
   runnerTest('stops while it is being started', async ({ turns }) => {
-    const turn = turns.start('say: never');
+    const turn = turns.start('say: never', conversation('cancelled'));
     turn.cancel();
     const types = (await turn.done).map(({ type }) => type);
     assert.ok(!types.includes('final') && !types.includes('error'), types.join());
@@ -244,18 +280,10 @@ function ends({ hasProgram }: RunnerCases, runnerTest: RunnerTester): void {
 
   if (!hasProgram) return;
 
-  runnerTest('says so when its program is killed, and takes the next turn', async ({ turns, place }) => {
-    const turn = turns.start('say: one\ncall: add {"title":"kept"}\nhang');
-    await inTime(place.stub.reached('hang'), 'the hanging', LONG_MS);
-    const [session] = eventsOf(turn.events, 'session');
-    for (const pid of turns.pids) process.kill(-pid, 'SIGKILL');
-    const last = (await turn.done).at(-1);
-    assert.equal(last?.type, 'error', JSON.stringify(last));
-    assert.equal(finalOf(await turns.run('say: again', { resume: session?.id ?? null })), 'again');
-  });
-
   runnerTest('says what to do when its program is missing', async ({ turns }) => {
-    const last = (await turns.run('say: x', { spec: { command: ['/nowhere/agent'] } })).at(-1);
+    const last = (await turns.run('say: x', { ...conversation('broken'), spec: { command: ['/nowhere/agent'] } })).at(
+      -1,
+    );
     assert.equal(last?.type, 'error');
     assert.equal((last as { code?: string }).code, 'NO_RUNNER');
     assert.match((last as { message: string }).message, /install/);
@@ -263,14 +291,14 @@ function ends({ hasProgram }: RunnerCases, runnerTest: RunnerTester): void {
 
   runnerTest('fails when its program is not what it should be', async ({ turns }) => {
     for (const command of [['/bin/echo', 'not JSON'], ['/bin/false']]) {
-      const last = (await turns.run('say: x', { spec: { command } })).at(-1);
+      const last = (await turns.run('say: x', { ...conversation('broken'), spec: { command } })).at(-1);
       assert.equal(last?.type, 'error');
       assert.equal((last as { code?: string }).code, 'AGENT_FAILED');
     }
   });
 }
 
-function fails(_cases: RunnerCases, runnerTest: RunnerTester): void {
+function fails(runnerTest: RunnerTester): void {
   runnerTest('says what went wrong with its model, and takes the next turn', async ({ turns }) => {
     const scripts = ['status: 401', 'status: 429', 'status: 500', 'garbage', 'say: half of it\ncut'];
     for (const script of scripts) {
@@ -286,13 +314,13 @@ function fails(_cases: RunnerCases, runnerTest: RunnerTester): void {
 
   runnerTest('says so when there is no model server', async ({ turns, place }) => {
     await place.stub.close();
-    assert.equal((await turns.run('say: x')).at(-1)?.type, 'error');
+    assert.equal((await turns.run('say: x', conversation('unserved'))).at(-1)?.type, 'error');
   });
 }
 
-function asksPermission({ step, granted }: NonNullable<RunnerCases['asks']>, runnerTest: RunnerTester): void {
+function asksPermission(step: NonNullable<RunnerCases['asks']>, runnerTest: RunnerTester): void {
   const decide = async ({ turns, place }: RunnerTest, kind: 'allow_once' | 'reject_once'): Promise<boolean> => {
-    const turn = turns.start(`${step(place.folder)}\nsay: done`, { mode: 'full' });
+    const turn = turns.start(`${step(`../${kind}.txt`)}\nsay: done`, FULL);
     const question = await turn.event('permission');
     const option = question.options.find((each) => each.kind === kind);
     assert.ok(option, JSON.stringify(question));
@@ -300,7 +328,7 @@ function asksPermission({ step, granted }: NonNullable<RunnerCases['asks']>, run
     const events = await turn.done;
     assert.equal(finalOf(events), 'done');
     assert.equal(eventsOf(events, 'permission').length, 1);
-    return granted(place.folder);
+    return existsSync(join(place.folder, `${kind}.txt`));
   };
 
   runnerTest('asks, and does what it may', async (one) => {
@@ -312,18 +340,19 @@ function asksPermission({ step, granted }: NonNullable<RunnerCases['asks']>, run
   });
 
   runnerTest('says what the policy decided, and asks nobody', async ({ turns, place }) => {
-    const script = `${step(place.folder)}\nsay: done`;
+    const script = `${step('../policy.txt')}\nsay: done`;
+    const isThere = () => existsSync(join(place.folder, 'policy.txt'));
     const decided = (events: RunnerEvent[]) =>
       eventsOf(events, 'permission').map(({ optionId, options }) => {
         assert.notEqual(optionId, undefined, 'it asked');
         return options.find((option) => option.optionId === optionId)?.kind.startsWith('allow') ?? false;
       });
-    const denied = await turns.run(script, { mode: 'full', permission: 'deny' });
+    const denied = await turns.run(script, { ...FULL, permission: 'deny' });
     assert.deepEqual(decided(denied), [false]);
-    assert.equal(granted(place.folder), false);
+    assert.equal(isThere(), false);
     assert.equal(finalOf(denied), 'done');
-    const allowed = await turns.run(script, { mode: 'full', permission: 'allow' });
+    const allowed = await turns.run(script, { ...FULL, permission: 'allow' });
     assert.deepEqual(decided(allowed), [true]);
-    assert.equal(granted(place.folder), true);
+    assert.equal(isThere(), true);
   });
 }

@@ -21,6 +21,11 @@ export type RunningTurn = {
   answer(requestId: string, optionId: string | null): void;
 };
 
+/** Another conversation than the usual one: a turn of it has a program of its own. */
+export function conversation(name: string): TurnWish {
+  return { conversation: `svc-chat:todos:w${name}` };
+}
+
 /** The members that differ between turns; the rest is the same for all. */
 export type TurnWish = Partial<Omit<TurnOrder, 'runner'>> & { spec?: Partial<RunnerSpec> };
 
@@ -36,6 +41,7 @@ export class RunnerTurns {
   readonly #spec: RunnerSpec;
   readonly gateway: TurnOrder['gateway'];
   readonly #runner: Runner;
+  readonly #running = new Set<RunningTurn>();
   #agents: Agents;
   #turns = 0;
 
@@ -86,7 +92,7 @@ export class RunnerTurns {
         checkContract(events);
         return events;
       });
-    return {
+    const turn: RunningTurn = {
       events,
       done: inTime(ended, `the end of the turn ${JSON.stringify(message)}`, LONG_MS),
       event: <T extends RunnerEvent['type']>(type: T) => {
@@ -107,6 +113,16 @@ export class RunnerTurns {
       cancel: () => this.#agents.cancel(id),
       answer: (requestId, optionId) => this.#agents.answer(id, requestId, optionId),
     };
+    this.#running.add(turn);
+    const over = () => void this.#running.delete(turn);
+    ended.then(over, over);
+    return turn;
+  }
+
+  /** Cancels the turns that a test left running, so that the next one does not wait for them. */
+  async cancelRest(): Promise<void> {
+    for (const turn of this.#running) turn.cancel();
+    await Promise.allSettled([...this.#running].map(({ done }) => done));
   }
 
   /** A turn from its beginning to its end. */
@@ -141,7 +157,10 @@ export class RunnerTurns {
   }
 }
 
-/** A stub and a folder for one test. Agents distrust homes below the folder for temporary files, so they get another one. */
+/**
+ * A stub and a folder for a test, or a suite. Agents distrust homes below the folder for temporary files, so they get
+ * another one.
+ */
 export async function makePlace(t: Context): Promise<RunnerPlace> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-runner-'));
   mkdirSync(join(folder, 'tmp'));

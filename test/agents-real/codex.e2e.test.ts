@@ -1,19 +1,34 @@
+// The runner of Codex, with the real program.
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RunnerSpec } from '../protocol/agents/agents.ts';
-import { root } from '../testing/gateway.ts';
-import { STUB_MODELS } from '../testing/model-stub.ts';
-import { runnerCases } from '../testing/runner-cases.ts';
-import { eventsOf, finalOf, type RunnerPlace } from '../testing/runner-turns.ts';
-import { inTime, LONG_MS } from '../testing/waiting.ts';
-import { codexRunner } from '../workers/agents/codex/codex.ts';
+import type { RunnerSpec } from '../../protocol/agents/agents.ts';
+import { root } from '../../testing/gateway.ts';
+import { STUB_MODELS } from '../../testing/model-stub.ts';
+import { FULL, runnerCases } from '../../testing/runner-cases.ts';
+import { conversation, eventsOf, finalOf, type RunnerPlace } from '../../testing/runner-turns.ts';
+import { codexRunner } from '../../workers/agents/codex/codex.ts';
 
 const codex = join(root, 'scripts/agents/node_modules/.bin/codex');
 
+// Before any program starts, which must not hand it on.
+process.env.SVC_TEST_SECRET = 'of the gateway';
+
+/** A file that settings of the user would have made. */
+const startedBy = (folder: string): string => join(folder, 'started');
+
+/** Every test has a user whose settings allow everything. */
 function spec({ stub, folder }: RunnerPlace): RunnerSpec {
   const home = join(folder, 'home');
   mkdirSync(home, { recursive: true });
+  const started = JSON.stringify(startedBy(folder));
+  const settings = [
+    'sandbox_mode = "danger-full-access"',
+    'approval_policy = "never"',
+    `notify = ["touch", ${started}]`,
+    `[mcp_servers.other]\ncommand = "touch"\nargs = [${started}]`,
+  ];
+  writeFileSync(join(home, 'config.toml'), settings.join('\n'));
   const { PATH = '' } = process.env;
   return {
     name: 'codex',
@@ -40,18 +55,14 @@ runnerCases(
     hasSystem: true,
     reasons: true,
     effortOf: ({ reasoning }) => reasoning?.effort,
-    asks: {
-      step: () => patch('../outside.txt', 'hello'),
-      granted: (folder) => existsSync(join(folder, 'outside.txt')),
-    },
+    asks: (path) => patch(path, 'hello'),
   },
   (runnerTest) => {
     runnerTest('edits files of its folder, and reaches nothing else', async ({ turns, place, gateway }) => {
-      const folder = join(place.folder, 'draft');
-      mkdirSync(folder);
+      const folder = join(place.folder, 'conversation');
       writeFileSync(join(place.folder, 'secret.txt'), 'a secret');
       const run = async (step: string) => {
-        const events = await turns.run(step, { mode: 'full', folder });
+        const events = await turns.run(step, FULL);
         assert.deepEqual(eventsOf(events, 'permission'), [], step);
         const [result] = eventsOf(events, 'tool.result');
         assert.ok(result, JSON.stringify(events));
@@ -85,66 +96,50 @@ runnerCases(
     });
 
     runnerTest('keeps the token and the key from its commands', async ({ turns, gateway }) => {
-      const events = await turns.run(shell('env; cat /proc/*/environ'), { mode: 'full' });
+      const events = await turns.run(shell('env; cat /proc/*/environ'), FULL);
       const said = JSON.stringify(eventsOf(events, 'tool.result'));
       assert.match(said, /SVC_AGENT=/, 'it has the tag by which it is found');
       assert.doesNotMatch(said, /the-key/);
       assert.ok(!said.includes(gateway.token));
     });
 
-    runnerTest('has an environment of its own alone', async ({ turns, place }) => {
-      process.env.SVC_TEST_SECRET = 'of the gateway';
-      try {
-        const turn = turns.start('hang');
-        await inTime(place.stub.reached('hang'), 'the hanging', LONG_MS);
-        const names = [...turns.pids].flatMap((pid) =>
-          readFileSync(`/proc/${pid}/environ`, 'utf8')
-            .split('\0')
-            .map((variable) => variable.split('=')[0]),
-        );
-        turn.cancel();
-        await turn.done;
-        const wanted = ['CODEX_HOME', 'HOME', 'OPENAI_API_KEY', 'PATH', 'SVC_AGENT', 'SVC_AGENT_TOKEN', 'TMPDIR'];
-        // Node itself adds NODE_V8_COVERAGE to whatever it starts, when coverage is counted. Where Node has `execve`, the
-        // program's start script runs the program in its own process, with two variables more.
-        const added = /^(?:NODE_V8_COVERAGE|CODEX_MANAGED_.*)?$/;
-        const given = names.filter((name) => name !== undefined && !added.test(name));
-        assert.deepEqual(given.sort(), wanted);
-      } finally {
-        delete process.env.SVC_TEST_SECRET;
-      }
+    runnerTest('has an environment of its own alone', async ({ turns }) => {
+      finalOf(await turns.run('say: it runs'));
+      const names = [...turns.pids].flatMap((pid) =>
+        readFileSync(`/proc/${pid}/environ`, 'utf8')
+          .split('\0')
+          .map((variable) => variable.split('=')[0]),
+      );
+      const wanted = ['CODEX_HOME', 'HOME', 'OPENAI_API_KEY', 'PATH', 'SVC_AGENT', 'SVC_AGENT_TOKEN', 'TMPDIR'];
+      // Node itself adds NODE_V8_COVERAGE to whatever it starts, when coverage is counted. Where Node has `execve`, the
+      // program's start script runs the program in its own process, with two variables more.
+      const added = /^(?:NODE_V8_COVERAGE|CODEX_MANAGED_.*)?$/;
+      const given = new Set(names.filter((name) => name !== undefined && !added.test(name)));
+      assert.deepEqual([...given].sort(), wanted);
     });
 
     runnerTest('is not widened by the settings of its user', async ({ turns, place }) => {
-      const started = join(place.folder, 'started');
-      const touch = (file: string) => `command = "touch"\nargs = [${JSON.stringify(file)}]`;
-      const settings = [
-        'sandbox_mode = "danger-full-access"',
-        'approval_policy = "never"',
-        `notify = ["touch", ${JSON.stringify(started)}]`,
-        `[mcp_servers.other]\n${touch(started)}`,
-      ];
-      writeFileSync(join(place.folder, 'home/config.toml'), settings.join('\n'));
-      finalOf(await turns.run(shell('echo x > ../written.txt'), { mode: 'full' }));
-      assert.ok(!existsSync(started) && !existsSync(join(place.folder, 'written.txt')));
+      finalOf(await turns.run(shell('echo x > ../written.txt'), FULL));
+      assert.ok(!existsSync(startedBy(place.folder)) && !existsSync(join(place.folder, 'written.txt')));
     });
 
     runnerTest('fails a turn whose tools it cannot reach', async ({ turns, gateway }) => {
       const url = `${gateway.url}/svc/todos/_mcp`;
-      const last = (await turns.run('say: x', { gateway: { url, token: 'wrong' } })).at(-1);
+      const last = (await turns.run('say: x', { ...conversation('refused'), gateway: { url, token: 'wrong' } })).at(-1);
       assert.equal(last?.type, 'error');
       assert.match((last as { message: string }).message, /svc/);
     });
 
     runnerTest('says that nobody is signed in', async ({ turns, place }) => {
-      const { baseUrl: _, ...bare } = spec(place);
-      const { OPENAI_API_KEY: __, ...env } = bare.env;
-      const last = (await turns.run('say: x', { spec: { baseUrl: undefined, env } as never })).at(-1);
+      const { OPENAI_API_KEY: _, ...env } = spec(place).env;
+      const signedOut = { ...conversation('signed-out'), spec: { baseUrl: undefined, env } as never };
+      const last = (await turns.run('say: x', signedOut)).at(-1);
       assert.match((last as { message: string }).message, /codex login/);
       assert.equal((await turns.probe('models', { baseUrl: undefined, env } as never)).signedIn, false);
     });
 
     runnerTest('tells its version, models and tools', async ({ turns }) => {
+      const before = [...turns.pids];
       assert.deepEqual(await turns.probe('version'), { version: '0.169.0' });
       const { models = [] } = await turns.probe('models');
       assert.deepEqual(
@@ -155,7 +150,7 @@ runnerCases(
       assert.equal(signedIn, true, 'with a key');
       assert.equal(builtIn.filter(({ isDefault }) => isDefault).length, 1, JSON.stringify(builtIn));
       assert.deepEqual(await turns.probe('tools'), { tools: [] });
-      assert.equal(turns.pids.size, 0);
+      assert.deepEqual([...turns.pids], before);
     });
 
     runnerTest('refuses a version that is too old', async ({ turns, place }) => {
@@ -167,9 +162,9 @@ runnerCases(
     runnerTest('outlives lines that are no messages as one failed turn', async ({ turns, place }) => {
       const broken = join(place.folder, 'broken');
       writeFileSync(broken, '#!/bin/sh\necho "{\\"no"\nsleep 60\n', { mode: 0o700 });
-      const last = (await turns.run('say: x', { spec: { command: [broken] } })).at(-1);
+      const last = (await turns.run('say: x', { ...conversation('outlived'), spec: { command: [broken] } })).at(-1);
       assert.match((last as { message: string }).message, /no message: \{"no/);
-      assert.equal(finalOf(await turns.run('say: fine')), 'fine');
+      assert.equal(finalOf(await turns.run('say: fine', conversation('outlived'))), 'fine');
     });
   },
 );

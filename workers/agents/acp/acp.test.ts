@@ -39,10 +39,7 @@ runnerCases({
   hasSystem: false,
   reasons: true,
   effortOf: ({ reasoning_effort: effort }) => effort,
-  asks: {
-    step: () => 'call: edit {"path":"../outside.txt","text":"hello"}',
-    granted: (folder) => existsSync(join(folder, 'outside.txt')),
-  },
+  asks: (path) => `call: edit ${JSON.stringify({ path, text: 'hello' })}`,
 });
 
 let conversations = 0;

@@ -2,12 +2,26 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { after, before, mock } from 'node:test';
 import { MODEL_APIS, type RunnerSpec } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { STUB_MODELS, startModelStub } from '../../../testing/model-stub.ts';
 import { type RequestBody, type RunnerTester, runnerCases } from '../../../testing/runner-cases.ts';
 import { eventsOf, finalOf, RunnerTurns } from '../../../testing/runner-turns.ts';
 import { modelRunner } from './model.ts';
+
+/** Milliseconds between the tries of the `ai` library, which pass at once here. */
+const RETRY_WAITS = [2000, 4000];
+let waited: number[] = [];
+const { setTimeout } = globalThis;
+before(() => {
+  mock.method(globalThis, 'setTimeout', (work: () => void, ms?: number, ...rest: []) => {
+    if (ms === undefined || !RETRY_WAITS.includes(ms)) return setTimeout(work, ms, ...rest);
+    waited.push(ms);
+    return setTimeout(work, 0, ...rest);
+  });
+});
+after(() => mock.restoreAll());
 
 /** The Messages protocol takes tokens. */
 const BUDGETS: Record<string, string> = { 24576: 'high', 2048: 'low' };
@@ -104,7 +118,11 @@ function staysInBounds(runnerTest: RunnerTester): void {
   });
 
   runnerTest('tries again what the server could not do at once', async ({ turns }) => {
+    waited = [];
     assert.equal(finalOf(await turns.run('status: 500 1\nsay: now')), 'now');
+    assert.deepEqual(waited, [2000]);
+    assert.equal(eventsOf(await turns.run('status: 500'), 'error').length, 1);
+    assert.deepEqual(waited, [2000, 2000, 4000]);
   });
 
   runnerTest('says so when the tools of the app cannot be reached', async ({ turns }) => {

@@ -11,8 +11,9 @@ import { FILE_TOOLS } from './file-tools.ts';
 import { modelError, modelOf } from './model-server.ts';
 import { modelTools, toolErrorText } from './model-tools.ts';
 
-export const modelRunner: Runner = {
-  open: () => Promise.resolve(new ModelAgent()),
+/** `retries`: how often it tries again when a server refuses or cannot be reached. */
+export const modelRunnerWith = (retries: number): Runner => ({
+  open: () => Promise.resolve(new ModelAgent(retries)),
   async probe({ runner: { name, baseUrl, apiKey }, want }, _host, signal) {
     if (baseUrl === undefined) throw new SvcError('NO_RUNNER', `The runner ${name} has no baseUrl.`);
     if (want === 'models') return { models: await listModels(baseUrl, apiKey, signal) };
@@ -20,11 +21,18 @@ export const modelRunner: Runner = {
     // There is no program that has one.
     return {};
   },
-};
+});
+
+export const modelRunner: Runner = modelRunnerWith(LIMITS.modelRetries);
 
 /** Keeps nothing between turns: the history comes with each. */
 class ModelAgent implements Agent {
   isAlive = true;
+  readonly #retries: number;
+
+  constructor(retries: number) {
+    this.#retries = retries;
+  }
 
   async turn(turn: Turn): Promise<void> {
     const { order, signal } = turn;
@@ -45,7 +53,7 @@ class ModelAgent implements Agent {
           messages: await messagesOf(turn),
           tools,
           stopWhen: stepCountIs(LIMITS.modelSteps),
-          maxRetries: LIMITS.modelRetries,
+          maxRetries: this.#retries,
           abortSignal: signal,
           providerOptions: optionsOf(order),
           // It comes in the stream, too.
