@@ -294,7 +294,7 @@ for (const agent of AGENTS) {
 
     test('an automation asks the agent, which has the tools it may use, and no person is asked', async () => {
       const { gateway } = place();
-      const prompt = 'say: [\ncall: add {"title":"by night"}\nthen\ncall: list {}\nsay: 1]\nusage: 100 20 5';
+      const prompt = 'say: first\ncall: add {"title":"by night"}\nthen\nusage: 100 20 5\ncall: list {}';
       const run = `async ({ ctx }) => ({ output: await ctx.agent({ prompt: ${JSON.stringify(prompt)} }) })`;
       const app = appOf('night', {
         queries: { list: '() => []' },
@@ -304,7 +304,7 @@ for (const agent of AGENTS) {
       assert.equal((await gateway.upload('night', app)).status, 201);
       const ran = await gateway.call('POST', '/svc/_automations/night/ask/run?wait=1', { body: {} });
       assert.equal(ran.json.state, 'ok', ran.text);
-      assert.match(JSON.stringify(ran.json.output), /There is no tool list; there are: [^.]*add.*1\]/);
+      assert.match(String(ran.json.output), /^There is no tool list; there are: [^.]*add/);
       assert.ok(ran.json.usage.inputTokens >= 100, ran.text);
     });
 

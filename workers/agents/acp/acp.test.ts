@@ -153,7 +153,8 @@ acpTest(
 );
 
 acpTest('permissions are asked for and answered by what an option is, not by its id', async (turns) => {
-  const asking = turns.start('ask rm -rf /\nsay {result}', anew());
+  const same = anew();
+  const asking = turns.start('ask rm -rf /\nsay {result}', same);
   const question = await asking.event('permission');
   assert.deepEqual([question.toolName, question.detail], ['execute', 'rm -rf /']);
   assert.deepEqual(
@@ -163,18 +164,21 @@ acpTest('permissions are asked for and answered by what an option is, not by its
   asking.answer(question.requestId, question.options[0]?.optionId as string);
   assert.equal(textOf(await asking.done), 'allowed');
 
-  const denied = turns.start('ask rm -rf /\nsay {result}', anew());
+  const denied = turns.start('ask rm -rf /\nsay {result}', same);
   denied.answer((await denied.event('permission')).requestId, null);
   assert.equal(textOf(await denied.done), 'rejected');
-  assert.equal(textOf(await turns.run('ask x\nsay {result}', { ...anew(), permission: 'allow' })), 'allowed');
-  assert.equal(textOf(await turns.run('ask x\nsay {result}', { ...anew(), permission: 'deny' })), 'rejected');
+  assert.equal(textOf(await turns.run('ask x\nsay {result}', { ...same, permission: 'allow' })), 'allowed');
+  assert.equal(textOf(await turns.run('ask x\nsay {result}', { ...same, permission: 'deny' })), 'rejected');
 });
 
 acpTest('nobody is asked for tools of the app and, in mode full, for files of the draft', async (turns, folder) => {
   const draft = join(folder, 'draft');
   mkdirSync(draft);
+  const conversations = { data: anew(), full: anew() };
   const answers = async (step: string, mode: 'data' | 'full') =>
-    finalOf(await turns.run(`${step}\nsay {result}`, { ...anew(), mode, folder: draft, permission: 'deny' }));
+    finalOf(
+      await turns.run(`${step}\nsay {result}`, { ...conversations[mode], mode, folder: draft, permission: 'deny' }),
+    );
   for (const name of ['mcp__svc__add', 'svc_add', 'svc/add', 'svc.add', 'svc_sql_read'])
     assert.equal(await answers(`ask-tool ${name}`, 'data'), 'allowed', name);
   for (const name of ['add', 'svcadd', 'other_svc_add', 'mcp__svc2__add', 'svc_add;rm'])
