@@ -1,27 +1,14 @@
 /** Chat windows with an agent in a separate process, a scripted one that speaks ACP (decisions, section 12). */
 import assert from 'node:assert/strict';
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, before, beforeEach, describe, test } from 'node:test';
+import { before, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
-import {
-  historyOf,
-  replay,
-  say,
-  send,
-  type TurnEventSeen,
-  textOf,
-  turnIdOf,
-  turnOf,
-  typesOf,
-  until,
-} from '../testing/chat.ts';
-import { gatewayOfSuite, onEachEdge } from '../testing/edges.ts';
+import { replay, say, send, type TurnEventSeen, textOf, turnIdOf, turnOf, typesOf, until } from '../testing/chat.ts';
+import { onEachEdge } from '../testing/edges.ts';
 import { root, type TestGateway } from '../testing/gateway.ts';
-import { enter, signIn } from '../testing/origins.ts';
 import { nodesOf } from '../testing/runs.ts';
-import { eventually } from '../testing/waiting.ts';
 
 const AGENT = join(root, 'testing/stub-agent.mjs');
 
@@ -48,11 +35,6 @@ const notes = (id: string) =>
 async function install(gateway: TestGateway, id = 'notes'): Promise<void> {
   const { status, text } = await gateway.upload(id, notes(id));
   assert.equal(status, 201, text);
-}
-
-async function stateOf(gateway: TestGateway, window: string, turnId: string): Promise<string> {
-  const rows = await historyOf(gateway, 'notes', window);
-  return rows.find((row) => row.kind === 'user' && row.turnId === turnId)?.state;
 }
 
 onEachEdge({ config }, (gateway, _edge, store) => {
@@ -240,108 +222,5 @@ onEachEdge({ config }, (gateway, _edge, store) => {
       assert.equal(events.at(-2)?.code, code, events.at(-2)?.message);
     }
     assert.equal(textOf(await say(gateway, 'notes', 'failing', 'say still here')), 'still here');
-  });
-});
-
-describe('a gateway with the git store', () => {
-  const gateway = gatewayOfSuite({ store: 'git', config });
-  beforeEach(() => install(gateway));
-  afterEach(() => gateway.call('DELETE', '/svc/_apps/notes'));
-
-  test("a draft's windows are separate: they use the draft's data, and are removed with the session", async () => {
-    await gateway.write('notes', 'add', { text: 'live' });
-    const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
-    assert.equal(opened.status, 201, opened.text);
-    const draft = '_draft/s1/notes';
-    const message =
-      'call add {"text":"drafted"}\ncall svc_sql_read {"app":"notes","sql":"SELECT text FROM notes"}\nsay {result}';
-    const events = await say(gateway, draft, 'w', message);
-    assert.match(textOf(events), /live.*drafted/s);
-    assert.equal(events[0]?.sessionId, 's1');
-    assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'live' }]);
-    await say(gateway, 'notes', 'w', 'say live');
-    const windowsOf = async (app: string): Promise<string[]> =>
-      (await gateway.call('GET', `/svc/${app}/_chat/windows`)).json.map(({ title }: { title: string }) => title);
-    assert.deepEqual(
-      [await windowsOf(draft), await windowsOf('notes')],
-      [['call add {"text":"drafted"}'], ['say live']],
-    );
-
-    const origin = await enter(gateway, await signIn(gateway), { app: 'notes', session: 's1' });
-    const post = { body: { windowId: 'page', message: 'say x' }, headers: { origin: `http://${origin.host}` } };
-    assert.equal((await origin.call('POST', `/svc/${draft}/_chat`, post)).status, 200);
-    assert.equal((await origin.call('POST', '/svc/notes/_chat', post)).status, 403);
-
-    const running = await send(gateway, draft, { windowId: 'w', message: 'say here\nhang' });
-    await until(running, 'assistant.delta');
-    assert.equal((await gateway.call('DELETE', '/svc/_sessions/s1')).status, 200);
-    await running.ended();
-    assert.equal((await gateway.call('GET', `/svc/${draft}/_chat/windows`)).status, 404);
-    await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
-    assert.deepEqual(await windowsOf(draft), []);
-    assert.deepEqual(await windowsOf('notes'), ['say live']);
-  });
-
-  test('a gateway that is killed in a turn loses nothing of the conversation, and continues', async () => {
-    await say(gateway, 'notes', 'w', 'say first');
-    const body = {
-      windowId: 'w',
-      message: 'say partly done\ncall add {"text":"milk"}\nhang',
-      idempotencyKey: 'k',
-      detach: true,
-    };
-    const stream = await send(gateway, 'notes', body);
-    const seen = await until(stream, 'tool.result');
-    const waiting = await send(gateway, 'notes', { windowId: 'w', message: 'say waits', detach: true });
-    const waited = await until(waiting, 'phase');
-    // No turn waits until its run is recorded.
-    const isRecorded = async () => (await gateway.call('GET', `/svc/_runs/${turnIdOf(waited)}`)).status === 200;
-    assert.ok(await eventually(30_000, isRecorded), 'the run of the waiting turn is never recorded');
-    await gateway.kill();
-    await gateway.start();
-    const [listed] = (await gateway.call('GET', '/svc/notes/_chat/windows')).json;
-    assert.deepEqual([listed.turns, listed.lastTurn], [3, { turnId: turnIdOf(waited), state: 'interrupted' }]);
-    assert.equal(await stateOf(gateway, 'w', turnIdOf(seen)), 'interrupted');
-    const rows = await historyOf(gateway, 'notes', 'w');
-    assert.deepEqual(
-      rows.map(({ kind, text, toolName, state, ok }) => [kind, text ?? /add/.test(toolName), state ?? ok]),
-      [
-        ['user', 'say first', 'ok'],
-        ['assistant', 'first', undefined],
-        ['user', body.message, 'interrupted'],
-        ['assistant', 'partly done', undefined],
-        ['tool', true, true],
-        ['user', 'say waits', 'interrupted'],
-      ],
-    );
-    // A client that reads on from the last event gets the end; a retry is not a second turn.
-    const rest = await replay(gateway, 'notes', 'w', turnIdOf(seen), seen.at(-1)?.id);
-    assert.deepEqual(typesOf(rest), ['error', 'end']);
-    assert.deepEqual(await turnOf(await send(gateway, 'notes', body)), [...seen, ...rest]);
-    assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'milk' }]);
-    const next = await say(gateway, 'notes', 'w', 'prompts\nsay {result}');
-    assert.equal(next.at(-1)?.type, 'end');
-    // The agent was asked twice before, and knows it.
-    assert.match(textOf(next), /^[23]$/);
-    for (const turnId of [turnIdOf(seen), turnIdOf(waited)]) {
-      assert.equal((await gateway.call('GET', `/svc/_runs/${turnId}`)).json.state, 'interrupted');
-    }
-  });
-
-  test('damage to a transcript loses only the damaged rows', async () => {
-    const first = await say(gateway, 'notes', 'w', 'say one');
-    await say(gateway, 'notes', 'w', 'say two');
-    await gateway.stop();
-    const path = join(gateway.dataDir, 'apps/notes/_chat/ww.jsonl');
-    const lines = readFileSync(path, 'utf8').split('\n');
-    lines.splice(1, 0, '{"kind":"events"', '\0\0\0\0');
-    writeFileSync(path, lines.join('\n'));
-    appendFileSync(path, '{"kind":"user","turnId":"cut","ts":1,"mess');
-    await gateway.start();
-    const texts = (await historyOf(gateway, 'notes', 'w')).map(({ text }) => text);
-    assert.deepEqual(texts, ['say one', 'one', 'say two', 'two']);
-    assert.deepEqual(await replay(gateway, 'notes', 'w', turnIdOf(first)), first);
-    assert.equal(textOf(await say(gateway, 'notes', 'w', 'say three')), 'three');
-    assert.equal((await historyOf(gateway, 'notes', 'w')).length, 6);
   });
 });

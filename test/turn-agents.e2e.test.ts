@@ -1,12 +1,29 @@
-/** The whole story of a conversation on the real daemon, with an agent's program: edit, preview, diff, publish, and a kill in the middle. */
+/**
+ * The whole story of conversations and windows on the real daemon with the git store, with an agent's program: edit, preview, diff,
+ * publish, drafts with windows of their own, and kills in the middle.
+ */
 import assert from 'node:assert/strict';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { taggedWith, tagOf } from '../storage/processes/tagged.ts';
 import { appOf } from '../testing/apps.ts';
-import { type TurnEventSeen, textOf, turnOf, typesOf, until } from '../testing/chat.ts';
+import {
+  historyOf,
+  replay,
+  say,
+  send,
+  type TurnEventSeen,
+  textOf,
+  turnIdOf,
+  turnOf,
+  typesOf,
+  until,
+} from '../testing/chat.ts';
 import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 import { root, type Stream, type TestGateway } from '../testing/gateway.ts';
+import { enter, signIn } from '../testing/origins.ts';
 
 const NOTES = appOf('notes', {
   queries: { list: "({ db }) => db.all('SELECT text FROM notes')" },
@@ -20,16 +37,19 @@ const NOTES = appOf('notes', {
   migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);'],
   files: { 'index.html': '<!doctype html><title>Notes</title><p>one</p>' },
 });
-const STUB = [process.execPath, join(root, 'testing/stub-agent.mjs')];
+/** Where agents keep their sessions. */
+const keep = mkdtempSync(join(tmpdir(), 'svc-acp-'));
+process.on('exit', () => rmSync(keep, { recursive: true, force: true }));
+const STUB = [process.execPath, join(root, 'testing/stub-agent.mjs'), '--keep', keep];
 const CONVERSATION = '/_svc-conversations/apps/notes/sessions/c1';
 const DRAFT = '/svc/_draft/conversation-c1';
 
-function send(gateway: TestGateway, message: string, more: object = {}): Promise<Stream> {
+function sendTurn(gateway: TestGateway, message: string, more: object = {}): Promise<Stream> {
   return gateway.stream('/svc/notes/_turn', {}, { conversationId: 'c1', message, ...more });
 }
 
-async function say(gateway: TestGateway, ...lines: string[]): Promise<TurnEventSeen[]> {
-  return turnOf(await send(gateway, lines.join('\n')));
+async function sayTurn(gateway: TestGateway, ...lines: string[]): Promise<TurnEventSeen[]> {
+  return turnOf(await sendTurn(gateway, lines.join('\n')));
 }
 
 async function rowsOf(gateway: TestGateway, path: string): Promise<string[]> {
@@ -50,7 +70,7 @@ describe('a gateway with an agent', () => {
   afterEach(() => gateway.call('DELETE', '/svc/_apps/notes'));
 
   test('an agent edits the draft and calls its tools; publishing makes it live', async () => {
-    const events = await say(
+    const events = await sayTurn(
       gateway,
       'edit index.html <!doctype html><title>Notes</title><p>two</p>',
       'write queries/list.js export default ({ db }) => db.all("SELECT upper(text) AS text FROM notes");',
@@ -97,10 +117,10 @@ describe('a gateway with an agent', () => {
     const [start] = await turnOf(await gateway.stream('/svc/notes/_chat', {}, { ...window, mode: 'full' }));
     await remove(`/svc/_sessions/${start?.sessionId}`);
 
-    await say(gateway, 'say one');
+    await sayTurn(gateway, 'say one');
     await remove(CONVERSATION);
 
-    await say(gateway, 'say one');
+    await sayTurn(gateway, 'say one');
     await turnOf(await gateway.stream(`${DRAFT}/notes/_chat`, {}, window));
     await remove('/svc/_sessions/conversation-c1', 2);
 
@@ -119,7 +139,7 @@ describe('a gateway with an agent', () => {
       const stored = await gateway.call('POST', '/_svc-conversations/apps/notes/blobs', { body, headers });
       attachments.push({ sha256: stored.json.sha256, name });
     }
-    const text = textOf(await turnOf(await send(gateway, 'heard\nsay {result}', { attachments })));
+    const text = textOf(await turnOf(await sendTurn(gateway, 'heard\nsay {result}', { attachments })));
     assert.match(text, /\[image\]/);
     assert.match(text, /milk,bread/);
   });
@@ -136,8 +156,102 @@ describe('a gateway with an agent', () => {
     assert.equal((await gateway.call('DELETE', '/svc/_sessions/s1')).status, 200);
   });
 
+  test("a draft's windows are separate: they use the draft's data, and are removed with the session", async () => {
+    const opened = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
+    assert.equal(opened.status, 201, opened.text);
+    const draft = '_draft/s1/notes';
+    const message =
+      'call add {"text":"drafted"}\ncall svc_sql_read {"app":"notes","sql":"SELECT text FROM notes"}\nsay {result}';
+    const events = await say(gateway, draft, 'w', message);
+    assert.match(textOf(events), /live.*drafted/s);
+    assert.equal(events[0]?.sessionId, 's1');
+    assert.deepEqual((await gateway.read('notes', 'list')).json.data, [{ text: 'live' }]);
+    await say(gateway, 'notes', 'w', 'say live');
+    const windowsOf = async (app: string): Promise<string[]> =>
+      (await gateway.call('GET', `/svc/${app}/_chat/windows`)).json.map(({ title }: { title: string }) => title);
+    assert.deepEqual(
+      [await windowsOf(draft), await windowsOf('notes')],
+      [['call add {"text":"drafted"}'], ['say live']],
+    );
+
+    const origin = await enter(gateway, await signIn(gateway), { app: 'notes', session: 's1' });
+    const post = { body: { windowId: 'page', message: 'say x' }, headers: { origin: `http://${origin.host}` } };
+    assert.equal((await origin.call('POST', `/svc/${draft}/_chat`, post)).status, 200);
+    assert.equal((await origin.call('POST', '/svc/notes/_chat', post)).status, 403);
+
+    const running = await send(gateway, draft, { windowId: 'w', message: 'say here\nhang' });
+    await until(running, 'assistant.delta');
+    assert.equal((await gateway.call('DELETE', '/svc/_sessions/s1')).status, 200);
+    await running.ended();
+    assert.equal((await gateway.call('GET', `/svc/${draft}/_chat/windows`)).status, 404);
+    await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
+    assert.deepEqual(await windowsOf(draft), []);
+    assert.deepEqual(await windowsOf('notes'), ['say live']);
+  });
+
+  test('a gateway that is killed in a turn loses nothing of the conversation, and continues', async () => {
+    await say(gateway, 'notes', 'w', 'say first');
+    const body = {
+      windowId: 'w',
+      message: 'say partly done\ncall add {"text":"milk"}\nhang',
+      idempotencyKey: 'k',
+      detach: true,
+    };
+    const stream = await send(gateway, 'notes', body);
+    const seen = await until(stream, 'tool.result');
+    const waiting = await send(gateway, 'notes', { windowId: 'w', message: 'say waits', detach: true });
+    const waited = await until(waiting, 'phase');
+    // No turn waits until its run is recorded.
+    await eventually(async () => (await gateway.call('GET', `/svc/_runs/${turnIdOf(waited)}`)).status === 200);
+    await gateway.kill();
+    await gateway.start();
+    const [listed] = (await gateway.call('GET', '/svc/notes/_chat/windows')).json;
+    assert.deepEqual([listed.turns, listed.lastTurn], [3, { turnId: turnIdOf(waited), state: 'interrupted' }]);
+    const rows = await historyOf(gateway, 'notes', 'w');
+    assert.deepEqual(
+      rows.map(({ kind, text, toolName, state, ok }) => [kind, text ?? /add/.test(toolName), state ?? ok]),
+      [
+        ['user', 'say first', 'ok'],
+        ['assistant', 'first', undefined],
+        ['user', body.message, 'interrupted'],
+        ['assistant', 'partly done', undefined],
+        ['tool', true, true],
+        ['user', 'say waits', 'interrupted'],
+      ],
+    );
+    // A client that reads on from the last event gets the end; a retry is not a second turn.
+    const rest = await replay(gateway, 'notes', 'w', turnIdOf(seen), seen.at(-1)?.id);
+    assert.deepEqual(typesOf(rest), ['error', 'end']);
+    assert.deepEqual(await turnOf(await send(gateway, 'notes', body)), [...seen, ...rest]);
+    assert.deepEqual(await rowsOf(gateway, '/svc'), ['live', 'milk']);
+    const next = await say(gateway, 'notes', 'w', 'prompts\nsay {result}');
+    assert.equal(next.at(-1)?.type, 'end');
+    // The agent was asked twice before, and knows it.
+    assert.match(textOf(next), /^[23]$/);
+    for (const turnId of [turnIdOf(seen), turnIdOf(waited)]) {
+      assert.equal((await gateway.call('GET', `/svc/_runs/${turnId}`)).json.state, 'interrupted');
+    }
+  });
+
+  test('damage to a transcript loses only the damaged rows', async () => {
+    const first = await say(gateway, 'notes', 'w', 'say one');
+    await say(gateway, 'notes', 'w', 'say two');
+    await gateway.stop();
+    const path = join(gateway.dataDir, 'apps/notes/_chat/ww.jsonl');
+    const lines = readFileSync(path, 'utf8').split('\n');
+    lines.splice(1, 0, '{"kind":"events"', '\0\0\0\0');
+    writeFileSync(path, lines.join('\n'));
+    appendFileSync(path, '{"kind":"user","turnId":"cut","ts":1,"mess');
+    await gateway.start();
+    const texts = (await historyOf(gateway, 'notes', 'w')).map(({ text }) => text);
+    assert.deepEqual(texts, ['say one', 'one', 'say two', 'two']);
+    assert.deepEqual(await replay(gateway, 'notes', 'w', turnIdOf(first)), first);
+    assert.equal(textOf(await say(gateway, 'notes', 'w', 'say three')), 'three');
+    assert.equal((await historyOf(gateway, 'notes', 'w')).length, 6);
+  });
+
   test('after a kill during a turn the conversation is complete, the turn is interrupted, and the next one continues', async () => {
-    const turn = await send(gateway, 'say before\nedit index.html <p>cut\ncall add {"text":"cut"}\nhang', {
+    const turn = await sendTurn(gateway, 'say before\nedit index.html <p>cut\ncall add {"text":"cut"}\nhang', {
       detach: true,
     });
     const seen = await until(turn, 'tool.result');
@@ -158,7 +272,7 @@ describe('a gateway with an agent', () => {
     assert.deepEqual([state, counts.turns], ['interrupted', 1]);
     assert.ok(files.length <= 1);
     assert.match((await gateway.call('GET', `${DRAFT}/notes/`)).text, /<p>cut/);
-    const next = await say(gateway, 'say after', 'read index.html', 'say {result}');
+    const next = await sayTurn(gateway, 'say after', 'read index.html', 'say {result}');
     assert.match(textOf(next), /after\s+<p>cut/);
   });
 });
