@@ -22,6 +22,8 @@ type RealAgent = {
   entry(stub: ModelStub, home: string): RunnerEntry;
   /** Steps of a script of the stub. */
   shell(command: string): string;
+  /** Whether it asks for permission to run a command. */
+  asksForShell: boolean;
   writes(path: string, text: string): string;
   /** A step that asks for permission, and the file that it makes when granted. */
   asks: { step: string; file: string };
@@ -44,6 +46,7 @@ const AGENTS: RealAgent[] = [
       env: { HOME: home, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1' },
     }),
     shell: claudeShell,
+    asksForShell: true,
     writes: (file_path, content) => `call: Write ${JSON.stringify({ file_path, content })}`,
     asks: { step: claudeShell('echo yes > granted.txt'), file: 'granted.txt' },
   },
@@ -59,6 +62,7 @@ const AGENTS: RealAgent[] = [
       env: { HOME: home, CODEX_HOME: home, TMPDIR: join(home, 'tmp') },
     }),
     shell: codexShell,
+    asksForShell: false,
     writes: codexWrites,
     asks: { step: codexWrites('../granted.txt', 'yes'), file: '../granted.txt' },
   },
@@ -70,8 +74,8 @@ type Place = {
   gateway: TestGateway;
   stub: ModelStub;
   home: string;
-  /** Changes its configuration, for the next start. */
-  configure(edge: EdgeKind, entry: Partial<RunnerEntry>): void;
+  /** Chooses its edge, for the next start. */
+  configure(edge: EdgeKind): void;
 };
 
 /** A daemon with the git store and the app `todos`, for the suite that is being defined; its one runner is this agent. */
@@ -83,8 +87,8 @@ function placeOfSuite(agent: RealAgent): () => Place {
     mkdirSync(join(home, 'tmp'));
     const stub = await startModelStub();
     const { gateway, remove } = makeGateway({ store: 'git', apps: ['todos'], env: { MODEL_KEY: 'the-key' } });
-    const configure: Place['configure'] = (edge, entry) => {
-      const config = { log: 'warn', edge, runners: { [agent.name]: { ...agent.entry(stub, home), ...entry } } };
+    const configure: Place['configure'] = (edge) => {
+      const config = { log: 'warn', edge, runners: { [agent.name]: agent.entry(stub, home) } };
       writeFileSync(join(dirname(gateway.dataDir), 'config.json'), JSON.stringify(config));
     };
     end = async () => {
@@ -92,7 +96,7 @@ function placeOfSuite(agent: RealAgent): () => Place {
       await stub.close();
       rmSync(home, { recursive: true, force: true, maxRetries: 3 });
     };
-    configure(BEST_EDGE, {});
+    configure(BEST_EDGE);
     await gateway.start();
     place = { gateway, stub, home, configure };
   });
@@ -144,6 +148,15 @@ async function eventually(what: string, check: () => boolean): Promise<void> {
     while (!check()) await pause(20);
   };
   await inTime(polling(), what, LONG_MS);
+}
+
+/** Answers the question of a turn of the window `w1` of `app`, which is the last of its events. */
+async function answer(gateway: TestGateway, app: string, events: TurnEventSeen[], kind: string): Promise<void> {
+  const { requestId, options } = events.at(-1) as TurnEventSeen;
+  const optionId = options.find((option: { kind: string }) => option.kind === kind)?.optionId;
+  const turn = `/svc/${app}/_chat/windows/w1/turns/${events[0]?.turnId}`;
+  const answered = await gateway.call('POST', `${turn}/permissions/${requestId}`, { body: { optionId } });
+  assert.equal(answered.status, 200, answered.text);
 }
 
 /** A turn of the window `w1`. */
@@ -251,12 +264,7 @@ for (const agent of AGENTS) {
         ['allow_once', true],
       ] as const) {
         const stream = await send(gateway, app, { windowId: 'w1', message: `${agent.asks.step}\nsay: went on` });
-        const events = await until(stream, 'permission');
-        const { requestId, options } = events.at(-1) as TurnEventSeen;
-        const optionId = options.find((option: { kind: string }) => option.kind === kind)?.optionId;
-        const turn = `/svc/${app}/_chat/windows/w1/turns/${events[0]?.turnId}`;
-        const answer = await gateway.call('POST', `${turn}/permissions/${requestId}`, { body: { optionId } });
-        assert.equal(answer.status, 200, answer.text);
+        await answer(gateway, app, await until(stream, 'permission'), kind);
         assert.equal(finalOf(await turnOf(stream)), 'went on');
         assert.equal(existsSync(join(folder, agent.asks.file)), isThere);
       }
@@ -308,55 +316,46 @@ for (const agent of AGENTS) {
       assert.ok(ran.json.usage.inputTokens >= 100, ran.text);
     });
 
-    test('a conversation continues after a restart of the gateway, on the other edge', async () => {
+    test('a gateway that is killed leaves no process of an agent or its shells; conversations continue on the other edge', async () => {
       const { gateway, stub, configure } = place();
       assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: the first answer')), 'the first answer');
       const rows = await historyOf(gateway, 'todos', 'w1');
-      await gateway.stop();
-      await eventually('the end of its programs', () => programsOf(place()).length === 0);
-      configure('node', { permission: 'allow' });
+      const { app } = await draftOf(gateway);
+      // One of them leaves the group of the agent, and loses its parent.
+      const message = `say: half\n${agent.shell('(setsid tail -f /dev/null > /dev/null 2>&1 &); tail -f /dev/null')}`;
+      const stream = await send(gateway, app, { windowId: 'w1', message, mode: 'full' });
+      const seen = await until(stream, agent.asksForShell ? 'permission' : 'tool.start');
+      if (agent.asksForShell) await answer(gateway, app, seen, 'allow_once');
+      const shells = () => programsOf(place()).filter((command) => command.startsWith('tail -f'));
+      await eventually('both shells', () => shells().length === 2);
+      await gateway.kill();
+      await stream.closed;
+      await eventually('the end of all', () => programsOf(place()).length === 0);
+
+      configure('node');
       await gateway.start();
+      const windows = `/svc/${app}/_chat/windows`;
+      assert.equal((await gateway.call('GET', windows)).json[0]?.lastTurn.state, 'interrupted');
+      const events = await replay(gateway, app, 'w1', seen[0]?.turnId);
+      assert.equal(events.at(-1)?.type, 'end');
+      assert.equal(ofType(events, 'final').length, 0);
+      const [asked] = await historyOf(gateway, app, 'w1');
+      assert.deepEqual([asked?.text, asked?.state], [message, 'interrupted']);
+      assert.equal(finalOf(await say(gateway, app, 'w1', 'say: we go on')), 'we go on');
+
       assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: the second answer')), 'the second answer');
-      const asked = stub.requests.find(({ text }) => text === 'say: the second answer');
-      assert.match(JSON.stringify(asked?.body), /the first answer/);
+      const told = stub.requests.find(({ text }) => text === 'say: the second answer');
+      assert.match(JSON.stringify(told?.body), /the first answer/);
       const rowsNow = await historyOf(gateway, 'todos', 'w1');
       assert.deepEqual([rowsNow.slice(0, -2), rowsNow.length], [rows, rows.length + 2]);
       await checkTurn(place());
     });
 
-    test('a gateway that is killed leaves no process of an agent or its shells, and conversations continue', async () => {
-      const { gateway, stub } = place();
-      const half = 'say: half\nwait: kill';
-      const talking = await send(gateway, 'todos', { windowId: 'w1', message: half });
-      await until(talking, 'assistant.delta');
-      await inTime(stub.reached('kill'), 'the wait', LONG_MS);
-      const { app } = await draftOf(gateway);
-      // One of them leaves the group of the agent, and loses its parent.
-      const message = agent.shell('(setsid tail -f /dev/null > /dev/null 2>&1 &); tail -f /dev/null');
-      const working = await send(gateway, app, { windowId: 'w1', message, mode: 'full' });
-      const [start] = await until(working, 'tool.start');
-      const shells = () => programsOf(place()).filter((command) => command.startsWith('tail -f'));
-      await eventually('both shells', () => shells().length === 2);
-      await gateway.kill();
-      await Promise.all([talking.closed, working.closed]);
-      await eventually('the end of all', () => programsOf(place()).length === 0);
-
-      await gateway.start();
-      const windows = `/svc/${app}/_chat/windows`;
-      assert.equal((await gateway.call('GET', windows)).json[0]?.lastTurn.state, 'interrupted');
-      const events = await replay(gateway, app, 'w1', start?.turnId);
-      assert.equal(events.at(-1)?.type, 'end');
-      assert.equal(ofType(events, 'final').length, 0);
-      const [said] = await historyOf(gateway, app, 'w1');
-      assert.equal(said?.text, message);
-      assert.equal(finalOf(await say(gateway, app, 'w1', 'say: we go on')), 'we go on');
-
-      const rows = await historyOf(gateway, 'todos', 'w1');
-      const asked = rows.findLast(({ kind }) => kind === 'user');
-      assert.deepEqual([asked?.text, asked?.state], [half, 'interrupted']);
-      assert.equal(finalOf(await say(gateway, 'todos', 'w1', 'say: the third answer')), 'the third answer');
-      const told = stub.requests.find(({ text }) => text === 'say: the third answer');
-      assert.match(JSON.stringify(told?.body), /the second answer/);
+    test('a gateway that stops ends the programs', async () => {
+      const { gateway } = place();
+      assert.ok(programsOf(place()).length > 0);
+      await gateway.stop();
+      await eventually('the end of its programs', () => programsOf(place()).length === 0);
     });
   });
 }
