@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { gatewayOfSuite, onEachStore } from '../testing/edges.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
 import { root, type TestGateway } from '../testing/gateway.ts';
 import { STUB_RUNNERS, script } from '../testing/stub-runner.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
@@ -71,7 +71,7 @@ const states = async (gateway: TestGateway, id: string): Promise<string[]> =>
 const skip =
   existsSync(SCRIPT) || process.env.CI === 'true' ? false : `There is no ${SCRIPT} here, which gives a terminal.`;
 
-onEachStore({ apps: ['todos'], config: STUB_RUNNERS }, (gateway, store) => {
+function testMessages(gateway: TestGateway): void {
   test('a message, another one in the same window, and the events', async () => {
     const first = await svc(gateway, [
       'chat',
@@ -102,6 +102,15 @@ onEachStore({ apps: ['todos'], config: STUB_RUNNERS }, (gateway, store) => {
       'the agent continues the conversation',
     );
     assert.equal((await window(gateway, 'w1')).turns, 2);
+  });
+}
+
+describe('svc chat on the tarball store', () => {
+  const gateway = gatewayOfSuite({ store: 'tarball', apps: ['todos'], config: STUB_RUNNERS });
+
+  testMessages(gateway);
+
+  test('failures and refusals, and the agents that there are', async () => {
     const failed = await svc(gateway, ['chat', 'todos', 'fail It rains.']);
     assert.equal(failed.code, 1);
     assert.match(failed.stderr, /✗ AGENT_FAILED: .*It rains\./);
@@ -112,15 +121,10 @@ onEachStore({ apps: ['todos'], config: STUB_RUNNERS }, (gateway, store) => {
     assert.equal(refused.stdout, 'It was rejected.\n');
     const { stdout } = await svc(gateway, ['agents']);
     assert.match(stdout, /^✓ stub .*\n {2}stub-small {2}Small/);
-    if (store === 'tarball') {
-      const full = await svc(gateway, ['chat', 'todos', 'hi', '--mode', 'full']);
-      assert.equal(full.code, 1);
-      assert.match(full.stderr, /✗ MODE_UNAVAILABLE: .*\n(?: {2}.*\n)* {2}Mode full needs the git store/);
-    }
+    const full = await svc(gateway, ['chat', 'todos', 'hi', '--mode', 'full']);
+    assert.equal(full.code, 1);
+    assert.match(full.stderr, /✗ MODE_UNAVAILABLE: .*\n(?: {2}.*\n)* {2}Mode full needs the git store/);
   });
-
-  // What follows is the same on each store.
-  if (store === 'git') return;
 
   test('Ctrl-C stops the turn, and the command says so', async () => {
     const running = start(gateway, ['chat', 'todos', script('say I begin.', 'hang'), '--window', 'stopped']);
@@ -177,8 +181,10 @@ onEachStore({ apps: ['todos'], config: STUB_RUNNERS }, (gateway, store) => {
   });
 });
 
-describe('svc chat about code', () => {
+describe('svc chat on the git store', () => {
   const gateway = gatewayOfSuite({ store: 'git', apps: ['todos'], config: STUB_RUNNERS });
+
+  testMessages(gateway);
 
   test('mode full: prints the changed files, and its printed commands work', async () => {
     const { code, stderr } = await svc(gateway, [
