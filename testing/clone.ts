@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { COMMAND_SCRIPT } from './command-server.ts';
 import { ENDS_WITH_PARENT, root } from './gateway.ts';
 import type { ModelStub } from './model-stub.ts';
 import { inTime, LONG_MS } from './waiting.ts';
@@ -63,9 +64,7 @@ export class Clone {
     symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
     const commands = join(this.folder, '.commands');
     mkdirSync(commands);
-    writeFileSync(join(commands, 'svc'), '#!/bin/sh\nexec node $NODE_FLAGS "$(dirname "$0")/../bin/svc.js" "$@"\n', {
-      mode: 0o755,
-    });
+    writeFileSync(join(commands, 'svc'), COMMAND_SCRIPT, { mode: 0o755 });
     // The daemon's sockets are in the folder too, and are removed with it.
     this.#env = {
       PATH: `${commands}:${dirname(process.execPath)}:${PROGRAMS_FOLDER}:${process.env.PATH}`,
