@@ -1,6 +1,7 @@
 /**
  * The documents are executed and compared with the code: every `sh` block runs, in its document's order, in a folder
- * that looks like a clone of the project, with the gateway of `npm start` running on it where a block asks one. What a
+ * that looks like a clone of the project, with the gateway of `npm start` running on it where a block asks one. The
+ * documents that need no other gateway share that one, and each begins with its first apps. What a
  * fenced block's info string means:
  *
  *     sh gateway             `svc serve …`, instead of `npm start` when it comes first: runs from here on, on any free port; what
@@ -23,7 +24,7 @@ import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
-import { Clone, MODEL_ADDRESS, PROGRAMS_FOLDER } from '../testing/clone.ts';
+import { Clone, MODEL_ADDRESS, PROGRAMS_FOLDER, RUNS_PROGRAMS } from '../testing/clone.ts';
 import { root } from '../testing/gateway.ts';
 import { type ModelStub, startModelStub } from '../testing/model-stub.ts';
 import { withoutChromium } from './browser/chromium.ts';
@@ -88,85 +89,103 @@ function codes(cell: string | undefined): string[] {
   return [...(cell ?? '').matchAll(/`([^`]+)`/g)].map((match) => match[1] as string);
 }
 
-// Two at a time: one after the other would take several minutes.
+function usesGateway(text: string): boolean {
+  return blocksOf(text).some(({ info, text }) => info.startsWith('sh') && USES_GATEWAY.test(text));
+}
+
+/** Whether it needs the gateway of `npm start` and no other. */
+function canShare(text: string): boolean {
+  return usesGateway(text) && blocksOf(text).every(({ info }) => info !== 'sh gateway');
+}
+
+// Both at a time: one after the other would take several minutes.
 describe('the documents', { concurrency: 2 }, () => {
-  for (const { name, text } of documents) {
-    describe(name, { concurrency: 1 }, () => {
-      const blocks = blocksOf(text);
-      const clone = new Clone();
-      const [first] = blocks.filter(({ info }) => info === 'sh' || info === 'sh gateway');
-      const usesGateway = blocks.some(({ info, text }) => info.startsWith('sh') && USES_GATEWAY.test(text));
-      let model: ModelStub | undefined;
-      before(async () => {
-        if (text.includes(MODEL_ADDRESS)) {
-          model = await startModelStub();
-          clone.useModel(model);
-        }
-        if (first?.info === 'sh' && usesGateway) await clone.start();
-      });
-      after(async () => {
-        await clone.remove();
-        await model?.close();
-      });
+  describe('with the gateway of npm start', { concurrency: 1 }, () => {
+    const host = new Clone();
+    before(() => host.start());
+    after(() => host.remove());
+    for (const document of documents) if (canShare(document.text)) runs(document, host);
+  });
 
-      for (const { info, text: content, line } of blocks) {
-        const [language = '', path, ...rest] = info.split(' ');
-        if (info === 'text') continue;
-        const isProgram = language === 'sh' && path !== undefined && PROGRAMS.includes(path);
-        const skip =
-          isProgram && !existsSync(join(PROGRAMS_FOLDER, path))
-            ? `${path} is not installed: npm ci --prefix scripts/agents`
-            : false;
-        test(`line ${line}: ${info}`, { skip }, async () => {
-          if (info === 'sh gateway') {
-            await clone.serve(content);
-            return;
-          }
-          if (info === 'sh' || isProgram) {
-            await clone.run(content);
-            return;
-          }
-          assert.ok(
-            FILE_LANGUAGES.includes(language) && path !== undefined && rest.length === 0,
-            'unknown info string',
-          );
-          clone.write(path, content);
-        });
-        for (const { app, what, look } of RESULTS.filter((one) => one.document === name && content.includes(one.after)))
-          test(`line ${line}: then ${what}`, { skip: withoutChromium() }, async () => {
-            const page = await openPage(clone, app);
-            await look(page, clone);
-            await page.context().close();
-          });
-      }
-
-      test('links lead to existing targets', () => {
-        for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
-          if (/^https?:/.test(target)) continue;
-          const [file = '', anchor] = target.split('#');
-          const path = file === '' ? name : join(dirname(name), file);
-          assert.ok(existsSync(join(root, path)), `${target} does not exist`);
-          if (anchor === undefined) continue;
-          const headings = [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
-            heading
-              .toLowerCase()
-              .replace(/[^\w\s-]/g, '')
-              .replaceAll(' ', '-'),
-          );
-          assert.ok(headings.includes(anchor), `${target}: this heading does not exist`);
-        }
-      });
-
-      test('every svc command it names exists', () => {
-        const names = [...COMMANDS.map((command) => command.name), 'help'];
-        const shown = [...blocks.map((block) => block.text), ...codes(text.replace(/^```[\s\S]*?^```$/gm, ''))];
-        for (const [, command = ''] of shown.join('\n').matchAll(/(?:^|[\s;|(])svc ([a-z]+)\b/gm)) {
-          assert.ok(names.includes(command), `svc ${command}`);
-        }
-      });
-    });
-  }
+  describe('with gateways of their own, or none', { concurrency: 1 }, () => {
+    for (const document of documents) if (!canShare(document.text)) runs(document, null);
+  });
 });
+
+/** The tests of a document, which uses the gateway of `host` or has its own. */
+function runs({ name, text }: (typeof documents)[number], host: Clone | null): void {
+  describe(name, { concurrency: 1 }, () => {
+    const blocks = blocksOf(text);
+    const clone = new Clone(host);
+    const [first] = blocks.filter(({ info }) => info === 'sh' || info === 'sh gateway');
+    let model: ModelStub | undefined;
+    before(async () => {
+      if (text.includes(MODEL_ADDRESS)) {
+        model = await startModelStub();
+        clone.useModel(model);
+      }
+      if (!host && first?.info === 'sh' && usesGateway(text)) await clone.start();
+    });
+    after(async () => {
+      await clone.remove();
+      await model?.close();
+    });
+
+    for (const { info, text: content, line } of blocks) {
+      const [language = '', path, ...rest] = info.split(' ');
+      if (info === 'text') continue;
+      const isProgram = language === 'sh' && path !== undefined && PROGRAMS.includes(path);
+      if (isProgram && !RUNS_PROGRAMS) continue;
+      const skip =
+        isProgram && !existsSync(join(PROGRAMS_FOLDER, path))
+          ? `${path} is not installed: npm ci --prefix scripts/agents`
+          : false;
+      test(`line ${line}: ${info}`, { skip }, async () => {
+        if (info === 'sh gateway') {
+          await clone.serve(content);
+          return;
+        }
+        if (info === 'sh' || isProgram) {
+          await clone.run(content);
+          return;
+        }
+        assert.ok(FILE_LANGUAGES.includes(language) && path !== undefined && rest.length === 0, 'unknown info string');
+        clone.write(path, content);
+      });
+      for (const { app, what, look } of RESULTS.filter((one) => one.document === name && content.includes(one.after)))
+        test(`line ${line}: then ${what}`, { skip: withoutChromium() }, async () => {
+          const page = await openPage(clone, app);
+          await look(page, clone);
+          await page.context().close();
+        });
+    }
+
+    test('links lead to existing targets', () => {
+      for (const [, target = ''] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+        if (/^https?:/.test(target)) continue;
+        const [file = '', anchor] = target.split('#');
+        const path = file === '' ? name : join(dirname(name), file);
+        assert.ok(existsSync(join(root, path)), `${target} does not exist`);
+        if (anchor === undefined) continue;
+        const headings = [...readFileSync(join(root, path), 'utf8').matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+          heading
+            .toLowerCase()
+            .replace(/[^\w\s-]/g, '')
+            .replaceAll(' ', '-'),
+        );
+        assert.ok(headings.includes(anchor), `${target}: this heading does not exist`);
+      }
+    });
+
+    test('every svc command it names exists', () => {
+      const names = [...COMMANDS.map((command) => command.name), 'help'];
+      const shown = [...blocks.map((block) => block.text), ...codes(text.replace(/^```[\s\S]*?^```$/gm, ''))];
+      for (const [, command = ''] of shown.join('\n').matchAll(/(?:^|[\s;|(])svc ([a-z]+)\b/gm)) {
+        assert.ok(names.includes(command), `svc ${command}`);
+      }
+    });
+  });
+}
 
 test('each result is checked after one block', () => {
   for (const { document, after: words, what } of RESULTS)

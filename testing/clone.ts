@@ -14,7 +14,11 @@ import { inTime, LONG_MS } from './waiting.ts';
 export const PROGRAMS_FOLDER: string = join(root, 'scripts/agents/node_modules/.bin');
 /** Environment variables of the documents. */
 const ADDRESS = '127.0.0.1:8787';
+/** That of `npm start`. */
+const DATA_DIR = '.svc';
 export const MODEL_ADDRESS = '127.0.0.1:11434';
+/** Documents run programs of other vendors, unless this run of the tests leaves them out. */
+export const RUNS_PROGRAMS: boolean = !process.env.SVC_TEST_LEAVE_OUT?.split(',').includes('agents');
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 /** Commands that work on the clone as a whole: they do not run here, but the things that they name must exist. */
@@ -43,6 +47,7 @@ function isAboutClone(line: string): boolean {
 export class Clone {
   readonly folder = mkdtempSync(join(tmpdir(), 'svc-docs-'));
   readonly #env: NodeJS.ProcessEnv;
+  readonly #host: Clone | null;
   #daemon: ChildProcess | null = null;
   #address = ADDRESS;
   #modelAddress = MODEL_ADDRESS;
@@ -58,7 +63,10 @@ export class Clone {
     });
   }
 
-  constructor() {
+  /** Its commands use the gateway of `host`, if there is one. */
+  constructor(host: Clone | null = null) {
+    this.#host = host;
+    if (host) symlinkSync(join(host.folder, DATA_DIR), join(this.folder, DATA_DIR));
     for (const name of ['bin', 'examples', 'templates']) symlinkSync(join(root, name), join(this.folder, name));
     mkdirSync(join(this.folder, 'node_modules'));
     symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
@@ -148,10 +156,18 @@ export class Clone {
   }
 
   #here(text: string): string {
-    return text.replaceAll(ADDRESS, this.#address).replaceAll(MODEL_ADDRESS, this.#modelAddress);
+    return text.replaceAll(ADDRESS, (this.#host ?? this).#address).replaceAll(MODEL_ADDRESS, this.#modelAddress);
+  }
+
+  /** Leaves the gateway of its host with the apps that it had when it started. */
+  async #clean(): Promise<void> {
+    for (const { id } of JSON.parse(await this.run('svc apps --json')) as { id: string }[])
+      await this.run(`svc rm ${id} --yes && svc trash empty ${id} --yes`);
+    await this.run('svc push templates/todos');
   }
 
   async remove(): Promise<void> {
+    if (this.#host) await this.#clean();
     await this.#stop();
     rmSync(this.folder, { recursive: true, force: true });
   }
