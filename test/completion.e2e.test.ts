@@ -20,6 +20,7 @@ const SHELLS = {
 } as const;
 const READY = 'READY_FOR_A_LINE';
 
+const gateway = gatewayOfSuite({ apps: ['todos'] });
 const folder = mkdtempSync(join(tmpdir(), 'svc-completion-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -66,8 +67,6 @@ for (const shell of Object.keys(SHELLS) as (keyof typeof SHELLS)[]) {
   const isMissing =
     spawnSync(shell, ['--version']).error !== undefined || spawnSync('script', ['--version']).error !== undefined;
   describe(shell, { skip: isMissing ? `${shell} or script is not installed` : false }, () => {
-    const gateway = gatewayOfSuite({ apps: ['todos'] });
-
     test('a Tab completes commands, options, files, and names of the gateway', async () => {
       const env = { SVC_URL: gateway.url, SVC_TOKEN: gateway.token };
       const stored = await gateway.call('PUT', '/svc/todos/_blobs', { body: Buffer.from('water the plants') });
