@@ -7,7 +7,7 @@ const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe
 
 /** Its findings on what the page shows now, each as `<rule>: <elements>`. */
 export async function accessibilityFaults(page: Page): Promise<string[]> {
-  await page.evaluate(source);
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(source);
   return page.evaluate(async () => {
     const { axe } = globalThis as unknown as {
       axe: { run(): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };

@@ -37,9 +37,9 @@ export async function openConsole(
   context: BrowserContext,
   gateway: TestGateway,
   view = '/',
+  complaints: string[] = [],
 ): Promise<{ page: Page; complaints: string[] }> {
   const page = await context.newPage();
-  const complaints: string[] = [];
   page.on('console', (message) => {
     if (message.type() === 'error') complaints.push(message.text());
   });
@@ -60,7 +60,7 @@ export async function openView(page: Page, view: string): Promise<void> {
  * `without` selects: the page of an app in a frame has separate tests.
  */
 export async function assertAccessible(page: Page, without: readonly string[] = []): Promise<void> {
-  await page.evaluate(AXE);
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(AXE);
   const found = (await page.evaluate(
     `axe.run({ exclude: ${JSON.stringify(without.map((selector) => [selector]))} }, { resultTypes: ['violations'] }).then(({ violations }) => violations.map(({ id, nodes }) =>
       id + ': ' + nodes.map(({ html, failureSummary }) => html.slice(0, 200) + ' ' + failureSummary).join('; ')))`,
