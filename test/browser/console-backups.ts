@@ -2,138 +2,118 @@
 import assert from 'node:assert/strict';
 import { rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import type { BrowserContext, Page } from 'playwright-core';
+import { describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
-import { assertAccessible, openConsole, openView } from '../../testing/console.ts';
-import { startGateway, type TestGateway } from '../../testing/gateway.ts';
-import { sharedChromium, withoutChromium } from './chromium.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
+import { withoutChromium } from './chromium.ts';
+import { consoleSuite } from './console-suite.ts';
 
-/** Far more than anything here takes, so that no test fails on a busy machine. */
-const PATIENCE_MS = 60_000;
+/** The gateway has made no backup yet, and its trash is empty. */
+export function backupsSuite(gateway: TestGateway): void {
+  describe('backups and trash in the console', { skip: withoutChromium() }, () => {
+    const app = (id: string) => appOf(id, { manifest: { name: id.toUpperCase() } });
+    const suite = consoleSuite(
+      gateway,
+      { viewport: { width: 1120, height: 900 }, colorScheme: 'light' },
+      { apps: { notes: app('notes'), lists: app('lists') } },
+    );
+    const assertLooks = async (page: Page) => {
+      for (const [colorScheme, width] of [
+        ['light', 1120],
+        ['dark', 1120],
+        ['light', 390],
+      ] as const) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 900 });
+        await assertAccessible(page);
+      }
+      await page.setViewportSize({ width: 1120, height: 900 });
+    };
+    const files = async () => (await gateway.call('GET', '/svc/_backups/files')).json;
 
-describe('backups and trash in the console', { skip: withoutChromium() }, () => {
-  const cleanups: (() => unknown)[] = [];
-  let gateway: TestGateway;
-  let context: BrowserContext;
-  let complaints: string[];
-
-  before(async () => {
-    gateway = await startGateway({ after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) });
-    for (const id of ['notes', 'lists'])
-      assert.equal((await gateway.upload(id, appOf(id, { manifest: { name: id.toUpperCase() } }))).status, 201);
-  });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
-  });
-  beforeEach(async () => {
-    context = await (await sharedChromium()).newContext({
-      viewport: { width: 1120, height: 900 },
-      colorScheme: 'light',
+    test('a backup is made and verified, a changed one is detected; the command that restores it is shown', async () => {
+      const page = await suite.open('/system/backups');
+      await page.getByText('No backup was made yet').waitFor();
+      await page.getByRole('button', { name: 'Back up now' }).click();
+      await page.getByText(/Made and verified .*, in /).waitFor();
+      const [made] = await files();
+      const row = page.getByRole('row').filter({ hasText: made.name });
+      await row.getByRole('button', { name: 'Verify' }).click();
+      await row.getByText('just now').last().waitFor();
+      await page.getByText(`svc restore ${made.file} --data-dir ${gateway.dataDir}-restored`).waitFor();
+      await assertLooks(page);
+      assert.deepEqual(suite.complaints, []);
+      truncateSync(made.file, 1000);
+      await row.getByRole('button', { name: 'Verify' }).click();
+      await row.getByText('changed or cut off').waitFor();
+      await row.getByRole('alert').waitFor();
     });
-    context.setDefaultTimeout(PATIENCE_MS);
-  });
-  afterEach(() => context.close());
 
-  const open = async (view: string): Promise<Page> => {
-    const opened = await openConsole(context, gateway, view);
-    complaints = opened.complaints;
-    return opened.page;
-  };
-  const assertLooks = async (page: Page) => {
-    for (const [colorScheme, width] of [
-      ['light', 1120],
-      ['dark', 1120],
-      ['light', 390],
-    ] as const) {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: 900 });
+    test('a schedule is set, refused with a message, and ended; a failed backup shows where people look for it', async () => {
+      const page = await suite.open('/system/backups');
+      await page.getByRole('button', { name: 'Make backups on schedule…' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Backups on schedule' });
+      await dialog.getByLabel('When').fill('daily');
+      await dialog.getByRole('button', { name: 'Store' }).click();
+      await dialog.getByRole('alert').filter({ hasText: 'cron' }).waitFor();
       await assertAccessible(page);
-    }
-    await page.setViewportSize({ width: 1120, height: 900 });
-  };
-  const files = async () => (await gateway.call('GET', '/svc/_backups/files')).json;
+      await dialog.getByLabel('When').fill('0 4 * * *');
+      await dialog.getByLabel('Files to keep').fill('3');
+      const folder = join(gateway.dataDir, '..', 'backups');
+      await dialog.getByLabel('Folder').fill(folder);
+      await dialog.getByRole('button', { name: 'Store' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      await page.getByText(/^At 04:00( AM)?, every day$/).waitFor();
+      await page.getByText('the newest 3').waitFor();
+      const { schedule } = (await gateway.call('GET', '/svc/_backups')).json;
+      assert.deepEqual(schedule, { cron: '0 4 * * *', keep: 3, dir: folder, setBy: 'command' });
 
-  test('a backup is made and verified, a changed one is detected; the command that restores it is shown', async () => {
-    const page = await open('/system/backups');
-    await page.getByText('No backup was made yet').waitFor();
-    await page.getByRole('button', { name: 'Back up now' }).click();
-    await page.getByText(/Made and verified .*, in /).waitFor();
-    const [made] = await files();
-    const row = page.getByRole('row').filter({ hasText: made.name });
-    await row.getByRole('button', { name: 'Verify' }).click();
-    await row.getByText('just now').last().waitFor();
-    await page.getByText(`svc restore ${made.file} --data-dir ${gateway.dataDir}-restored`).waitFor();
-    await assertLooks(page);
-    assert.deepEqual(complaints, []);
-    truncateSync(made.file, 1000);
-    await row.getByRole('button', { name: 'Verify' }).click();
-    await row.getByText('changed or cut off').waitFor();
-    await row.getByRole('alert').waitFor();
+      rmSync(folder, { recursive: true });
+      writeFileSync(folder, 'no folder');
+      await page.getByRole('button', { name: 'Back up now' }).click();
+      await page.getByText('The last one failed').waitFor();
+      await page.getByText(`${folder} is not a folder`).waitFor();
+      await openView(page, '/');
+      await page.getByText('The last backup failed').waitFor();
+      await page.getByRole('link', { name: 'Last backup failed' }).waitFor();
+      assert.equal(await page.getByText('All systems running').count(), 0);
+      await page.getByRole('link', { name: 'Show backups' }).click();
+      await page.getByText('The last one failed').waitFor();
+      await page.getByRole('button', { name: 'Change the schedule…' }).click();
+      await dialog.getByRole('button', { name: 'End the schedule' }).click();
+      await page.getByRole('button', { name: 'Make backups on schedule…' }).waitFor();
+      assert.equal((await gateway.call('GET', '/svc/_backups')).json.schedule, null);
+      rmSync(folder);
+    });
+
+    test('a removed app is restored, and the trash is emptied', async () => {
+      const page = await suite.open('/system/trash');
+      await page.getByText('The trash is empty').waitFor();
+      for (const id of ['notes', 'lists']) assert.equal((await gateway.call('DELETE', `/svc/_apps/${id}`)).status, 200);
+      await page.reload();
+      await page.getByRole('status').filter({ hasText: '2 apps' }).waitFor();
+      await assertLooks(page);
+      const row = page.getByRole('row').filter({ hasText: 'NOTES' });
+      await row.getByRole('button', { name: /^Restore/ }).click();
+      await page.getByRole('dialog', { name: 'Restore NOTES?' }).getByRole('button', { name: 'Restore app' }).click();
+      await row.waitFor({ state: 'detached' });
+      assert.equal((await gateway.call('GET', '/svc/_apps/notes')).status, 200);
+
+      assert.equal((await gateway.upload('lists', appOf('lists'))).status, 201);
+      await page.getByRole('button', { name: /^Restore/ }).click();
+      const question = page.getByRole('dialog', { name: 'Restore LISTS?' });
+      await question.getByRole('button', { name: 'Restore app' }).click();
+      await question.getByRole('alert').waitFor();
+      await question.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByRole('button', { name: 'Empty the trash…' }).click();
+      const last = page.getByRole('dialog', { name: 'Delete LISTS for good?' });
+      await last.getByText('Nothing brings them back but a').waitFor();
+      await assertAccessible(page);
+      await last.getByRole('button', { name: 'Delete for good' }).click();
+      await page.getByText('The trash is empty').waitFor();
+      assert.deepEqual((await gateway.call('GET', '/svc/_trash')).json, []);
+    });
   });
-
-  test('a schedule is set, refused with a message, and ended; a failed backup shows where people look for it', async () => {
-    const page = await open('/system/backups');
-    await page.getByRole('button', { name: 'Make backups on schedule…' }).click();
-    const dialog = page.getByRole('dialog', { name: 'Backups on schedule' });
-    await dialog.getByLabel('When').fill('daily');
-    await dialog.getByRole('button', { name: 'Store' }).click();
-    await dialog.getByRole('alert').filter({ hasText: 'cron' }).waitFor();
-    await assertAccessible(page);
-    await dialog.getByLabel('When').fill('0 4 * * *');
-    await dialog.getByLabel('Files to keep').fill('3');
-    const folder = join(gateway.dataDir, '..', 'backups');
-    await dialog.getByLabel('Folder').fill(folder);
-    await dialog.getByRole('button', { name: 'Store' }).click();
-    await dialog.waitFor({ state: 'detached' });
-    await page.getByText(/^At 04:00( AM)?, every day$/).waitFor();
-    await page.getByText('the newest 3').waitFor();
-    const { schedule } = (await gateway.call('GET', '/svc/_backups')).json;
-    assert.deepEqual(schedule, { cron: '0 4 * * *', keep: 3, dir: folder, setBy: 'command' });
-
-    rmSync(folder, { recursive: true });
-    writeFileSync(folder, 'no folder');
-    await page.getByRole('button', { name: 'Back up now' }).click();
-    await page.getByText('The last one failed').waitFor();
-    await page.getByText(`${folder} is not a folder`).waitFor();
-    await openView(page, '/');
-    await page.getByText('The last backup failed').waitFor();
-    await page.getByRole('link', { name: 'Last backup failed' }).waitFor();
-    assert.equal(await page.getByText('All systems running').count(), 0);
-    await page.getByRole('link', { name: 'Show backups' }).click();
-    await page.getByText('The last one failed').waitFor();
-    await page.getByRole('button', { name: 'Change the schedule…' }).click();
-    await dialog.getByRole('button', { name: 'End the schedule' }).click();
-    await page.getByRole('button', { name: 'Make backups on schedule…' }).waitFor();
-    assert.equal((await gateway.call('GET', '/svc/_backups')).json.schedule, null);
-    rmSync(folder);
-  });
-
-  test('a removed app is restored, and the trash is emptied', async () => {
-    const page = await open('/system/trash');
-    await page.getByText('The trash is empty').waitFor();
-    for (const id of ['notes', 'lists']) assert.equal((await gateway.call('DELETE', `/svc/_apps/${id}`)).status, 200);
-    await page.reload();
-    await page.getByRole('status').filter({ hasText: '2 apps' }).waitFor();
-    await assertLooks(page);
-    const row = page.getByRole('row').filter({ hasText: 'NOTES' });
-    await row.getByRole('button', { name: /^Restore/ }).click();
-    await page.getByRole('dialog', { name: 'Restore NOTES?' }).getByRole('button', { name: 'Restore app' }).click();
-    await row.waitFor({ state: 'detached' });
-    assert.equal((await gateway.call('GET', '/svc/_apps/notes')).status, 200);
-
-    assert.equal((await gateway.upload('lists', appOf('lists'))).status, 201);
-    await page.getByRole('button', { name: /^Restore/ }).click();
-    const question = page.getByRole('dialog', { name: 'Restore LISTS?' });
-    await question.getByRole('button', { name: 'Restore app' }).click();
-    await question.getByRole('alert').waitFor();
-    await question.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByRole('button', { name: 'Empty the trash…' }).click();
-    const last = page.getByRole('dialog', { name: 'Delete LISTS for good?' });
-    await last.getByText('Nothing brings them back but a').waitFor();
-    await assertAccessible(page);
-    await last.getByRole('button', { name: 'Delete for good' }).click();
-    await page.getByText('The trash is empty').waitFor();
-    assert.deepEqual((await gateway.call('GET', '/svc/_trash')).json, []);
-  });
-});
+}

@@ -3,18 +3,15 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import type { BrowserContext, FrameLocator, Page } from 'playwright-core';
+import { describe, test } from 'node:test';
+import type { FrameLocator, Page } from 'playwright-core';
 import { automation } from '../../testing/apps.ts';
-import { assertAccessible, openView } from '../../testing/console.ts';
-import { eventually } from '../../testing/edges.ts';
-import { startGateway, type TestGateway } from '../../testing/gateway.ts';
-import { linkTo } from '../../testing/pages.ts';
+import { assertAccessible, openConsole, openView } from '../../testing/console.ts';
+import { eventually, gatewayOfSuite } from '../../testing/edges.ts';
+import { type StoreKind, startGateway } from '../../testing/gateway.ts';
 import { STUB_RUNNERS, script } from '../../testing/stub-runner.ts';
-import { sharedChromium, withoutChromium } from './chromium.ts';
-
-/** Far more than anything here takes, so that no test fails on a busy machine. */
-const PATIENCE_MS = 90_000;
+import { withoutChromium } from './chromium.ts';
+import { type ConsoleSuite, consoleSuite } from './console-suite.ts';
 
 /** Harmful output of a model, one line each. */
 const ATTACKS = [
@@ -35,48 +32,34 @@ const CALLS = Array.from({ length: 100 }, () => 'call stats');
 type Field = { focus(): void; addEventListener(type: 'blur', callback: () => void, options: { once: true }): void };
 
 describe('conversations in a browser', { skip: withoutChromium() }, () => {
-  const cleanups: (() => unknown)[] = [];
-  const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
-  let tarball: TestGateway;
-  let git: TestGateway;
-  let context: BrowserContext;
-  let complaints: string[];
+  const window = { viewport: { width: 1200, height: 760 } };
+  const suiteOf = (store: StoreKind) =>
+    consoleSuite(gatewayOfSuite({ store, apps: ['todos'], config: STUB_RUNNERS }), window, { reloads: true });
+  const tarball = suiteOf('tarball');
+  const git = suiteOf('git');
 
-  before(async () => {
-    [tarball, git] = await Promise.all([
-      startGateway(owner, { store: 'tarball', apps: ['todos'], config: STUB_RUNNERS }),
-      startGateway(owner, { store: 'git', apps: ['todos'], config: STUB_RUNNERS }),
-    ]);
-  });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
-  });
-  beforeEach(async () => {
-    await newContext();
-  });
-  afterEach(() => context.close());
-
-  async function newContext(options: object = {}): Promise<void> {
-    context = await (await sharedChromium()).newContext({ viewport: { width: 1200, height: 760 }, ...options });
-    context.setDefaultTimeout(PATIENCE_MS);
-    complaints = [];
-    // Refused scripts and frames are reported here too.
-    context.on('console', (message) => {
-      if (message.type() === 'error' && !/autofocusing/.test(message.text())) complaints.push(message.text());
-    });
-    context.on('weberror', (error) => complaints.push(String(error.error())));
+  /** Resolves when the page shows a new conversation, so that a message goes there. */
+  async function begin(page: Page): Promise<void> {
+    const shown = page.url();
+    await page.getByRole('button', { name: 'New' }).click();
+    await page.waitForURL((url) => url.href !== shown);
+    await log(page).locator('.turn').first().waitFor({ state: 'detached' });
   }
 
-  async function open(gateway: TestGateway): Promise<Page> {
-    const page = await context.newPage();
-    await page.goto(await linkTo(gateway));
-    await page.locator('#content').waitFor();
-    await openView(page, '/apps/todos/chat');
+  async function open(suite: ConsoleSuite): Promise<Page> {
+    const page = await suite.open('/apps/todos/chat');
     await frameOf(page).getByRole('heading', { level: 1 }).waitFor();
     await page.getByRole('combobox', { name: 'Agent and model' }).waitFor();
-    await page.getByRole('button', { name: 'New' }).click();
+    await begin(page);
     return page;
   }
+
+  /** Refused scripts and frames are reported by the browser too. */
+  const assertQuiet = ({ complaints }: ConsoleSuite) =>
+    assert.deepEqual(
+      complaints.filter((text) => !/autofocusing/.test(text)),
+      [],
+    );
 
   const frameOf = (page: Page): FrameLocator => page.frameLocator('iframe');
   const log = (page: Page) => page.getByRole('log', { name: 'Messages' });
@@ -111,15 +94,14 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await turn.locator('summary', { hasText: 'Thoughts' }).click();
     await turn.getByText('It wants milk.').last().waitFor();
     assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
-    assert.deepEqual(complaints, []);
+    assertQuiet(tarball);
   });
 
   test('a conversation shows again after a reload, and another one can be chosen', async () => {
     const page = await open(tarball);
     await say(page, 'say Number one.');
     await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
-    await page.getByRole('button', { name: 'New' }).click();
-    assert.equal(await log(page).locator('.turn').count(), 0);
+    await begin(page);
     await say(page, 'say Number two.', 'call nothing');
     await lastTurn(page).locator('.text', { hasText: 'there is no tool nothing' }).waitFor();
     await page.reload();
@@ -131,7 +113,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await asked.getByRole('button', { name: 'Delete' }).click();
     await log(page).locator('.text', { hasText: 'Number two.' }).waitFor();
     await eventually(async () => (await focused(page)) === 'Conversation');
-    assert.deepEqual(complaints, []);
+    assertQuiet(tarball);
   });
 
   test('a permission is granted by keyboard', async () => {
@@ -145,7 +127,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await focused(page), 'Messages');
     await log(page).locator('.text', { hasText: 'It was allowed.' }).waitFor();
     await log(page).locator('.permission').getByText('Yes').waitFor();
-    assert.deepEqual(complaints, []);
+    assertQuiet(tarball);
   });
 
   test('a running turn is followed after a reload, messages wait behind it, and it can be stopped', async () => {
@@ -163,7 +145,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await log(page).locator('.text', { hasText: 'I waited.' }).waitFor();
     await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
     assert.equal(await focused(page), 'Message');
-    assert.deepEqual(complaints, []);
+    assertQuiet(tarball);
   });
 
   test("an agent's text runs nothing, loads nothing, and links only to the web", async () => {
@@ -198,7 +180,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
       requests.filter((url) => !new URL(url).host.includes('svc.localhost')),
       [],
     );
-    assert.deepEqual(complaints, []);
+    assertQuiet(tarball);
   });
 
   test('an agent that fails says why, and what to do', async () => {
@@ -217,10 +199,9 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
       apps: ['todos'],
       env: { PATH: `${folder}:${dirname(process.execPath)}` },
     });
-    const page = await context.newPage();
-    await page.goto(await linkTo(lonely));
-    await page.locator('#content').waitFor();
-    await openView(page, '/apps/todos/chat');
+    // The cookies of two gateways would replace each other.
+    await tarball.newContext();
+    const { page } = await openConsole(tarball.context, lonely, '/apps/todos/chat');
     await page.getByRole('alert').filter({ hasText: 'npm install -g @openai/codex' }).waitFor();
     await say(page, 'hello');
     await log(page).getByRole('alert').filter({ hasText: 'NO_RUNNER' }).waitFor();
@@ -249,7 +230,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await page.getByRole('button', { name: 'Publish' }).isVisible(), false);
     await page.getByRole('button', { name: 'Live', pressed: true }).waitFor();
     await frameOf(page).getByRole('heading', { name: 'Errands' }).waitFor();
-    assert.deepEqual(complaints, []);
+    assertQuiet(git);
   });
 
   test('each conversation loads the page it shows and no other; one with the same page loads nothing', async () => {
@@ -269,7 +250,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
       ['data', 'Two of data'],
       ['full', 'About code'],
     ] as const) {
-      await page.getByRole('button', { name: 'New' }).click();
+      await begin(page);
       await mode.selectOption(kind);
       await say(page, ...(kind === 'full' ? ['edit index.html <h1>Drafted</h1>'] : []), `say ${text}.`);
       await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
@@ -308,7 +289,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await frameOf(page).getByRole('heading', { name: 'Drafted' }).waitFor();
     assert.deepEqual(loaded(), [draft], 'one whose turn runs is opened');
     await page.getByRole('button', { name: 'Stop' }).click();
-    assert.deepEqual(complaints, []);
+    assertQuiet(git);
   });
 
   test('the secrets beside the page of a draft are those of the draft', async () => {
@@ -330,11 +311,11 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     const live = page.getByRole('dialog', { name: 'Secrets of Todos' });
     await live.getByText('No secrets yet.').waitFor();
     assert.equal(await live.getByText('A draft never gets').isVisible(), false);
-    assert.deepEqual(complaints, []);
+    assertQuiet(git);
   });
 
   test('publishing shows the address and the secret of a new webhook, to be copied', async () => {
-    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    await git.context.grantPermissions(['clipboard-read', 'clipboard-write']);
     const page = await open(git);
     await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
     const file = automation({ triggers: [{ kind: 'webhook', pending: true }] });
@@ -366,7 +347,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await page.getByRole('combobox', { name: 'Conversation' }).selectOption({ index: 1 });
     await page.getByRole('button', { name: 'Draft' }).waitFor();
     assert.equal(await pending.isVisible(), false, 'it is published');
-    assert.deepEqual(complaints, []);
+    assertQuiet(git);
   });
 
   test('in mode full files are attached to a message: chosen, dropped and pasted', async () => {
@@ -422,14 +403,14 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
       .setInputFiles({ name: 'a.zip', mimeType: '', buffer: Buffer.from([80, 75, 0, 255]) });
     await page.getByRole('alert').filter({ hasText: 'a.zip: agents take images' }).waitFor();
     assert.equal(await files.isVisible(), false);
-    assert.deepEqual(complaints, []);
+    assertQuiet(git);
   });
 
   test('earlier messages and conversations are shown on demand', async () => {
     for (const message of [script('say One.'), ...['Two', 'Three'].map((word) => script(...CALLS, `say ${word}.`))])
-      await git.call('POST', '/svc/todos/_chat', { body: { windowId: 'long', message } });
+      await git.gateway.call('POST', '/svc/todos/_chat', { body: { windowId: 'long', message } });
     for (let i = 0; i < 51; i++)
-      await git.call('POST', '/_svc-conversations/apps/todos/sessions', { body: { title: `Plan ${i}` } });
+      await git.gateway.call('POST', '/_svc-conversations/apps/todos/sessions', { body: { title: `Plan ${i}` } });
     const page = await open(git);
     await page.goto(`${new URL(page.url()).origin}/svc/#chat=todos&window=long`);
     await log(page).locator('.text', { hasText: 'Three.' }).waitFor();
@@ -446,16 +427,12 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await chosen.locator('option', { hasText: /^Plan 0$/ }).waitFor({ state: 'attached' });
     assert.equal(await plans.count(), 51);
     assert.equal(await chosen.locator('option:checked').innerText(), 'say One.');
-    assert.deepEqual(complaints, []);
+    assertQuiet(git);
   });
 
   test('on a phone chat and page are two views, and nothing is wider than the screen', async () => {
-    await context.close();
-    await newContext({ viewport: { width: 390, height: 844 }, hasTouch: true });
-    const page = await context.newPage();
-    await page.goto(await linkTo(tarball));
-    await page.locator('#content').waitFor();
-    await openView(page, '/apps/todos/chat');
+    await tarball.newContext({ viewport: { width: 390, height: 844 }, hasTouch: true });
+    const page = await tarball.open('/apps/todos/chat');
     await page.getByRole('combobox', { name: 'Agent and model' }).waitFor();
     await say(page, `call add {"title": "${'Long '.repeat(40)}"}`, `say \`${'x'.repeat(300)}\` | a | b |`);
     await lastTurn(page).getByRole('status').filter({ hasText: 'stub' }).waitFor();
@@ -466,7 +443,7 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await page.getByRole('button', { name: 'Chat', exact: true }).tap();
     assert.equal(await log(page).isVisible(), true);
     await assertBothAccessible(page);
-    assert.deepEqual(complaints, []);
+    assertQuiet(tarball);
   });
 
   test('on a desk every part of a conversation is accessible', async () => {
@@ -515,23 +492,5 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await field.click();
     await page.keyboard.type('Milk');
     assert.deepEqual([await field.inputValue(), await message.inputValue()], ['Milk', 'half more']);
-  });
-
-  test('at an address that apps share, an app shows its name and page, and its chat works', async (t) => {
-    const shared = await startGateway(t, {
-      store: 'git',
-      apps: ['todos'],
-      config: { ...STUB_RUNNERS, pageOrigins: 'shared' },
-    });
-    const page = await context.newPage();
-    await page.goto(await linkTo(shared));
-    await page.locator('#content').waitFor();
-    await openView(page, '/apps/todos/chat');
-    await page.getByRole('heading', { name: 'Todos', level: 1 }).first().waitFor();
-    await frameOf(page).getByText('Nothing to do yet.').waitFor();
-    await say(page, 'call add {"title": "Shared milk"}', 'say Done.');
-    await frameOf(page).getByText('Shared milk').waitFor();
-    assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
-    assert.equal(await page.getByRole('button', { name: 'Secrets' }).isVisible(), false);
   });
 });

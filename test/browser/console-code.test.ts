@@ -3,8 +3,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Page, Route } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
-import { assertAccessible, openConsole, openView } from '../../testing/console.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
+import { gatewayOfSuite } from '../../testing/edges.ts';
+import type { StoreKind, TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
+import { newAppSuite } from './console-home.ts';
+import { removalSuite } from './console-settings.ts';
 import { consoleSuite } from './console-suite.ts';
 
 const shop = (title: string, ...more: string[]) =>
@@ -17,13 +21,18 @@ const shop = (title: string, ...more: string[]) =>
     migrations: ['CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT);\n', ...more],
   });
 
-for (const store of ['tarball', 'git'] as const) {
+function codeSuite(gateway: TestGateway, store: StoreKind): void {
   describe(`the code of an app on the ${store} store`, { skip: withoutChromium() }, () => {
-    const suite = consoleSuite({ store }, { viewport: { width: 1280, height: 800 } }, async (gateway) => {
-      for (const files of [shop('First'), shop('Second', 'ALTER TABLE items ADD COLUMN price;\n')]) {
-        assert.equal((await gateway.upload('shop', files)).status, 201);
-      }
-    });
+    const suite = consoleSuite(
+      gateway,
+      { viewport: { width: 1280, height: 800 } },
+      {
+        apps: { shop: shop('First') },
+        prepare: async () =>
+          void (await gateway.install('shop', shop('Second', 'ALTER TABLE items ADD COLUMN price;\n'))),
+        reloads: true,
+      },
+    );
 
     const editor = (page: Page, file: string) => page.getByRole('textbox', { name: file, exact: true });
     const row = (page: Page, version: string) => page.getByRole('row').filter({ hasText: version });
@@ -31,7 +40,7 @@ for (const store of ['tarball', 'git'] as const) {
       (await suite.gateway.call('GET', '/svc/_apps/shop/versions')).json;
 
     test('shows the files of the live version, and of an earlier one', async () => {
-      const { page, complaints } = await openConsole(suite.context, suite.gateway, '/apps/shop/code');
+      const page = await suite.open('/apps/shop/code');
       await page.getByRole('link', { name: 'index.html' }).click();
       await page.getByText('<h1>Second</h1>').waitFor();
       assert.equal(await page.getByRole('button', { name: 'Save' }).isVisible(), false);
@@ -41,11 +50,11 @@ for (const store of ['tarball', 'git'] as const) {
       await page.getByRole('link', { name: first, exact: true }).click();
       await page.getByRole('link', { name: 'index.html' }).click();
       await page.getByText('<h1>First</h1>').waitFor();
-      assert.deepEqual(complaints, []);
+      assert.deepEqual(suite.complaints, []);
     });
 
     test('rolls back to a version, after it showed the changes and what the data keeps', async () => {
-      const { page, complaints } = await openConsole(suite.context, suite.gateway, '/apps/shop/code?show=versions');
+      const page = await suite.open('/apps/shop/code?show=versions');
       const [second = '', first = ''] = (await versions()).map(({ versionId }) => versionId);
       await row(page, first).getByRole('button', { name: 'Make' }).click();
       const dialog = page.getByRole('dialog', { name: `Make ${first} live` });
@@ -65,35 +74,36 @@ for (const store of ['tarball', 'git'] as const) {
         (await versions()).map(({ versionId }) => versionId),
         [second],
       );
-      assert.deepEqual(complaints, []);
+      assert.deepEqual(suite.complaints, []);
     });
 
-    for (const [name, options] of Object.entries({
-      light: { colorScheme: 'light' },
-      dark: { colorScheme: 'dark' },
-      phone: { viewport: { width: 390, height: 844 } },
-    } as const)) {
-      test(`is accessible, ${name}`, async () => {
-        await suite.newContext(options);
-        const { page } = await openConsole(suite.context, suite.gateway, '/apps/shop/code?file=index.html');
-        await page.getByText('<h1>Second</h1>').waitFor();
-        await assertAccessible(page);
-        await openView(page, '/apps/shop/code?show=versions');
-        await page.getByRole('table').waitFor();
-        await assertAccessible(page);
-      });
-    }
+    test('is accessible, in light, in dark and on a phone', async () => {
+      const page = await suite.open('/apps/shop/code?file=index.html');
+      for (const view of ['file=index.html', 'show=versions']) {
+        await openView(page, `/apps/shop/code?${view}`);
+        await (view === 'show=versions' ? page.getByRole('table') : page.getByText('<h1>Second</h1>')).waitFor();
+        for (const [colorScheme, width] of [
+          ['light', 1280],
+          ['dark', 1280],
+          ['light', 390],
+        ] as const) {
+          await page.emulateMedia({ colorScheme });
+          await page.setViewportSize({ width, height: 800 });
+          await assertAccessible(page);
+        }
+      }
+    });
 
     if (store === 'tarball') return;
 
     /** Opens a draft in the view; resolves with its session. */
-    async function edit(file: string): Promise<{ page: Page; complaints: string[]; session: string }> {
-      const { page, complaints } = await openConsole(suite.context, suite.gateway, `/apps/shop/code?file=${file}`);
+    async function edit(file: string): Promise<{ page: Page; session: string }> {
+      const page = await suite.open(`/apps/shop/code?file=${file}`);
       await page.getByRole('button', { name: 'Edit', exact: true }).click();
       await page.getByRole('button', { name: 'Publish' }).waitFor();
       await editor(page, file).waitFor();
       const session = new URLSearchParams(new URL(page.url()).hash.split('?')[1]).get('session') ?? '';
-      return { page, complaints, session };
+      return { page, session };
     }
 
     const type = async (page: Page, file: string, text: string) => {
@@ -103,7 +113,7 @@ for (const store of ['tarball', 'git'] as const) {
     };
 
     test('edits a draft, shows its page beside, and publishes it', async () => {
-      const { page, complaints } = await edit('index.html');
+      const { page } = await edit('index.html');
       await page.getByRole('link', { name: 'Preview' }).click();
       const preview = page.frameLocator('iframe');
       await preview.getByRole('heading', { name: 'Second' }).waitFor();
@@ -122,7 +132,7 @@ for (const store of ['tarball', 'git'] as const) {
       await page.getByText(/shop\/v\d+ is live/).waitFor();
       assert.match((await suite.gateway.call('GET', '/svc/shop/')).text, /Third/);
       assert.deepEqual(
-        complaints.filter((text) => !/409/.test(text)),
+        suite.complaints.filter((text) => !/409/.test(text)),
         [],
       );
     });
@@ -277,3 +287,12 @@ for (const store of ['tarball', 'git'] as const) {
     });
   });
 }
+
+describe('tarball', () => codeSuite(gatewayOfSuite({ store: 'tarball' }), 'tarball'));
+
+describe('git', () => {
+  const gateway = gatewayOfSuite({ store: 'git' });
+  codeSuite(gateway, 'git');
+  newAppSuite(gateway);
+  removalSuite(gateway, 'git');
+});

@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
 import { assertAccessible } from '../../testing/console.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
 import { inTime } from '../../testing/waiting.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
@@ -25,204 +26,207 @@ const LEDGER = appOf('ledger', {
   },
 });
 
-describe('data of an app in the console', { skip: withoutChromium() }, () => {
-  const suite = consoleSuite({}, { viewport: { width: 1280, height: 900 }, colorScheme: 'light' }, async (gateway) => {
-    const { status, text } = await gateway.upload('ledger', LEDGER);
-    assert.equal(status, 201, text);
-  });
-  const open = (view: string) => suite.open(`/apps/ledger/data${view}`);
-  const sql = async (text: string, params: unknown[] = []) =>
-    (await suite.gateway.call('POST', '/svc/_apps/ledger/sql', { body: { sql: text, params } })).json;
-  /** One that is not being edited. */
-  const cell = (page: Page, text: string) =>
-    page.getByRole('cell', { name: text, exact: true }).and(page.locator('.cell'));
+export function dataSuite(gateway: TestGateway): void {
+  describe('data of an app in the console', { skip: withoutChromium() }, () => {
+    const suite = consoleSuite(
+      gateway,
+      { viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
+      { apps: { ledger: LEDGER }, reloads: true },
+    );
+    const open = (view: string) => suite.open(`/apps/ledger/data${view}`);
+    const sql = async (text: string, params: unknown[] = []) =>
+      (await suite.gateway.call('POST', '/svc/_apps/ledger/sql', { body: { sql: text, params } })).json;
+    /** One that is not being edited. */
+    const cell = (page: Page, text: string) =>
+      page.getByRole('cell', { name: text, exact: true }).and(page.locator('.cell'));
 
-  test('a hundred thousand rows are scrolled, sorted and filtered', async () => {
-    const page = await open('?table=entries');
-    await page.getByRole('status').filter({ hasText: '100,000 rows' }).waitFor();
-    await cell(page, 'Entry 1').waitFor();
-    await cell(page, 'blob').waitFor();
-    assert.ok((await page.getByRole('row').count()) < 100, 'only visible rows are drawn');
-    await page.getByRole('table').evaluate((grid) => {
-      grid.scrollTop = grid.scrollHeight;
+    test('a hundred thousand rows are scrolled, sorted and filtered', async () => {
+      const page = await open('?table=entries');
+      await page.getByRole('status').filter({ hasText: '100,000 rows' }).waitFor();
+      await cell(page, 'Entry 1').waitFor();
+      await cell(page, 'blob').waitFor();
+      assert.ok((await page.getByRole('row').count()) < 100, 'only visible rows are drawn');
+      await page.getByRole('table').evaluate((grid) => {
+        grid.scrollTop = grid.scrollHeight;
+      });
+      await cell(page, `Entry ${ROWS}`).waitFor();
+      await page.getByRole('button', { name: /^id/ }).click();
+      await page.getByRole('columnheader', { name: /^id/ }).and(page.locator('[aria-sort=ascending]')).waitFor();
+      await page.getByRole('button', { name: /^id/ }).click();
+      await cell(page, `Entry ${ROWS}`).waitFor();
+      await page.getByLabel('Column').selectOption('note');
+      await page.getByLabel('Value').fill('entry 4242');
+      await page.getByRole('button', { name: 'Filter', exact: true }).click();
+      await page.getByRole('status').filter({ hasText: '11 rows' }).waitFor();
+      await cell(page, 'Entry 42429').waitFor();
+      await page.reload();
+      await page.getByRole('status').filter({ hasText: '11 rows' }).waitFor();
+      for (const [colorScheme, width] of [
+        ['light', 1280],
+        ['dark', 1280],
+        ['light', 390],
+      ] as const) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 900 });
+        await assertAccessible(page);
+      }
+      await page.getByRole('button', { name: 'Remove the filter note contains entry 4242' }).click();
+      await page.getByRole('status').filter({ hasText: '100,000 rows' }).waitFor();
+      assert.deepEqual(suite.complaints, []);
     });
-    await cell(page, `Entry ${ROWS}`).waitFor();
-    await page.getByRole('button', { name: /^id/ }).click();
-    await page.getByRole('columnheader', { name: /^id/ }).and(page.locator('[aria-sort=ascending]')).waitFor();
-    await page.getByRole('button', { name: /^id/ }).click();
-    await cell(page, `Entry ${ROWS}`).waitFor();
-    await page.getByLabel('Column').selectOption('note');
-    await page.getByLabel('Value').fill('entry 4242');
-    await page.getByRole('button', { name: 'Filter', exact: true }).click();
-    await page.getByRole('status').filter({ hasText: '11 rows' }).waitFor();
-    await cell(page, 'Entry 42429').waitFor();
-    await page.reload();
-    await page.getByRole('status').filter({ hasText: '11 rows' }).waitFor();
-    for (const [colorScheme, width] of [
-      ['light', 1280],
-      ['dark', 1280],
-      ['light', 390],
-    ] as const) {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width, height: 900 });
-      await assertAccessible(page);
-    }
-    await page.getByRole('button', { name: 'Remove the filter note contains entry 4242' }).click();
-    await page.getByRole('status').filter({ hasText: '100,000 rows' }).waitFor();
-    assert.deepEqual(suite.complaints, []);
-  });
 
-  test('a cell is edited by keyboard, and does not overwrite a change by somebody else', async () => {
-    const page = await open('?table=entries&where=id~%3D~7');
-    await cell(page, 'Entry 7').press('Enter');
-    await page.getByRole('textbox', { name: 'note' }).fill('Seven');
-    await page.keyboard.press('Enter');
-    await cell(page, 'Seven').waitFor();
-    assert.deepEqual((await sql('SELECT note FROM entries WHERE id = 7')).rows, [['Seven']]);
-    await cell(page, '70').press('Enter');
-    await page.getByRole('button', { name: 'Null' }).click();
-    await cell(page, 'null').nth(1).waitFor();
-    assert.deepEqual((await sql('SELECT cents FROM entries WHERE id = 7')).rows, [[null]]);
-    await sql("UPDATE entries SET note = 'Theirs' WHERE id = 7");
-    await cell(page, 'Seven').dblclick();
-    await page.getByRole('textbox', { name: 'note' }).fill('Mine');
-    await page.keyboard.press('Enter');
-    await page.getByText('This row has changed meanwhile').waitFor();
-    await page.keyboard.press('Escape');
-    assert.deepEqual((await sql('SELECT note FROM entries WHERE id = 7')).rows, [['Theirs']]);
-    await page.getByRole('button', { name: 'Reload' }).click();
-    await cell(page, 'Theirs').waitFor();
-    assert.deepEqual(suite.complaints, []);
-  });
+    test('a cell is edited by keyboard, and does not overwrite a change by somebody else', async () => {
+      const page = await open('?table=entries&where=id~%3D~7');
+      await cell(page, 'Entry 7').press('Enter');
+      await page.getByRole('textbox', { name: 'note' }).fill('Seven');
+      await page.keyboard.press('Enter');
+      await cell(page, 'Seven').waitFor();
+      assert.deepEqual((await sql('SELECT note FROM entries WHERE id = 7')).rows, [['Seven']]);
+      await cell(page, '70').press('Enter');
+      await page.getByRole('button', { name: 'Null' }).click();
+      await cell(page, 'null').nth(1).waitFor();
+      assert.deepEqual((await sql('SELECT cents FROM entries WHERE id = 7')).rows, [[null]]);
+      await sql("UPDATE entries SET note = 'Theirs' WHERE id = 7");
+      await cell(page, 'Seven').dblclick();
+      await page.getByRole('textbox', { name: 'note' }).fill('Mine');
+      await page.keyboard.press('Enter');
+      await page.getByText('This row has changed meanwhile').waitFor();
+      await page.keyboard.press('Escape');
+      assert.deepEqual((await sql('SELECT note FROM entries WHERE id = 7')).rows, [['Theirs']]);
+      await page.getByRole('button', { name: 'Reload' }).click();
+      await cell(page, 'Theirs').waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
 
-  test('a text of several lines keeps its lines, and typed text is there after its row was out of sight', async () => {
-    await sql('UPDATE entries SET note = ? WHERE id = 8', ['one\r\ntwo']);
-    await sql('UPDATE entries SET note = ? WHERE id = 9', ['one\ntwo']);
-    const page = await open('?table=entries');
-    const note = page.getByRole('textbox', { name: 'note' });
-    for (const row of [8, 9]) {
-      await page
-        .getByRole('row', { name: String(row) })
-        .getByRole('cell')
-        .nth(2)
-        .press('Enter');
-      await note.press('Shift+Enter');
-      await note.pressSequentially('three');
+    test('a text of several lines keeps its lines, and typed text is there after its row was out of sight', async () => {
+      await sql('UPDATE entries SET note = ? WHERE id = 8', ['one\r\ntwo']);
+      await sql('UPDATE entries SET note = ? WHERE id = 9', ['one\ntwo']);
+      const page = await open('?table=entries');
+      const note = page.getByRole('textbox', { name: 'note' });
+      for (const row of [8, 9]) {
+        await page
+          .getByRole('row', { name: String(row) })
+          .getByRole('cell')
+          .nth(2)
+          .press('Enter');
+        await note.press('Shift+Enter');
+        await note.pressSequentially('three');
+        await note.press('Enter');
+        await note.waitFor({ state: 'detached' });
+        // The keyboard continues from there.
+        await page.locator('.cell:focus', { hasText: 'three' }).waitFor();
+      }
+      assert.deepEqual((await sql('SELECT note FROM entries WHERE id IN (8, 9) ORDER BY id')).rows, [
+        ['one\r\ntwo\r\nthree'],
+        ['one\ntwo\nthree'],
+      ]);
+      await cell(page, 'Entry 2').press('Enter');
+      await note.fill('begun');
+      const grid = page.getByRole('table');
+      await grid.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+      await cell(page, `Entry ${ROWS}`).waitFor();
+      await grid.evaluate((element) => element.scrollTo(0, 0));
+      await cell(page, 'Entry 3').waitFor();
+      assert.equal(await note.inputValue(), 'begun');
       await note.press('Enter');
-      await note.waitFor({ state: 'detached' });
-      // The keyboard continues from there.
-      await page.locator('.cell:focus', { hasText: 'three' }).waitFor();
-    }
-    assert.deepEqual((await sql('SELECT note FROM entries WHERE id IN (8, 9) ORDER BY id')).rows, [
-      ['one\r\ntwo\r\nthree'],
-      ['one\ntwo\nthree'],
-    ]);
-    await cell(page, 'Entry 2').press('Enter');
-    await note.fill('begun');
-    const grid = page.getByRole('table');
-    await grid.evaluate((element) => element.scrollTo(0, element.scrollHeight));
-    await cell(page, `Entry ${ROWS}`).waitFor();
-    await grid.evaluate((element) => element.scrollTo(0, 0));
-    await cell(page, 'Entry 3').waitFor();
-    assert.equal(await note.inputValue(), 'begun');
-    await note.press('Enter');
-    await cell(page, 'begun').waitFor();
-    assert.deepEqual(suite.complaints, []);
-  });
+      await cell(page, 'begun').waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
 
-  test('rows are added and deleted, also in a table without rowid; a refusal shows in the form', async () => {
-    const page = await open('?table=pairs');
-    await cell(page, '1.5').waitFor();
-    await page.getByRole('button', { name: 'Add row' }).click();
-    const dialog = page.getByRole('dialog', { name: 'Add a row to pairs' });
-    const [a, b, value] = [0, 1, 2].map((at) => dialog.getByRole('textbox').nth(at));
-    await a!.fill('x');
-    await b!.fill('y');
-    await dialog.getByRole('button', { name: 'Add row' }).click();
-    await dialog.getByRole('alert').filter({ hasText: 'UNIQUE' }).waitFor();
-    await b!.fill('z');
-    await value!.fill('2');
-    await dialog.getByRole('button', { name: 'Add row' }).click();
-    await page.getByRole('status').filter({ hasText: '2 rows' }).waitFor();
-    await page.getByRole('checkbox', { name: 'Select row 1' }).check();
-    await page.getByRole('button', { name: 'Delete 1 row' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-    await page
-      .getByRole('status')
-      .filter({ hasText: /^1 row$/ })
-      .waitFor();
-    assert.deepEqual((await sql('SELECT a, b, value FROM pairs')).rows, [['x', 'z', 2]]);
-  });
+    test('rows are added and deleted, also in a table without rowid; a refusal shows in the form', async () => {
+      const page = await open('?table=pairs');
+      await cell(page, '1.5').waitFor();
+      await page.getByRole('button', { name: 'Add row' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Add a row to pairs' });
+      const [a, b, value] = [0, 1, 2].map((at) => dialog.getByRole('textbox').nth(at));
+      await a!.fill('x');
+      await b!.fill('y');
+      await dialog.getByRole('button', { name: 'Add row' }).click();
+      await dialog.getByRole('alert').filter({ hasText: 'UNIQUE' }).waitFor();
+      await b!.fill('z');
+      await value!.fill('2');
+      await dialog.getByRole('button', { name: 'Add row' }).click();
+      await page.getByRole('status').filter({ hasText: '2 rows' }).waitFor();
+      await page.getByRole('checkbox', { name: 'Select row 1' }).check();
+      await page.getByRole('button', { name: 'Delete 1 row' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+      await page
+        .getByRole('status')
+        .filter({ hasText: /^1 row$/ })
+        .waitFor();
+      assert.deepEqual((await sql('SELECT a, b, value FROM pairs')).rows, [['x', 'z', 2]]);
+    });
 
-  test('a view is shown but cannot be edited', async () => {
-    const page = await open('?table=totals');
-    await cell(page, String(ROWS)).waitFor();
-    assert.equal(await page.getByRole('button', { name: 'Add row' }).count(), 0);
-    assert.equal(await page.getByRole('checkbox').count(), 0);
-  });
+    test('a view is shown but cannot be edited', async () => {
+      const page = await open('?table=totals');
+      await cell(page, String(ROWS)).waitFor();
+      assert.equal(await page.getByRole('button', { name: 'Add row' }).count(), 0);
+      assert.equal(await page.getByRole('checkbox').count(), 0);
+    });
 
-  test('typed SQL is there again after a visit to a table', async () => {
-    const page = await open('?sql=1');
-    const editor = page.getByRole('textbox', { name: 'SQL' });
-    await editor.fill('SELECT 42 AS mine');
-    await page.getByRole('button', { name: 'Run', exact: true }).click();
-    await page.getByRole('columnheader', { name: 'mine' }).waitFor();
-    await page.getByRole('link', { name: 'pairs', exact: true }).click();
-    await page.getByRole('table', { name: 'Rows of pairs' }).waitFor();
-    await page.goBack();
-    await editor.filter({ hasText: 'SELECT 42 AS mine' }).waitFor();
-    await page.getByLabel('Earlier statements').waitFor();
-    assert.deepEqual(suite.complaints, []);
-  });
+    test('typed SQL is there again after a visit to a table', async () => {
+      const page = await open('?sql=1');
+      const editor = page.getByRole('textbox', { name: 'SQL' });
+      await editor.fill('SELECT 42 AS mine');
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
+      await page.getByRole('columnheader', { name: 'mine' }).waitFor();
+      await page.getByRole('link', { name: 'pairs', exact: true }).click();
+      await page.getByRole('table', { name: 'Rows of pairs' }).waitFor();
+      await page.goBack();
+      await editor.filter({ hasText: 'SELECT 42 AS mine' }).waitFor();
+      await page.getByLabel('Earlier statements').waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
 
-  test('SQL can be typed fast, and an earlier statement can be recalled', async () => {
-    const page = await open('?sql=1');
-    const editor = page.getByRole('textbox', { name: 'SQL' });
-    const typed = 'SELECT note FROM entries WHERE id = 6';
-    await editor.fill('');
-    await editor.click();
-    await inTime(page.keyboard.type(typed), 'the keys that were typed');
-    assert.equal(await editor.innerText(), typed);
-    await page.getByRole('button', { name: 'Run' }).click();
-    await page.getByRole('region', { name: 'Result' }).getByText('Entry 6').waitFor();
-    await editor.fill('SELECT 1');
-    await page.getByLabel('Earlier statements').selectOption(typed);
-    await page.getByRole('button', { name: 'Run' }).click();
-    await page.getByRole('region', { name: 'Result' }).getByText('Entry 6').waitFor();
-    assert.equal(await editor.innerText(), typed);
-  });
+    test('SQL can be typed fast, and an earlier statement can be recalled', async () => {
+      const page = await open('?sql=1');
+      const editor = page.getByRole('textbox', { name: 'SQL' });
+      const typed = 'SELECT note FROM entries WHERE id = 6';
+      await editor.fill('');
+      await editor.click();
+      await inTime(page.keyboard.type(typed), 'the keys that were typed');
+      assert.equal(await editor.innerText(), typed);
+      await page.getByRole('button', { name: 'Run' }).click();
+      await page.getByRole('region', { name: 'Result' }).getByText('Entry 6').waitFor();
+      await editor.fill('SELECT 1');
+      await page.getByLabel('Earlier statements').selectOption(typed);
+      await page.getByRole('button', { name: 'Run' }).click();
+      await page.getByRole('region', { name: 'Result' }).getByText('Entry 6').waitFor();
+      assert.equal(await editor.innerText(), typed);
+    });
 
-  test('SQL runs, is explained, and asks before it changes every row, after a copy of the data', async () => {
-    const page = await open('?sql=1');
-    const editor = page.getByRole('textbox', { name: 'SQL' });
-    await editor.fill('SELECT note FROM entries WHERE id = 5');
-    await editor.press('Control+Enter');
-    await page.getByRole('region', { name: 'Result' }).getByText('Entry 5').waitFor();
-    await page.getByRole('button', { name: 'Explain' }).click();
-    await page
-      .getByRole('list', { name: 'Plan' })
-      .getByText(/SEARCH entries USING INTEGER PRIMARY KEY/)
-      .waitFor();
-    await editor.fill('INSERT INTO pairs VALUES (1, 2, 3)');
-    await page.getByRole('button', { name: 'Explain' }).click();
-    await page.getByText('this statement reads no table').waitFor();
-    await editor.fill('SELEC 1');
-    await page.getByRole('button', { name: 'Run' }).click();
-    await page.getByRole('alert').filter({ hasText: 'syntax error' }).waitFor();
-    await editor.fill('UPDATE pairs SET value = 9');
-    await page.getByRole('button', { name: 'Run' }).click();
-    const dialog = page.getByRole('dialog', { name: 'UPDATE without WHERE changes every row' });
-    await dialog.waitFor();
-    await dialog.getByRole('button', { name: 'Cancel' }).click();
-    assert.deepEqual((await sql('SELECT count(*) FROM pairs WHERE value = 9')).rows, [[0]]);
-    await page.getByRole('button', { name: 'Run' }).click();
-    await dialog.getByRole('button', { name: 'Copy the data, then run' }).click();
-    await page.getByRole('status').filter({ hasText: '1 row changed' }).waitFor();
-    assert.deepEqual((await sql('SELECT count(*) FROM pairs WHERE value = 9')).rows, [[1]]);
-    assert.ok(readdirSync(join(suite.gateway.dataDir, 'apps/ledger/backups')).length > 0);
-    await assertAccessible(page);
-    assert.deepEqual(suite.complaints, [
-      'Failed to load resource: the server responded with a status of 400 (Bad Request)',
-    ]);
+    test('SQL runs, is explained, and asks before it changes every row, after a copy of the data', async () => {
+      const page = await open('?sql=1');
+      const editor = page.getByRole('textbox', { name: 'SQL' });
+      await editor.fill('SELECT note FROM entries WHERE id = 5');
+      await editor.press('Control+Enter');
+      await page.getByRole('region', { name: 'Result' }).getByText('Entry 5').waitFor();
+      await page.getByRole('button', { name: 'Explain' }).click();
+      await page
+        .getByRole('list', { name: 'Plan' })
+        .getByText(/SEARCH entries USING INTEGER PRIMARY KEY/)
+        .waitFor();
+      await editor.fill('INSERT INTO pairs VALUES (1, 2, 3)');
+      await page.getByRole('button', { name: 'Explain' }).click();
+      await page.getByText('this statement reads no table').waitFor();
+      await editor.fill('SELEC 1');
+      await page.getByRole('button', { name: 'Run' }).click();
+      await page.getByRole('alert').filter({ hasText: 'syntax error' }).waitFor();
+      await editor.fill('UPDATE pairs SET value = 9');
+      await page.getByRole('button', { name: 'Run' }).click();
+      const dialog = page.getByRole('dialog', { name: 'UPDATE without WHERE changes every row' });
+      await dialog.waitFor();
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      assert.deepEqual((await sql('SELECT count(*) FROM pairs WHERE value = 9')).rows, [[0]]);
+      await page.getByRole('button', { name: 'Run' }).click();
+      await dialog.getByRole('button', { name: 'Copy the data, then run' }).click();
+      await page.getByRole('status').filter({ hasText: '1 row changed' }).waitFor();
+      assert.deepEqual((await sql('SELECT count(*) FROM pairs WHERE value = 9')).rows, [[1]]);
+      assert.ok(readdirSync(join(suite.gateway.dataDir, 'apps/ledger/backups')).length > 0);
+      await assertAccessible(page);
+      assert.deepEqual(suite.complaints, [
+        'Failed to load resource: the server responded with a status of 400 (Bad Request)',
+      ]);
+    });
   });
-});
+}

@@ -1,9 +1,10 @@
-/** The console's frame, Home and System, driven in a browser: attention, new apps, the palette, processes, on both stores. */
+/** The console's frame, Home and System, driven in a browser: attention, new apps, the palette, processes. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { appOf } from '../../testing/apps.ts';
 import { tarball } from '../../testing/archive.ts';
 import { assertAccessible, openView } from '../../testing/console.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
 
@@ -15,18 +16,15 @@ const FRAGILE = appOf('fragile', {
   manifest: { name: 'Fragile' },
 });
 
-for (const store of ['tarball', 'git'] as const) {
-  describe(`the console's home, ${store} store`, { skip: withoutChromium() }, () => {
-    const suite = consoleSuite(
-      { store, apps: ['todos', 'guestbook'] },
-      { viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
-    );
+const WINDOW = { viewport: { width: 1280, height: 900 }, colorScheme: 'light' } as const;
+
+/** The apps todos and guestbook are there. */
+export function homeSuite(gateway: TestGateway): void {
+  describe("the console's home", { skip: withoutChromium() }, () => {
+    const suite = consoleSuite(gateway, WINDOW);
     const { open } = suite;
 
-    /** For tests that do not depend on the store. */
-    const once = store === 'tarball' ? test : () => {};
-
-    once('each place has an address, is clean for axe-core, and fits a phone', async () => {
+    test('each place has an address, is clean for axe-core, and fits a phone', async () => {
       const page = await open('/');
       await page.getByRole('link', { name: 'Todos', exact: true }).waitFor();
       for (const [view, heading] of [
@@ -42,8 +40,8 @@ for (const store of ['tarball', 'git'] as const) {
         await openView(page, view);
         await page.getByRole('heading', { name: heading, exact: true, level: 1 }).waitFor();
         await page.getByText('Reading…').first().waitFor({ state: 'detached' });
+        // console-views.test.ts looks at them in light and wide, and in dark on a phone.
         for (const [colorScheme, width] of [
-          ['light', 1280],
           ['dark', 1280],
           ['light', 390],
         ] as const) {
@@ -56,7 +54,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.deepEqual(suite.complaints, []);
     });
 
-    once('the palette goes to an app by a few letters, by keyboard alone', async () => {
+    test('the palette goes to an app by a few letters, by keyboard alone', async () => {
       const page = await open('/');
       await page.getByRole('link', { name: 'Guestbook', exact: true }).waitFor();
       await page.keyboard.press('Control+k');
@@ -66,7 +64,10 @@ for (const store of ['tarball', 'git'] as const) {
       await page.keyboard.press('Enter');
       await page.getByRole('heading', { name: 'Guestbook', level: 1 }).waitFor();
       assert.equal(new URL(page.url()).hash, '#/apps/guestbook');
+      // The one before may still be there.
+      await page.getByRole('combobox').waitFor({ state: 'detached' });
       await page.keyboard.press('Control+k');
+      await page.getByRole('combobox').waitFor();
       await page.keyboard.type('insights');
       await page.keyboard.press('Enter');
       await page.getByRole('link', { name: 'Insights' }).and(page.locator('[aria-current=page]')).waitFor();
@@ -75,7 +76,7 @@ for (const store of ['tarball', 'git'] as const) {
       assert.deepEqual(suite.complaints, []);
     });
 
-    once('a quarantined app comes first, with its reason, and is restarted there', async () => {
+    test('a quarantined app comes first, with its reason, and is restarted there', async () => {
       assert.equal((await suite.gateway.upload('fragile', FRAGILE)).status, 201);
       const call = (query: string, input: unknown = {}) =>
         suite.gateway.call('POST', '/svc/_tool/svc_read', { body: { app: 'fragile', query, input } });
@@ -96,7 +97,8 @@ for (const store of ['tarball', 'git'] as const) {
       await suite.gateway.call('DELETE', '/svc/_apps/fragile?purge=1');
     });
 
-    once('a gateway that gives no answer is not said to be well', async () => {
+    test('a gateway that gives no answer is not said to be well', async () => {
+      await suite.newContext();
       await suite.context.clock.install();
       const page = await open('/');
       await page.getByText('All systems running').waitFor();
@@ -111,7 +113,7 @@ for (const store of ['tarball', 'git'] as const) {
       await page.getByText('All systems running').waitFor();
     });
 
-    once('an archive becomes an app, and what is wrong with one is said', async () => {
+    test('an archive becomes an app, and what is wrong with one is said', async () => {
       const page = await open('/');
       await page.getByRole('button', { name: 'New app' }).click();
       await page.getByRole('button', { name: 'From an archive' }).click();
@@ -127,30 +129,17 @@ for (const store of ['tarball', 'git'] as const) {
       assert.equal((await suite.gateway.call('GET', '/svc/_apps/carried')).json.name, 'Carried');
     });
 
-    test('a template becomes an app on the git store; on the other store the refusal says what to do', async () => {
+    test('a template does not become an app on the tarball store: the refusal says what to do', async () => {
       const page = await open('/');
       await page.getByRole('button', { name: 'New app' }).click();
       const dialog = page.getByRole('dialog', { name: 'New app' });
       await dialog.getByRole('button', { name: 'Use Kanban' }).waitFor();
       await assertAccessible(page);
       await dialog.getByRole('button', { name: 'Use Kanban' }).click();
-      if (store === 'tarball') {
-        await dialog.getByRole('alert').filter({ hasText: 'svc convert --store git' }).waitFor();
-        return;
-      }
-      await page.getByRole('heading', { name: 'Kanban', level: 1 }).waitFor();
-      await page.getByRole('status').filter({ hasText: 'kanban is live.' }).waitFor();
-      await openView(page, '/');
-      await page.getByRole('button', { name: 'New app' }).click();
-      await page.getByRole('button', { name: 'Blank' }).click();
-      await page.getByLabel(/^Name/).fill('Größe & Café');
-      await page.getByRole('button', { name: 'Make it' }).click();
-      await page.getByRole('heading', { name: 'Größe & Café', level: 1 }).waitFor();
-      assert.equal(new URL(page.url()).hash, '#/apps/gro-e-cafe');
-      assert.deepEqual(suite.complaints, []);
+      await dialog.getByRole('alert').filter({ hasText: 'svc convert --store git' }).waitFor();
     });
 
-    once('System shows each process and the apps in it, and what it carries as curves', async () => {
+    test('System shows each process and the apps in it, and what it carries as curves', async () => {
       await suite.gateway.call('POST', '/svc/_tool/svc_write', {
         body: { app: 'todos', action: 'add', input: { title: 'x' } },
       });
@@ -168,7 +157,8 @@ for (const store of ['tarball', 'git'] as const) {
       assert.deepEqual(suite.complaints, []);
     });
 
-    once('signing out asks for the token, and signing in again shows what was there', async () => {
+    test('signing out asks for the token, and signing in again shows what was there', async () => {
+      await suite.newContext();
       const page = await open('/apps/todos/data');
       await page.getByRole('button', { name: 'Sign out' }).click();
       await page.getByText('You are signed out here and on the pages of all apps.').waitFor();
@@ -176,6 +166,32 @@ for (const store of ['tarball', 'git'] as const) {
       await page.getByRole('button', { name: 'Sign in', exact: true }).click();
       await page.getByRole('heading', { name: 'Todos', level: 1 }).waitFor();
       assert.equal(new URL(page.url()).hash, '#/apps/todos/data');
+    });
+  });
+}
+
+/** New apps on the git store. */
+export function newAppSuite(gateway: TestGateway): void {
+  describe("the console's home on the git store", { skip: withoutChromium() }, () => {
+    const suite = consoleSuite(gateway, WINDOW);
+
+    test('a template becomes an app, and so does nothing but a name', async () => {
+      const page = await suite.open('/');
+      await page.getByRole('button', { name: 'New app' }).click();
+      const dialog = page.getByRole('dialog', { name: 'New app' });
+      await dialog.getByRole('button', { name: 'Use Kanban' }).waitFor();
+      await assertAccessible(page);
+      await dialog.getByRole('button', { name: 'Use Kanban' }).click();
+      await page.getByRole('heading', { name: 'Kanban', level: 1 }).waitFor();
+      await page.getByRole('status').filter({ hasText: 'kanban is live.' }).waitFor();
+      await openView(page, '/');
+      await page.getByRole('button', { name: 'New app' }).click();
+      await page.getByRole('button', { name: 'Blank' }).click();
+      await page.getByLabel(/^Name/).fill('Größe & Café');
+      await page.getByRole('button', { name: 'Make it' }).click();
+      await page.getByRole('heading', { name: 'Größe & Café', level: 1 }).waitFor();
+      assert.equal(new URL(page.url()).hash, '#/apps/gro-e-cafe');
+      assert.deepEqual(suite.complaints, []);
     });
   });
 }

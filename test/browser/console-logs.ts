@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
 import { assertAccessible } from '../../testing/console.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
 
@@ -14,112 +15,116 @@ const APP = (id: string) =>
       many: `async ({ input, log }) => { for (let i = 1; i <= input.count; i++) { log.info('line ' + i); if (i % 50 === 0) await new Promise((go) => setTimeout(go, 2)); } return null; }`,
       fail: `async () => { throw new Error('The till is empty'); }`,
     },
-    manifest: { name: 'Shop' },
+    manifest: { name: 'Till' },
   });
 
-describe('log of an app in the console', { skip: withoutChromium() }, () => {
-  const suite = consoleSuite({}, { viewport: { width: 1120, height: 900 } }, async (gateway) => {
-    for (const id of ['shop', 'long', 'quiet']) assert.equal((await gateway.upload(id, APP(id))).status, 201);
-  });
-  const { open } = suite;
-  const say = (text: string, level = 'info') => suite.gateway.write('shop', 'say', { text, level });
-  const lines = (page: Page) => page.locator('.log-line');
+export function logsSuite(gateway: TestGateway): void {
+  describe('log of an app in the console', { skip: withoutChromium() }, () => {
+    const suite = consoleSuite(
+      gateway,
+      { viewport: { width: 1120, height: 900 } },
+      { apps: { till: APP('till'), long: APP('long'), quiet: APP('quiet') } },
+    );
+    const { open } = suite;
+    const say = (text: string, level = 'info') => suite.gateway.write('till', 'say', { text, level });
+    const lines = (page: Page) => page.locator('.log-line');
 
-  test('past entries show, and new ones at once, also if the log was empty', async () => {
-    const page = await open('/apps/quiet/logs');
-    await page.getByText('Nothing has been logged yet').waitFor();
-    await page.getByText('following', { exact: true }).waitFor();
-    await suite.gateway.write('quiet', 'say', { text: 'the first words' });
-    await lines(page).filter({ hasText: 'the first words' }).getByText('extra=7').waitFor();
-    assert.equal(await lines(page).count(), 1);
-    await page.reload();
-    await lines(page).filter({ hasText: 'the first words' }).waitFor();
-    await suite.gateway.write('quiet', 'say', { text: 'then more' });
-    await lines(page).filter({ hasText: 'then more' }).waitFor();
-    assert.equal(await lines(page).count(), 2, 'nothing twice');
-    assert.deepEqual(suite.complaints, []);
-  });
+    test('past entries show, and new ones at once, also if the log was empty', async () => {
+      const page = await open('/apps/quiet/logs');
+      await page.getByText('Nothing has been logged yet').waitFor();
+      await page.getByText('following', { exact: true }).waitFor();
+      await suite.gateway.write('quiet', 'say', { text: 'the first words' });
+      await lines(page).filter({ hasText: 'the first words' }).getByText('extra=7').waitFor();
+      assert.equal(await lines(page).count(), 1);
+      await page.reload();
+      await lines(page).filter({ hasText: 'the first words' }).waitFor();
+      await suite.gateway.write('quiet', 'say', { text: 'then more' });
+      await lines(page).filter({ hasText: 'then more' }).waitFor();
+      assert.equal(await lines(page).count(), 2, 'nothing twice');
+      assert.deepEqual(suite.complaints, []);
+    });
 
-  test('filters by level, text and call, which the address keeps', async () => {
-    await say('all is well');
-    await say('stock is low', 'warn');
-    await suite.gateway.write('shop', 'fail', {});
-    const page = await open('/apps/shop/logs');
-    await lines(page).filter({ hasText: 'The till is empty' }).waitFor();
-    await page.getByLabel('Least level').selectOption('warn');
-    await lines(page).filter({ hasText: 'all is well' }).waitFor({ state: 'detached' });
-    await lines(page).filter({ hasText: 'stock is low' }).waitFor();
-    await page.getByLabel('Text').fill('STOCK');
-    await lines(page).filter({ hasText: 'The till is empty' }).waitFor({ state: 'detached' });
-    await page.waitForURL(/level=warn&text=STOCK$/);
-    await page.reload();
-    await lines(page).filter({ hasText: 'stock is low' }).waitFor();
-    assert.equal(await lines(page).count(), 1);
-    await page.getByLabel('Text').fill('nowhere');
-    await page.getByText(/^None of \d+ entries match\.$/).waitFor();
+    test('filters by level, text and call, which the address keeps', async () => {
+      await say('all is well');
+      await say('stock is low', 'warn');
+      await suite.gateway.write('till', 'fail', {});
+      const page = await open('/apps/till/logs');
+      await lines(page).filter({ hasText: 'The till is empty' }).waitFor();
+      await page.getByLabel('Least level').selectOption('warn');
+      await lines(page).filter({ hasText: 'all is well' }).waitFor({ state: 'detached' });
+      await lines(page).filter({ hasText: 'stock is low' }).waitFor();
+      await page.getByLabel('Text').fill('STOCK');
+      await lines(page).filter({ hasText: 'The till is empty' }).waitFor({ state: 'detached' });
+      await page.waitForURL(/level=warn&text=STOCK$/);
+      await page.reload();
+      await lines(page).filter({ hasText: 'stock is low' }).waitFor();
+      assert.equal(await lines(page).count(), 1);
+      await page.getByLabel('Text').fill('nowhere');
+      await page.getByText(/^None of \d+ entries match\.$/).waitFor();
 
-    await page.getByLabel('Text').fill('');
-    await page.getByLabel('Least level').selectOption('');
-    await lines(page).filter({ hasText: 'stock is low' }).getByRole('button').click();
-    await page.waitForURL(/call=[0-9a-f]{32}$/);
-    await lines(page).filter({ hasText: 'all is well' }).waitFor({ state: 'detached' });
-    assert.equal(await lines(page).count(), 1);
-  });
+      await page.getByLabel('Text').fill('');
+      await page.getByLabel('Least level').selectOption('');
+      await lines(page).filter({ hasText: 'stock is low' }).getByRole('button').click();
+      await page.waitForURL(/call=[0-9a-f]{32}$/);
+      await lines(page).filter({ hasText: 'all is well' }).waitFor({ state: 'detached' });
+      assert.equal(await lines(page).count(), 1);
+    });
 
-  test('paused, nothing moves; resumed, it is all there', async () => {
-    await say('before the pause');
-    const page = await open('/apps/shop/logs');
-    await lines(page).filter({ hasText: 'before the pause' }).waitFor();
-    await page.getByRole('button', { name: 'Pause' }).click();
-    await say('during the pause');
-    await page.getByRole('button', { name: 'Resume (1 new entry)' }).waitFor();
-    assert.equal(await lines(page).filter({ hasText: 'during the pause' }).count(), 0);
-    await page.getByRole('button', { name: 'Resume' }).click();
-    await lines(page).filter({ hasText: 'during the pause' }).waitFor();
-  });
+    test('paused, nothing moves; resumed, it is all there', async () => {
+      await say('before the pause');
+      const page = await open('/apps/till/logs');
+      await lines(page).filter({ hasText: 'before the pause' }).waitFor();
+      await page.getByRole('button', { name: 'Pause' }).click();
+      await say('during the pause');
+      await page.getByRole('button', { name: 'Resume (1 new entry)' }).waitFor();
+      assert.equal(await lines(page).filter({ hasText: 'during the pause' }).count(), 0);
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await lines(page).filter({ hasText: 'during the pause' }).waitFor();
+    });
 
-  test('of thousands of entries only near ones are drawn; earlier ones load, each once, without moving the text', async () => {
-    await suite.gateway.write('long', 'many', { count: 3000 });
-    const page = await open('/apps/long/logs');
-    const line = (number: number) => page.locator('.log-text', { hasText: new RegExp(`line ${number}\\b`) });
-    await line(3000).waitFor();
-    const texts = () => page.locator('.log-text').allTextContents();
-    const scrollTo = (top: number) => page.evaluate(`document.querySelector('.log-scroll').scrollTop = ${top}`);
-    assert.ok((await texts()).length < 300, 'windowed');
-    for (const first of [2001, 1501]) {
-      await scrollTo(0);
-      await page.getByRole('button', { name: 'Earlier entries' }).click();
-      await line(first + 499).waitFor();
-      const top = await page.evaluate("document.querySelector('.log-scroll').scrollTop");
-      assert.ok((top as number) > 1000, 'the shown text does not move');
-      await scrollTo(0);
-      await line(first).waitFor();
-      assert.equal(await line(first - 1).count(), 0);
-      const drawn = (await texts()).map((text) => /line \d+/.exec(text)?.[0]);
-      assert.equal(new Set(drawn).size, drawn.length, 'nothing twice');
-      assert.ok(drawn.length < 600, 'windowed');
-    }
-    assert.deepEqual(suite.complaints, []);
-  });
+    test('of thousands of entries only near ones are drawn; earlier ones load, each once, without moving the text', async () => {
+      await suite.gateway.write('long', 'many', { count: 3000 });
+      const page = await open('/apps/long/logs');
+      const line = (number: number) => page.locator('.log-text', { hasText: new RegExp(`line ${number}\\b`) });
+      await line(3000).waitFor();
+      const texts = () => page.locator('.log-text').allTextContents();
+      const scrollTo = (top: number) => page.evaluate(`document.querySelector('.log-scroll').scrollTop = ${top}`);
+      assert.ok((await texts()).length < 300, 'windowed');
+      for (const first of [2001, 1501]) {
+        await scrollTo(0);
+        await page.getByRole('button', { name: 'Earlier entries' }).click();
+        await line(first + 499).waitFor();
+        const top = await page.evaluate("document.querySelector('.log-scroll').scrollTop");
+        assert.ok((top as number) > 1000, 'the shown text does not move');
+        await scrollTo(0);
+        await line(first).waitFor();
+        assert.equal(await line(first - 1).count(), 0);
+        const drawn = (await texts()).map((text) => /line \d+/.exec(text)?.[0]);
+        assert.equal(new Set(drawn).size, drawn.length, 'nothing twice');
+        assert.ok(drawn.length < 600, 'windowed');
+      }
+      assert.deepEqual(suite.complaints, []);
+    });
 
-  test('up to a time, without later entries', async () => {
-    await say('early');
-    const { json } = await suite.gateway.call('GET', '/svc/_logs?app=shop&limit=1');
-    await say('late');
-    const page = await open(`/apps/shop/logs?until=${json[0].ts + 1}`);
-    await lines(page).filter({ hasText: 'early' }).first().waitFor();
-    assert.equal(await lines(page).filter({ hasText: /late/ }).count(), 0);
-  });
+    test('up to a time, without later entries', async () => {
+      await say('early');
+      const { json } = await suite.gateway.call('GET', '/svc/_logs?app=till&limit=1');
+      await say('late');
+      const page = await open(`/apps/till/logs?until=${json[0].ts + 1}`);
+      await lines(page).filter({ hasText: 'early' }).first().waitFor();
+      assert.equal(await lines(page).filter({ hasText: /late/ }).count(), 0);
+    });
 
-  test('everything is reachable in light, in dark and on a phone', async () => {
-    await say(`a line that is ${'very '.repeat(60)}long${'x'.repeat(300)}`, 'warn');
-    await suite.gateway.write('shop', 'fail', {});
-    const page = await open('/apps/shop/logs');
-    await lines(page).filter({ hasText: 'The till is empty' }).first().waitFor();
-    await assertAccessible(page);
-    await page.emulateMedia({ colorScheme: 'dark' });
-    await assertAccessible(page);
-    await page.setViewportSize({ width: 390, height: 800 });
-    await assertAccessible(page);
+    test('everything is reachable in light, in dark and on a phone', async () => {
+      await say(`a line that is ${'very '.repeat(60)}long${'x'.repeat(300)}`, 'warn');
+      await suite.gateway.write('till', 'fail', {});
+      const page = await open('/apps/till/logs');
+      await lines(page).filter({ hasText: 'The till is empty' }).first().waitFor();
+      await assertAccessible(page);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await assertAccessible(page);
+      await page.setViewportSize({ width: 390, height: 800 });
+      await assertAccessible(page);
+    });
   });
-});
+}

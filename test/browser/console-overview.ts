@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { appOf } from '../../testing/apps.ts';
 import { assertAccessible } from '../../testing/console.ts';
+import type { TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
 
@@ -16,72 +17,76 @@ const APP = (id: string) =>
       crash: '() => { setTimeout(() => { throw new Error("gone wrong"); }, 0); return new Promise(() => {}); }',
     },
     migrations: ['CREATE TABLE orders (id INTEGER PRIMARY KEY)'],
-    manifest: { name: 'Shop', description: 'Sells things' },
+    manifest: { name: 'Kiosk', description: 'Sells things' },
   });
 
-describe('overview of an app in the console', { skip: withoutChromium() }, () => {
-  const suite = consoleSuite({}, { viewport: { width: 1120, height: 900 } }, async (gateway) => {
-    for (const id of ['shop', 'bad']) assert.equal((await gateway.upload(id, APP(id))).status, 201);
-  });
-  const { open } = suite;
-  const activity = async (id: string) => (await suite.gateway.call('GET', `/svc/_apps/${id}/activity`)).json;
+export function overviewSuite(gateway: TestGateway): void {
+  describe('overview of an app in the console', { skip: withoutChromium() }, () => {
+    const suite = consoleSuite(
+      gateway,
+      { viewport: { width: 1120, height: 900 } },
+      { apps: { kiosk: APP('kiosk'), bad: APP('bad') } },
+    );
+    const { open } = suite;
+    const activity = async (id: string) => (await suite.gateway.call('GET', `/svc/_apps/${id}/activity`)).json;
 
-  test('the calls of the last hour are drawn, and given as text', async () => {
-    for (let i = 0; i < 3; i++) await suite.gateway.read('shop', 'one');
-    await suite.gateway.read('shop', 'fail');
-    const { points, state, files } = await activity('shop');
-    assert.equal(state, 'live');
-    assert.equal(files.files, 0);
-    assert.deepEqual([points.at(-1).calls, points.at(-1).failed], [4, 1]);
-    assert.ok(points.at(-1).dataBytes > 0 && points.at(-1).p50 !== null);
+    test('the calls of the last hour are drawn, and given as text', async () => {
+      for (let i = 0; i < 3; i++) await suite.gateway.read('kiosk', 'one');
+      await suite.gateway.read('kiosk', 'fail');
+      const { points, state, files } = await activity('kiosk');
+      assert.equal(state, 'live');
+      assert.equal(files.files, 0);
+      assert.deepEqual([points.at(-1).calls, points.at(-1).failed], [4, 1]);
+      assert.ok(points.at(-1).dataBytes > 0 && points.at(-1).p50 !== null);
 
-    const page = await open('/apps/shop');
-    await page.getByText('Sells things').waitFor();
-    await page.getByRole('img', { name: /^Calls a minute\. calls: .* now 4\.$/ }).waitFor();
-    await page.getByRole('img', { name: /^Errors a minute\. all: .* now 1;/ }).waitFor();
-    for (const name of ['Duration', 'Data', 'Live'])
-      await page.getByRole('img', { name: new RegExp(`^${name}`) }).waitFor();
-    assert.equal(await page.locator('.chart canvas').count(), 5);
-    await page.getByText('query one').waitFor();
-    await suite.gateway.read('shop', 'one');
-    await page.getByRole('img', { name: /calls: .* now 5\.$/ }).waitFor();
-    assert.deepEqual(suite.complaints, []);
-  });
+      const page = await open('/apps/kiosk');
+      await page.getByText('Sells things').waitFor();
+      await page.getByRole('img', { name: /^Calls a minute\. calls: .* now 4\.$/ }).waitFor();
+      await page.getByRole('img', { name: /^Errors a minute\. all: .* now 1;/ }).waitFor();
+      for (const name of ['Duration', 'Data', 'Live'])
+        await page.getByRole('img', { name: new RegExp(`^${name}`) }).waitFor();
+      assert.equal(await page.locator('.chart canvas').count(), 5);
+      await page.getByText('query one').waitFor();
+      await suite.gateway.read('kiosk', 'one');
+      await page.getByRole('img', { name: /calls: .* now 5\.$/ }).waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
 
-  test('an app that is removed while it is shown is reported as gone', async () => {
-    const { status, text } = await suite.gateway.upload('brief', appOf('brief'));
-    assert.equal(status, 201, text);
-    const page = await open('/apps/brief');
-    await page.getByRole('heading', { name: 'brief', level: 1 }).waitFor();
-    await suite.gateway.call('DELETE', '/svc/_apps/brief');
-    await page.getByRole('heading', { name: 'There is no app “brief”', level: 1 }).waitFor();
-    await page.getByRole('link', { name: 'trash' }).click();
-    await page.getByRole('row').filter({ hasText: 'brief' }).waitFor();
-  });
+    test('an app that is removed while it is shown is reported as gone', async () => {
+      const { status, text } = await suite.gateway.upload('brief', appOf('brief'));
+      assert.equal(status, 201, text);
+      const page = await open('/apps/brief');
+      await page.getByRole('heading', { name: 'brief', level: 1 }).waitFor();
+      await suite.gateway.call('DELETE', '/svc/_apps/brief');
+      await page.getByRole('heading', { name: 'There is no app “brief”', level: 1 }).waitFor();
+      await page.getByRole('link', { name: 'trash' }).click();
+      await page.getByRole('row').filter({ hasText: 'brief' }).waitFor();
+    });
 
-  test('a quarantine shows its reason, and a restart ends it', async () => {
-    // The same call twice would be refused instead.
-    for (let input = 1; (await activity('bad')).reason === null; input++) {
-      assert.ok(input < 60, 'it is given up on');
-      await suite.gateway.write('bad', 'crash', { input });
-    }
-    const page = await open('/apps/bad');
-    const card = page.getByRole('region', { name: 'This app is out of service' });
-    await card.getByText('Its last thread ended').waitFor();
-    await assertAccessible(page);
-    await card.getByRole('button', { name: 'Restart' }).click();
-    await card.waitFor({ state: 'detached' });
-    assert.equal((await activity('bad')).reason, null);
-    assert.equal((await suite.gateway.read('bad', 'one')).json.data, 1);
-  });
+    test('a quarantine shows its reason, and a restart ends it', async () => {
+      // The same call twice would be refused instead.
+      for (let input = 1; (await activity('bad')).reason === null; input++) {
+        assert.ok(input < 60, 'it is given up on');
+        await suite.gateway.write('bad', 'crash', { input });
+      }
+      const page = await open('/apps/bad');
+      const card = page.getByRole('region', { name: 'This app is out of service' });
+      await card.getByText('Its last thread ended').waitFor();
+      await assertAccessible(page);
+      await card.getByRole('button', { name: 'Restart' }).click();
+      await card.waitFor({ state: 'detached' });
+      assert.equal((await activity('bad')).reason, null);
+      assert.equal((await suite.gateway.read('bad', 'one')).json.data, 1);
+    });
 
-  test('everything is reachable in light, in dark and on a phone', async () => {
-    const page = await open('/apps/shop');
-    await page.locator('.chart canvas').first().waitFor();
-    await assertAccessible(page);
-    await page.emulateMedia({ colorScheme: 'dark' });
-    await assertAccessible(page);
-    await page.setViewportSize({ width: 390, height: 800 });
-    await assertAccessible(page);
+    test('everything is reachable in light, in dark and on a phone', async () => {
+      const page = await open('/apps/kiosk');
+      await page.locator('.chart canvas').first().waitFor();
+      await assertAccessible(page);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      await assertAccessible(page);
+      await page.setViewportSize({ width: 390, height: 800 });
+      await assertAccessible(page);
+    });
   });
-});
+}

@@ -2,13 +2,16 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
 import { isAppId } from '../../protocol/ids.ts';
-import { eventually } from '../../testing/edges.ts';
-import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { openConsole } from '../../testing/console.ts';
+import { eventually, gatewayOfSuite } from '../../testing/edges.ts';
+import { root } from '../../testing/gateway.ts';
 import { baseOf, consoleOf, enter, linkTo, originOf } from '../../testing/pages.ts';
+import { STUB_RUNNERS, script } from '../../testing/stub-runner.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
+import { sharedToolsSuite } from './console-tools.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
@@ -18,8 +21,6 @@ const APPS = [
   ...readdirSync(join(root, 'templates')).filter(isAppId),
   ...readdirSync(join(root, 'examples')).filter((name) => name !== 'embedding'),
 ];
-
-type Owner = { after(cleanup: () => Promise<void>): void };
 
 /** Two pages, of which one embeds the other. */
 const FRAMES = {
@@ -54,18 +55,10 @@ async function picture(page: Page, name: string): Promise<void> {
 }
 
 describe('sessions in a browser', { skip: withoutChromium() }, () => {
-  const cleanups: (() => Promise<void>)[] = [];
-  const owner: Owner = { after: (cleanup) => void cleanups.unshift(cleanup) };
-  let gateway: TestGateway;
+  const gateway = gatewayOfSuite({ apps: ['todos', 'guestbook'] });
   let context: BrowserContext;
 
-  before(async () => {
-    gateway = await startGateway(owner, { apps: ['todos', 'guestbook'] });
-    assert.equal((await gateway.upload('frames', FRAMES)).status, 201);
-  });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
-  });
+  before(() => gateway.install('frames', FRAMES));
   beforeEach(async () => {
     context = await (await sharedChromium()).newContext();
     context.setDefaultTimeout(PATIENCE_MS);
@@ -80,7 +73,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     return page;
   }
 
-  async function openConsole(): Promise<Page> {
+  async function openHome(): Promise<Page> {
     const page = await context.newPage();
     await page.goto(consoleOf(gateway));
     await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
@@ -91,7 +84,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     const page = await open();
     const field = page.getByLabel('New todo');
     await field.fill('half a sentence');
-    const admin = await openConsole();
+    const admin = await openHome();
     await admin.getByRole('button', { name: 'Sign out' }).click();
     await admin.getByText('You are signed out here and on the pages of all apps.').waitFor();
 
@@ -100,7 +93,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
     await field.press('Enter');
     await page.getByText('Your session has ended. Sign in and try again').waitFor();
     // A refused text need not be typed again.
-    await page.waitForFunction(`document.activeElement.value === 'half a sentence'`);
+    await eventually(() => page.evaluate(`document.activeElement.value === 'half a sentence'`));
     await page.evaluate('window.told = []; svc.onChange((event) => told.push(event.type))');
     await picture(page, 'signed-out');
     const opened = context.waitForEvent('page');
@@ -199,7 +192,7 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
 
   test('the console says when its session has ended, and continues at the same view', async () => {
     await open();
-    const page = await openConsole();
+    const page = await openHome();
     await page.evaluate('window.marked = true');
     await context.clearCookies();
     await page.getByText('Your session has ended').waitFor();
@@ -252,15 +245,22 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
 });
 
 describe('an address that all apps share, in a browser', { skip: withoutChromium() }, () => {
-  const cleanups: (() => Promise<void>)[] = [];
-  let gateway: TestGateway;
+  const gateway = gatewayOfSuite({ store: 'git', apps: APPS, config: { ...STUB_RUNNERS, pageOrigins: 'shared' } });
 
-  before(async () => {
-    const owner: Owner = { after: (cleanup) => void cleanups.unshift(cleanup) };
-    gateway = await startGateway(owner, { apps: APPS, config: { pageOrigins: 'shared' } });
-  });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
+  test('an app shows its name and page in the console, and its chat works', async () => {
+    const context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+    const { page } = await openConsole(context, gateway, '/apps/todos/chat');
+    await page.getByRole('heading', { name: 'Todos', level: 1 }).first().waitFor();
+    const frame = page.frameLocator('iframe');
+    await frame.getByText('Nothing to do yet.').waitFor();
+    const message = page.getByRole('textbox', { name: 'Message' });
+    await message.fill(script('call add {"title": "Shared milk"}', 'say Done.'));
+    await message.press('Enter');
+    await frame.getByText('Shared milk').waitFor();
+    assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
+    assert.equal(await page.getByRole('button', { name: 'Secrets' }).isVisible(), false);
+    await context.close();
   });
 
   test('the console lists the apps, and says what it may not do and where to do it', async () => {
@@ -317,4 +317,6 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     assert.deepEqual(complaints, []);
     await context.close();
   });
+
+  sharedToolsSuite(gateway);
 });
