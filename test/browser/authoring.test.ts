@@ -4,11 +4,10 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { startChromium } from '../../testing/chromium.ts';
-import { startGateway, type TestGateway } from '../../testing/gateway.ts';
+import type { BrowserContext, Page } from 'playwright-core';
+import { gatewayOfSuite } from '../../testing/edges.ts';
 import { baseOf, linkTo } from '../../testing/pages.ts';
-import { withoutChromium } from './chromium.ts';
+import { sharedChromium, withoutChromium } from './chromium.ts';
 
 /** Far more than anything here takes, so that no test fails on a busy machine. */
 const PATIENCE_MS = 90_000;
@@ -17,23 +16,14 @@ const PATIENCE_MS = 90_000;
 const LOOK_MS = 5000;
 
 describe('authoring in a browser', { skip: withoutChromium() }, () => {
-  let gateway: TestGateway;
-  let removeGateway: () => Promise<void>;
-  let browser: Browser;
+  const gateway = gatewayOfSuite({ store: 'git' });
   let context: BrowserContext;
   let session: string;
   /** The page that the app began with. */
   let wholePage: string;
 
   before(async () => {
-    const owner = {
-      after: (remove: () => Promise<void>) => {
-        removeGateway = remove;
-      },
-    };
-    gateway = await startGateway(owner, { store: 'git' });
-    browser = await startChromium();
-    context = await browser.newContext();
+    context = await (await sharedChromium()).newContext();
     context.setDefaultTimeout(PATIENCE_MS);
     const made = await gateway.call('POST', '/svc/_apps', { body: { id: 'notes', name: 'Notes' } });
     session = made.json.sessionId;
@@ -43,10 +33,6 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await page.goto(await linkTo(gateway));
     await page.getByRole('heading', { name: 'Notes' }).first().waitFor();
     await page.close();
-  });
-  after(async () => {
-    await browser?.close();
-    await removeGateway();
   });
 
   const file = (path: string) => `/svc/_sessions/${session}/apps/notes/files/${path}`;
@@ -115,10 +101,10 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
   const heading = (page: Page) => page.getByRole('heading', { level: 1 }).textContent();
 
   /** The page checks once a second whether it may reload: asserts that it checks several times, and does not reload. */
-  async function staysForLooks(page: Page): Promise<void> {
+  async function staysForLooks(page: Page, title = 'Form'): Promise<void> {
     await page.evaluate('addEventListener("beforeunload", () => { window.leaves = true; })');
     await page.clock.runFor(LOOK_MS);
-    assert.deepEqual([await page.evaluate('window.leaves'), await heading(page)], [undefined, 'Form']);
+    assert.deepEqual([await page.evaluate('window.leaves'), await heading(page)], [undefined, title]);
   }
 
   async function formPage(): Promise<Page> {
@@ -128,12 +114,12 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
   }
 
   /** Publishes this many times, and resolves when the page got an event for each. */
-  async function publishForms(page: Page, times: number): Promise<void> {
+  async function publishForms(page: Page, times: number, from = 'Form', to = 'New form'): Promise<void> {
     for (let made = 0; made < times; made++) {
       const told = page.evaluate(
         'new Promise((done) => addEventListener("svc:newversion", () => done(true), { once: true }))',
       );
-      await edit('index.html', (text) => `${text.replace('<h1>Form</h1>', '<h1>New form</h1>')}\n`);
+      await edit('index.html', (text) => `${titled(from, to)(text)}\n`);
       await publish();
       await told;
     }
@@ -162,18 +148,31 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
       (page) => page.getByLabel('Note').fill('As it was'),
     ],
   ];
-  for (const [name, write, empty] of writings) {
-    test(`${name} that is half written delays the reload, also after its field has lost the focus`, async () => {
-      const page = await formPage();
-      await write(page);
-      await page.getByText('Elsewhere').focus();
-      await publishForms(page, 1);
-      await staysForLooks(page);
-      await empty(page);
-      await page.getByRole('heading', { name: 'New form' }).waitFor();
-      await page.close();
+  describe('what is half written delays the reload, also after its field has lost the focus', () => {
+    let page: Page;
+    before(async () => {
+      page = await formPage();
     });
-  }
+    after(() => page.close());
+
+    // Each reload shows the form that the next one begins with.
+    let title = 'Form';
+    for (const [at, [name, write, empty]] of writings.entries()) {
+      test(name, async () => {
+        const next = `Form ${at + 1}`;
+        await write(page);
+        await page.getByText('Elsewhere').focus();
+        await publishForms(page, 1, title, next);
+        await staysForLooks(page, title);
+        // Its change stream is open: from here on it gets every event.
+        const following = page.waitForResponse(/_changes/);
+        await empty(page);
+        await page.getByRole('heading', { name: next, exact: true }).waitFor();
+        await following;
+        title = next;
+      });
+    }
+  });
 
   test('input that nobody would lose does not delay a reload: a filter, a field that a script fills, a closed dialog', async () => {
     const page = await formPage();
