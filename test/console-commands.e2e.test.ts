@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { packBytes } from '../cli/dev/app-folder.ts';
 import { appOf } from '../testing/apps.ts';
+import { say } from '../testing/chat.ts';
 import { onEachStore } from '../testing/edges.ts';
 import { root } from '../testing/gateway.ts';
 import { STUB_RUNNERS } from '../testing/stub-runner.ts';
@@ -81,6 +82,7 @@ onEachStore({ config: STUB_RUNNERS }, (gateway, store) => {
     return stdout;
   };
   const document = async (...args: string[]) => JSON.parse(await works(...args, '--json'));
+  const answer = async (path: string) => (await gateway.call('GET', path)).json;
   const isRefused = async (args: string[], words: RegExp) => {
     const { code, stderr } = await svc(...args);
     assert.notEqual(code, 0);
@@ -113,7 +115,7 @@ onEachStore({ config: STUB_RUNNERS }, (gateway, store) => {
     await isRefused(['settings', 'shop', 'theme', 'red'], /"red" is not a value[\s\S]*Values: light, dark/);
     await isRefused(['settings', 'shop', 'them', 'dark'], /no setting "them"[\s\S]*Did you mean "theme"/);
     assert.match(await works('settings', 'shop', 'theme', '--default'), /is light again/);
-    assert.deepEqual((await document('settings', 'shop')).settings, {});
+    assert.deepEqual((await answer('/svc/_apps/shop/settings')).settings, {});
   });
 
   test(`${store}: an archive is uploaded unchanged, and versions are deleted`, async () => {
@@ -130,11 +132,12 @@ onEachStore({ config: STUB_RUNNERS }, (gateway, store) => {
     await isRefused(['versions', 'rm', 'shop', live.versionId, '--yes'], /VERSION_ACTIVE[\s\S]*svc activate shop/);
     await isRefused(['versions', 'rm', 'shop'], /<version> is missing/);
     assert.match(await works('versions', 'rm', 'shop', old.versionId, '--yes'), /is deleted/);
-    assert.equal((await document('versions', 'shop')).length, 1);
+    assert.equal((await answer('/svc/_apps/shop/versions')).length, 1);
   });
 
   test(`${store}: a run is repeated with its input, and counted`, async () => {
-    const { runId } = await document('run', 'shop/echo', '{"day": "monday"}', '--wait');
+    const first = { body: { input: { day: 'monday' } } };
+    const { runId } = (await gateway.call('POST', '/svc/_automations/shop/echo/run?wait=1', first)).json;
     const again = await document('run', 'again', runId, '--wait');
     assert.notEqual(again.runId, runId);
     assert.deepEqual(again.output, { day: 'monday' });
@@ -151,18 +154,18 @@ onEachStore({ config: STUB_RUNNERS }, (gateway, store) => {
   test(`${store}: conversations are listed, printed and deleted`, async () => {
     assert.match((await svc('chats', 'shop')).stderr, /There are no conversations\. Begin one: svc chat shop/);
     const modes = store === 'git' ? ['data', 'full'] : ['data'];
-    for (const mode of modes) await works('chat', 'shop', 'say Hello', '--window', `in-${mode}`, '--mode', mode);
+    for (const mode of modes) await say(gateway, 'shop', `in-${mode}`, 'say Hello', { mode });
     assert.deepEqual(
       (await document('chats', 'shop')).map(({ id }: { id: string }) => id).sort(),
       modes.map((m) => `in-${m}`),
     );
-    await isRefused(['run', 'again', (await document('runs', '--app', 'shop'))[0].runId], /a turn of a chat/);
+    await isRefused(['run', 'again', (await answer('/svc/_runs?app=shop'))[0].runId], /a turn of a chat/);
     for (const mode of modes) {
       assert.match(await works('chats', 'show', 'shop', `in-${mode}`), /^› say Hello\n[\s\S]*Hello/);
       await isRefused(['chats', 'rm', 'shop', `in-${mode}`], /needs a confirmation/);
       assert.match(await works('chats', 'rm', 'shop', `in-${mode}`, '--yes'), /is deleted/);
     }
-    assert.deepEqual(await document('chats', 'shop'), []);
+    assert.deepEqual(await answer('/svc/shop/_chat/windows'), []);
     await isRefused(['chats', 'show', 'shop', 'in-data'], /There is no conversation "in-data"/);
     await isRefused(['chats', 'drop', 'shop', 'x'], /"drop" is not a verb[\s\S]*Verbs: show, rm/);
   });
