@@ -17,8 +17,8 @@ const LOOKS = {
 const folder = process.argv[2];
 if (folder === undefined) throw new Error('Name the folder for the pictures.');
 mkdirSync(folder, { recursive: true });
-const examples = ['todos', 'kanban', 'feeds', 'journal', 'expenses', 'habits'];
-const { gateway, remove } = makeGateway({ store: 'git', examples });
+const apps = ['todos', 'kanban', 'feeds', 'journal', 'expenses', 'habits'];
+const { gateway, remove } = makeGateway({ store: 'git', apps });
 await gateway.start();
 const browser = await startChromium();
 try {

@@ -58,7 +58,7 @@ const CALLS: Record<string, Call[]> = {
   ],
 };
 
-const { gateway, remove } = makeGateway({ examples: Object.keys(CALLS) });
+const { gateway, remove } = makeGateway({ apps: Object.keys(CALLS) });
 await gateway.start();
 const browser = await startChromium();
 const context = await browser.newContext({ viewport: VIEWPORT, deviceScaleFactor: SCALE, colorScheme: 'light' });

@@ -25,7 +25,7 @@ const MESSAGES = [
 
 for (const [name, options] of Object.entries(PICTURES)) {
   const config = { runners: { local: STUB_RUNNERS.runners.stub } };
-  const { gateway, remove } = makeGateway({ store: 'git', examples: ['todos'], config });
+  const { gateway, remove } = makeGateway({ store: 'git', apps: ['todos'], config });
   await gateway.start();
   const browser = await startChromium();
   try {

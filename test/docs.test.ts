@@ -1,8 +1,8 @@
 /**
  * The documents are executed and compared with the code: every `sh` block runs, in its document's order, in a folder
  * that looks like a clone of the project, with the gateway of `npm start` running on it where a block asks one. The
- * documents that need no other gateway share that one, and each begins with its first apps. What a
- * fenced block's info string means:
+ * documents that need no other gateway share that one, and each begins with its first apps. What a fenced block's info
+ * string means:
  *
  *     sh gateway             `svc serve …`, instead of `npm start` when it comes first: runs from here on, on any free port; what
  *                            it exports holds for the blocks that follow, other lines are run before

@@ -17,7 +17,10 @@ const ADDRESS = '127.0.0.1:8787';
 /** That of `npm start`. */
 const DATA_DIR = '.svc';
 export const MODEL_ADDRESS = '127.0.0.1:11434';
-/** Documents run programs of other vendors, unless this run of the tests leaves them out. */
+/**
+ * Documents run programs of other vendors, and `svc` as a program, unless this run of the tests leaves real programs out
+ * (scripts/parts.mjs): then they run `svc` in the process of the test.
+ */
 export const RUNS_PROGRAMS: boolean = !process.env.SVC_TEST_LEAVE_OUT?.split(',').includes('agents');
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
@@ -42,6 +45,8 @@ function isAboutClone(line: string): boolean {
     }),
   );
 }
+
+const EXECUTABLE = '#!/bin/sh\nexec node $NODE_FLAGS "$(dirname "$0")/../bin/svc.js" "$@"\n';
 
 /** A folder in which the documents' commands work as written. */
 export class Clone {
@@ -72,7 +77,7 @@ export class Clone {
     symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
     const commands = join(this.folder, '.commands');
     mkdirSync(commands);
-    writeFileSync(join(commands, 'svc'), COMMAND_SCRIPT, { mode: 0o755 });
+    writeFileSync(join(commands, 'svc'), RUNS_PROGRAMS ? EXECUTABLE : COMMAND_SCRIPT, { mode: 0o755 });
     // The daemon's sockets are in the folder too, and are removed with it.
     this.#env = {
       PATH: `${commands}:${dirname(process.execPath)}:${PROGRAMS_FOLDER}:${process.env.PATH}`,
