@@ -3,15 +3,18 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
-import { after, type TestContext, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { inspect } from 'node:util';
 import type { TestResult } from '../cli/app-tests/reporter.ts';
 import { appOf } from '../testing/apps.ts';
-import { root } from '../testing/gateway.ts';
+import { makeGateway, root } from '../testing/gateway.ts';
+import { filesOf } from '../testing/published.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'app-tests-'));
@@ -140,51 +143,47 @@ test('webhooks', async (t) => {
   await assert.rejects(app.webhook('rescue'), TypeError);
 });
 
-test('runs by hand', async (t) => {
+test('one app for many tests', async (t) => {
   const app = await harness(t);
-  assert.equal((await app.run('inbox', 'by hand')).output, 'by hand');
-  await assert.rejects(app.run('inbox', 'no'), { message: 'Not this.' });
-  await assert.rejects(app.run('nothing'), { code: 'UNKNOWN_AUTOMATION' });
-});
-
-test('secrets', async (t) => {
-  const app = await harness(t);
-  await assert.rejects(app.query('key'), { code: 'HANDLER_ERROR', message: /no secret "KEY"/ });
-  await app.secrets.set('KEY', 'a value');
-  assert.equal(await app.query('key'), '[secret KEY]');
-  await app.secrets.delete('KEY');
-  await assert.rejects(app.secrets.delete('KEY'), { code: 'UNKNOWN_SECRET' });
-});
-
-test('the network', async (t) => {
-  const app = await harness(t);
-  const url = 'https://example.com:8443/a?b=c';
-  await assert.rejects(app.query('fetched', { url }), { code: 'HANDLER_ERROR' });
-  app.onFetch(async (request) => {
-    const said = [request.method, request.url, request.headers.get('x-a'), await request.text()].join(' ');
-    return new Response(said, { status: 418 });
+  await t.test('runs by hand', async () => {
+    assert.equal((await app.run('inbox', 'by hand')).output, 'by hand');
+    await assert.rejects(app.run('inbox', 'no'), { message: 'Not this.' });
+    await assert.rejects(app.run('nothing'), { code: 'UNKNOWN_AUTOMATION' });
   });
-  assert.deepEqual(await app.query('fetched', { url }), [418, 'POST https://example.com:8443/a?b=c b ping']);
-  assert.equal((await app.query('fetched', { url: 'http://10.1.2.3/' }))[1], 'POST http://10.1.2.3/ b ping');
-  app.onFetch(() => {
-    throw new Error('It is down.');
+  await t.test('secrets', async () => {
+    await assert.rejects(app.query('key'), { code: 'HANDLER_ERROR', message: /no secret "KEY"/ });
+    await app.secrets.set('KEY', 'a value');
+    assert.equal(await app.query('key'), '[secret KEY]');
+    await app.secrets.delete('KEY');
+    await assert.rejects(app.secrets.delete('KEY'), { code: 'UNKNOWN_SECRET' });
   });
-  await assert.rejects(app.query('fetched', { url }), { code: 'HANDLER_ERROR' });
-});
-
-test('requests', async (t) => {
-  const app = await harness(t);
-  const page = await app.request('GET', \`/svc/\${app.id}/index.html\`);
-  assert.match(await page.text(), /Shop/);
-  const test = await app.request('GET', \`/svc/\${app.id}/tests/surface.test.js\`);
-  assert.equal(test.status, 404);
-  const body = { app: app.id, query: 'list' };
-  const answer = await app.request('POST', '/svc/_tool/svc_read', { body });
-  assert.deepEqual(await answer.json(), { isError: false, data: [] });
-  const anyone = await app.request('POST', '/svc/_tool/svc_read', { body, headers: { Authorization: '' } });
-  assert.equal(anyone.status, 401);
-  const { sha256 } = await (await app.request('PUT', \`/svc/\${app.id}/_blobs\`, { body: Buffer.from('a') })).json();
-  assert.equal(await (await app.request('GET', \`/svc/\${app.id}/_blobs/\${sha256}\`)).text(), 'a');
+  await t.test('the network', async () => {
+    const url = 'https://example.com:8443/a?b=c';
+    await assert.rejects(app.query('fetched', { url }), { code: 'HANDLER_ERROR' });
+    app.onFetch(async (request) => {
+      const said = [request.method, request.url, request.headers.get('x-a'), await request.text()].join(' ');
+      return new Response(said, { status: 418 });
+    });
+    assert.deepEqual(await app.query('fetched', { url }), [418, 'POST https://example.com:8443/a?b=c b ping']);
+    assert.equal((await app.query('fetched', { url: 'http://10.1.2.3/' }))[1], 'POST http://10.1.2.3/ b ping');
+    app.onFetch(() => {
+      throw new Error('It is down.');
+    });
+    await assert.rejects(app.query('fetched', { url }), { code: 'HANDLER_ERROR' });
+  });
+  await t.test('requests', async () => {
+    const page = await app.request('GET', \`/svc/\${app.id}/index.html\`);
+    assert.match(await page.text(), /Shop/);
+    const test = await app.request('GET', \`/svc/\${app.id}/tests/surface.test.js\`);
+    assert.equal(test.status, 404);
+    const body = { app: app.id, query: 'list' };
+    const answer = await app.request('POST', '/svc/_tool/svc_read', { body });
+    assert.deepEqual(await answer.json(), { isError: false, data: [] });
+    const anyone = await app.request('POST', '/svc/_tool/svc_read', { body, headers: { Authorization: '' } });
+    assert.equal(anyone.status, 401);
+    const { sha256 } = await (await app.request('PUT', \`/svc/\${app.id}/_blobs\`, { body: Buffer.from('a') })).json();
+    assert.equal(await (await app.request('GET', \`/svc/\${app.id}/_blobs/\${sha256}\`)).text(), 'a');
+  });
 });
 
 test('at once', { concurrency: true }, async (t) => {
@@ -216,6 +215,19 @@ test('writes', () => app.action('order', { item: 'tea' }));
 test('reads what another test wrote', async () => assert.equal((await app.query('list')).length, 1));
 `;
 
+const manifest = JSON.parse(String(SHOP['app.json'])) as { actions: object[] };
+
+/** The shop with an action that throws, in another file, and a test that calls it. */
+const FAILING_SHOP = {
+  ...SHOP,
+  'app.json': JSON.stringify({ ...manifest, actions: [...manifest.actions, { name: 'broken' }] }),
+  'actions/broken.ts':
+    "import { fail } from '../lib/fail.ts';\n\nexport default (_args: object) => fail(1 as number);\n",
+  'lib/fail.ts':
+    "type Code = number;\n\nexport function fail(code: Code): never {\n  throw new Error('It broke: ' + code);\n}\n",
+  'tests/failing.test.js': FAILING,
+};
+
 function folderOf(name: string, files: Record<string, string | Buffer>): string {
   const folder = join(scratch, name);
   for (const [path, content] of Object.entries(files)) {
@@ -225,24 +237,27 @@ function folderOf(name: string, files: Record<string, string | Buffer>): string 
   return folder;
 }
 
-function start(...args: string[]) {
+function start(args: string[], more: Record<string, string> = {}) {
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-  return spawn(process.execPath, [join(root, 'bin/svc.js'), ...args], {
-    env: { ...env, TMPDIR: scratch, NO_COLOR: '1' },
+  return spawn(process.execPath, args, {
+    env: { ...env, TMPDIR: scratch, NO_COLOR: '1', ...more },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
 
-async function svc(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = start(...args);
+async function run(args: string[], env?: Record<string, string>) {
+  const child = start(args, env);
   const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
   const [stdout, stderr, code] = await inTime(
     Promise.all([text(child.stdout), text(child.stderr), ended]),
-    `the end of svc ${args.join(' ')}`,
+    `the end of ${args.join(' ')}`,
     LONG_MS,
   );
   return { code, stdout, stderr };
 }
+
+const SVC = join(root, 'bin/svc.js');
+const svc = (...args: string[]) => run([SVC, ...args]);
 
 /** What runs leave behind. */
 const leftovers = () => readdirSync(scratch).filter((name) => name.startsWith('svc-'));
@@ -258,31 +273,72 @@ test('a test calls the tools of the app, moves its clock, sends its webhooks and
   const { passed, tests } = await results(t, folder);
   const failed = tests.filter(({ state }) => state !== 'passed');
   assert.deepEqual([passed, failed], [true, []]);
-  assert.equal(tests.length, 12);
+  assert.equal(tests.length, 13);
   assert.deepEqual([existsSync(join(folder, 'node_modules')), leftovers()], [false, []]);
 });
 
-for (const id of readdirSync(join(root, 'templates')).filter((name) => !name.startsWith('_'))) {
-  test(`the tests of the template ${id} pass`, async (t) => {
-    const { passed, tests } = await results(t, join(root, 'templates', id));
-    assert.deepEqual([passed, tests.filter(({ state }) => state !== 'passed')], [true, []]);
-    assert.ok(tests.length > 1);
-  });
-}
+describe('the templates', () => {
+  const templates = join(root, 'templates');
+  const ids = readdirSync(templates).filter((name) => !name.startsWith('_'));
+  let all: TestResult[];
 
-test('a failing test shows the stack of the handler in the files of the app, and the exit code is 1', async (t) => {
-  const manifest = JSON.parse(String(SHOP['app.json'])) as { actions: object[] };
-  manifest.actions.push({ name: 'broken' });
+  // One gateway publishes all of them, and one process runs all tests, each on a copy of the data of its app alone.
+  before(async () => {
+    const { gateway, remove } = makeGateway();
+    after(remove);
+    await gateway.start();
+    const minted = new Map<string, Record<string, string>>();
+    for (const id of ids) {
+      const { webhooks } = await gateway.install(id, filesOf(join(templates, id)));
+      minted.set(id, Object.fromEntries(webhooks.map(({ automationId, secret }) => [automationId, secret])));
+    }
+    await gateway.stop();
+    const apps = join(gateway.dataDir, 'apps');
+    const tested = ids.map((app) => {
+      const dataDir = join(scratch, app, 'data');
+      const others = new Set(ids.filter((id) => id !== app).map((id) => join(apps, id)));
+      cpSync(gateway.dataDir, dataDir, { recursive: true, filter: (path) => !others.has(path) });
+      const folder = join(templates, app);
+      return {
+        folder,
+        app,
+        dataDir,
+        minted: minted.get(app),
+        files: readdirSync(join(folder, 'tests')).map((name) => join(folder, 'tests', name)),
+      };
+    });
+    const built = (name: string) => pathToFileURL(join(root, 'dist', name)).href;
+    const flags = [
+      ...['--no-warnings', '--import', built('test-register.js'), '--test'],
+      ...[`--test-reporter=${built('test-reporter.js')}`, '--test-reporter-destination=stdout'],
+    ];
+    const { stdout } = await run([...flags, join(root, 'testing/template-tests.mjs')], {
+      SVC_TEST: JSON.stringify({ folder: templates }),
+      SVC_TESTED: JSON.stringify(tested),
+    });
+    all = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+  });
+
+  for (const id of ids) {
+    test(`the tests of the template ${id} pass`, () => {
+      const tests = all.filter(({ file }) => file?.startsWith(join(templates, id, '/')));
+      assert.deepEqual(
+        tests.filter(({ state }) => state !== 'passed'),
+        [],
+      );
+      assert.ok(tests.length > 1, inspect(all));
+    });
+  }
+});
+
+test('a failing test shows the stack of the handler in the files of the app, and the exit code is 1', async () => {
   const folder = folderOf('failing', {
-    ...SHOP,
-    'app.json': JSON.stringify(manifest),
-    'actions/broken.ts':
-      "import { fail } from '../lib/fail.ts';\n\nexport default (_args: object) => fail(1 as number);\n",
-    'lib/fail.ts':
-      "type Code = number;\n\nexport function fail(code: Code): never {\n  throw new Error('It broke: ' + code);\n}\n",
+    ...FAILING_SHOP,
     'lib/helper.test.js': "import { test } from 'node:test';\ntest('passes', () => {});\n",
     'tests/shared.test.js': SHARED,
-    'tests/failing.test.js': FAILING,
   });
   const { code, stdout } = await svc('test', folder);
   assert.equal(code, 1, stdout);
@@ -296,10 +352,6 @@ test('a failing test shows the stack of the handler in the files of the app, and
     join(folder, 'actions/broken.ts:3:35'),
     join(folder, 'tests/failing.test.js:6:13'),
   ]);
-  for (const name of ['lib/helper.test.js', 'tests/shared.test.js']) rmSync(join(folder, name));
-  const { passed, tests } = await results(t, folder);
-  assert.equal(passed, false);
-  assert.match(tests.find(({ name }) => name === 'fails')?.error ?? '', /fail\.ts:4:9/);
 });
 
 test('an app that cannot be made live is reported once, and no test runs', async () => {
@@ -316,16 +368,21 @@ test('an app that cannot be made live is reported once, and no test runs', async
 });
 
 test('with --watch they run again after each change, until Ctrl-C', async (t) => {
-  const files = { ...SHOP, 'a.test.js': "import { test } from 'node:test';\ntest('first', () => {});\n" };
-  const folder = folderOf('watched', files);
-  const child = start('test', folder, '--watch', '--json');
+  const folder = folderOf('watched', FAILING_SHOP);
+  const child = start([SVC, 'test', folder, '--watch', '--json']);
   t.after(() => child.kill('SIGKILL'));
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const next = async (): Promise<{ passed: boolean; tests: TestResult[] }> =>
     JSON.parse((await inTime(lines.next(), 'the results', LONG_MS)).value ?? '');
-  assert.equal((await next()).tests[0]?.name, 'first');
-  writeFileSync(join(folder, 'a.test.js'), "import { test } from 'node:test';\ntest('second', () => {});\n");
-  assert.equal((await next()).tests[0]?.name, 'second');
+  const first = await next();
+  assert.deepEqual([first.passed, first.tests[0]?.name], [false, 'fails']);
+  assert.match(first.tests[0]?.error ?? '', /fail\.ts:4:9/);
+  writeFileSync(
+    join(folder, 'tests/failing.test.js'),
+    "import { test } from 'node:test';\ntest('second', () => {});\n",
+  );
+  const second = await next();
+  assert.deepEqual([second.passed, second.tests[0]?.name], [true, 'second']);
   const ended = once(child, 'close');
   child.kill('SIGINT');
   assert.deepEqual(await inTime(ended, 'the end', LONG_MS), [0, null]);
