@@ -1,9 +1,11 @@
 /** The dispatcher over HTTP, on both edges: `svc_describe`, `svc_read`, `svc_write` (decisions, section 3). */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
+import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
 import type { Answer, Stream, TestGateway } from '../testing/gateway.ts';
+import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const MAX_RESULT = 64 * 1024;
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
@@ -109,9 +111,23 @@ const SHOP = appOf('shop', {
   },
 });
 
-/** An app whose calls may pile up: none ends before all have arrived. */
+/** An app whose calls pile up until it has the secret OPEN: no call could release them, and no time limit should. */
 const BUSY = appOf('busy', {
-  queries: { hold: { run: '() => new Promise(() => {})', timeoutMs: 4000 }, quick: '() => 1' },
+  queries: {
+    hold: {
+      run: `async ({ ctx }) => {
+        for (;;) {
+          try {
+            return ctx.secrets.get('OPEN') && 'held';
+          } catch {
+            await new Promise((resolve) => setTimeout(resolve, 50));
+          }
+        }
+      }`,
+      timeoutMs: LIMITS.toolTimeoutMs,
+    },
+    quick: '() => 1',
+  },
 });
 
 /** An app whose answers have the number of its calls. */
@@ -586,13 +602,22 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
 
   test('a full mailbox is OVERLOADED, with the time to try again', async () => {
     await gateway.read('busy', 'quick');
-    const answers = await Promise.all(Array.from({ length: 64 + 8 + 5 }, () => gateway.read('busy', 'hold')));
-    const refused = answers.filter(({ status }) => status === 503);
+    const refused: Answer[] = [];
+    let allRefused: (() => void) | undefined;
+    const five = new Promise<void>((resolve) => (allRefused = resolve));
+    const calls = Array.from({ length: 64 + 8 + 5 }, async (_, n) => {
+      const answer = await gateway.read('busy', 'hold', { n });
+      if (answer.status === 503 && refused.push(answer) === 5) allRefused?.();
+      return answer;
+    });
+    await inTime(five, 'the refusal of five calls', LONG_MS);
+    await gateway.call('PUT', '/svc/_apps/busy/secrets/OPEN', { body: { value: 'now it is open' } });
+    const answers = await Promise.all(calls);
     assert.deepEqual(
       refused.map(({ json, headers }) => [json.error.code, headers['retry-after']]),
       Array(5).fill(['OVERLOADED', '1']),
     );
-    for (const { status, json } of answers) if (status !== 503) assert.equal(json.error.code, 'HANDLER_ERROR');
+    for (const { status, json } of answers) if (status !== 503) assert.deepEqual([status, json.data], [200, 'held']);
     assert.equal((await gateway.read('busy', 'quick')).status, 200);
   });
 
