@@ -16,8 +16,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, beforeEach, describe, type TestContext, test } from 'node:test';
+import { Layout } from '../storage/layout.ts';
+import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';
-import { EDGES, eventually, gatewayOfSuite } from '../testing/edges.ts';
+import { eventually, gatewayOfSuite, onEachEdge } from '../testing/edges.ts';
 import { root, startGateway, TestGateway } from '../testing/gateway.ts';
 import { inTime, LIMIT_MS, LONG_MS } from '../testing/waiting.ts';
 
@@ -111,9 +113,8 @@ async function cleanedUp(gateway: TestGateway): Promise<void> {
   await eventually(() => readdirSync(join(gateway.dataDir, 'tmp')).length === 0);
 }
 
-for (const edge of EDGES) {
-  test(`${edge}: a backup taken under load has every row acknowledged before it, and no partial batch`, async (t) => {
-    const gateway = await startGateway(t, { edge, apps: ['todos'], config: { versionRetention: 7 } });
+onEachEdge({ apps: ['todos'], config: { versionRetention: 7 } }, (gateway) => {
+  test('a backup taken under load has every row acknowledged before it, and no partial batch', async (t) => {
     const folder = newFolder(t);
     await install(gateway, 'pairs', PAIRS);
     await gateway.call('PUT', '/svc/_apps/pairs/settings', { body: { color: 'red' } });
@@ -163,7 +164,7 @@ for (const edge of EDGES) {
     assert.equal((await other.write('pairs', 'put', { key: 'after' })).status, 201);
     await other.stop();
   });
-}
+});
 
 describe('of a gateway whose backup takes a while', () => {
   const gateway = gatewayOfSuite({});
@@ -264,33 +265,32 @@ describe('of a small gateway', () => {
     assert.deepEqual(readdirSync(folder), ['file']);
     assert.equal((await svc(t, ['restore', file])).code, 2);
   });
-});
 
-test('a gateway that is stopped, or was killed, is backed up from its directory; one that runs keeps its lock', async (t) => {
-  const gateway = await startGateway(t);
-  const folder = newFolder(t);
-  await install(gateway, 'pairs', PAIRS);
-  for (const [n, end] of (['kill', 'stop'] as const).entries()) {
-    assert.equal((await gateway.write('pairs', 'put', { key: end })).status, 201);
-    await gateway[end]();
-    const file = join(folder, end);
-    const backup = await svc(t, ['backup', file, '--data-dir', gateway.dataDir]);
-    assert.equal(backup.code, 0, backup.stdout);
-    assert.equal(existsSync(join(gateway.dataDir, 'lock')), false, 'the lock is still there');
-    assert.equal((await svc(t, ['restore', file, '--data-dir', `${file}-new`])).code, 0);
-    const other = await startOn(t, `${file}-new`);
-    assert.equal((await other.read('pairs', 'all')).json.data.length, 2 * (n + 1));
-    await other.stop();
-    await gateway.start();
-  }
-  // A gateway that runs but cannot be asked keeps its lock.
-  rmSync(join(gateway.dataDir, 'run', 'daemon.json'));
-  const locked = await svc(t, ['backup', join(folder, 'locked'), '--data-dir', gateway.dataDir]);
-  assert.equal(locked.code, 1);
-  assert.match(locked.stdout, /in use by another gateway/);
-  mkdirSync(join(folder, 'nothing'));
-  assert.equal((await svc(t, ['backup', join(folder, 'none'), '--data-dir', join(folder, 'nothing')])).code, 3);
-  assert.equal(existsSync(join(folder, 'locked')) || existsSync(join(folder, 'none')), false, 'a file is left');
+  test('a gateway that is stopped, or was killed, is backed up from its directory; one that runs keeps its lock', async (t) => {
+    const folder = newFolder(t);
+    await install(gateway, 'pairs', PAIRS);
+    for (const [n, end] of (['kill', 'stop'] as const).entries()) {
+      assert.equal((await gateway.write('pairs', 'put', { key: end })).status, 201);
+      await gateway[end]();
+      const file = join(folder, end);
+      const backup = await svc(t, ['backup', file, '--data-dir', gateway.dataDir]);
+      assert.equal(backup.code, 0, backup.stdout);
+      assert.equal(existsSync(join(gateway.dataDir, 'lock')), false, 'the lock is still there');
+      assert.equal((await svc(t, ['restore', file, '--data-dir', `${file}-new`])).code, 0);
+      const db = openSqlite(new Layout(`${file}-new`).app('pairs').data);
+      assert.deepEqual(db.prepare('SELECT count(*) AS rows FROM pairs').get(), { rows: 2 * (n + 1) });
+      db.close();
+      await gateway.start();
+    }
+    // A gateway that runs but cannot be asked keeps its lock.
+    rmSync(join(gateway.dataDir, 'run', 'daemon.json'));
+    const locked = await svc(t, ['backup', join(folder, 'locked'), '--data-dir', gateway.dataDir]);
+    assert.equal(locked.code, 1);
+    assert.match(locked.stdout, /in use by another gateway/);
+    mkdirSync(join(folder, 'nothing'));
+    assert.equal((await svc(t, ['backup', join(folder, 'none'), '--data-dir', join(folder, 'nothing')])).code, 3);
+    assert.equal(existsSync(join(folder, 'locked')) || existsSync(join(folder, 'none')), false, 'a file is left');
+  });
 });
 
 test('a gateway on the git store comes back with its versions, and takes the next one', async (t) => {
