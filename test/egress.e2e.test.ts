@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { appOf } from '../testing/apps.ts';
-import { eventually } from '../testing/edges.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 import { type Answer, root, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const FETCH = `async ({ ctx, input }) => {
@@ -16,8 +16,8 @@ const FETCH = `async ({ ctx, input }) => {
   return { summary: String(answer.status), status: 200, body: { got: answer.status, text: await answer.text() } };
 }`;
 
-const fetching = (network?: unknown) =>
-  appOf('fetching', {
+const fetching = (network?: unknown, id = 'fetching') =>
+  appOf(id, {
     manifest: network === undefined ? {} : { network },
     actions: { get: FETCH },
     automations: { get: FETCH },
@@ -45,11 +45,12 @@ function svc(gateway: TestGateway, ...args: string[]): Promise<{ stdout: string;
   return promisify(execFile)(process.execPath, [join(root, 'bin/svc.js'), ...args], { env });
 }
 
+const gateway = gatewayOfSuite({ store: 'git' });
+
 test('by default the gateway itself and metadata addresses are refused, to actions and automations', async (t) => {
   const port = await listen(t);
-  const gateway = await startGateway(t);
-  assert.equal((await gateway.upload('fetching', fetching())).status, 201);
-  const fetched = (url: string) => got(gateway.write('fetching', 'get', { url }));
+  assert.equal((await gateway.upload('anywhere', fetching(undefined, 'anywhere'))).status, 201);
+  const fetched = (url: string) => got(gateway.write('anywhere', 'get', { url }));
   assert.equal(await fetched(`http://127.0.0.1:${port}/`), 200);
   assert.equal(await fetched(`${gateway.url}/svc/_health`), 'EGRESS_REFUSED');
   assert.equal(await fetched('http://169.254.169.254/'), 'EGRESS_REFUSED');
@@ -57,7 +58,7 @@ test('by default the gateway itself and metadata addresses are refused, to actio
     [`http://127.0.0.1:${port}/`, '200'],
     [`${gateway.url}/svc/_health`, 'EGRESS_REFUSED'],
   ]) {
-    const run = await gateway.call('POST', '/svc/_automations/fetching/get/run', { body: { input: { url } } });
+    const run = await gateway.call('POST', '/svc/_automations/anywhere/get/run', { body: { input: { url } } });
     await eventually(async () => {
       const { json } = await gateway.call('GET', `/svc/_runs/${run.json.runId}`);
       return json.state === 'ok' && json.summary === summary;
@@ -78,7 +79,6 @@ test("the operator's lists: deny overrides everything, allow permits hosts that 
 
 test("an app's list applies to each version and each draft, and is shown when it is published", async (t) => {
   const port = await listen(t);
-  const gateway = await startGateway(t, { store: 'git' });
   const refused = await gateway.upload('fetching', fetching(['api.example.com', 'https://example.com/']));
   assert.deepEqual([refused.json.error.code, refused.json.error.path], ['INVALID_MANIFEST', 'network[1]']);
   const uploaded = await gateway.upload('fetching', fetching(['api.example.com']));

@@ -9,8 +9,7 @@ import { describe, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import AUTOMATION_SCHEMA from '../schemas/automation.schema.json' with { type: 'json' };
 import { appOf, automation } from '../testing/apps.ts';
-import { eventually, gatewayOfSuite } from '../testing/edges.ts';
-import { startGateway } from '../testing/gateway.ts';
+import { eventually, gatewayOfSuite, onEachStore } from '../testing/edges.ts';
 import { push, runsOf } from '../testing/runs.ts';
 
 type Members = Record<string, unknown>;
@@ -149,8 +148,9 @@ const BEYOND_SCHEMA = new Set([
   'a day that does not exist',
 ]);
 
+const gateway = gatewayOfSuite({});
+
 describe('an upload with an automation that has', () => {
-  const gateway = gatewayOfSuite({});
   const files = (file: string | Members) => ({
     ...appOf('wrong'),
     'automations/bad/automation.json': typeof file === 'string' ? file : automation(file),
@@ -224,39 +224,37 @@ describe('an upload with an automation that has', () => {
   });
 });
 
-test('a refused upload does not change the live version, its schedule and its webhook', async (t) => {
-  const gateway = await startGateway(t);
+test('a refused upload does not change the live version, its schedule and its webhook', async () => {
   const triggers = [
     { kind: 'cron', expr: '* * * * * *' },
     { kind: 'webhook', pending: true },
   ];
-  await push(gateway, 'wrong', { automations: { fine: { triggers, run: '() => ({})' } } });
+  await push(gateway, 'steady', { automations: { fine: { triggers, run: '() => ({})' } } });
   const file = () => {
-    const { activeVersion } = JSON.parse(readFileSync(join(gateway.dataDir, 'apps/wrong/current.json'), 'utf8'));
+    const { activeVersion } = JSON.parse(readFileSync(join(gateway.dataDir, 'apps/steady/current.json'), 'utf8'));
     return readFileSync(
-      join(gateway.dataDir, 'apps/wrong/versions', activeVersion, 'automations/fine/automation.json'),
+      join(gateway.dataDir, 'apps/steady/versions', activeVersion, 'automations/fine/automation.json'),
       'utf8',
     );
   };
-  const before = [file(), readdirSync(join(gateway.dataDir, 'apps/wrong/versions'))];
-  const refused = appOf('wrong', {
+  const before = [file(), readdirSync(join(gateway.dataDir, 'apps/steady/versions'))];
+  const refused = appOf('steady', {
     automations: {
       fine: { triggers: [{ kind: 'webhook', pending: true }], run: '() => ({})' },
       bad: { name: '', run: '() => ({})' },
     },
   });
-  assert.equal((await gateway.upload('wrong', refused)).status, 400);
-  assert.deepEqual([file(), readdirSync(join(gateway.dataDir, 'apps/wrong/versions'))], before);
-  const [latest] = await runsOf(gateway, 'wrong/fine');
-  await eventually(async () => (await runsOf(gateway, 'wrong/fine'))[0]?.runId !== latest?.runId);
+  assert.equal((await gateway.upload('steady', refused)).status, 400);
+  assert.deepEqual([file(), readdirSync(join(gateway.dataDir, 'apps/steady/versions'))], before);
+  const [latest] = await runsOf(gateway, 'steady/fine');
+  await eventually(async () => (await runsOf(gateway, 'steady/fine'))[0]?.runId !== latest?.runId);
 });
 
-for (const store of ['tarball', 'git'] as const) {
-  test(`a file automations/<name>.json is reported in the list of automations, until it is moved (${store})`, async (t) => {
-    const gateway = await startGateway(t, { store });
+onEachStore({}, (own) => {
+  test(`a file automations/<name>.json is reported in the list of automations, until it is moved`, async () => {
     const flat = { 'automations/daily.json': automation(), 'automations/odd name.json': '{}' };
-    assert.equal((await gateway.upload('flat', { ...appOf('flat'), ...flat })).status, 201);
-    const listed = async () => (await gateway.call('GET', '/svc/_automations')).json;
+    assert.equal((await own.upload('flat', { ...appOf('flat'), ...flat })).status, 201);
+    const listed = async () => (await own.call('GET', '/svc/_automations')).json;
     const fault = (name: string) => ({
       ref: `flat/${name}`,
       code: 'flat_file',
@@ -265,15 +263,15 @@ for (const store of ['tarball', 'git'] as const) {
     });
     const faults = { rows: [], errors: [fault('daily'), fault('odd name')], total: 0 };
     assert.deepEqual(await listed(), faults);
-    await gateway.kill();
-    await gateway.start();
+    await own.kill();
+    await own.start();
     assert.deepEqual(await listed(), faults);
     const moved = appOf('flat', { automations: { daily: '() => ({})' } });
-    const more = await gateway.upload('flat', { ...moved, 'automations/old.json': '{}' });
+    const more = await own.upload('flat', { ...moved, 'automations/old.json': '{}' });
     assert.equal(more.status, 201);
     const { rows, errors } = await listed();
     assert.deepEqual([rows.map(({ ref }: { ref: string }) => ref), errors], [['flat/daily'], [fault('old')]]);
-    assert.equal((await gateway.upload('flat', moved)).status, 201);
+    assert.equal((await own.upload('flat', moved)).status, 201);
     assert.deepEqual((await listed()).errors, []);
   });
-}
+});
