@@ -29,8 +29,8 @@ async function open(sessionId?: string, on = gateway): Promise<string> {
   return answer.json.sessionId;
 }
 
-function fsck(on: TestGateway = gateway): void {
-  const args = ['-C', inStore('apps.git', on), 'fsck', '--strict', '--no-dangling'];
+function fsck(): void {
+  const args = ['-C', inStore('apps.git'), 'fsck', '--strict', '--no-dangling'];
   assert.equal(execFileSync('git', args, { encoding: 'utf8' }), '');
 }
 
@@ -115,7 +115,16 @@ test('a session whose record is damaged says so, is listed as such and can be cl
   assert.equal((await publish(whole, 'shared')).status, 201);
 });
 
-test('a garbage file or a folder in place of an intention to publish does not prevent publications', async () => {
+/** What is damaged before a start: an intention to publish and the note of the live tree, the mark of the store, and the repository. */
+const STARTS = [
+  { bad: 'folder', mark: '{', repository: 'missing' },
+  { bad: '{', mark: 'null', repository: 'empty' },
+  { bad: 'link', mark: '{"appsStoreRoot": 7}', repository: null },
+] as const;
+
+const markOfStore = () => JSON.parse(readFileSync(join(gateway.dataDir, 'apps/_store.json'), 'utf8'));
+
+test('garbage or a folder in place of an intention to publish, of the mark of the store, or of HEAD and config prevents neither publications nor starts', async () => {
   await gateway.upload('intended', wordApp('intended', '0'));
   const session = await open();
   let published = 1;
@@ -125,10 +134,6 @@ test('a garbage file or a folder in place of an intention to publish does not pr
     const answer = await publish(session, 'intended');
     assert.equal(answer.json.tag, `intended/v${published}`, answer.text);
     assert.equal(await word('intended'), `${published - 1}`);
-  };
-  const restart = async (): Promise<void> => {
-    await gateway.stop();
-    await gateway.start();
   };
   mkdirSync(inStore('publishing'), { recursive: true });
   const intention = inStore('publishing/intended.json');
@@ -143,34 +148,35 @@ test('a garbage file or a folder in place of an intention to publish does not pr
     await change();
     assert.match(active(), /^[0-9a-f]{40}$/);
   }
-  for (const bad of ['folder', '{', 'link']) {
+  for (const { bad, mark, repository } of STARTS) {
+    for (const name of repository === null ? [] : ['HEAD', 'config']) {
+      rmSync(inStore(`apps.git/${name}`));
+      if (repository === 'empty') writeFileSync(inStore(`apps.git/${name}`), '');
+    }
+    await change();
+    await gateway.stop();
     replace(intention, bad);
     replace(inStore('active-main'), bad);
-    await restart();
+    replace(join(gateway.dataDir, 'apps/_store.json'), mark);
+    await gateway.start();
+    assert.equal(await word('intended'), `${published - 1}`, mark);
     assert.match(active(), /^[0-9a-f]{40}$/, 'a start puts it right');
     assert.ok(!existsSync(intention), 'and removes the useless record');
+    assert.deepEqual(markOfStore(), { appsStoreRoot: 'code-store' });
+    fsck();
     await change();
   }
   // The tag of the live version was not made when the note of it was damaged: its number is not given again.
   const tag = inStore(`apps.git/refs/tags/intended/v${published}`);
+  await gateway.stop();
   rmSync(tag);
   replace(intention, '{');
-  await restart();
+  replace(join(gateway.dataDir, 'apps/_store.json'), 'folder');
+  await gateway.start();
   assert.ok(existsSync(tag), 'the tag is there again');
+  assert.deepEqual(markOfStore(), { appsStoreRoot: 'code-store' });
   await change();
   fsck();
-});
-
-test('a garbage mark of the store does not prevent the start of the gateway', async () => {
-  await gateway.upload('marked', wordApp('marked', 'here'));
-  for (const bad of ['{', 'null', '{"appsStoreRoot": 7}', 'folder']) {
-    await gateway.stop();
-    replace(join(gateway.dataDir, 'apps/_store.json'), bad);
-    await gateway.start();
-    assert.equal(await word('marked'), 'here', bad);
-    const mark = JSON.parse(readFileSync(join(gateway.dataDir, 'apps/_store.json'), 'utf8'));
-    assert.deepEqual(mark, { appsStoreRoot: 'code-store' });
-  }
 });
 
 test('code that is lost while the gateway runs is reported, and the next publication or start restores it', async () => {
@@ -225,26 +231,12 @@ test('damaged refs stop only the operations that need them', async (t) => {
   await open('whole-again', own);
 });
 
-test('a repository without HEAD or config gets them back; a missing object is named', async (t) => {
-  const own = await startGateway(t, { store: 'git' });
-  await own.upload('kept', { ...wordApp('kept', 'one'), 'big.txt': 'x'.repeat(3000) });
-  const session = await open('mine', own);
-  for (const how of ['missing', 'empty']) {
-    for (const name of ['HEAD', 'config']) {
-      const path = inStore(`apps.git/${name}`, own);
-      rmSync(path);
-      if (how === 'empty') writeFileSync(path, '');
-    }
-    await put(session, 'kept', 'a.txt', how, own);
-    assert.equal((await publish(session, 'kept', own)).status, 201, how);
-    await own.stop();
-    await own.start();
-    fsck(own);
-  }
+test('a missing object is named', async () => {
+  await gateway.upload('kept', { ...wordApp('kept', 'one'), 'big.txt': 'x'.repeat(3000) });
   const git = (...args: string[]) =>
-    execFileSync('git', ['-C', inStore('apps.git', own), ...args], { encoding: 'utf8' }).trim();
+    execFileSync('git', ['-C', inStore('apps.git'), ...args], { encoding: 'utf8' }).trim();
   const blob = git('rev-parse', 'main:apps/kept/big.txt');
-  const object = inStore(`apps.git/objects/${blob.slice(0, 2)}/${blob.slice(2)}`, own);
+  const object = inStore(`apps.git/objects/${blob.slice(0, 2)}/${blob.slice(2)}`);
   const bytes = readFileSync(object);
   for (const how of ['missing', 'truncated'] as const) {
     rmSync(object);
@@ -252,17 +244,17 @@ test('a repository without HEAD or config gets them back; a missing object is na
       writeFileSync(object, bytes);
       truncateSync(object, 9);
     }
-    const other = await open(undefined, own);
-    const answer = await own.call('GET', at(other, 'kept'));
+    const other = await open();
+    const answer = await gateway.call('GET', at(other, 'kept'));
     assert.equal(code(answer), '500 STORE_DAMAGED', how);
     assert.ok(answer.json.error.message.includes(blob), answer.text);
-    assert.equal(await word('kept', own), 'one');
-    assert.equal((await own.call('GET', '/svc/_sessions')).json.length > 0, true);
-    assert.equal(code(await own.call('DELETE', `/svc/_sessions/${other}`)), '200 ok');
+    assert.equal(await word('kept'), 'one');
+    assert.equal((await gateway.call('GET', '/svc/_sessions')).json.length > 0, true);
+    assert.equal(code(await gateway.call('DELETE', `/svc/_sessions/${other}`)), '200 ok');
     rmSync(object, { force: true });
     writeFileSync(object, bytes);
   }
-  fsck(own);
+  fsck();
 });
 
 function run(...args: string[]): { stdout: string } {
