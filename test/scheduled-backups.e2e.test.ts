@@ -16,7 +16,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { eventually } from '../testing/edges.ts';
+import { eventually, onEachStore } from '../testing/edges.ts';
 import { contentOf, fill } from '../testing/filled-gateway.ts';
 import { root, startGateway, TestGateway } from '../testing/gateway.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
@@ -51,10 +51,9 @@ async function metric(gateway: TestGateway, name: string): Promise<number | unde
   return value === undefined ? undefined : Number(value);
 }
 
-for (const store of ['git', 'tarball'] as const) {
-  test(`${store}: the drill: a backup on schedule restores everything in a new directory`, async (t) => {
+onEachStore({ config: { versionRetention: 7 } }, (gateway, store) => {
+  test('the drill: a backup on schedule restores everything in a new directory', async (t) => {
     const folder = newFolder(t, ELSEWHERE);
-    const gateway = await startGateway(t, { store, config: { versionRetention: 7 } });
     await fill(gateway);
     const before = await contentOf(gateway);
     const set = await svc('backup', folder, '--schedule', EVERY_SECOND, '--keep', '2', '--data-dir', gateway.dataDir);
@@ -94,7 +93,7 @@ for (const store of ['git', 'tarball'] as const) {
     assert.equal((await other.write('shop', 'add', { text: 'after' })).status, 201);
     await other.stop();
   });
-}
+});
 
 test('a failed one shows in status, routes and metrics, and calls continue', async (t) => {
   const folder = join(newFolder(t), 'kept');
