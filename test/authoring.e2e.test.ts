@@ -564,15 +564,6 @@ test('a damaged repository is reported, live versions keep serving, and a restar
   assert.equal((await own.read('hurt', 'word', {})).json.data, 'alive');
 });
 
-test('a data directory keeps the backend that it began with', async (t) => {
-  const own = await startGateway(t, STORE);
-  assert.equal((await own.upload('stays', appOf('stays', { queries: { word: "() => 'x'" } }))).status, 201);
-  assert.equal((await own.call('GET', '/svc/_apps/stays')).json.backend, 'git');
-  await own.kill();
-  await own.start();
-  assert.equal((await own.read('stays', 'word', {})).json.data, 'x');
-});
-
 test('without the git store authoring says what is missing', async (t) => {
   const own = await startGateway(t, {});
   for (const [method, path] of [
@@ -582,6 +573,12 @@ test('without the git store authoring says what is missing', async (t) => {
     ['POST', '/svc/_apps/_clone'],
     ['GET', '/svc/_draft/s/app/'],
     ['POST', '/svc/_automations'],
+    ['GET', '/svc/_draft/s/app/_changes'],
+    ['POST', '/svc/_draft/s/_tool/svc_read'],
+    ['GET', '/svc/_draft/s/_logs?app=app'],
+    ['GET', '/svc/_draft/s/_apps/app/settings'],
+    ['POST', '/svc/_sessions/s/apps/app/reset-data'],
+    ['POST', '/svc/_sessions/s/apps/app/check'],
   ] as const) {
     const body = method === 'POST' ? { id: 'x', templateId: 'todos', app: 'x', name: 'x' } : undefined;
     failed(await own.call(method, path, { body }), 409, 'NO_GIT_STORE');
@@ -589,11 +586,14 @@ test('without the git store authoring says what is missing', async (t) => {
   assert.ok((await own.call('GET', '/svc/_templates')).json.length > 0, 'templates are told on both backends');
 });
 
-test('a crash leaves no partial session behind', async () => {
+test('after a crash there is no partial session, and the data directory keeps the backend that it began with', async () => {
+  await published('stays', 'x');
+  assert.equal((await gateway.call('GET', '/svc/_apps/stays')).json.backend, 'git');
   const dir = join(gateway.dataDir, 'code-store', 'worktrees', 'sessions');
   writeFileSync(join(dir, '.left'), '');
   await gateway.kill();
   await gateway.start();
+  assert.equal((await gateway.read('stays', 'word', {})).json.data, 'x');
   assert.ok(!existsSync(join(dir, '.left')), 'the unfinished session is gone');
   assert.ok(
     readFileSync(join(gateway.dataDir, 'code-store', 'active-main'), 'utf8').trim() === git('rev-parse', 'main').trim(),

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
-import { type Answer, root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
+import { type Answer, root } from '../testing/gateway.ts';
 
 const NOTES = appOf('notes', {
   queries: { list: `({ db }) => db.all('SELECT * FROM notes')` },
@@ -18,18 +19,12 @@ const refused = (answer: Answer, status: number, code: string) =>
   assert.equal(`${answer.status} ${answer.json?.error?.code}`, `${status} ${code}`, answer.text);
 
 describe('the check of a draft', () => {
-  const cleanups: (() => unknown)[] = [];
-  let gateway: TestGateway;
+  const gateway = gatewayOfSuite({ store: 'git' });
   let session: string;
 
   before(async () => {
-    const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
-    gateway = await startGateway(owner, { store: 'git' });
     assert.equal((await gateway.upload('notes', NOTES)).status, 201);
     session = (await gateway.call('POST', '/svc/_sessions')).json.sessionId;
-  });
-  after(async () => {
-    for (const cleanup of cleanups) await cleanup();
   });
 
   const at = (rest: string, app = 'notes', sid = session) => `/svc/_sessions/${sid}/apps/${app}/${rest}`;
@@ -132,10 +127,5 @@ describe('the check of a draft', () => {
       const { token } = (await gateway.call('POST', '/svc/_tokens', { body })).json;
       refused(await gateway.call('POST', at('check'), { token }), 403, 'FORBIDDEN');
     }
-  });
-
-  test('needs the git store', async (t) => {
-    const archives = await startGateway(t, { store: 'tarball' });
-    refused(await archives.call('POST', '/svc/_sessions/x/apps/notes/check'), 409, 'NO_GIT_STORE');
   });
 });
