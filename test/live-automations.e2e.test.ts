@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { before, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import type { MintedWebhook } from '../protocol/automations/automation.ts';
+import type { RunRecord } from '../protocol/automations/runs.ts';
 import { eventually, onEachStore } from '../testing/edges.ts';
 import type { TestGateway } from '../testing/gateway.ts';
 import {
@@ -48,32 +49,68 @@ onEachStore({}, (gateway) => {
     );
   };
 
-  test('one that is switched off does not fire on schedule or by webhook, and is still run by hand; on again, it has its address', async () => {
-    const hook = only(
-      await push(gateway, 'off', { automations: { both: { triggers: [...EVERY_SECOND, ...PENDING], run: idle } } }),
-    );
-    await enable(gateway, 'off/both', false);
-    const off = await automationRow(gateway, 'off/both');
-    assert.deepEqual([off.enabled, off.nextRunAt, off.triggers[1].id], [false, undefined, hook.webhookId]);
-    assert.equal((await runToEnd(gateway, 'off/both')).state, 'ok');
-    assert.deepEqual((await post(gateway, hook)).json, { ok: false, skipped: 'automation disabled' });
-    const since = await runsOf(gateway, 'off/both');
-    assert.deepEqual(
-      await push(gateway, 'off', {
-        manifest: { version: '2' },
-        automations: { both: { triggers: [...EVERY_SECOND, ...PENDING], run: idle } },
-      }),
-      [],
-    );
-    assert.equal((await automationRow(gateway, 'off/both')).enabled, false);
-    await gateway.stop();
-    await gateway.start();
-    assert.equal((await automationRow(gateway, 'off/both')).enabled, false);
-    await secondsPass();
-    assert.deepEqual(await runsOf(gateway, 'off/both'), since);
-    await enable(gateway, 'off/both', true);
-    await eventually(async () => (await runsOf(gateway, 'off/both')).some(({ trigger }) => trigger.kind === 'cron'));
-    assert.equal((await post(gateway, hook)).status, 200);
+  describe('after a start', () => {
+    const BOTH = { both: { triggers: [...EVERY_SECOND, ...PENDING], run: idle } };
+    const TORN = { automations: { bad: { triggers: EVERY_SECOND, run: idle }, fine: idle } };
+    let off: MintedWebhook;
+    let since: RunRecord[];
+    let lost: MintedWebhook;
+
+    /** One is switched off, the file of another lost the address of its webhook, and that of a third is damaged. */
+    before(async () => {
+      off = only(await push(gateway, 'off', { automations: BOTH }));
+      await enable(gateway, 'off/both', false);
+      const row = await automationRow(gateway, 'off/both');
+      assert.deepEqual([row.enabled, row.nextRunAt, row.triggers[1].id], [false, undefined, off.webhookId]);
+      assert.equal((await runToEnd(gateway, 'off/both')).state, 'ok');
+      assert.deepEqual((await post(gateway, off)).json, { ok: false, skipped: 'automation disabled' });
+      since = await runsOf(gateway, 'off/both');
+      assert.deepEqual(await push(gateway, 'off', { manifest: { version: '2' }, automations: BOTH }), []);
+      assert.equal((await automationRow(gateway, 'off/both')).enabled, false);
+      lost = only(await push(gateway, 'mint', { automations: { one: { triggers: PENDING, run: idle } } }));
+      await push(gateway, 'torn', TORN);
+      const pending = await fileOf(gateway, 'mint', 'one');
+      const torn = await fileOf(gateway, 'torn', 'bad');
+      await gateway.stop();
+      writeFileSync(pending, JSON.stringify({ ...JSON.parse(readFileSync(pending, 'utf8')), triggers: PENDING }));
+      writeFileSync(torn, '{"name": ');
+      await gateway.start();
+    });
+
+    test('one that is switched off does not fire on schedule or by webhook, and is still run by hand; on again, it has its address', async () => {
+      assert.equal((await automationRow(gateway, 'off/both')).enabled, false);
+      await secondsPass();
+      assert.deepEqual(await runsOf(gateway, 'off/both'), since);
+      await enable(gateway, 'off/both', true);
+      await eventually(async () => (await runsOf(gateway, 'off/both')).some(({ trigger }) => trigger.kind === 'cron'));
+      assert.equal((await post(gateway, off)).status, 200);
+    });
+
+    test('a pending webhook in a live file gets its address on request, once', async () => {
+      assert.equal((await post(gateway, lost)).status, 404);
+      const provision = async () => {
+        const answer = await gateway.call('POST', '/svc/_automations/_provision', { body: { app: 'mint' } });
+        assert.equal(answer.status, 200, answer.text);
+        return answer.json.webhooks as MintedWebhook[];
+      };
+      const minted = only(await provision());
+      assert.notEqual(minted.webhookId, lost.webhookId);
+      assert.deepEqual(await provision(), []);
+      assert.deepEqual([(await post(gateway, minted)).status, (await post(gateway, lost)).status], [200, 404]);
+    });
+
+    test('a damaged live file is reported, the others fire, and a push repairs it', async () => {
+      const { rows, errors } = (await gateway.call('GET', '/svc/_automations?app=torn')).json;
+      assert.deepEqual(
+        [rows.map(({ id }: { id: string }) => id), errors.map(({ ref, code }: Record<string, string>) => [ref, code])],
+        [['fine'], [['torn/bad', 'invalid_json']]],
+      );
+      const toggled = await gateway.call('POST', '/svc/_automations/torn/bad/enabled', { body: { enabled: false } });
+      assert.equal(toggled.json.error.code, 'INVALID_AUTOMATION', toggled.text);
+      assert.equal((await runToEnd(gateway, 'torn/fine')).state, 'ok');
+      await push(gateway, 'torn', TORN);
+      assert.equal((await automationRow(gateway, 'torn/bad')).enabled, true);
+    });
   });
 
   test('a file of the old form is rewritten when it is switched, with its unknown members in their order', async () => {
@@ -105,43 +142,6 @@ onEachStore({}, (gateway) => {
     assert.ok(Date.parse(at) >= before - 2000 && Date.parse(at) <= Date.now(), at);
     await enable(gateway, 'handmade/one', false);
     assert.deepEqual(await generated(), { by, at });
-  });
-
-  test('a pending webhook in a live file gets its address on request, once', async () => {
-    const hook = only(await push(gateway, 'mint', { automations: { one: { triggers: PENDING, run: idle } } }));
-    const file = await fileOf(gateway, 'mint', 'one');
-    await gateway.stop();
-    writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, 'utf8')), triggers: PENDING }));
-    await gateway.start();
-    assert.equal((await post(gateway, hook)).status, 404);
-    const provision = async () => {
-      const answer = await gateway.call('POST', '/svc/_automations/_provision', { body: { app: 'mint' } });
-      assert.equal(answer.status, 200, answer.text);
-      return answer.json.webhooks as MintedWebhook[];
-    };
-    const minted = only(await provision());
-    assert.notEqual(minted.webhookId, hook.webhookId);
-    assert.deepEqual(await provision(), []);
-    assert.deepEqual([(await post(gateway, minted)).status, (await post(gateway, hook)).status], [200, 404]);
-  });
-
-  test('a damaged live file is reported, the others fire, and a push repairs it', async () => {
-    const source = { automations: { bad: { triggers: EVERY_SECOND, run: idle }, fine: idle } };
-    await push(gateway, 'torn', source);
-    const file = await fileOf(gateway, 'torn', 'bad');
-    await gateway.stop();
-    writeFileSync(file, '{"name": ');
-    await gateway.start();
-    const { rows, errors } = (await gateway.call('GET', '/svc/_automations?app=torn')).json;
-    assert.deepEqual(
-      [rows.map(({ id }: { id: string }) => id), errors.map(({ ref, code }: Record<string, string>) => [ref, code])],
-      [['fine'], [['torn/bad', 'invalid_json']]],
-    );
-    const toggled = await gateway.call('POST', '/svc/_automations/torn/bad/enabled', { body: { enabled: false } });
-    assert.equal(toggled.json.error.code, 'INVALID_AUTOMATION', toggled.text);
-    assert.equal((await runToEnd(gateway, 'torn/fine')).state, 'ok');
-    await push(gateway, 'torn', source);
-    assert.equal((await automationRow(gateway, 'torn/bad')).enabled, true);
   });
 
   test('a version without it stops it, and the one with it starts it again', async () => {
