@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { appOf, automation } from '../testing/apps.ts';
+import { gatewayOfSuite } from '../testing/edges.ts';
 import { root, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-transfer-'));
@@ -46,8 +47,34 @@ function repositoryOf(name: string, ids: string[]) {
 
 const word = (text: string) => ({ queries: { word: `() => '${text}'` }, migrations: ['CREATE TABLE t (a)'] });
 
-test('a bundle brings every app and version, live as they were, and git can clone it', async (t) => {
-  const from = await startGateway(t, { store: 'git' });
+/** Where code comes from, and an empty one that takes it. */
+const from = gatewayOfSuite({ store: 'git' });
+const to = gatewayOfSuite({ store: 'git' });
+
+test('folders are exported as they are published, and pushed one by one', async (t) => {
+  const files = appOf('plain', { ...word('here'), files: { 'pixel.png': Buffer.from([0, 255, 1, 254]) } });
+  await from.upload('plain', files);
+  const dir = join(folder, 'plain');
+  assert.deepEqual(svc(from, 'export', dir).json.apps, ['plain']);
+  assert.deepEqual(readFileSync(join(dir, 'plain', 'pixel.png')), Buffer.from([0, 255, 1, 254]));
+  assert.deepEqual((await from.call('GET', '/svc/_sessions')).json, [], 'no session is left');
+
+  const to = await startGateway(t, {});
+  assert.deepEqual(
+    svc(to, 'import', dir).json.apps.map(({ id }: { id: string }) => id),
+    ['plain'],
+  );
+  assert.equal((await to.read('plain', 'word', {})).json.data, 'here');
+});
+
+test('a file that is not a bundle changes nothing', () => {
+  const bad = join(folder, 'bad.bundle');
+  writeFileSync(bad, '# v2 git bundle\nnothing');
+  const { code, json } = svc(to, 'import', bad);
+  assert.deepEqual([code, json.error.code], [1, 'INVALID_BACKUP'], JSON.stringify(json));
+});
+
+test('a bundle brings every app and version, live as they were, and git can clone it', async () => {
   await from.upload('one', appOf('one', word('old')));
   await from.upload('one', appOf('one', word('new')));
   await from.upload(
@@ -64,14 +91,14 @@ test('a bundle brings every app and version, live as they were, and git can clon
   const bundle = join(folder, 'apps.bundle');
   assert.equal(svc(from, 'export', bundle).code, 0);
   execFileSync('git', ['clone', '-q', bundle, join(folder, 'clone')], { stdio: 'pipe' });
-  assert.deepEqual(readdirSync(join(folder, 'clone', 'apps')).sort(), ['one', 'two']);
+  assert.deepEqual(readdirSync(join(folder, 'clone', 'apps')).sort(), ['one', 'plain', 'two']);
   assert.equal(svc(from, 'export', bundle).code, 1, 'an existing file is not replaced');
 
-  const to = await startGateway(t, { store: 'git' });
   const { code, json } = svc(to, 'import', bundle);
   assert.equal(code, 0, JSON.stringify(json));
   assert.deepEqual(json.apps, [
     { id: 'one', versionId: 'one/v1' },
+    { id: 'plain', versionId: 'plain/v1' },
     { id: 'two', versionId: 'two/v1' },
   ]);
   assert.equal(json.webhooks[0]?.automationId, 'hook', 'an imported webhook has a new address');
@@ -84,23 +111,6 @@ test('a bundle brings every app and version, live as they were, and git can clon
   await to.stop();
   await to.start();
   assert.equal((await to.read('two', 'word', {})).json.data, 'two');
-});
-
-test('folders are exported as they are published, and pushed one by one', async (t) => {
-  const from = await startGateway(t, { store: 'git' });
-  const files = appOf('plain', { ...word('here'), files: { 'pixel.png': Buffer.from([0, 255, 1, 254]) } });
-  await from.upload('plain', files);
-  const dir = join(folder, 'plain');
-  assert.deepEqual(svc(from, 'export', dir).json.apps, ['plain']);
-  assert.deepEqual(readFileSync(join(dir, 'plain', 'pixel.png')), Buffer.from([0, 255, 1, 254]));
-  assert.deepEqual((await from.call('GET', '/svc/_sessions')).json, [], 'no session is left');
-
-  const to = await startGateway(t, {});
-  assert.deepEqual(
-    svc(to, 'import', dir).json.apps.map(({ id }: { id: string }) => id),
-    ['plain'],
-  );
-  assert.equal((await to.read('plain', 'word', {})).json.data, 'here');
 });
 
 test('an imported version that breaks a rule is live with warnings; one that cannot be loaded is refused', async (t) => {
@@ -128,15 +138,6 @@ test('an imported version that breaks a rule is live with warnings; one that can
   const back = await to.call('POST', '/svc/_apps/careless/activate', { body: { versionId: 'careless/v1' } });
   assert.equal(back.status, 200, back.text);
   assert.equal((await to.call('POST', '/svc/_apps/careless/rollback', { body: { version: 2 } })).status, 200);
-});
-
-test('a file that is not a bundle changes nothing', async (t) => {
-  const gateway = await startGateway(t, { store: 'git' });
-  const bad = join(folder, 'bad.bundle');
-  writeFileSync(bad, '# v2 git bundle\nnothing');
-  const { code, json } = svc(gateway, 'import', bad);
-  assert.deepEqual([code, json.error.code], [1, 'INVALID_BACKUP'], JSON.stringify(json));
-  assert.equal((await gateway.upload('after', appOf('after', word('fine')))).status, 201);
 });
 
 test('an app with a link or a tree that is too deep is refused by name, and its id can be taken', async (t) => {
