@@ -118,7 +118,8 @@ const BUSY = appOf('busy', {
       run: `async ({ ctx }) => {
         for (;;) {
           try {
-            return ctx.secrets.get('OPEN') && 'held';
+            await ctx.secrets.get('OPEN');
+            return 'held';
           } catch {
             await new Promise((resolve) => setTimeout(resolve, 50));
           }
