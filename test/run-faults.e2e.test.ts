@@ -1,8 +1,8 @@
 /** The writer and the host die during runs, and a daemon is told to stop: every run has a recorded end. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { eventually } from '../testing/edges.ts';
-import { startGateway, type TestGateway } from '../testing/gateway.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
+import type { TestGateway } from '../testing/gateway.ts';
 import { type Child, childrenOf } from '../testing/processes.ts';
 import {
   ended,
@@ -26,12 +26,14 @@ function kill(gateway: TestGateway, role: Child['role']): void {
   for (const child of childrenOf(gateway.pid)) if (child.role === role) process.kill(child.pid, 'SIGKILL');
 }
 
+const gateway = gatewayOfSuite({});
+
 describe('a process that is killed', () => {
   for (const role of ['writer', 'host'] as const) {
-    test(`the ${role}, during a run: the run has a recorded end, and the next one works`, async (t) => {
-      const gateway = await startGateway(t);
+    test(`the ${role}, during a run: the run has a recorded end, and the next one works`, async () => {
+      const app = `hit-${role}`;
       const hook = only(
-        await push(gateway, 'hit', {
+        await push(gateway, app, {
           ...NOTES,
           automations: {
             busy: {
@@ -39,7 +41,7 @@ describe('a process that is killed', () => {
               onFailure: 'alarm',
               run: `async ({ ctx, input }) => {
                 for (let n = 0; n < input.times; n++) {
-                  ${note('hit', "input.round + ' ' + n")}
+                  ${note(app, "input.round + ' ' + n")}
                   await ctx.state.set('n', n);
                   await new Promise((go) => setTimeout(go, 5));
                 }
@@ -52,7 +54,7 @@ describe('a process that is killed', () => {
       );
       for (let round = 0; round < 3; round++) {
         const answering = post(gateway, hook, { round, times: 40 });
-        await noted(gateway, 'hit', `${round} 3`);
+        await noted(gateway, app, `${round} 3`);
         kill(gateway, role);
         const answer = await answering;
         const run = await runOf(gateway, answer.json.runId);
@@ -61,7 +63,7 @@ describe('a process that is killed', () => {
         if (run.state === 'ok') assert.equal(run.output, 39);
         else
           await eventually(async () =>
-            (await runsOf(gateway, 'hit/alarm', '&state=ok')).some(({ parentRunId }) => parentRunId === run.runId),
+            (await runsOf(gateway, `${app}/alarm`, '&state=ok')).some(({ parentRunId }) => parentRunId === run.runId),
           );
         const nodes = await nodesOf(gateway, run.runId);
         assert.deepEqual(
@@ -71,15 +73,14 @@ describe('a process that is killed', () => {
         const next = await post(gateway, hook, { round: `${round} next`, times: 2 });
         assert.deepEqual([next.status, (await runOf(gateway, next.json.runId)).output], [200, 1], next.text);
       }
-      const answers = await runsOf(gateway, 'hit/busy');
+      const answers = await runsOf(gateway, `${app}/busy`);
       assert.equal(answers.length, 6);
       assert.ok(answers.every(isEnded), 'a run has no end');
     });
   }
 });
 
-test('SIGTERM during runs: one that ends in time is ok, the others are interrupted, and the exit code is 0', async (t) => {
-  const gateway = await startGateway(t);
+test('SIGTERM during runs: one that ends in time is ok, the others are interrupted, and the exit code is 0', async () => {
   await push(gateway, 'stops', {
     ...NOTES,
     automations: {
