@@ -13,6 +13,9 @@ import { eventually } from '../testing/edges.ts';
 import { TestGateway } from '../testing/gateway.ts';
 import { ended, eventsOf, fire, NOTES, nodesOf, only, post, push, runOf, runsOf, runToEnd } from '../testing/runs.ts';
 
+/** Of automations, where it matters; no other timer has it. */
+const TIMEOUT_MS = 123_000;
+
 /** A gateway inside this process, behind a server of the host's. */
 async function hostWith(t: TestContext, options: Omit<GatewayOptions, 'dataDir'>): Promise<TestGateway> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-host-'));
@@ -58,9 +61,17 @@ test('fireAutomationFactory: the output is checked against the schema of the aut
 test('fireAutomationFactory runs every fire instead of our threads, with the same ctx and the same records', async (t) => {
   const made: (string | null)[] = [];
   const fires: HostFire[] = [];
+  // The gateway runs in this process: the ends of the time of its fires come when the test says so.
+  const ends: (() => void)[] = [];
+  const { setTimeout: later } = globalThis;
+  t.mock.method(globalThis, 'setTimeout', (end: (...given: unknown[]) => void, ms?: number, ...given: unknown[]) => {
+    if (ms !== TIMEOUT_MS) return later(end, ms, ...given);
+    ends.push(end);
+    return later(() => {}, 0);
+  });
   const aborted: string[] = [];
   const gateway = await hostWith(t, {
-    automationTimeoutMs: 1000,
+    automationTimeoutMs: TIMEOUT_MS,
     fireAutomationFactory: ({ baseUrl }) => {
       made.push(baseUrl);
       return async (given) => {
@@ -111,10 +122,15 @@ test('fireAutomationFactory runs every fire instead of our threads, with the sam
 
   for (const [input, message] of [
     ['throw', /^the host is tired$/],
-    ['hang', /timed out after 1 s/],
+    ['hang', /timed out after 123 s/],
     ['refused', /may not use the app "other"/],
   ] as const) {
-    const failed = await runToEnd(gateway, 'app/one', input);
+    const runId = await fire(gateway, 'app/one', input);
+    if (input === 'hang') {
+      await eventually(() => fires.some((given) => given.runId === runId));
+      ends.at(-1)?.();
+    }
+    const failed = await ended(gateway, runId);
     assert.match(failed.error?.message ?? '', message);
     await eventually(async () =>
       (await runsOf(gateway, 'app/alarm', '&state=ok')).some(
