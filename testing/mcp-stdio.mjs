@@ -6,8 +6,6 @@ const flaws = {
   none: () => {},
   /** Does not answer. */
   silent: () => process.stdin.resume(),
-  /** Writes text instead of messages, and answers nothing. */
-  garbage: () => setInterval(() => console.log('Listening! {"jsonrpc": 1}'), 5),
   /** Writes text between its messages. */
   chatty: () => setInterval(() => console.log('still here'), 5),
   noisy: () => setInterval(() => process.stderr.write('x'.repeat(100_000)), 1),
@@ -23,4 +21,4 @@ const flaws = {
 };
 const flaw = process.argv[2] ?? 'none';
 flaws[flaw]();
-if (flaw !== 'silent' && flaw !== 'garbage') await toolServer().connect(new StdioServerTransport());
+if (flaw !== 'silent') await toolServer().connect(new StdioServerTransport());
