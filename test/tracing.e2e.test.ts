@@ -152,74 +152,70 @@ function treeOf(spans: Traced[]): string[] {
   return [...roots].flatMap((id) => below(id, 0));
 }
 
-test('a write is one trace over all processes, and its requests continue it', async (t) => {
-  const collector = await collect(t);
-  const fetched: IncomingHttpHeaders[] = [];
-  const url = await listen(t, (headers) => fetched.push(headers));
-  const gateway = await started(t, collector, {
-    OTEL_SERVICE_NAME: 'tested',
-    OTEL_EXPORTER_OTLP_HEADERS: 'x-collector-key=abc',
-    OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
-  });
-  const answer = await gateway.write('notes', 'add', { url, text: SECRET }, { headers: traceparent('01') });
-  assert.equal(answer.json.data.body, trace);
-  await whole(collector);
-
-  assert.deepEqual(treeOf(collector.spans), [
-    'POST /svc/_tool/svc_write [supervisor]',
-    '  action notes.add [supervisor]',
-    '    handle action notes.add [host]',
-    '      POST [host]',
-    '      INSERT notes [writer]',
-  ]);
-  const spans = collector.spans.filter(({ traceId }) => traceId === trace);
-  const byId = new Map(spans.map((span) => [span.spanId, span]));
-  for (const span of spans) {
-    assert.ok(span.begin <= span.end, span.name);
-    const parent = byId.get(span.parentSpanId ?? '');
-    if (parent === undefined) continue;
-    assert.ok(parent.begin <= span.begin && span.end <= parent.end, `${span.name} is not within ${parent.name}`);
-  }
-  const named = (name: string) => spans.find((span) => span.name === name)?.attributes ?? {};
-  const shown = (name: string, ...keys: string[]) => keys.map((key) => named(name)[key]);
-  const server = 'POST /svc/_tool/svc_write';
-  assert.deepEqual(
-    shown(server, 'http.request.method', 'http.route', 'http.response.status_code', 'svc.app', 'svc.tool'),
-    ['POST', '/svc/_tool/svc_write', 200, 'notes', 'add'],
-  );
-  assert.deepEqual(shown('INSERT notes', 'db.system.name', 'db.namespace', 'db.operation.name', 'svc.group_size'), [
-    'sqlite',
-    'notes',
-    'INSERT',
-    1,
-  ]);
-  assert.deepEqual(shown('POST', 'http.request.method', 'server.address', 'server.port', 'http.response.status_code'), [
-    'POST',
-    '127.0.0.1',
-    Number(new URL(url).port),
-    200,
-  ]);
-  assert.deepEqual(shown(server, 'service.name', 'deployment.environment.name'), ['tested', 'test']);
-  const client = spans.find(({ name }) => name === 'POST');
-  assert.equal(fetched[0]?.traceparent, `00-${trace}-${client?.spanId}-01`);
-  assert.equal(collector.requests[0]?.headers['x-collector-key'], 'abc');
-  assert.ok(
-    collector.requests.every(({ text }) => !text.includes(SECRET)),
-    'a span contains a written value or an address',
-  );
-});
-
-describe('as they are by default', () => {
+describe('with a service name, headers and attributes', () => {
   let collector: Collector;
   let gateway: TestGateway;
   const cleanups: (() => unknown)[] = [];
   before(async () => {
     const owner = { after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) };
     collector = await collect(owner);
-    gateway = await started(owner, collector);
+    gateway = await started(owner, collector, {
+      OTEL_SERVICE_NAME: 'tested',
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-collector-key=abc',
+      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
+    });
   });
   after(async () => {
     for (const cleanup of cleanups) await cleanup();
+  });
+
+  test('a write is one trace over all processes, and its requests continue it', async (t) => {
+    const fetched: IncomingHttpHeaders[] = [];
+    const url = await listen(t, (headers) => fetched.push(headers));
+    const answer = await gateway.write('notes', 'add', { url, text: SECRET }, { headers: traceparent('01') });
+    assert.equal(answer.json.data.body, trace);
+    await whole(collector);
+
+    assert.deepEqual(treeOf(collector.spans), [
+      'POST /svc/_tool/svc_write [supervisor]',
+      '  action notes.add [supervisor]',
+      '    handle action notes.add [host]',
+      '      POST [host]',
+      '      INSERT notes [writer]',
+    ]);
+    const spans = collector.spans.filter(({ traceId }) => traceId === trace);
+    const byId = new Map(spans.map((span) => [span.spanId, span]));
+    for (const span of spans) {
+      assert.ok(span.begin <= span.end, span.name);
+      const parent = byId.get(span.parentSpanId ?? '');
+      if (parent === undefined) continue;
+      assert.ok(parent.begin <= span.begin && span.end <= parent.end, `${span.name} is not within ${parent.name}`);
+    }
+    const named = (name: string) => spans.find((span) => span.name === name)?.attributes ?? {};
+    const shown = (name: string, ...keys: string[]) => keys.map((key) => named(name)[key]);
+    const server = 'POST /svc/_tool/svc_write';
+    assert.deepEqual(
+      shown(server, 'http.request.method', 'http.route', 'http.response.status_code', 'svc.app', 'svc.tool'),
+      ['POST', '/svc/_tool/svc_write', 200, 'notes', 'add'],
+    );
+    assert.deepEqual(shown('INSERT notes', 'db.system.name', 'db.namespace', 'db.operation.name', 'svc.group_size'), [
+      'sqlite',
+      'notes',
+      'INSERT',
+      1,
+    ]);
+    assert.deepEqual(
+      shown('POST', 'http.request.method', 'server.address', 'server.port', 'http.response.status_code'),
+      ['POST', '127.0.0.1', Number(new URL(url).port), 200],
+    );
+    assert.deepEqual(shown(server, 'service.name', 'deployment.environment.name'), ['tested', 'test']);
+    const client = spans.find(({ name }) => name === 'POST');
+    assert.equal(fetched[0]?.traceparent, `00-${trace}-${client?.spanId}-01`);
+    assert.equal(collector.requests[0]?.headers['x-collector-key'], 'abc');
+    assert.ok(
+      collector.requests.every(({ text }) => !text.includes(SECRET)),
+      'a span contains a written value or an address',
+    );
   });
 
   test('a run of an automation is a trace, with the tools that it calls', async (t) => {
