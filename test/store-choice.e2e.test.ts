@@ -28,17 +28,17 @@ test('--store tarball beside an appsStoreRoot is refused before anything is writ
   }
 });
 
-test('--store git keeps the folder that appsStoreRoot names; without it, code-store', async (t) => {
-  for (const [config, root, other] of [
-    [{ appsStoreRoot: 'elsewhere' }, 'elsewhere', 'code-store'],
-    [{}, 'code-store', 'elsewhere'],
-  ] as const) {
-    const gateway = await startGateway(t, { store: 'git', config });
-    assert.equal((await gateway.upload('notes', notes)).json.versionId, 'notes/v1');
-    assert.ok(existsSync(join(gateway.dataDir, root, 'apps.git/HEAD')), `it is in ${root}`);
-    assert.ok(!existsSync(join(gateway.dataDir, other)), `nothing is in ${other}`);
-  }
+test('--store git keeps the folder that appsStoreRoot names', async (t) => {
+  const gateway = await startGateway(t, { store: 'git', config: { appsStoreRoot: 'elsewhere' } });
+  await uploadInto(gateway, 'elsewhere', 'code-store');
 });
+
+/** The first version of an app is in the git store in the folder `used`; `unused` is not there. */
+async function uploadInto(gateway: TestGateway, used: string, unused: string): Promise<void> {
+  assert.equal((await gateway.upload('notes', notes)).json.versionId, 'notes/v1');
+  assert.ok(existsSync(join(gateway.dataDir, used, 'apps.git/HEAD')), `it is in ${used}`);
+  assert.ok(!existsSync(join(gateway.dataDir, unused)), `nothing is in ${unused}`);
+}
 
 test('without --store a new directory gets the git store, and each directory keeps the one it has', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'svc-choice-'));
@@ -79,10 +79,10 @@ test("--store tarball is the specification's store; appsStoreRoot alone is the g
   assert.equal((await git.call('GET', '/svc/_apps/notes')).json.backend, 'git');
 });
 
-test('commits and tags of every kind of change are by the commitAuthor of the configuration', async (t) => {
+test('--store git is in code-store; commits and tags of every kind of change are by the commitAuthor of the configuration', async (t) => {
   const commitAuthor = { name: 'Ann of Notes', email: 'ann@example.com' };
   const gateway = await startGateway(t, { store: 'git', config: { commitAuthor } });
-  await gateway.upload('notes', notes);
+  await uploadInto(gateway, 'code-store', 'elsewhere');
   const made = await gateway.call('POST', '/svc/_apps/notes/meta', { body: { name: 'Renamed', publish: true } });
   assert.equal(made.status, 200, made.text);
   await gateway.call('POST', '/svc/_apps/notes/rollback', { body: { version: 1 } });

@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
-import { type Answer, root, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { onEachStore } from '../testing/edges.ts';
+import { type Answer, root } from '../testing/gateway.ts';
 
 const PIXEL = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 1, 2, 3]);
 const LINES = 120_000;
@@ -23,25 +24,19 @@ const notes = (title: string, big: string) =>
     },
   });
 
-for (const store of ['tarball', 'git'] as const) {
-  describe(`files of versions, ${store} store`, () => {
-    const cleanups: (() => unknown)[] = [];
+onEachStore({}, (gateway, store) => {
+  describe('files of versions', () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-version-files-'));
-    let gateway: TestGateway;
     let first: string;
     let second: string;
 
     before(async () => {
-      gateway = await startGateway({ after: (cleanup: () => unknown) => void cleanups.unshift(cleanup) }, { store });
       for (const files of [notes('First', large('one')), notes('Second', large('two'))])
         assert.equal((await gateway.upload('notes', files)).status, 201);
       const { json } = await gateway.call('GET', '/svc/_apps/notes/versions');
       [second = '', first = ''] = json.map(({ versionId }: { versionId: string }) => versionId);
     });
-    after(async () => {
-      for (const cleanup of cleanups) await cleanup();
-      rmSync(folder, { recursive: true, force: true });
-    });
+    after(() => rmSync(folder, { recursive: true, force: true }));
 
     const at = (version: string, rest: string, app = 'notes') =>
       `/svc/_apps/${app}/versions/${encodeURIComponent(version)}/${rest}`;
@@ -176,4 +171,4 @@ for (const store of ['tarball', 'git'] as const) {
       }
     });
   });
-}
+});
