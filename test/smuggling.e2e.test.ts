@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { EDGES } from '../testing/edges.ts';
+import { onEachEdge } from '../testing/edges.ts';
 import { missingProxies, Scene } from '../testing/smuggling/scene.ts';
 import { VECTORS, WAYS } from '../testing/smuggling/vectors.ts';
 
@@ -14,12 +14,12 @@ test('the proxies are installed in CI', () => {
   assert.ok(missing.length === 0 || !process.env.CI, `not installed: ${missing.join(', ')}`);
 });
 
-for (const edge of EDGES) {
-  describe(`${VECTORS.length} vectors to ${edge}`, { concurrency: true }, () => {
+onEachEdge({}, (gateway, edge) => {
+  describe(`${VECTORS.length} vectors`, { concurrency: true }, () => {
     const folder = mkdtempSync(join(tmpdir(), 'svc-smuggling-'));
     let scene: Scene;
     before(async () => {
-      scene = await Scene.open(edge, folder);
+      scene = await Scene.before(gateway, edge, folder);
     });
     after(async () => {
       await scene?.close();
@@ -40,4 +40,4 @@ for (const edge of EDGES) {
       });
     }
   });
-}
+});

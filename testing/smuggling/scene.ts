@@ -27,10 +27,15 @@ export class Scene {
     this.#proxies = proxies;
   }
 
-  /** `folder` must be empty and outlive the scene. */
+  /** Starts a gateway. `folder` must be empty and outlive the scene. */
   static async open(edge: 'uws' | 'node', folder: string): Promise<Scene> {
     const gateway = new TestGateway(join(folder, 'data'), ['--edge', edge, '--store', 'tarball']);
     await gateway.start();
+    return await Scene.before(gateway, edge, folder);
+  }
+
+  /** Puts the proxies before a gateway that runs, which ends with the scene. */
+  static async before(gateway: TestGateway, edge: 'uws' | 'node', folder: string): Promise<Scene> {
     const proxies: ProxyProcess[] = [];
     try {
       await gateway.install(WITNESS, witnessArchive());
