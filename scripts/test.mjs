@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { inspect } from 'node:util';
 import { buildTests } from './tests/build.mjs';
 import { Progress } from './tests/progress.mjs';
 import { PARTS, select } from './tests/selection.mjs';
@@ -49,6 +50,8 @@ if (files.length === 0) {
   process.exit(2);
 }
 const sourceOf = new Map(files.map((file) => [built.get(file).built, file]));
+/** The source of a test file; Node 24 names that itself, by the source map. */
+const fileOf = (path) => sourceOf.get(path) ?? relative(root, path ?? '');
 
 // What takes longest begins first, so that no core is idle at the end; what was never measured may take longest.
 const seconds = JSON.parse(readFileSync(recorded, 'utf8'));
@@ -75,7 +78,7 @@ const ended = () =>
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line))
-    .map(([path, took, used]) => ({ file: sourceOf.get(path) ?? path, took, used }));
+    .map(([path, took, used]) => ({ file: fileOf(path), took, used }));
 
 // Each process that starts would read these certificates, which takes longer than the rest of its start; no test needs them.
 delete process.env.NODE_EXTRA_CA_CERTS;
@@ -89,7 +92,7 @@ const skipped = [];
 events.on('test:fail', ({ todo, file }) => {
   if (todo !== undefined && todo !== false) return;
   process.exitCode = 1;
-  progress.failed(sourceOf.get(file) ?? file);
+  progress.failed(fileOf(file));
 });
 events.on('test:pass', ({ name, skip }) => {
   if (skip !== undefined) skipped.push(skip === true || skip === '' ? name : `${name}: ${skip}`);
@@ -100,21 +103,22 @@ events.on('test:diagnostic', ({ message, nesting }) => {
     totals.push(message);
 });
 /** Of many files only what failed is of interest, with what its process wrote to its standard error. */
+const isBrief = files.length > 20;
 const written = new Map();
-async function* worthSaying(source) {
-  for await (const event of source) {
-    const { file, message } = event.data ?? {};
-    if (event.type === 'test:stderr') written.set(file, (written.get(file) ?? '') + message);
-    if (files.length > 20 && event.type !== 'test:fail') continue;
+async function* briefly(source) {
+  for await (const { type, data } of source) {
+    if (type === 'test:stderr') written.set(data.file, (written.get(data.file) ?? '') + data.message);
+    // A suite fails with its tests, each of which is said.
+    if (type !== 'test:fail' || data.details.error.failureType === 'subtestsFailed') continue;
     progress.clear();
-    yield event;
+    yield `✖ ${fileOf(data.file)}: ${data.name}\n${inspect(data.details.error.cause ?? data.details.error)}\n`;
   }
 }
-await pipeline(events, worthSaying, new spec(), process.stdout, { end: false });
+await pipeline(events, isBrief ? briefly : new spec(), process.stdout, { end: false });
 progress.end();
-if (files.length > 20)
-  for (const [file, text] of written)
-    if (progress.failures.has(sourceOf.get(file))) console.log(`${sourceOf.get(file)} wrote:\n${text.slice(-4000)}`);
+for (const [path, text] of isBrief ? written : [])
+  if (progress.failures.has(fileOf(path))) console.log(`${fileOf(path)} wrote:\n${text.slice(-4000)}`);
+if (progress.failures.size > 0) console.log(`Failed: ${[...progress.failures].join(', ')}`);
 
 // There everything is installed that a test needs: one that is skipped shows that something is missing.
 if (process.env.CI === 'true' && skipped.length > 0) {
