@@ -89,6 +89,7 @@ export function filesSuite(gateway: TestGateway): void {
       await page.getByRole('region', { name: 'Text of the file' }).getByText('<b>milk</b>').waitFor();
       // Another view is chosen while a file is shown: closing the dialog does not lead back.
       await page.keyboard.press('Control+k');
+      await page.getByRole('combobox', { name: /^Search apps/ }).waitFor();
       await page.keyboard.type('insights');
       await page.getByRole('option', { name: /^Insights/, selected: true }).waitFor();
       await page.keyboard.press('Enter');
