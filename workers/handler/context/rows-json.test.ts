@@ -101,8 +101,16 @@ function randomValue(random: () => number, kind: number): string {
     case 9:
       return `CAST(x'${['eda080', 'f09f9880', 'f09f98', 'c2', 'e282ac', 'efbbbf61', '610062', '22', '5c22'][digits() % 9]}' AS TEXT)`;
     default:
-      return `'${['', 'plain', '{"price":1.5}', '":12.5', '\\":9.75,', 'a.b 1.5', '12.5', 'Zürich ☃'][digits() % 9]}'`;
+      return `'${randomText(random)}'`;
   }
+}
+
+/** What has a meaning in JSON, in SQL, or in both, and what a number is made of. */
+const SIGNS = [...'":,.{}[]\\/-+eE0159 ;?@$#()', "''", '\n', '\t', 'null', 'x', 'ü', '☃'];
+
+/** A text of such signs, for between two quotes of SQL. */
+function randomText(random: () => number, signs = SIGNS): string {
+  return Array.from({ length: random() * 7 }, () => signs[Math.floor(random() * signs.length)]).join('');
 }
 
 test(`the bytes are those of all: ${RANDOM_ROWS} random rows`, () => {
@@ -136,8 +144,26 @@ test(`the bytes are those of all: ${RANDOM_ROWS} random rows`, () => {
   }
 });
 
+test('texts that look like JSON or SQL are the same in values, names and aliases', () => {
+  const random = seeded(25);
+  const name = () =>
+    randomText(
+      random,
+      SIGNS.filter((sign) => sign !== "''"),
+    ).replaceAll('"', '""');
+  for (let i = 0; i < 2000; i++) {
+    const columns = Array.from({ length: 1 + random() * 3 }, (_, at) => {
+      const value = random() < 0.8 ? `'${randomText(random)}'` : randomValue(random, Math.floor(random() * 7));
+      return `${value} AS "${name()}${random() < 0.5 ? at : ''}"`;
+    });
+    assertSame(`SELECT ${columns} UNION ALL SELECT ${columns.map((_, at) => (at === 0 ? "':5.5'" : "':1.50,x'"))}`);
+  }
+});
+
 const SAME: string[] = [
   'SELECT 1 AS b, 2 AS "2", 3 AS a, 4 AS "1"',
+  "SELECT ':5.5' AS t",
+  "SELECT ':1.50,x' AS t, ':-0.10}' AS u",
   'SELECT 1 AS a, 2 AS b, 3 AS a',
   'SELECT x.n, y.n FROM (SELECT 1 AS n) x, (SELECT 2 AS n) y',
   'SELECT 1 AS __proto__, 2 AS b',
@@ -190,25 +216,32 @@ test('SQLite makes the JSON from the second run on', () => {
   const insert = writer.prepare('INSERT INTO notes VALUES (?, ?, ?, ?)');
   for (let id = 1; id <= 100; id++) insert.run(BigInt(id), `Note ${id}`, id % 2 === 0 ? BigInt(id) : null, id / 3);
   const runs = Array.from({ length: 50 }, (_, i) => [BigInt(i), 20n]);
-  assert.equal(runsOfAll('SELECT * FROM notes WHERE id > ? ORDER BY id LIMIT ?', runs), 1);
+  assert.equal(runsOfAll('SELECT id, title, done_at FROM notes WHERE id > ? ORDER BY id LIMIT ?', runs), 1);
   assert.equal(runsOfAll('SELECT id, title FROM notes WHERE id > ? AND id < ? + 30', runs), 1);
 });
 
 test('it learns the kinds of a column, and gives up where SQLite cannot make the JSON', () => {
   writer.exec('CREATE TABLE kinds (id INTEGER PRIMARY KEY, v)');
   const put = writer.prepare('INSERT OR REPLACE INTO kinds VALUES (1, ?)');
-  const values: unknown[] = [null, 'text', 5n, 1.5, null, 'text', 5n, 'more', 2.5];
+  const values: unknown[] = [null, 'text', 5n, null, 'text', 5n, 'more', 7n];
   const sql = 'SELECT * FROM kinds WHERE id = ?';
   const params = (count: number): SqlParams[] => Array.from({ length: count }, () => [1n]);
   assert.equal(
     runsOfAll(sql, params(values.length), (run) => put.run(values[run])),
     3,
   );
-  // A blob is never SQLite's to write.
-  const blobs: unknown[] = ['text', 'text', Buffer.from([1]), 'text'];
+  // A blob is never SQLite's to write, and neither is a number with a point.
+  for (const other of [Buffer.from([1]), 1.5]) {
+    const written: unknown[] = ['text', 'text', other, 'text'];
+    assert.equal(
+      runsOfAll(sql, params(4), (run) => put.run(written[run])),
+      3,
+    );
+  }
+  // One without a fraction looks like an integer until SQLite is asked.
   assert.equal(
-    runsOfAll(sql, params(4), (run) => put.run(blobs[run])),
-    3,
+    runsOfAll(sql, params(20), () => put.run(2.0)),
+    20,
   );
   // Large integers might come again and again.
   assert.equal(

@@ -9,8 +9,8 @@ import { bindIntegers, type RowStatement } from '../../writer/statements.ts';
 import { limitOf } from '../limit-parameters.ts';
 import { rowsToJson } from '../result.ts';
 
-/** A column, and the kinds of its values so far: texts, numbers, nulls. */
-type Column = { name: string; text: boolean; number: boolean; null: boolean };
+/** A column, and the kinds of its values so far: texts, integers, nulls. */
+type Column = { name: string; text: boolean; integer: boolean; null: boolean };
 
 type Wrapped = {
   statement: RowStatement;
@@ -29,7 +29,6 @@ const STRIKES = 3;
 const SAFE = Number.MAX_SAFE_INTEGER;
 
 // App code could replace them.
-const { stringify } = JSON;
 const { entries } = Object;
 
 /**
@@ -88,7 +87,7 @@ export class JsonStatement {
       const json = (isLow ? limited : statement).get(params) as Buffer | null;
       // Only afterwards is it certain that the schema was the same.
       if (json === null || this.#schema.get([]) !== schema) return null;
-      return withNumbers(isUtf8(json) ? json : Buffer.from(json.toString()));
+      return isUtf8(json) ? json : Buffer.from(json.toString());
     } catch {
       return null;
     }
@@ -130,15 +129,16 @@ export class JsonStatement {
 function columnsOf(shapes: Sqlite.ColumnDefinition[], rows: Row[], known: Column[] | null): Column[] | null {
   const columns: Column[] = [];
   for (const [at, { name }] of shapes.entries()) {
-    // An object takes `__proto__` for something else, and `withNumbers` a name's last `\` for a part of a text.
-    if (name === '__proto__' || name.endsWith('\\')) return null;
-    const before = known?.[at]?.name === name ? known[at] : { text: false, number: false, null: false };
+    // An object takes `__proto__` for something else.
+    if (name === '__proto__') return null;
+    const before = known?.[at]?.name === name ? known[at] : { text: false, integer: false, null: false };
     const column = { ...before, name };
     for (const row of rows) {
       const value = row[name];
       if (typeof value === 'string') column.text = true;
-      else if (typeof value === 'number' || typeof value === 'bigint') column.number = true;
       else if (value === null) column.null = true;
+      else if (typeof value === 'bigint' || Number.isInteger(value)) column.integer = true;
+      // SQLite writes numbers with a point, and blobs, in another way.
       else return null;
     }
     columns.push(column);
@@ -157,40 +157,11 @@ function membersOf(columns: Column[]): Map<string, number> {
 function checkOf(column: Column, at: number): string {
   const kinds = [];
   if (column.text) kinds.push(`c${at} BETWEEN '' AND x''`);
-  if (column.number) kinds.push(`c${at} BETWEEN -${SAFE} AND ${SAFE}`);
+  if (column.integer) kinds.push(`typeof(c${at}) = 'integer' AND c${at} BETWEEN -${SAFE} AND ${SAFE}`);
   if (column.null) kinds.push(`c${at} IS NULL`);
   return `(${kinds.join(' OR ')})`;
 }
 
 function sqlText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
-}
-
-const ZERO = 0x30;
-const NINE = 0x39;
-
-/**
- * Numbers with a point as JSON.stringify writes them; SQLite's have 17 digits where that says which one is meant. They follow the name
- * of a member, with no text between that could hold the same characters: `":` within a text is `\":`.
- */
-function withNumbers(json: Buffer): Buffer {
-  const text = json.toString('latin1');
-  let written = '';
-  let done = 0;
-  for (let point = text.indexOf('.'); point !== -1; point = text.indexOf('.', point + 1)) {
-    let start = point;
-    while (isDigit(text.charCodeAt(start - 1))) start--;
-    if (start === point) continue;
-    if (text[start - 1] === '-') start--;
-    if (text[start - 1] !== ':' || text[start - 2] !== '"' || text[start - 3] === '\\') continue;
-    let end = point;
-    while (text[end] !== ',' && text[end] !== '}') end++;
-    written += text.slice(done, start) + stringify(Number(text.slice(start, end)));
-    done = end;
-  }
-  return done === 0 ? json : Buffer.from(written + text.slice(done), 'latin1');
-}
-
-function isDigit(code: number): boolean {
-  return code >= ZERO && code <= NINE;
 }
