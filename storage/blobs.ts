@@ -91,8 +91,10 @@ export async function countBlobs(folder: string): Promise<{ files: number; bytes
     const [sha256 = '', suffix] = name.split('.');
     if (suffix === 'type' && !names.has(sha256)) await rm(join(folder, name), { force: true });
     if (!isSha256(name)) return;
+    // Many are read at once: what the others added meanwhile counts.
+    const { size } = await lstat(join(folder, name));
     files += 1;
-    bytes += (await lstat(join(folder, name))).size;
+    bytes += size;
   });
   return { files, bytes };
 }
