@@ -5,6 +5,7 @@ import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
 import type { Answer, Stream, TestGateway } from '../testing/gateway.ts';
+import { enter, signIn } from '../testing/origins.ts';
 import { inTime, LONG_MS } from '../testing/waiting.ts';
 
 const MAX_RESULT = 64 * 1024;
@@ -655,16 +656,41 @@ onEachEdge({ config: { maxResultBytes: MAX_RESULT, mailboxLimit: 8 } }, (gateway
       for (const input of [undefined, null]) assert.equal((await keyed('count', input, 'c')).text, first.text);
     });
 
-    test('another input or action under the same key is a mismatch', async () => {
+    test('another input under the same key is a mismatch', async () => {
       await keyed('count', { status: 200 }, 'd');
-      for (const answer of [await keyed('count', { status: 201 }, 'd'), await keyed('fails', { status: 200 }, 'd')]) {
-        assert.deepEqual([answer.status, answer.json.error.code], [422, 'IDEMPOTENCY_MISMATCH']);
-      }
+      const answer = await keyed('count', { status: 201 }, 'd');
+      assert.deepEqual([answer.status, answer.json.error.code], [422, 'IDEMPOTENCY_MISMATCH']);
     });
 
-    test('another app has separate keys', async () => {
+    test('another app and another action have separate keys', async () => {
       await keyed('count', {}, 'e');
       assert.equal((await keyed('quiet', {}, 'e', 'shop')).json.data.body, 'writes nothing');
+      assert.equal((await keyed('fails', {}, 'e')).status, 500);
+    });
+
+    test('each caller has separate keys: administrator, tokens, and the person at a page', async () => {
+      const made = async (name: string): Promise<string> =>
+        (await gateway.call('POST', '/svc/_tokens', { body: { name, apps: ['counter'], tools: 'write' } })).json.token;
+      const headers = { 'idempotency-key': 'callers' };
+      const body = { app: 'counter', action: 'count', input: {} };
+      const of = (token: string) => () => gateway.call('POST', '/svc/_tool/svc_write', { token, headers, body });
+      const atPage = async (): Promise<Answer> => {
+        const page = await enter(gateway, await signIn(gateway), { app: 'counter' });
+        return page.call('POST', '/svc/_tool/svc_write', { headers, body });
+      };
+      const results: number[] = [];
+      for (const call of [() => keyed('count', {}, 'callers'), of(await made('a')), of(await made('b')), atPage]) {
+        const first = await call();
+        const again = await call();
+        assert.deepEqual([first.status, first.headers['idempotency-replayed']], [200, undefined], first.text);
+        assert.deepEqual([again.text, again.headers['idempotency-replayed']], [first.text, 'true']);
+        results.push(first.json.data.body);
+      }
+      assert.deepEqual(
+        results,
+        [0, 1, 2, 3].map((n) => Number(results[0]) + n),
+        'each of them wrote',
+      );
     });
 
     test('failures of the handler are replayed too', async () => {

@@ -409,6 +409,23 @@ describe('limits', () => {
       );
     });
 
+    test('visitors of other networks have separate idempotency keys', async () => {
+      const send = (text: string, forwarded: string) =>
+        write(gateway, 'send', { text }, { 'idempotency-key': 'order', 'x-forwarded-for': forwarded });
+      const first = await send('of one', '203.0.113.1');
+      const other = await send('of another', '203.0.113.2');
+      assert.deepEqual([first.status, other.status], [201, 201], other.text);
+      const again = await send('of one', '203.0.113.1');
+      assert.deepEqual([again.text, again.headers['idempotency-replayed']], [first.text, 'true']);
+      isError(await send('of a third', '203.0.113.1'), 422, 'IDEMPOTENCY_MISMATCH');
+      assert.equal((await send('by IPv6', '2001:db8:9:9::1')).status, 201);
+      assert.equal(
+        (await send('by IPv6', '2001:db8:9:9::2')).headers['idempotency-replayed'],
+        'true',
+        'of one network',
+      );
+    });
+
     test('a page of a listed origin may call, and read the answer', async () => {
       const headers = { origin: 'https://www.example.org', 'sec-fetch-site': 'cross-site' };
       const answer = await write(gateway, 'send', { text: 'from a site' }, headers);

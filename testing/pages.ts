@@ -1,6 +1,6 @@
 /** How a browser gets into a gateway: its origins, and the links that sign in (decisions, section 11). */
 import assert from 'node:assert/strict';
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { type PageOwner, pageHost, pagePath } from '../protocol/origins.ts';
 import type { TestGateway } from './gateway.ts';
 
@@ -26,4 +26,17 @@ export async function enter(window: Page, gateway: TestGateway, page: PageOwner)
   await window.goto(await linkTo(gateway, page));
   const origin = originOf(gateway, page);
   await window.waitForURL((url) => url.origin === origin && !url.pathname.startsWith('/svc/_enter'));
+}
+
+/** Sends a page's request to the gateway as the browser would, with its cookies; the page gets nothing. */
+export async function arrive(gateway: TestGateway, route: Route): Promise<void> {
+  const request = route.request();
+  const { host, pathname } = new URL(request.url());
+  const cookies = await request.frame().page().context().cookies(request.url());
+  const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join('; ');
+  await gateway.call(request.method(), pathname, {
+    token: null,
+    headers: { ...request.headers(), host, cookie, 'sec-fetch-site': 'same-origin' },
+    body: request.postData() ?? '',
+  });
 }

@@ -17,7 +17,7 @@ import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
 import type { App, AppsView } from './apps.ts';
 import type { CachedReads, StartRun } from './cached-reads.ts';
 import type { Change, ChangeStreams } from './changes.ts';
-import type { Idempotency, RecordedAnswer } from './idempotency.ts';
+import type { Idempotency, IdempotencyKey, RecordedAnswer } from './idempotency.ts';
 import type { Request, Sink, Target } from './request.ts';
 
 export type DispatcherOptions = {
@@ -92,23 +92,30 @@ export class Dispatcher {
    * Runs an action once for a key, also when its caller leaves, because a retry needs its answer. `input` distinguishes a
    * repetition from another call, see `Idempotency.claim`. Rejects as that does.
    */
-  async remember(target: Target, key: string, input: unknown, request: Request, sink: RecordedSink): Promise<void> {
+  async remember(
+    target: Target,
+    own: Pick<IdempotencyKey, 'caller' | 'key'>,
+    input: unknown,
+    request: Request,
+    sink: RecordedSink,
+  ): Promise<void> {
     const { idempotency } = this.#options;
     const { app, tool } = target;
+    const key: IdempotencyKey = { app: app.key, action: tool.name, ...own };
     const faulted = (error: unknown) => sink.faulted(error);
     const record = (answer: RecordedAnswer, timing: CallTiming) =>
-      void idempotency.record(app.key, key, answer).then(() => sink.recorded(answer, timing), faulted);
+      void idempotency.record(key, answer).then(() => sink.recorded(answer, timing), faulted);
     // Made now, because its time runs from here.
     const recorded: Sink = {
       answered: (status, body, timing) => record(sink.answerOf(status, body), timing),
       failed: (error, timing) => {
         if (timing.started && !NOT_RUN.has(error.code)) record(sink.errorOf(error), timing);
-        else idempotency.release(app.key, key).then(() => sink.failed(error, timing), faulted);
+        else idempotency.release(key).then(() => sink.failed(error, timing), faulted);
       },
       faulted,
     };
     const call = this.#callOf(target, request, new AnnouncedReply(this, target, request.source, recorded));
-    const known = await idempotency.claim(app.key, key, tool.name, input);
+    const known = await idempotency.claim(key, input);
     if (known) {
       sink.recorded(known, null);
       return;

@@ -3,10 +3,15 @@ import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
+import type { SqlStatement } from '../../protocol/wire/frames.ts';
+import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
 import { survive } from '../outlive-writer.ts';
 
 /** The answer: the HTTP status and the whole body. */
 export type RecordedAnswer = { status: number; body: Buffer };
+
+/** Whose key it is and for what: the same text of another caller or for another action is another key (decisions, section 19). */
+export type IdempotencyKey = { app: string; action: string; caller: string; key: string };
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS idempotency (
@@ -40,10 +45,12 @@ export class Idempotency {
    * from those of another by every byte. Rejects with `IDEMPOTENCY_MISMATCH`, or `CONFLICT` while the first call runs or
    * when a crash of the gateway cut it off.
    */
-  async claim(app: string, key: string, action: string, input: unknown): Promise<RecordedAnswer | null> {
-    const name = `${app}\0${key}`;
-    if (this.#running.has(name)) throw new SvcError('CONFLICT', 'A call with this idempotency key is still running.');
-    this.#running.add(name);
+  async claim(name: IdempotencyKey, input: unknown): Promise<RecordedAnswer | null> {
+    const { app, action } = name;
+    const key = storedKey(name);
+    const call = `${app}\0${key}`;
+    if (this.#running.has(call)) throw new SvcError('CONFLICT', 'A call with this idempotency key is still running.');
+    this.#running.add(call);
     let claimed = false;
     try {
       const fingerprint = createHash('sha256')
@@ -53,10 +60,11 @@ export class Idempotency {
       await this.#open();
       const now = this.#now();
       let lost = 0;
-      const [, insert] = await survive(
+      const results = await survive(
         () =>
           this.#db.batch([
             ['DELETE FROM idempotency WHERE created_at < ?', [now - LIMITS.idempotencyMs]],
+            ...adoption(name, key, fingerprint),
             [
               'INSERT OR IGNORE INTO idempotency (app, key, fingerprint, created_at) VALUES (?, ?, ?, ?)',
               [app, key, fingerprint, now],
@@ -64,7 +72,7 @@ export class Idempotency {
           ]),
         () => lost++,
       );
-      claimed = insert?.changes === 1;
+      claimed = results.at(-1)?.changes === 1;
       if (claimed) return null;
       const row = await survive(() =>
         this.#db.get('SELECT fingerprint, status, body, created_at FROM idempotency WHERE app = ? AND key = ?', [
@@ -76,18 +84,18 @@ export class Idempotency {
       claimed = lost > 0 && row?.status === null && row.created_at === now && row.fingerprint === fingerprint;
       return claimed ? null : recorded(row, fingerprint);
     } finally {
-      if (!claimed) this.#running.delete(name);
+      if (!claimed) this.#running.delete(call);
     }
   }
 
   /** Stores the answer; it is replayed from now on. */
-  record(app: string, key: string, { status, body }: RecordedAnswer): Promise<void> {
-    return this.#end(app, key, 'UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [status, body]);
+  record(name: IdempotencyKey, { status, body }: RecordedAnswer): Promise<void> {
+    return this.#end(name, 'UPDATE idempotency SET status = ?, body = ? WHERE app = ? AND key = ?', [status, body]);
   }
 
   /** The call did not run: the key may be used again. */
-  release(app: string, key: string): Promise<void> {
-    return this.#end(app, key, 'DELETE FROM idempotency WHERE app = ? AND key = ?', []);
+  release(name: IdempotencyKey): Promise<void> {
+    return this.#end(name, 'DELETE FROM idempotency WHERE app = ? AND key = ?', []);
   }
 
   /** The app was removed: a later one of its name starts without its keys. */
@@ -96,7 +104,9 @@ export class Idempotency {
     await survive(() => this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]));
   }
 
-  async #end(app: string, key: string, sql: string, params: (number | Buffer)[]): Promise<void> {
+  async #end(name: IdempotencyKey, sql: string, params: (number | Buffer)[]): Promise<void> {
+    const { app } = name;
+    const key = storedKey(name);
     try {
       await survive(() => this.#db.run(sql, [...params, app, key]));
     } finally {
@@ -115,12 +125,24 @@ export class Idempotency {
   }
 }
 
+/** What the column `key` has. Names of actions and the texts of callers, which are headers, have no line ends. */
+function storedKey({ action, caller, key }: IdempotencyKey): string {
+  return `${action}\n${caller}\n${key}`;
+}
+
+/** Keys that were stored before they belonged to callers are the administrator's; those of others expire. */
+function adoption({ app, caller, key }: IdempotencyKey, stored: string, fingerprint: string): SqlStatement[] {
+  if (caller !== ADMIN_CALLER.kind) return [];
+  const sql = 'UPDATE OR IGNORE idempotency SET key = ? WHERE app = ? AND key = ? AND fingerprint = ?';
+  return [[sql, [stored, app, key, fingerprint]]];
+}
+
 function recorded(row: Record<string, unknown> | null, fingerprint: string): RecordedAnswer {
   if (!row) throw new SvcError('CONFLICT', 'A call with this idempotency key has just ended; send it again.');
   if (row.fingerprint !== fingerprint) {
     throw new SvcError(
       'IDEMPOTENCY_MISMATCH',
-      'This idempotency key was used before with another action or input; use a new key.',
+      'This idempotency key was used before with another input; use a new key.',
     );
   }
   if (row.status === null) {

@@ -11,7 +11,7 @@ import { appOf } from '../../testing/apps.ts';
 import { signBrowserIn } from '../../testing/browser-session.ts';
 import { gatewayOfSuite } from '../../testing/edges.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
-import { consoleOf, enter, originOf } from '../../testing/pages.ts';
+import { arrive, consoleOf, enter, originOf } from '../../testing/pages.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
@@ -228,7 +228,7 @@ function connections(gateway: TestGateway): void {
       async (route) => {
         const key = route.request().headers()['idempotency-key'] ?? '';
         keys.push(key);
-        await gateway.write('notes', 'add', { text: 'once' }, { headers: { 'idempotency-key': key } });
+        await arrive(gateway, route);
         await route.abort('connectionreset');
       },
       { times: 2 },

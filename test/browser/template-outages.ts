@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import type { Locator, Page, Route } from 'playwright-core';
+import { arrive } from '../../testing/pages.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { installTemplate, PATIENCE_MS, type TemplateApp } from './template-app.ts';
 
@@ -160,10 +161,7 @@ export function outages(): void {
   const loseAnswer = (page: Page) =>
     new Promise<void>((resolve) => {
       const lose = async (route: Route) => {
-        const { 'idempotency-key': key } = route.request().headers();
-        const body = route.request().postData() ?? '';
-        const headers = key === undefined ? {} : { 'idempotency-key': key };
-        await app.gateway.call('POST', '/svc/_tool/svc_write', { body, headers });
+        await arrive(app.gateway, route);
         await route.abort('connectionreset');
         resolve();
       };

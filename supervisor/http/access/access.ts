@@ -26,6 +26,8 @@ export interface Caller {
   readonly owner: PageOwner | null;
   /** The client for limits per client: the token or sign-in that it presented. */
   readonly client: string;
+  /** Who it is, for what is kept longer than a sign-in: its idempotency keys are of no one else. */
+  readonly identity: string;
   /** When what it presented ends, in milliseconds since the epoch; null when it does not. */
   readonly expiresAt: number | null;
   /** `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
@@ -47,6 +49,7 @@ export const ADMIN: Caller = {
   shown: ADMIN_CALLER,
   owner: null,
   client: 'admin',
+  identity: ADMIN_CALLER.kind,
   expiresAt: null,
   may: () => true,
   refusal: () => '',
@@ -58,6 +61,7 @@ export const NOBODY: Caller = {
   shown: SIGNED_IN,
   owner: null,
   client: 'nobody',
+  identity: 'nobody',
   expiresAt: null,
   may: () => false,
   refusal: () => 'Sign in first.',
@@ -102,6 +106,11 @@ export class ExpiringCaller implements Caller {
 
   get client(): string {
     return isGrant(this.#reach) ? `token ${this.#reach.id}` : `session ${this.#signIn}`;
+  }
+
+  /** All sign-ins are of one person: the gateway knows no others. */
+  get identity(): string {
+    return isGrant(this.#reach) ? this.client : 'person';
   }
 
   may(capability: Capability, app: string | null): boolean {
@@ -159,6 +168,7 @@ export class HostCaller implements Caller {
   readonly shown = SIGNED_IN;
   readonly owner = null;
   readonly client = 'host';
+  readonly identity = 'host';
   readonly expiresAt = null;
   readonly #request: HostRequest;
   readonly #authorize: Authorize;

@@ -15,6 +15,7 @@ export class AgentCaller implements Caller {
   readonly shown: HandlerCaller;
   readonly owner = null;
   readonly client: string;
+  readonly identity: string;
   readonly expiresAt = null;
   readonly grant: AgentGrant;
   readonly #isGood: () => boolean;
@@ -23,6 +24,7 @@ export class AgentCaller implements Caller {
     this.grant = grant;
     this.shown = { kind: 'agent', name: grant.runner };
     this.client = `agent ${grant.conversation}`;
+    this.identity = this.client;
     this.#isGood = isGood;
   }
 

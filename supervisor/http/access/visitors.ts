@@ -152,6 +152,10 @@ export class Visitor implements Caller {
     this.#isForeign = isForeign;
   }
 
+  get identity(): string {
+    return `visitor ${subscriberOf(this.#address)}`;
+  }
+
   get bodies(): BodyBudget {
     return this.#visitors.bodies;
   }

@@ -151,10 +151,8 @@ class HttpCall implements Sink, RecordedSink {
     }
     if (key === '' || Buffer.byteLength(key) > LIMITS.idempotencyKeyBytes)
       throw new SvcError('BAD_REQUEST', `An idempotency key has 1 to ${LIMITS.idempotencyKeyBytes} bytes.`);
-    // A visitor cannot replay others' recorded answers or take their keys.
-    const own = this.#caller instanceof Visitor ? `public\n${key}` : key;
     this.#dispatcher
-      .remember(target, own, body.input ?? {}, request, this)
+      .remember(target, { caller: this.#caller.identity, key }, body.input ?? {}, request, this)
       .catch((error: unknown) => this.faulted(error));
   }
 
