@@ -22,7 +22,7 @@ export interface Transaction {
   all<T = Row>(sql: string, ...parameters: Parameters): Promise<T[]>;
   /** All rows for the caller, as `all` would give them, without an object for each. */
   json(sql: string, ...parameters: Parameters): Promise<RowsJson>;
-  /** On disk when it resolves. */
+  /** On disk when it resolves. A failure that the handler neither awaits nor catches fails the call. */
   run(sql: string, ...parameters: Parameters): Promise<Changes>;
   /** All of them or none. */
   batch(statements: [sql: string, ...parameters: unknown[]][]): Promise<Changes[]>;

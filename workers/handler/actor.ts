@@ -16,6 +16,7 @@ import { loadSqlite } from '../../storage/sqlite.ts';
 import { Calls, type Runner } from './calls.ts';
 import { ActorBlobs } from './context/blobs.ts';
 import { showTime } from './context/clock.ts';
+import { isOfTransaction } from './context/database.ts';
 import { AppLog } from './context/log.ts';
 import { ActorSecrets } from './context/secrets.ts';
 import { Tools } from './context/tools.ts';
@@ -26,6 +27,7 @@ import type { FromActor, ToActor } from './host.ts';
 import { Modules } from './modules.ts';
 import { installJsonRules } from './result.ts';
 import { SourcePositions } from './source-positions.ts';
+import { becameHandled, becameUnhandled } from './unhandled.ts';
 import { loadValidators } from './validators.ts';
 
 if (parentPort === null) throw new Error('actor.js is started by a handler host, as a thread.');
@@ -68,7 +70,11 @@ class Actor {
     });
     send([Kind.ready, { pid: process.pid, threadId }]);
     closeGlobals(log.console());
-    process.on('unhandledRejection', (reason) => this.#report('Unhandled promise rejection', reason));
+    process.on('unhandledRejection', (reason, promise) => {
+      if (!isOfTransaction(promise)) becameUnhandled(reason, promise);
+      this.#report('Unhandled promise rejection', reason);
+    });
+    process.on('rejectionHandled', becameHandled);
     process.on('uncaughtException', (error) => this.#crash(error));
   }
 

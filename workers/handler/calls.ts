@@ -15,6 +15,7 @@ import type { AppLog, LogOrigin } from './context/log.ts';
 import { Reads } from './context/reads.ts';
 import type { Failures } from './failure.ts';
 import type { Answer } from './result.ts';
+import type { Failed } from './unhandled.ts';
 
 const REASONS: Record<CancelReason, string> = {
   deadline: 'its time is up',
@@ -52,6 +53,8 @@ export class Call {
   followed = false;
   /** Whether one of its writes is stored. */
   wrote = false;
+  /** Writes that failed; made with the first of them. */
+  failedWrites: Failed[] | null = null;
   /** Ends all its fetches; made by the first of them. */
   fetchEnd: AbortSignal | null = null;
   /** Why its signal aborted. */

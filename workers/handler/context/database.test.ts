@@ -7,6 +7,14 @@ import { type App, FakeSupervisor, failure } from '../../../testing/fake-supervi
 import { Call } from '../calls.ts';
 import { CallDatabase } from './database.ts';
 
+const TAKEN = "'insert into t(id) values (1)'";
+/** The writer answers in order, so what was sent before has failed, and each answer is a turn of the thread. */
+const LATER = "for (let i = 0; i < 3; i++) await db.run('update t set s = s')";
+
+/** A transaction that nobody awaits, and its end. */
+const failing = (statement: string) =>
+  `await new Promise((end) => void db.transaction(async (tx) => { try { ${statement}; } finally { setTimeout(end); } }))`;
+
 /** Expressions over `db` in an action → what they resolve to. Table `t(id integer primary key, s text, x)`, one row each time. */
 const RESULTS: [expression: string, value: unknown][] = [
   [`db.get('select * from t')`, { id: 1, s: 'one', x: null }],
@@ -217,6 +225,28 @@ const REJECTIONS: [expression: string, code: string | undefined, message: RegExp
   ],
 ];
 
+/** What a handler does with a write that fails before it returns → the call's failure; null where it handled it. */
+const UNAWAITED: [what: string, statements: string, failure: RegExp | null][] = [
+  ['nothing', `db.run(${TAKEN}); ${LATER}`, /UNIQUE constraint failed/],
+  ['nothing, and its parameters are refused', `db.run('insert into t(s) values (?)', {}, {}); ${LATER}`, /parameter/i],
+  ['awaits it in a function that nobody awaits', `(async () => { await db.run(${TAKEN}); })(); ${LATER}`, /UNIQUE/],
+  ['nothing, with a transaction', `${failing(`await tx.run(${TAKEN})`)}; ${LATER}`, /UNIQUE/],
+  ['nothing, with a transaction that throws a text', `${failing("throw 'a text'")}; ${LATER}`, /a text/],
+  [
+    'nothing, in a transaction that refuses its parameters',
+    `await db.transaction((tx) => { tx.run("update t set s = 'in'"); tx.run('insert into t(s) values (?)', {}, {}); })`,
+    /parameter/i,
+  ],
+  ['catches it', `db.run(${TAKEN}).catch(() => {}); ${LATER}`, null],
+  ['catches it, and returns before it fails', `db.run(${TAKEN}).catch(() => {})`, null],
+  ['awaits it later', `const write = db.run(${TAKEN}); ${LATER}; try { await write; } catch {}`, null],
+  [
+    'catches the failure of its transaction',
+    `try { await db.transaction((tx) => { tx.run(${TAKEN}); }); } catch {} ${LATER}`,
+    null,
+  ],
+];
+
 let supervisor: FakeSupervisor;
 let app: App;
 
@@ -238,6 +268,12 @@ before(async () => {
         }
         return 'seen';
       };`,
+      ...Object.fromEntries(
+        UNAWAITED.map(([, statements], i) => [
+          `actions/unawaited${i}.js`,
+          `export default async ({ db }) => { ${statements}; return 'stored'; };`,
+        ]),
+      ),
       'actions/hold.js': `export default ({ db, log }) => db.transaction(async (tx) => {
         await tx.run("update t set s = 'held'");
         log.info('holding');
@@ -322,6 +358,14 @@ test('no answer leaves before a write that the handler did not await; when it fa
   const error = await failure(app.action('forget', { sql: 'insert into t(id) values (1)' }));
   assert.match(error.message, /UNIQUE constraint failed/);
 });
+
+for (const [i, [what, , expected]] of UNAWAITED.entries()) {
+  test(`a write fails before the handler returns, which does with it: ${what}`, async () => {
+    if (expected === null) assert.equal((await app.action(`unawaited${i}`)).value, 'stored');
+    else assert.match((await failure(app.action(`unawaited${i}`))).message, expected);
+    assert.deepEqual((await app.query('rows')).value, [{ id: 1, s: 'one', x: null }]);
+  });
+}
 
 test('a call that is over rolls its transaction back at once, and others can write', async () => {
   const held = failure(app.action('hold'));

@@ -6,6 +6,7 @@ import type { DbClient, Timed } from '../../../protocol/wire/db-client.ts';
 import type { Row, RunResult } from '../../../protocol/wire/frames.ts';
 import type { Call } from '../calls.ts';
 import { type RowsJson, rowsJsonOf, rowsToJson } from '../result.ts';
+import { firstUnhandled } from '../unhandled.ts';
 import type { Reader, ReadStatement } from './reader.ts';
 import { statementRuns, writerAsked } from './reads.ts';
 import { toParams, toStatements, toText } from './sql-params.ts';
@@ -24,8 +25,8 @@ const IN_TRANSACTION = 'A transaction of this call is open: write through its tx
 
 // Not methods, because handlers hold the object.
 /**
- * Resolves when the operations that the call did not await are answered, rejects when one of them failed; null when there are
- * none.
+ * Resolves when all operations of the call are answered, rejects when one of them failed and nobody handles that; null when
+ * there is nothing to wait for.
  */
 export let settled: (db: CallDatabase) => Promise<void> | null;
 /** Resolves when the call's operations are answered or have failed. */
@@ -45,7 +46,8 @@ export class CallDatabase {
   #pending: Set<Promise<unknown>> | null = null;
 
   static {
-    settled = (db) => (db.#pending !== null && db.#pending.size > 0 ? db.#settle(db.#pending) : null);
+    settled = (db) =>
+      (db.#pending !== null && db.#pending.size > 0) || db.#call.failedWrites !== null ? db.#settle() : null;
     finished = async (db) => {
       while (db.#pending !== null && db.#pending.size > 0) await Promise.allSettled(db.#pending);
     };
@@ -137,13 +139,13 @@ export class CallDatabase {
       try {
         this.#call.assertWanted();
         const value = await Promise.race([work(tx), new Promise<never>((_, reject) => this.#call.onOver(reject))]);
-        if (tx.#mustSettle()) await settled(tx);
+        if (tx.#mustSettle()) await tx.#answered();
         tx.#blocked = ENDED;
         // Operations that are not awaited travel together with the commit. The writer refuses the commit if one failed, with a
         // better message.
         const committed = client.commit(number, trace?.operation('COMMIT'));
         committed.catch(() => {});
-        await settled(tx);
+        await tx.#answered();
         await committed;
         return value;
       } catch (error) {
@@ -181,8 +183,18 @@ export class CallDatabase {
     return false;
   }
 
-  async #settle(pending: Set<Promise<unknown>>): Promise<void> {
-    while (pending.size > 0) await Promise.all(pending);
+  /** Rejects when an operation failed that is not answered yet, or that was not awaited. */
+  async #answered(): Promise<void> {
+    while (this.#pending !== null && this.#pending.size > 0) await Promise.all(this.#pending);
+  }
+
+  async #settle(): Promise<void> {
+    do {
+      await finished(this);
+      const { failedWrites } = this.#call;
+      const failed = failedWrites === null ? undefined : await firstUnhandled(failedWrites);
+      if (failed !== undefined) throw failed.error;
+    } while (this.#pending !== null && this.#pending.size > 0);
   }
 
   #ask<T>(operation: (client: DbClient) => Promise<T>): Promise<T> {
@@ -193,7 +205,7 @@ export class CallDatabase {
       if (this.#blocked !== null) throw new Error(this.#blocked);
       asked = operation(this.#client);
     } catch (error) {
-      return Promise.reject(error);
+      return this.#refused(error);
     }
     // We handle the inner promise only, so that a failure that the handler ignores is still reported as unhandled.
     this.#pending ??= new Set();
@@ -203,19 +215,41 @@ export class CallDatabase {
     const tracked = new Tracked<T>((resolve, reject) => {
       asked.then(
         (value) => {
-          pending.delete(tracked);
+          pending.delete(entry);
           if (this.#tx === 0) this.#call.wrote = true;
           resolve(value);
         },
         (error: unknown) => {
           if (tracked instanceof Asked && !tracked.awaited) tracked.failed = true;
-          else pending.delete(tracked);
+          else pending.delete(entry);
+          if (this.#tx === 0) this.#note(error, tracked);
           reject(error as Error);
         },
       );
     });
-    pending.add(tracked);
+    // Who waits for the inner one does not handle the failure.
+    const entry = this.#tx === 0 ? asked : tracked;
+    pending.add(entry);
     return tracked;
+  }
+
+  /** An operation that never left. It fails its transaction as one that the writer refused. */
+  #refused<T>(error: unknown): Promise<T> {
+    if (this.#tx !== 0 && this.#blocked === null) {
+      const refused = new Asked<T>((_, reject) => reject(error as Error));
+      refused.failed = true;
+      this.#pending ??= new Set();
+      this.#pending.add(refused);
+      return refused;
+    }
+    const refused = Promise.reject<T>(error);
+    this.#note(error, refused);
+    return refused;
+  }
+
+  #note(error: unknown, promise: Promise<unknown>): void {
+    this.#call.failedWrites ??= [];
+    this.#call.failedWrites.push({ error, promise });
   }
 }
 
@@ -240,4 +274,9 @@ class Asked<T> extends Promise<T> {
     this.awaited = true;
     return super.then(onFulfilled, onRejected);
   }
+}
+
+/** The transaction fails with it, so that its own promise says whether the handler saw it. */
+export function isOfTransaction(operation: Promise<unknown>): boolean {
+  return operation instanceof Asked;
 }
