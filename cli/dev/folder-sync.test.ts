@@ -4,6 +4,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -23,13 +24,17 @@ import { FolderSync, type Synced } from './folder-sync.ts';
 
 const PREFIX = '/svc/_sessions/s1/apps/notes/files';
 
-/** `requests` are the methods of those that came; the connection of those in `failing` ends. */
+/**
+ * `requests` are the methods of those that came; the connection of those in `failing` ends. `onFetch` is called before a file
+ * is answered.
+ */
 type Session = {
   client: Client;
   files: Map<string, string>;
   refused: Set<string>;
   requests: string[];
   failing: Set<string>;
+  onFetch: (path: string) => void;
 };
 
 /**
@@ -68,6 +73,7 @@ async function session(t: TestContext, { together = 1, archives = true } = {}): 
           [...files].map(([name, text]) => row(name, text)),
         );
       if (refused.has(path)) return error(413, 'ARCHIVE_TOO_LARGE');
+      if (request.method === 'GET') it.onFetch(path);
       if (request.method === 'PUT') files.set(path, Buffer.concat(chunks).toString());
       const text = files.get(path);
       if (text === undefined) return error(404, 'NOT_FOUND');
@@ -83,7 +89,8 @@ async function session(t: TestContext, { together = 1, archives = true } = {}): 
   t.after(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const client = new Client({ url, urlFrom: '', token: undefined, tokenFrom: '' });
-  return { client, files, refused, requests, failing };
+  const it: Session = { client, files, refused, requests, failing, onFetch: () => {} };
+  return it;
 }
 
 /** Name → text of what an archive holds. */
@@ -160,6 +167,43 @@ test("others' changes in the session are copied to the folder, unless the same f
   sync.forget();
   assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['app.json', 'style.css'] });
   assert.equal(files.get('style.css'), 'merged');
+});
+
+test('a file that is saved while the session’s is fetched stays, and is sent', async (t) => {
+  const it = await session(t);
+  const { client, files } = it;
+  const folder = temporaryFolder(t);
+  write(folder, { 'app.json': '{}', 'style.css': 'a' });
+  const sync = new FolderSync('s1', 'notes', folder);
+  await sync.sync(client);
+
+  files.set('style.css', 'theirs').set('new.js', 'theirs');
+  it.onFetch = (path) => write(folder, { [path]: `mine ${path}` });
+  const first = await synced(sync, client);
+  assert.deepEqual(first, { ...NOTHING, written: ['style.css'], overwritten: ['style.css'] });
+  const second = await synced(sync, client);
+  assert.deepEqual(second, { ...NOTHING, written: ['new.js'], overwritten: ['new.js'] });
+  for (const path of ['style.css', 'new.js']) {
+    assert.equal(readFileSync(join(folder, path), 'utf8'), `mine ${path}`);
+    assert.equal(files.get(path), `mine ${path}`);
+  }
+  assert.deepEqual(readdirSync(folder).sort(), ['app.json', 'new.js', 'style.css'], 'nothing is left behind');
+});
+
+test('a file that is new here since the folder was scanned stays', async (t) => {
+  const it = await session(t);
+  const { client, files } = it;
+  const folder = temporaryFolder(t);
+  write(folder, { 'app.json': '{}', 'a.css': 'a' });
+  const sync = new FolderSync('s1', 'notes', folder);
+  await sync.sync(client);
+
+  files.set('a.css', 'theirs').set('new.js', 'theirs');
+  // The files of both sides come first.
+  it.onFetch = () => write(folder, { 'new.js': 'mine' });
+  assert.deepEqual(await synced(sync, client), { ...NOTHING, taken: ['a.css'] });
+  assert.deepEqual(await synced(sync, client), { ...NOTHING, written: ['new.js'], overwritten: ['new.js'] });
+  assert.equal(files.get('new.js'), 'mine');
 });
 
 test('a refused file does not stop the others', async (t) => {

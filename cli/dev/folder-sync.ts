@@ -8,7 +8,7 @@ import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
-import { inParallel, isMissing, writeFileAtomic } from '../../storage/files/atomic-file.ts';
+import { inParallel, isMissing, StagedFile } from '../../storage/files/atomic-file.ts';
 import { CommandError, GatewayError, reasonOf, systemStep, UnreachableError } from '../failure.ts';
 import { filesPath, type SessionFile } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
@@ -111,7 +111,8 @@ export class FolderSync {
     const judge = async (path: string): Promise<Outcome> => {
       const bytes = this.#read(path);
       if (bytes === null) return null;
-      const outcome = this.#judge(client, path, blobId(bytes), there.get(path));
+      const outcome = await this.#judge(client, path, blobId(bytes), there.get(path));
+      if (outcome === 'edited') return judge(path);
       if (outcome === 'differs') toSend.push({ path, bytes });
       else count(bytes.length);
       return outcome === 'differs' ? null : outcome;
@@ -140,10 +141,10 @@ export class FolderSync {
     path: string,
     here: string,
     there: string | undefined,
-  ): Promise<Outcome> | Outcome | 'differs' {
+  ): Promise<Outcome | 'edited'> | Outcome | 'differs' {
     if (here === there) return this.#keep(path, here, null);
     if (here !== this.#common.get(path) || this.#bundles.has(path)) return 'differs';
-    if (there !== undefined) return this.#take(client, path);
+    if (there !== undefined) return this.#take(client, path, here);
     if (this.#gone.has(path)) return null;
     this.#gone.add(path);
     return 'gone';
@@ -183,9 +184,13 @@ export class FolderSync {
     return this.#keep(path, sha, overwrites ? 'overwritten' : 'written');
   }
 
-  /** A file that only the session has. */
-  #follow(client: Client, path: string, sha: string): Promise<Outcome> {
-    return this.#changedThere(path, sha) ? this.#take(client, path) : this.#delete(client, path);
+  /** A file that only the session had when the folder was scanned. The next sync finds one that is new here. */
+  async #follow(client: Client, path: string, sha: string): Promise<Outcome> {
+    if (!this.#changedThere(path, sha)) return this.#delete(client, path);
+    const here = idOf(join(this.#folder, path));
+    if (here !== null && scanAppFolder(this.#folder).files.includes(path)) return null;
+    const outcome = await this.#take(client, path, here);
+    return outcome === 'edited' ? null : outcome;
   }
 
   /** Somebody else changed it since both sides were equal. Before the first sync, the local folder wins. */
@@ -193,12 +198,21 @@ export class FolderSync {
     return this.#agreed && this.#common.get(path) !== sha;
   }
 
-  async #take(client: Client, path: string): Promise<Outcome> {
+  /** Gives the folder what the session has, unless the local file was edited meanwhile. `here` is what it was, null for none. */
+  async #take(client: Client, path: string, here: string | null): Promise<Outcome | 'edited'> {
     const bytes = await client.getBytes(filesPath(this.#session, this.#app, path));
     const file = join(this.#folder, path);
     try {
       mkdirSync(dirname(file), { recursive: true });
-      await writeFileAtomic(file, bytes, statSync(file, { throwIfNoEntry: false })?.mode ?? NEW_FILE);
+      const staged = await StagedFile.write(file, bytes, statSync(file, { throwIfNoEntry: false })?.mode ?? NEW_FILE);
+      let isSame = false;
+      try {
+        isSame = idOf(file) === here;
+      } finally {
+        if (!isSame) await staged.discard();
+      }
+      if (!isSame) return 'edited';
+      await staged.place();
     } catch (error) {
       // The folder itself vanishes.
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw error;
@@ -269,6 +283,16 @@ function tooLarge(path: string, size: number): GatewayError {
 
 function blobId(bytes: Buffer): string {
   return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+}
+
+/** Null for a file that is not there. */
+function idOf(file: string): string | null {
+  try {
+    return blobId(readFileSync(file));
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
 }
 
 /** The gateway is stopping, starting, or elsewhere. */
