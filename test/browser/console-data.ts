@@ -133,6 +133,43 @@ export function dataSuite(gateway: TestGateway): void {
       assert.deepEqual(suite.complaints, []);
     });
 
+    test('typed text of a row stays when the edit of another one ends twice while its write is under way', async () => {
+      const page = await open('?table=entries&where=id~%3C~5000');
+      const note = page.getByRole('textbox', { name: 'note' });
+      await cell(page, 'Entry 10').press('Enter');
+      await note.fill('not sent yet');
+      await cell(page, 'Entry 11').press('Enter');
+      await note.nth(1).fill('Eleven');
+      let release = (): void => {};
+      const released = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      const sent = page.waitForRequest('**/svc/_apps/ledger/sql');
+      await page.route('**/svc/_apps/ledger/sql', (route) => released.then(() => route.continue()), { times: 1 });
+      await note.nth(1).press('Enter');
+      await sent;
+      // In one turn: the second comes before the field is gone.
+      await page.evaluate(`for (let n = 0; n < 2; n++)
+        document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }))`);
+      await cell(page, 'Entry 11').press('Enter');
+      await note.nth(1).fill('begun anew');
+      const written = page.waitForResponse('**/svc/_apps/ledger/sql');
+      release();
+      await written;
+      assert.deepEqual((await sql('SELECT note FROM entries WHERE id = 11')).rows, [['Eleven']]);
+      const grid = page.getByRole('table');
+      await grid.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+      await cell(page, 'Entry 4999').waitFor();
+      await grid.evaluate((element) => element.scrollTo(0, 0));
+      await cell(page, 'Entry 12').waitFor();
+      assert.equal(await note.count(), 2);
+      assert.deepEqual(
+        [await note.nth(0).inputValue(), await note.nth(1).inputValue()],
+        ['not sent yet', 'begun anew'],
+      );
+      assert.deepEqual(suite.complaints, []);
+    });
+
     test('rows are added and deleted, also in a table without rowid; a refusal shows in the form', async () => {
       const page = await open('?table=pairs');
       await cell(page, '1.5').waitFor();

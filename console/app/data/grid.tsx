@@ -311,6 +311,8 @@ function GridCell({ value, type, column, isEditable, onEditing, write }: CellPro
   const field = useRef<HTMLTextAreaElement>(null);
   const isEditing = text !== undefined;
   const wasEditing = useRef(false);
+  /** Another object for each edit; null between them. Each is told of once at its begin and once at its end. */
+  const edit = useRef<object | null>(null);
   useEffect(() => {
     const { current } = field;
     if (current) {
@@ -320,21 +322,26 @@ function GridCell({ value, type, column, isEditable, onEditing, write }: CellPro
     wasEditing.current = isEditing;
   }, [isEditing]);
   const begin = () => {
-    if (!isEditable) return;
+    if (!isEditable || edit.current !== null) return;
+    edit.current = {};
     setText(value === null ? '' : String(value));
     onEditing(true);
   };
   const leave = () => {
+    if (edit.current === null) return;
+    edit.current = null;
     setText(undefined);
     onEditing(false);
   };
   const keep = async (changed: Cell) => {
     if (isWaiting) return;
     if (changed === value) return leave();
+    const kept = edit.current;
     setWaiting(true);
     try {
       await write(changed);
-      leave();
+      // Escape may have ended it, and another may have begun.
+      if (edit.current === kept) leave();
     } catch (error) {
       notifyProblem(error);
     }
