@@ -74,7 +74,7 @@ export class Blobs {
   }
 
   /**
-   * Durable when it resolves; leaves no file when it rejects. An existing file gets the new type. Rejects as `body` and
+   * Durable when it resolves; leaves no file when it rejects, unless its folder could not be flushed. An existing file gets the new type. Rejects as `body` and
    * `permit` do, with `QUOTA_EXCEEDED`, and with `UNKNOWN_APP` or `UNKNOWN_SESSION` if that was removed meanwhile.
    */
   async store(key: string, body: Readable, type: string, options: StoreOptions = {}): Promise<BlobRecord> {
@@ -109,11 +109,12 @@ export class Blobs {
         await writeFile(deletedMark(own, sha256), '', { mode: 0o600 });
       }
       await rm(join(own, sha256), { force: true });
+      if (size !== null) {
+        usage.files -= 1;
+        usage.bytes -= size;
+      }
       await rm(typeFile(own, sha256), { force: true });
       await syncDir(own);
-      if (size === null) return;
-      usage.files -= 1;
-      usage.bytes -= size;
     });
   }
 
@@ -207,11 +208,13 @@ export class Blobs {
       await rename(stagedType(temporary), typeFile(own, sha256));
     }
     await rename(temporary, path);
+    // It takes room from now on, whatever fails after this.
+    if (isNew) {
+      usage.files += 1;
+      usage.bytes += size;
+    }
     if (live !== null) await rm(deletedMark(own, sha256), { force: true });
     await syncDir(own);
-    if (!isNew) return;
-    usage.files += 1;
-    usage.bytes += size;
   }
 
   /** The folder above is not made anew: the app or draft may be removed at any moment. */
