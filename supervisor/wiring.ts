@@ -206,7 +206,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       tree,
       jobs,
       commits,
-      reads: new CachedReads(results),
+      reads: new CachedReads(results, config),
       changes,
       tracing,
       pages,

@@ -2,10 +2,12 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import { LIMITS } from '../protocol/limits.ts';
 import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
 import type { TestGateway } from '../testing/gateway.ts';
+import { inTime } from '../testing/waiting.ts';
 
 /** Queries that must run each time. */
 const UNSTEADY: Record<string, string> = {
@@ -70,6 +72,7 @@ const QUERIES = {
   ...STEADY,
   ...Object.fromEntries(unsteady.map((source, at) => [`unsteady-${at}`, source])),
   who: '({ ctx }) => ctx.caller.kind',
+  busy: '({ ctx }) => new Promise((done) => ctx.signal.addEventListener("abort", () => done(null)))',
   slow: '({ db }) => db.get("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT count(*) AS n, (SELECT count(*) FROM item) AS items FROM n")',
 };
 const ACTIONS = {
@@ -194,6 +197,37 @@ onEachEdge({}, (gateway, _edge, store) => {
     const { json } = await gateway.call('GET', '/svc/_status');
     assert.ok(json, 'the gateway is well');
     assert.equal((await read(gateway, 'slow')).cache, 'hit');
+  });
+
+  test('a read whose client left while it waited holds up no later one', async () => {
+    const ask = (query: string, input: object) => {
+      const left = new AbortController();
+      const answer = fetch(`${gateway.url}/svc/_tool/svc_read`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${gateway.token}` },
+        body: JSON.stringify({ app: 'shop', query, input }),
+        signal: left.signal,
+      });
+      answer.catch(() => {});
+      return { answer, leave: () => left.abort() };
+    };
+    const load = async (): Promise<{ inFlight: number; mailbox: number }> => {
+      type Actor = { app: string; state: string; inFlight: number; mailbox: number };
+      const { processes } = (await gateway.system()) as { processes: { actors?: Actor[] }[] };
+      const all = processes.flatMap(({ actors = [] }) => actors);
+      return all.find(({ app, state }) => app === 'shop' && state === 'live') as Actor;
+    };
+    const busy = Array.from({ length: LIMITS.actorConcurrency }, (_, n) => ask('busy', { n }));
+    await eventually(async () => (await load()).inFlight === LIMITS.actorConcurrency);
+    const leaving = ask('items', { asked: 'by two' });
+    await eventually(async () => (await load()).mailbox === 1);
+    leaving.leave();
+    await assert.rejects(leaving.answer);
+    const next = ask('items', { asked: 'by two' });
+    // Sent after the others, so the read that it begins or joins is known by then.
+    await load();
+    for (const one of busy) one.leave();
+    assert.equal((await inTime(next.answer, 'the answer of the next read')).status, 200);
   });
 
   test('a result that read the caller is kept for each caller', async () => {

@@ -5,20 +5,29 @@ import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import { STATE_BYTES } from '../../storage/wal-index.ts';
 import { Commits } from '../results/commits.ts';
 import { Results } from '../results/results.ts';
-import type { CallReply } from '../tree/actor/call.ts';
+import type { CallReply, Timed } from '../tree/actor/call.ts';
 import { CachedReads } from './cached-reads.ts';
 import type { Target } from './request.ts';
 
+const ANN: HandlerCaller = { kind: 'token', name: 'ann' };
+const BOB: HandlerCaller = { kind: 'token', name: 'bob' };
 const TARGET = { app: { key: 'notes' }, kind: 'query', tool: { name: 'list' } } as unknown as Target;
 
-/** Runs wait in `runs` until the test ends them. */
+const ALLOWED_MS = 1000;
+
+/** Runs wait in `runs` until the test ends them, or their callers leave them. `pass` lets time pass. */
 function setUp() {
   const commits = new Commits({
     file: () => '',
     reader: () => ({ read: () => new Uint8Array(STATE_BYTES), close: () => {} }),
   });
-  const reads = new CachedReads(new Results(commits));
-  const runs: CallReply[] = [];
+  let time = 0;
+  const waiting = new Set<Timed>();
+  const deadlines = { add: (one: Timed) => waiting.add(one), delete: (one: Timed) => waiting.delete(one) };
+  const clock = { now: () => time, deadlines } as unknown as ConstructorParameters<typeof CachedReads>[2];
+  const results = new Results(commits);
+  const reads = new CachedReads(results, { queryTimeoutMs: ALLOWED_MS }, clock);
+  const runs: { reply: CallReply; since: number }[] = [];
   const told: string[] = [];
   const read = (caller: HandlerCaller) =>
     reads.submit(
@@ -28,17 +37,24 @@ function setUp() {
       {
         answered: (_status, body) => told.push(`${caller.name ?? caller.kind}: ${Buffer.from(body)}`),
         failed: ({ message }) => told.push(`${caller.name ?? caller.kind}: ${message}`),
-        faulted: assert.fail,
+        faulted: (error) => told.push(`${caller.name ?? caller.kind}: ${error}`),
       },
-      (_request, reply) => {
-        runs.push(reply);
-        return () => {};
+      (_request, reply, since) => {
+        const run = { reply, since };
+        runs.push(run);
+        return () => {
+          if (runs.includes(run)) runs.splice(runs.indexOf(run), 1);
+        };
       },
       { keptHits: 0, keptMisses: 0 },
     );
   const fail = (message: string, started: boolean) =>
-    runs.shift()?.failed(new SvcError('HANDLER_ERROR', message), { queueMs: 0, handlerMs: 0, started });
-  return { read, runs, told, fail };
+    runs.shift()?.reply.failed(new SvcError('HANDLER_ERROR', message), { queueMs: 0, handlerMs: 0, started });
+  const pass = (ms: number) => {
+    time += ms;
+    for (const one of waiting) if (one.deadline <= time && waiting.delete(one)) one.expire();
+  };
+  return { read, runs, told, fail, pass, results, waiting };
 }
 
 test('the error of a run goes to the caller it ran for; waiting callers get separate runs', () => {
@@ -67,4 +83,56 @@ test('once the first caller has left, no one gets the error of its run', () => {
   leave();
   fail('about the administrator', true);
   assert.deepEqual([told, runs.length], [[], 1]);
+});
+
+test('a run that all its callers left is not joined', () => {
+  const { read, runs, told } = setUp();
+  read(ANN)();
+  assert.equal(runs.length, 0, 'it was given up');
+  read(BOB);
+  assert.equal(runs.length, 1, 'it has a run of its own');
+  const [first, second] = [read(ANN), read(ANN)];
+  first();
+  second();
+  assert.equal(runs.length, 1, 'one caller still waits for that');
+  runs.shift()?.reply.result(200, Buffer.from('1'), { queueMs: 0, handlerMs: 0, started: true }, null);
+  assert.deepEqual(told, ['bob: 1']);
+});
+
+test('a caller whose joined run is lost is answered at its own deadline', () => {
+  const { read, runs, told, pass, waiting } = setUp();
+  read(ANN);
+  pass(400);
+  read(BOB);
+  runs.length = 0;
+  pass(ALLOWED_MS - 1);
+  assert.deepEqual(told, []);
+  pass(1);
+  assert.deepEqual(told, ['bob: "list" timed out after 1 s; it waited for the run of an equal call.']);
+  assert.equal(waiting.size, 0);
+});
+
+test('a run of its own, after the joined one has failed, gets what is left of the time of its caller', () => {
+  const { read, runs, fail, pass, waiting } = setUp();
+  read(ANN);
+  pass(400);
+  read(BOB);
+  pass(500);
+  fail('too late', true);
+  assert.deepEqual([runs.map(({ since }) => since), waiting.size], [[400], 0]);
+});
+
+test('a result that cannot be kept or told reaches every caller as an error', () => {
+  const { read, runs, told, results } = setUp();
+  results.ended = () => {
+    throw new Error('no memory');
+  };
+  read(ANN);
+  read(BOB);
+  const reads = { tables: new Set<string>(), keep: true, caller: false };
+  const timing = { queueMs: 0, handlerMs: 0, started: true };
+  const [run] = runs;
+  assert.throws(() => run?.reply.result(200, Buffer.from('1'), timing, { reads, version: 'v1' }));
+  run?.reply.faulted('no memory');
+  assert.deepEqual(told, ['ann: no memory', 'bob: no memory']);
 });

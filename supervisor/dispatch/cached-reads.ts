@@ -5,28 +5,46 @@
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
+import type { Config } from '../config.ts';
 import type { Meter } from '../operations/metrics/meters.ts';
 import type { Beginning, Reads, Results } from '../results/results.ts';
-import type { CallReply, CallTiming, Tracked } from '../tree/actor/call.ts';
+import { type CallReply, type CallTiming, Deadlines, type Timed, type Tracked } from '../tree/actor/call.ts';
+import { timedOutShared } from '../tree/actor/call-errors.ts';
 import type { Request, Sink, Target } from './request.ts';
 
-/** Runs the query. The reply learns what it read, and which version ran, where `schema` is given. Answers a function that abandons it. */
-export type StartRun = (request: Request, reply: CallReply, schema?: number) => () => void;
+/**
+ * Runs the query within the time that its caller has since `arrivedAt`. The reply learns what it read, and which version ran,
+ * where `schema` is given. Answers a function that abandons it.
+ */
+export type StartRun = (request: Request, reply: CallReply, arrivedAt: number, schema?: number) => () => void;
 
-type Waiter = { readonly request: Request; readonly sink: Sink; abandon: () => void };
-type Run = { readonly from: Beginning; readonly waiters: Set<Waiter>; abandon: () => void };
+/** Finds a run by `place`: its app and key. One in `CachedReads.#runs` has waiters. */
+type Run = { readonly place: string; readonly from: Beginning; readonly waiters: Set<Waiter>; abandon: () => void };
+
+/** Milliseconds that only grow, and what tells waiters of their deadlines. */
+type Clock = { now(): number; deadlines: Pick<Deadlines, 'add' | 'delete'> };
 
 /** For a run that was not tracked. */
 const UNKNOWN: Reads = { tables: 'all', keep: false, caller: true };
 const HIT: CallTiming = { queueMs: 0, handlerMs: 0, started: false, cache: 'hit' };
 
+const now = performance.now.bind(performance);
+
 export class CachedReads {
   readonly #results: Results;
-  /** Runs that other callers may join, by app and key. */
+  readonly #queryTimeoutMs: number;
+  readonly #clock: Clock;
+  /** Runs that other callers may join. */
   readonly #runs = new Map<string, Run>();
 
-  constructor(results: Results) {
+  constructor(
+    results: Results,
+    { queryTimeoutMs }: Pick<Config, 'queryTimeoutMs'>,
+    clock: Clock = { now, deadlines: new Deadlines(now) },
+  ) {
     this.#results = results;
+    this.#queryTimeoutMs = queryTimeoutMs;
+    this.#clock = clock;
   }
 
   /** Bytes of all results that are kept. */
@@ -55,76 +73,125 @@ export class CachedReads {
       return () => {};
     }
     meter.keptMisses++;
-    const waiter: Waiter = { request, sink, abandon: () => {} };
     const place = `${app.key}\0${key}`;
     const joined = this.#runs.get(place);
-    if (joined !== undefined && this.#results.holds(app.key, joined.from)) {
-      joined.waiters.add(waiter);
-      waiter.abandon = () => leave(joined, waiter);
-    } else {
-      const from = this.#results.begin(app.key, key);
-      if (from === null) return this.bypass(app.key, request, sink, start);
-      this.#run(app.key, name, version, place, from, waiter, start);
-    }
+    if (joined !== undefined && this.#results.holds(app.key, joined.from))
+      return this.#join(joined, tool.name, request, sink, tool.timeoutMs ?? this.#queryTimeoutMs);
+    const from = this.#results.begin(app.key, key);
+    if (from === null) return this.bypass(app.key, request, sink, start);
+    const first = new Waiter(request, sink, this.#clock.now());
+    this.#run(app.key, name, version, { place, from, waiters: new Set([first]), abandon: () => {} }, first, start);
+    return () => first.abandon();
+  }
+
+  /** The deadline is the caller's own: the run may be lost, or end too late for another one. */
+  #join(run: Run, tool: string, request: Request, sink: Sink, allowedMs: number): () => void {
+    const { now, deadlines } = this.#clock;
+    const waiter = new Waiter(request, sink, now(), allowedMs);
+    run.waiters.add(waiter);
+    waiter.abandon = () => this.#leave(run, waiter);
+    waiter.expire = () => {
+      waiter.abandon();
+      const timing = { queueMs: now() - waiter.arrivedAt, handlerMs: 0, started: false };
+      answer(sink, () => sink.failed(timedOutShared(tool, allowedMs), timing));
+    };
+    deadlines.add(waiter);
     return () => waiter.abandon();
   }
 
-  #run(
-    app: string,
-    name: string,
-    version: string,
-    place: string,
-    from: Beginning,
-    first: Waiter,
-    start: StartRun,
-  ): void {
-    const run: Run = { from, waiters: new Set([first]), abandon: () => {} };
-    first.abandon = () => leave(run, first);
+  #run(app: string, name: string, version: string, run: Run, first: Waiter, start: StartRun): void {
+    const { from } = run;
     const { caller } = first.request;
-    const end = (): Waiter[] => {
-      if (this.#runs.get(place) === run) this.#runs.delete(place);
-      const waiters = [...run.waiters];
-      run.waiters.clear();
-      return waiters;
-    };
-    this.#runs.set(place, run);
+    first.abandon = () => this.#leave(run, first);
+    this.#runs.set(run.place, run);
     run.abandon = start(
       first.request,
       {
         result: (status, body, timing, tracked) => {
-          const waiters = end();
           const reads = tracked?.reads ?? UNKNOWN;
           if (tracked?.version === version) this.#results.ended(app, name, from, caller, body, reads);
           const shown: CallTiming = { ...timing, cache: reads.keep ? 'miss' : 'bypass' };
-          for (const waiter of waiters) {
+          for (const waiter of this.#end(run)) {
             const shares =
               waiter === first || (reads.keep && (!reads.caller || isSameCaller(waiter.request.caller, caller)));
-            if (!shares) waiter.abandon = this.bypass(app, waiter.request, waiter.sink, start);
-            else answer(waiter.sink, () => waiter.sink.answered(status, body, shown, reads));
+            answer(waiter.sink, () => {
+              if (shares) waiter.sink.answered(status, body, shown, reads);
+              else this.#runAlone(app, waiter, start);
+            });
           }
         },
         failed: (error, timing) => {
-          for (const waiter of end()) {
-            // An error may be about its caller, or about a deadline that is not the others'.
-            if (timing.started && waiter !== first)
-              waiter.abandon = this.bypass(app, waiter.request, waiter.sink, start);
-            else answer(waiter.sink, () => waiter.sink.failed(error, timing));
+          for (const waiter of this.#end(run)) {
+            answer(waiter.sink, () => {
+              // An error may be about its caller, or about a deadline that is not the others'.
+              if (timing.started && waiter !== first) this.#runAlone(app, waiter, start);
+              else waiter.sink.failed(error, timing);
+            });
           }
         },
         outcomeUnknown: () => {},
         faulted: (error) => {
-          for (const { sink } of end()) sink.faulted(error);
+          for (const { sink } of this.#end(run)) sink.faulted(error);
         },
       },
+      first.arrivedAt,
       from.schema,
     );
     // All callers left before it began.
     if (run.waiters.size === 0) run.abandon();
   }
 
+  /** The waiters of a run, which wait for it no more. */
+  #end(run: Run): Waiter[] {
+    if (this.#runs.get(run.place) === run) this.#runs.delete(run.place);
+    const waiters = [...run.waiters];
+    run.waiters.clear();
+    for (const waiter of waiters) this.#clock.deadlines.delete(waiter);
+    return waiters;
+  }
+
+  /** The run continues while a caller waits for it. Without one it may never end, so no other may join it. */
+  #leave(run: Run, waiter: Waiter): void {
+    this.#clock.deadlines.delete(waiter);
+    if (!run.waiters.delete(waiter) || run.waiters.size > 0) return;
+    this.#end(run);
+    run.abandon();
+  }
+
+  /** In what is left of its time. */
+  #runAlone(app: string, waiter: Waiter, start: StartRun): void {
+    waiter.abandon = this.bypass(app, waiter.request, waiter.sink, start, waiter.arrivedAt);
+  }
+
   /** Runs the query past everything that is kept. */
-  bypass(app: string, request: Request, sink: Sink, start: StartRun): () => void {
-    return start(request, new BypassReply(sink), request.tracked ? this.#results.schemaOf(app) : undefined);
+  bypass(
+    app: string,
+    request: Request,
+    sink: Sink,
+    start: StartRun,
+    arrivedAt: number = this.#clock.now(),
+  ): () => void {
+    const schema = request.tracked ? this.#results.schemaOf(app) : undefined;
+    return start(request, new BypassReply(sink), arrivedAt, schema);
+  }
+}
+
+/** Waits for a run: the caller that it was begun for, or one that joined it. */
+class Waiter implements Timed {
+  readonly request: Request;
+  readonly sink: Sink;
+  readonly arrivedAt: number;
+  readonly deadline: number;
+  previous: Timed | null = null;
+  next: Timed | null = null;
+  abandon = (): void => {};
+  expire = (): void => {};
+
+  constructor(request: Request, sink: Sink, arrivedAt: number, allowedMs = Number.POSITIVE_INFINITY) {
+    this.request = request;
+    this.sink = sink;
+    this.arrivedAt = arrivedAt;
+    this.deadline = arrivedAt + allowedMs;
   }
 }
 
@@ -150,11 +217,6 @@ class BypassReply implements CallReply {
   faulted(error: unknown): void {
     this.#sink.faulted(error);
   }
-}
-
-/** The run continues while a caller waits for it. */
-function leave(run: Run, waiter: Waiter): void {
-  if (run.waiters.delete(waiter) && run.waiters.size === 0) run.abandon();
 }
 
 /** An error of one answer affects only its own caller. */

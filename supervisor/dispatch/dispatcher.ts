@@ -69,12 +69,17 @@ export class Dispatcher {
     const { app, kind } = target;
     const actor = this.apps.actor(app);
     if (kind === 'action') {
-      const call = this.#callOf(target, request, new AnnouncedReply(this, target, request.source, sink));
+      const call = this.#callOf(
+        target,
+        request,
+        new AnnouncedReply(this, target, request.source, sink),
+        performance.now(),
+      );
       actor.submit(call);
       return () => actor.abandon(call);
     }
-    const start: StartRun = (run, reply, schema) => {
-      const call = this.#callOf(target, run, reply, schema);
+    const start: StartRun = (run, reply, arrivedAt, schema) => {
+      const call = this.#callOf(target, run, reply, arrivedAt, schema);
       actor.submit(call);
       return () => actor.abandon(call);
     };
@@ -114,7 +119,8 @@ export class Dispatcher {
       },
       faulted,
     };
-    const call = this.#callOf(target, request, new AnnouncedReply(this, target, request.source, recorded));
+    const reply = new AnnouncedReply(this, target, request.source, recorded);
+    const call = this.#callOf(target, request, reply, performance.now());
     const known = await idempotency.claim(key, input);
     if (known) {
       sink.recorded(known, null);
@@ -188,13 +194,19 @@ export class Dispatcher {
     throw unknownTool(app.id, summary, kind, name);
   }
 
-  /** `schema` is given for a query that is to say what it read. */
-  #callOf({ app, kind, tool }: Target, { body, traceId, caller }: Request, reply: CallReply, schema?: number): Call {
+  /** Its time runs from `arrivedAt`. `schema` is given for a query that is to say what it read. */
+  #callOf(
+    { app, kind, tool }: Target,
+    { body, traceId, caller }: Request,
+    reply: CallReply,
+    arrivedAt: number,
+    schema?: number,
+  ): Call {
     const { config } = this.#options;
     const allowedMs = tool.timeoutMs ?? (kind === 'query' ? config.queryTimeoutMs : config.actionTimeoutMs);
     const { traceId: id, span } = this.#trace(app, kind, tool.name, traceId);
     const request = { kind: ToolKind[kind], tool: tool.name, body, traceId: id, span, caller, allowedMs, schema };
-    return new Call(request, reply, performance.now());
+    return new Call(request, reply, arrivedAt);
   }
 
   /** The span of a call, from its place in the mailbox to its end. */

@@ -21,32 +21,55 @@ export const QUERIES: Record<string, { sources: Source[]; keep: boolean; caller:
 export type Seen = Record<string, number>;
 export type Answer = { seen: Seen; version: string; caller: string | null };
 
+/** A query that was submitted. Its time runs from `arrivedAt`. */
+export type StartedCall = {
+  query: string;
+  request: Request;
+  reply: CallReply;
+  arrivedAt: number;
+  schema: number | undefined;
+};
+
 /** A query that runs in a thread. */
 export type Work = {
-  query: string;
+  call: StartedCall;
   sources: Source[];
-  caller: string;
   seen: Seen;
   /** The tables that it reports as read; null for any. */
   tables: Set<string>;
-  schema: number | undefined;
-  reply: CallReply;
-  request: Request;
   started: boolean;
 };
 type Message = { kind: 'dispatch'; work: Work } | { kind: 'schemaChanged' };
 
 export class Thread {
   readonly version: string;
-  readonly inbox: Message[] = [];
-  readonly works: Work[] = [];
-  readonly outbox: Work[] = [];
+  inbox: Message[] = [];
+  works: Work[] = [];
+  outbox: Work[] = [];
   /** The table behind the view, after it was looked up. */
   known: Table | null = null;
   told = -1;
 
   constructor(version: string) {
     this.version = version;
+  }
+
+  /** The calls that were not answered yet. */
+  get unfinished(): StartedCall[] {
+    const waiting = this.inbox.flatMap((one) => (one.kind === 'dispatch' ? [one.work] : []));
+    return [...this.works, ...this.outbox, ...waiting].map(({ call }) => call);
+  }
+
+  isStarted(call: StartedCall): boolean {
+    return [...this.works, ...this.outbox].some((work) => work.call === call);
+  }
+
+  /** It is never answered. */
+  drop(call: StartedCall): void {
+    const isOther = (work: Work): boolean => work.call !== call;
+    this.works = this.works.filter(isOther);
+    this.outbox = this.outbox.filter(isOther);
+    this.inbox = this.inbox.filter((one) => one.kind !== 'dispatch' || isOther(one.work));
   }
 }
 

@@ -2,7 +2,8 @@
  * A model of all participants in kept results: clients, an app's threads, writers, a foreign process, and the real code
  * of the supervisor. A seed decides what happens next, which message arrives, is late, is lost or is overtaken, and
  * which process dies. It checks that each read shows every write that was acknowledged before it began, and nothing
- * older than the same client has seen, in a read or by a live query; and that each follower of a live query gets
+ * older than the same client has seen, in a read or by a live query; that each read whose caller stays is answered by its
+ * deadline; and that each follower of a live query gets
  * results no older than its subscription, never goes back, gets only results for its caller, and has the last state at
  * the end (decisions, section 13).
  */
@@ -15,7 +16,7 @@ import type { Request, Sink, Target } from '../../supervisor/dispatch/request.ts
 import { LiveQueries } from '../../supervisor/live/live-queries.ts';
 import { Commits, type CommitsOptions } from '../../supervisor/results/commits.ts';
 import { Results } from '../../supervisor/results/results.ts';
-import type { CallReply, CallTiming } from '../../supervisor/tree/actor/call.ts';
+import type { CallTiming, Deadlines, Timed } from '../../supervisor/tree/actor/call.ts';
 import type { Random } from '../random.ts';
 import {
   type Answer,
@@ -24,6 +25,7 @@ import {
   QUERIES,
   type Seen,
   type Source,
+  type StartedCall,
   TABLES,
   type Table,
   Thread,
@@ -33,6 +35,8 @@ import { Subscribers } from './subscribers.ts';
 
 type Note = { before: Uint8Array; after: Uint8Array; tables: string[] | null };
 type Timer = { at: number; run: () => void };
+/** A read that was not answered yet. */
+type OpenRead = { readonly query: string; readonly begunAt: number; leave(): void };
 /** Faults that are put into the order of the model on purpose, to see that it finds them. */
 export type Fault =
   | 'messages only'
@@ -58,6 +62,11 @@ export class ResultsModel {
   readonly #keeps: boolean;
   readonly #subscribers: Subscribers;
   readonly #timers = new Set<Timer>();
+  /** Callers that joined a run. */
+  readonly #waiting = new Set<Timed>();
+  readonly #open = new Set<OpenRead>();
+  /** The time that a query may take. */
+  readonly #allowedMs: number;
   #liveRuns = 0;
   #ending = false;
   #time = 0;
@@ -91,7 +100,13 @@ export class ResultsModel {
     this.#commits = new Commits({ file: () => APP, now: () => this.#time, reader });
     this.#results = new Results(this.#commits);
     this.#commits.onChanged = (app) => this.#results.forget(app);
-    this.#cached = new CachedReads(this.#results);
+    this.#allowedMs = random.pick([200, 1000, 30_000]);
+    const deadlines: Pick<Deadlines, 'add' | 'delete'> = {
+      add: (one) => this.#waiting.add(one),
+      delete: (one) => this.#waiting.delete(one),
+    };
+    const clock = { now: () => this.#time, deadlines };
+    this.#cached = new CachedReads(this.#results, { queryTimeoutMs: this.#allowedMs }, clock);
     this.#notedState = this.#state();
     this.#keeps = random.next() < 0.8;
     const live = new LiveQueries(
@@ -150,6 +165,7 @@ export class ResultsModel {
     else {
       const steps: (() => void)[] = [
         () => this.#read(),
+        () => this.#leave(),
         () => this.#deliverNote(),
         () => this.#deliverAnswer(),
         () => this.#receive(),
@@ -204,6 +220,25 @@ export class ResultsModel {
     for (const timer of [...this.#timers]) {
       if (timer.at > this.#time || !this.#timers.delete(timer)) continue;
       timer.run();
+    }
+    if (!this.#ending) this.#expire();
+  }
+
+  /** The deadlines of calls, of those that joined them, and of callers; a call that fails may begin others. */
+  #expire(): void {
+    const isDue = ({ arrivedAt }: StartedCall): boolean => arrivedAt + this.#allowedMs <= this.#time;
+    for (;;) {
+      const due = this.#thread.unfinished.find(isDue);
+      if (due === undefined) break;
+      const timing = { queueMs: 0, handlerMs: 0, started: this.#thread.isStarted(due) };
+      this.#thread.drop(due);
+      due.reply.failed(new SvcError('HANDLER_ERROR', 'It took too long.'), timing);
+    }
+    for (const one of this.#waiting) if (one.deadline <= this.#time && this.#waiting.delete(one)) one.expire();
+    for (const read of this.#open) {
+      if (read.begunAt + this.#allowedMs > this.#time) continue;
+      this.#open.delete(read);
+      this.violations.push(`${read.query} was not answered by its deadline`);
     }
   }
 
@@ -267,10 +302,9 @@ export class ResultsModel {
   }
 
   #threadDies(): void {
-    const { inbox, works, outbox } = this.#thread;
-    const again = [...works, ...outbox, ...inbox.flatMap((one) => (one.kind === 'dispatch' ? [one.work] : []))];
+    const again = this.#thread.unfinished;
     this.#thread = new Thread(this.#version);
-    for (const { request, query, reply, schema } of again) this.#dispatch(query, request, reply, schema);
+    for (const call of again) this.#dispatch(call);
   }
 
   #newVersion(): void {
@@ -279,8 +313,7 @@ export class ResultsModel {
     const old = this.#thread;
     this.#thread = new Thread(this.#version);
     for (const work of [...old.works, ...old.outbox]) this.#finish(old, work);
-    for (const one of old.inbox)
-      if (one.kind === 'dispatch') this.#dispatch(one.work.query, one.work.request, one.work.reply, one.work.schema);
+    for (const one of old.inbox) if (one.kind === 'dispatch') this.#dispatch(one.work.call);
     this.#commits.changed(APP);
   }
 
@@ -298,8 +331,11 @@ export class ResultsModel {
     };
     const target = { app: { id: APP, key: APP }, kind: 'query', tool: { name: query } } as Target;
     const version = this.#version;
+    const read: OpenRead = { query, begunAt: this.#time, leave: () => {} };
+    this.#open.add(read);
     const sink = {
       answered: (_status: number, body: Uint8Array, timing: CallTiming) => {
+        this.#open.delete(read);
         this.reads++;
         if (timing.cache === 'hit') this.hits++;
         this.#check(
@@ -312,18 +348,29 @@ export class ResultsModel {
           version,
         );
       },
-      failed: () => {},
+      failed: () => this.#open.delete(read),
       faulted: (error: unknown) => {
         throw error;
       },
     };
-    this.#submit(target, request, sink);
+    read.leave = this.#submit(target, request, sink);
+  }
+
+  /** A caller goes away before it has its answer. */
+  #leave(): void {
+    if (this.#open.size === 0) return;
+    const read = this.#random.pick([...this.#open]);
+    this.#open.delete(read);
+    read.leave();
   }
 
   #submit(target: Target, request: Request, sink: Sink): () => void {
-    const start: StartRun = (run, reply, schema) => {
-      this.#dispatch(target.tool.name, run, reply, schema);
-      return () => {};
+    const start: StartRun = (run, reply, arrivedAt, schema) => {
+      const call = { query: target.tool.name, request: run, reply, arrivedAt, schema };
+      this.#dispatch(call);
+      return () => {
+        if (!this.#thread.isStarted(call)) this.#thread.drop(call);
+      };
     };
     const meter = { keptHits: 0, keptMisses: 0 };
     if (this.#keeps) return this.#cached.submit(target, this.#version, request, sink, start, meter);
@@ -353,25 +400,15 @@ export class ResultsModel {
     },
   } as unknown as Dispatcher;
 
-  #dispatch(query: string, request: Request, reply: CallReply, schema: number | undefined): void {
-    const { sources } = QUERIES[query] as { sources: Source[] };
-    const caller = request.caller.name ?? '';
+  #dispatch(call: StartedCall): void {
+    const { sources } = QUERIES[call.query] as { sources: Source[] };
+    const { schema } = call;
     const thread = this.#thread;
     if (schema !== undefined && schema !== thread.told && this.#fault !== 'schema not told') {
       thread.told = schema;
       thread.inbox.push({ kind: 'schemaChanged' });
     }
-    const work = {
-      query,
-      sources: [...sources],
-      caller,
-      seen: {},
-      tables: new Set<string>(),
-      schema,
-      reply,
-      request,
-      started: false,
-    };
+    const work = { call, sources: [...sources], seen: {}, tables: new Set<string>(), started: false };
     thread.inbox.push({ kind: 'dispatch', work });
   }
 
@@ -418,15 +455,17 @@ export class ResultsModel {
 
   #finish(thread: Thread, work: Work): void {
     while (work.sources.length > 0) this.#statement(thread, work);
-    const { keep, caller } = QUERIES[work.query] as { keep: boolean; caller: boolean };
-    const answer: Answer = { seen: work.seen, version: thread.version, caller: caller ? work.caller : null };
+    const { query, request, reply, schema } = work.call;
+    const { keep, caller } = QUERIES[query] as { keep: boolean; caller: boolean };
+    const shown = caller ? (request.caller.name ?? '') : null;
+    const answer: Answer = { seen: work.seen, version: thread.version, caller: shown };
     const tracked = { reads: { tables: work.tables, keep, caller }, version: thread.version };
     const timing = { queueMs: 0, handlerMs: 0, started: true };
     if (!this.#ending && this.#random.next() < this.#troubles) {
-      work.reply.failed(new SvcError('HANDLER_ERROR', 'It failed.'), timing);
+      reply.failed(new SvcError('HANDLER_ERROR', 'It failed.'), timing);
       return;
     }
-    work.reply.result(200, Buffer.from(JSON.stringify(answer)), timing, work.schema === undefined ? null : tracked);
+    reply.result(200, Buffer.from(JSON.stringify(answer)), timing, schema === undefined ? null : tracked);
   }
 
   #check(
@@ -464,6 +503,8 @@ export class ResultsModel {
       this.#passTime(LIMITS.liveRetryMaxMs);
     }
     await this.#settle();
+    for (const { query } of this.#open) this.violations.push(`${query} was never answered`);
+    this.#open.clear();
     this.#acknowledge(this.#written);
     for (let i = 0; i < 20; i++) {
       this.#read();

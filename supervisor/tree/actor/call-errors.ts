@@ -50,6 +50,11 @@ export function timedOutWaiting(
   return new SvcError('HANDLER_ERROR', `${timedOut(tool, allowedMs)}; ${state}.${why}`);
 }
 
+/** The call waited for the result of another one. */
+export function timedOutShared(tool: string, allowedMs: number): SvcError {
+  return new SvcError('HANDLER_ERROR', `${timedOut(tool, allowedMs)}; it waited for the run of an equal call.`);
+}
+
 export function timedOut(tool: string, allowedMs: number): string {
   return `"${tool}" timed out after ${Math.round(allowedMs / 100) / 10} s`;
 }

@@ -78,7 +78,7 @@ type CallRequest = {
 
 const FAULT = Buffer.from(JSON.stringify({ code: 'INTERNAL', message: 'The gateway could not answer this.' }));
 
-export class Call {
+export class Call implements Timed {
   readonly request: CallRequest;
   readonly reply: CallReply;
   readonly queuedAt: number;
@@ -97,9 +97,8 @@ export class Call {
   traced = false;
   /** Questions of a fire that are still open. */
   openAsks = 0;
-  /** Its neighbours on the list of `Deadlines`. */
-  previous: Call | null = null;
-  next: Call | null = null;
+  previous: Timed | null = null;
+  next: Timed | null = null;
   #deadlines: Deadlines | null = null;
   #onExpired: ((call: Call) => void) | null = null;
 
@@ -275,13 +274,22 @@ const SWEEP_MS = 20;
 /** A sweep that comes this late means that this process did not run. */
 const PAUSE_MS = 10 * SWEEP_MS;
 
+/** Has a deadline; `previous` and `next` are its neighbours on the list of `Deadlines`. */
+export interface Timed {
+  readonly deadline: number;
+  previous: Timed | null;
+  next: Timed | null;
+  /** The deadline has passed, and it is not on the list any more. */
+  expire(): void;
+}
+
 /**
  * All calls' deadlines under one timer. Adding and removing a call costs a few assignments; a coarse sweep finds the due ones,
  * so that the hot path sets no timers.
  */
 export class Deadlines {
   readonly #now: () => number;
-  #first: Call | null = null;
+  #first: Timed | null = null;
   #timer: NodeJS.Timeout | undefined;
   #lastSweep = 0;
   #waited = false;
@@ -291,7 +299,7 @@ export class Deadlines {
     this.#now = now;
   }
 
-  add(call: Call): void {
+  add(call: Timed): void {
     call.next = this.#first;
     if (this.#first) this.#first.previous = call;
     this.#first = call;
@@ -300,7 +308,7 @@ export class Deadlines {
     this.#timer = setInterval(() => this.#sweep(), SWEEP_MS);
   }
 
-  delete(call: Call): void {
+  delete(call: Timed): void {
     const { previous, next } = call;
     if (previous) previous.next = next;
     else if (this.#first === call) this.#first = next;
@@ -316,7 +324,7 @@ export class Deadlines {
     this.#waited = !this.#waited && now - this.#lastSweep > PAUSE_MS;
     this.#lastSweep = now;
     if (this.#waited) return;
-    const due: Call[] = [];
+    const due: Timed[] = [];
     for (let call = this.#first; call; call = call.next) if (call.deadline <= now) due.push(call);
     for (const call of due) {
       // The end of one may have settled another.
