@@ -191,7 +191,7 @@ export const LIMITS = {
   resultsBytes: 64 * MiB, // kept results of queries, over all apps
   resultsOfAppBytes: 16 * MiB,
   resultBytes: 1 * MiB, // one of them; larger ones are not kept
-  resultKeyChars: 8 * KiB, // the input of a query whose result is kept
+  resultKeyBytes: 8 * KiB, // the call of a query whose result is kept
   unkeptQueries: 10_000, // queries that are remembered because their results cannot be kept
   tablesReadChars: 64 * KiB, // names of the tables that one query may say it read, each with one more; over it, any table counts
   histories: 512, // apps whose commits are followed, each with an open file; the others start over

@@ -27,6 +27,7 @@ const APP = appOf('notes', {
     fails:
       'async ({ db }) => { if ((await db.get("SELECT count(*) AS n FROM items")).n % 2 === 1) throw new Error("odd"); return "even"; }',
     who: '({ ctx }) => ctx.caller',
+    order: '({ input }) => Object.keys(input)',
     stamped:
       'async ({ db }) => ({ n: (await db.get("SELECT count(*) AS n FROM items")).n, at: performance.now() + Math.random() })',
     clock: { run: '() => Date.now()', refreshSeconds: 1 },
@@ -114,14 +115,12 @@ onEachEdge({}, (gateway, _edge, store) => {
     stream.close();
   });
 
-  test('the same query and an equal input share one evaluation; another input has a separate one', async () => {
+  test('the same query and input share one evaluation; another input has a separate one', async () => {
     await clear();
     await add('apple');
     await add('pear');
     const all = await Promise.all(
-      ['%7B%22like%22%3A%22a%22%7D', '%20%7B%22like%22:%20%22a%22%7D'].map((input) =>
-        open(`query=list&input=${input}`),
-      ),
+      ['%7B%22like%22%3A%22a%22%7D', '%7B%22like%22:%22a%22}'].map((input) => open(`query=list&input=${input}`)),
     );
     const [one, two] = await Promise.all(all.map((stream) => stream.next()));
     assert.deepEqual(one, two);
@@ -131,6 +130,17 @@ onEachEdge({}, (gateway, _edge, store) => {
       ['pear'],
     );
     for (const stream of [...all, pears]) stream.close();
+  });
+
+  test('an input keeps the order of its members, which its handler sees', async () => {
+    for (const [input, names] of [
+      ['{"b":1,"a":2}', ['b', 'a']],
+      ['{"a":2,"b":1}', ['a', 'b']],
+    ] as const) {
+      const stream = await open(`query=order&input=${encodeURIComponent(input)}`);
+      assert.deepEqual(dataOf(await stream.next()), names);
+      stream.close();
+    }
   });
 
   test('a reconnect gets the latest result only if it does not have it', async () => {

@@ -146,6 +146,8 @@ describe('kept results', () => {
       return answer.json.data;
     };
     const inputs: [json: string, text: string, names?: string[], minus?: boolean][] = [
+      ['{"n":0,"m":1}', '{"n":0,"m":1}', ['n', 'm']],
+      ['{"m":1,"n":0}', '{"m":1,"n":0}', ['m', 'n']],
       ['{"n":0}', '{"n":0}'],
       ['{"n":-0}', '{"n":0}', ['n'], true],
       ['{"n":1e21}', '{"n":1e+21}'],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { LIMITS } from '../limits.ts';
-import { isTooDeep, membersOf, overLimit } from './json-text.ts';
+import { isTooDeep, memberBytes, membersOf, overLimit } from './json-text.ts';
 
 const nested = (levels: number, open = '[', close = ']') => `${open.repeat(levels)}${close.repeat(levels)}`;
 const { jsonDepth, jsonValues } = LIMITS;
@@ -86,4 +86,23 @@ test('it finds the same members as JSON.parse in random objects', () => {
       assert.deepEqual(new Map(Object.entries(read(json, names) as object)), new Map(expected));
     }),
   );
+});
+
+test('the bytes of a member are those that membersOf finds', () => {
+  const name = fc.constantFrom('input', 'app', 'inpu', '"\\', '\u00e9');
+  const escaped = (text: string) =>
+    JSON.stringify(text).replace(/[a-z]/, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const member = fc.tuple(name, fc.boolean(), fc.jsonValue(), fc.nat(2));
+  fc.assert(
+    fc.property(fc.array(member, { maxLength: 6 }), (members) => {
+      const texts = members.map(
+        ([key, isEscaped, value, space]) =>
+          `${isEscaped ? escaped(key) : JSON.stringify(key)} : ${JSON.stringify(value, null, space)}`,
+      );
+      const json = Buffer.from(`{${texts.join(' ,')}}`);
+      const found = membersOf(json, ['input'])?.get('input');
+      assert.equal(memberBytes(json, 'input', 'none'), found ? Buffer.from(found).toString('latin1') : 'none');
+    }),
+  );
+  assert.equal(memberBytes(Buffer.from(`{"input":${nested(jsonDepth)}}`), 'input', ''), null);
 });

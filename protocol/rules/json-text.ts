@@ -53,23 +53,59 @@ function measure(bytes: Uint8Array, mostValues: number): 'depth' | 'values' | nu
  */
 export function membersOf(json: Uint8Array, names: readonly string[]): Map<string, Uint8Array> | null {
   const members = new Map<string, Uint8Array>();
+  const isWhole = visitMembers(json, (nameFrom, nameTo, from, to) => {
+    const name = JSON.parse(textOf(json, nameFrom, nameTo)) as string;
+    if (names.includes(name)) members.set(name, json.subarray(from, to));
+  });
+  return isWhole ? members : null;
+}
+
+/**
+ * The bytes of one member of an object as text with a character for each, the last one of a repeated name; `missing` where there is
+ * none. For JSON that is known to be valid: a fraction of the work of `membersOf`. Null as there.
+ */
+export function memberBytes(json: Uint8Array, name: string, missing: string): string | null {
+  let [start, end] = [-1, -1];
+  const isWhole = visitMembers(json, (nameFrom, nameTo, from, to) => {
+    if (isNamed(json, nameFrom, nameTo, name)) [start, end] = [from, to];
+  });
+  if (!isWhole) return null;
+  return start < 0 ? missing : Buffer.from(json.buffer, json.byteOffset, json.length).toString('latin1', start, end);
+}
+
+/** Tells where the names of an object's members are, with their quotes, and the values. False when `membersOf` answers null. */
+function visitMembers(
+  json: Uint8Array,
+  visit: (nameFrom: number, nameTo: number, from: number, to: number) => void,
+): boolean {
   let at = afterSpace(json, 0);
-  if (json[at] !== OPEN_OBJECT) return null;
+  if (json[at] !== OPEN_OBJECT) return false;
   at = afterSpace(json, at + 1);
   while (json[at] === QUOTE) {
-    const nameEnd = endOfText(json, at) + 1;
-    const name = JSON.parse(textOf(json, at, nameEnd)) as string;
-    at = afterSpace(json, nameEnd);
-    if (json[at] !== COLON) return null;
+    const nameFrom = at;
+    const nameTo = endOfText(json, at) + 1;
+    at = afterSpace(json, nameTo);
+    if (json[at] !== COLON) return false;
     const from = afterSpace(json, at + 1);
     const to = endOfValue(json, from);
-    if (to === null) return null;
-    if (names.includes(name)) members.set(name, json.subarray(from, to));
+    if (to === null) return false;
+    visit(nameFrom, nameTo, from, to);
     at = to;
     if (json[at] === COMMA) at = afterSpace(json, at + 1);
     else break;
   }
-  return json[at] === CLOSE_OBJECT && afterSpace(json, at + 1) === json.length ? members : null;
+  return json[at] === CLOSE_OBJECT && afterSpace(json, at + 1) === json.length;
+}
+
+/** Whether the text in quotes there is `name`, which is ASCII without anything to escape; it may be written with escapes. */
+function isNamed(json: Uint8Array, from: number, to: number, name: string): boolean {
+  const length = to - from - 2;
+  // An escape is longer than what it stands for.
+  if (length > name.length)
+    return json.subarray(from, to).includes(BACKSLASH) && JSON.parse(textOf(json, from, to)) === name;
+  if (length < name.length) return false;
+  for (let at = 0; at < name.length; at++) if (json[from + 1 + at] !== name.charCodeAt(at)) return false;
+  return true;
 }
 
 /** Where a value that begins at `from` ends: the comma or bracket behind it, which is not part of it. Null when it is too deep. */

@@ -29,11 +29,11 @@ function setUp() {
   const reads = new CachedReads(results, { queryTimeoutMs: ALLOWED_MS }, clock);
   const runs: { reply: CallReply; since: number }[] = [];
   const told: string[] = [];
-  const read = (caller: HandlerCaller) =>
+  const read = (caller: HandlerCaller, body = '') =>
     reads.submit(
       TARGET,
       'v1',
-      { body: new Uint8Array(), input: {}, traceId: () => '', source: 'handler', caller },
+      { body: Buffer.from(body), traceId: () => '', source: 'handler', caller },
       {
         answered: (_status, body) => told.push(`${caller.name ?? caller.kind}: ${Buffer.from(body)}`),
         failed: ({ message }) => told.push(`${caller.name ?? caller.kind}: ${message}`),
@@ -135,4 +135,17 @@ test('a result that cannot be kept or told reaches every caller as an error', ()
   assert.throws(() => run?.reply.result(200, Buffer.from('1'), timing, { reads, version: 'v1' }));
   run?.reply.faulted('no memory');
   assert.deepEqual(told, ['ann: no memory', 'bob: no memory']);
+});
+
+test('reads share a run if their inputs have the same bytes, whatever stands around them', () => {
+  const inputs = (...bodies: string[]): number => {
+    const { read, runs } = setUp();
+    for (const body of bodies) read(ANN, body);
+    return runs.length;
+  };
+  assert.equal(inputs('', '{}', '{"input":{}}', '{"app":"notes"}'), 1);
+  assert.equal(inputs('{"app":"notes","query":"list","input":{"a":1}}', '{ "\\u0069nput":{"a":1}, "query":"list"}'), 1);
+  assert.equal(inputs('{"input":{"a":1,"b":2}}', '{"input":{"b":2,"a":1}}'), 2);
+  assert.equal(inputs('{"input":{"a":0}}', '{"input":{"a":-0}}', '{"input":{"a":1e999}}', '{"input":{"a":null}}'), 4);
+  assert.equal(inputs('{"input":"é"}', '{"input":"\\u00e9"}', '{"input":"e"}'), 3);
 });

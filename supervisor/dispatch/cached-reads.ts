@@ -4,6 +4,7 @@
  */
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { memberBytes } from '../../protocol/rules/json-text.ts';
 import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Config } from '../config.ts';
 import type { Meter } from '../operations/metrics/meters.ts';
@@ -26,6 +27,8 @@ type Clock = { now(): number; deadlines: Pick<Deadlines, 'add' | 'delete'> };
 
 /** For a run that was not tracked. */
 const UNKNOWN: Reads = { tables: 'all', keep: false, caller: true };
+/** What the handler sees where the call has no input. */
+const NO_INPUT = '{}';
 const HIT: CallTiming = { queueMs: 0, handlerMs: 0, started: false, cache: 'hit' };
 
 const now = performance.now.bind(performance);
@@ -62,8 +65,8 @@ export class CachedReads {
     meter: Pick<Meter, 'keptHits' | 'keptMisses'>,
   ): () => void {
     const name = `${app.key}\0${version}\0${tool.name}`;
-    const isAsked = request.body.length <= LIMITS.resultKeyChars && this.#results.isKept(name);
-    const input = isAsked ? canonicalInput(request.input, LIMITS.resultKeyChars) : null;
+    const isAsked = request.body.length <= LIMITS.resultKeyBytes && this.#results.isKept(name);
+    const input = isAsked ? inputOf(request.body) : null;
     if (input === null) return this.bypass(app.key, request, sink, start);
     const key = `${version}\0${tool.name}\0${input}`;
     const kept = this.#results.find(app.key, key, request.caller);
@@ -219,6 +222,14 @@ class BypassReply implements CallReply {
   }
 }
 
+/**
+ * The bytes of the input as the handler gets them: it sees the order of members, and -0, which is equal to 0. Null for one that
+ * nests too deep.
+ */
+function inputOf(body: Uint8Array): string | null {
+  return body.length === 0 ? NO_INPUT : memberBytes(body, 'input', NO_INPUT);
+}
+
 /** An error of one answer affects only its own caller. */
 function answer(sink: Sink, say: () => void): void {
   try {
@@ -226,52 +237,4 @@ function answer(sink: Sink, say: () => void): void {
   } catch (error) {
     sink.faulted(error);
   }
-}
-
-/** Deeper inputs have none. */
-const MOST_DEPTH = 32;
-
-/**
- * The canonical JSON of an input, the same for equal inputs: no spaces, sorted members. Null for an input that has none: bytes, too
- * deep, over `mostChars`, or with a number that JSON text cannot hold again.
- */
-function canonicalInput(input: unknown, mostChars: number): string | null {
-  if (input instanceof Uint8Array) return null;
-  const text = textOf(input ?? {}, MOST_DEPTH);
-  return text === null || text.length > mostChars ? null : text;
-}
-
-function textOf(value: unknown, depth: number): string | null {
-  switch (typeof value) {
-    case 'string':
-      return JSON.stringify(value);
-    case 'number':
-      // `1e999` is infinite, and -0 would become 0.
-      return Number.isFinite(value) && !Object.is(value, -0) ? String(value) : null;
-    case 'boolean':
-      return value ? 'true' : 'false';
-    case 'object':
-      break;
-    default:
-      return null;
-  }
-  if (value === null) return 'null';
-  if (depth === 0) return null;
-  if (Array.isArray(value)) {
-    const items: string[] = [];
-    for (const item of value) {
-      const text = textOf(item, depth - 1);
-      if (text === null) return null;
-      items.push(text);
-    }
-    return `[${items.join(',')}]`;
-  }
-  const members: string[] = [];
-  const names = Object.keys(value);
-  for (const name of names.length > 1 ? names.sort() : names) {
-    const text = textOf((value as Record<string, unknown>)[name], depth - 1);
-    if (text === null) return null;
-    members.push(`${JSON.stringify(name)}:${text}`);
-  }
-  return `{${members.join(',')}}`;
 }

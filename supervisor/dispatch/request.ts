@@ -13,13 +13,12 @@ export type Target =
   | { app: App; kind: 'action'; tool: ActionSummary };
 
 /**
- * The parameters of a call. `body` is JSON text whose `input` member is the input; empty for `{}`. `input` is the same as a
- * value, undefined for `{}`; a query whose `input` is bytes does not use kept results. `tracked` asks what a query read, even
- * if its result is not kept. `traceId` makes the trace id when the call runs, or the whole `traceparent` where it is part of a span.
+ * The parameters of a call. `body` is valid JSON text whose `input` member is the input; empty for `{}`. `tracked` asks what a
+ * query read, even if its result is not kept. `traceId` makes the trace id when the call runs, or the whole `traceparent` where it
+ * is part of a span.
  */
 export type Request = {
   body: Uint8Array;
-  input: unknown;
   traceId(): string;
   source: Change['source'];
   caller: HandlerCaller;

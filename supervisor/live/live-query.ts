@@ -14,7 +14,7 @@ import type { Written } from '../results/commits.ts';
 import type { Reads } from '../results/results.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 
-/** The followed query, of an app or draft, as this caller sees it. `input` is JSON text in its canonical form. */
+/** The followed query, of an app or draft, as this caller sees it. `input` is JSON text as its client wrote it. */
 export type LiveRequest = {
   dispatcher: Dispatcher;
   /** As callers name the app; `key` is what its events are kept under. */
@@ -225,7 +225,6 @@ export class LiveQuery {
         target,
         {
           body,
-          input: JSON.parse(input) as unknown,
           traceId: newTraceId,
           source: 'handler',
           caller,

@@ -22,7 +22,7 @@ type LiveSubject = {
   client: string;
 };
 
-/** `input` is JSON text in its canonical form. `lastId` is the id of the state that the client has, if any. */
+/** `input` is JSON text as the client wrote it. `lastId` is the id of the state that the client has, if any. */
 export type FollowedQuery = { query: string; input: string; lastId: string | undefined };
 
 /** Larger events are not copied to be sent in one piece with what is before them. */

@@ -9,8 +9,8 @@ export type McpResource = { uri: string; name: string; description: string; mime
 /** As `resources/templates/list` shows it; `uriTemplate` as RFC 6570 has it. */
 export type McpResourceTemplate = { uriTemplate: string; name: string; description: string; mimeType: string };
 
-/** The resource that a URI names. */
-export type QueryResource = { app: string; query: string; input: unknown };
+/** The resource that a URI names. `input` is JSON text as the client wrote it. */
+export type QueryResource = { app: string; query: string; input: string };
 
 const QUERY_URI = /^svc:\/\/([^/?#]+)\/queries\/([^/?#]+)(?:\?input=(.*))?$/s;
 
@@ -51,7 +51,8 @@ export function queryOfUri(uri: string): QueryResource | null {
   const text = decoded(input);
   if (isTooDeep(text)) throw new SvcError('INVALID_INPUT', '"input" in the URI nests too deep.');
   try {
-    return { app: decoded(app), query: decoded(query), input: JSON.parse(text) };
+    JSON.parse(text);
+    return { app: decoded(app), query: decoded(query), input: text };
   } catch (error) {
     if (error instanceof SvcError) throw error;
     throw new SvcError('INVALID_INPUT', `"input" in the URI is not JSON: ${(error as Error).message}`);

@@ -7,7 +7,6 @@ import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '..
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import { manifestOf } from '../dispatch/describe.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
-import { canonical } from '../dispatch/idempotency.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 import { checkArguments, DISPATCHER_TOOLS, type McpTool, type ObjectSchema, SQL_TOOLS } from './definitions.ts';
 import {
@@ -91,7 +90,7 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
         const { app, input = {} } = args as { app: string; input?: unknown };
         await permit(kind === 'query' ? 'read' : 'write', app);
         const target = await dispatcher.resolve(app, kind, args[kind] as string);
-        return await run(dispatcher, target, input, { caller, traceId, signal, promisesObject: false });
+        return await run(dispatcher, target, JSON.stringify(input), { caller, traceId, signal, promisesObject: false });
       });
     },
     resources: async () => [],
@@ -154,7 +153,7 @@ export async function appTools(
         await permit(tool.kind === 'query' ? 'read' : 'write', app);
         const target = await dispatcher.resolve(app, tool.kind, tool.own);
         const promisesObject = tool.shown.outputSchema !== undefined;
-        return await run(dispatcher, target, args, { caller, traceId, signal, promisesObject });
+        return await run(dispatcher, target, JSON.stringify(args), { caller, traceId, signal, promisesObject });
       }, true);
     },
     resources: async () => [
@@ -198,7 +197,7 @@ async function followQuery(
   const key = dispatcher.apps.keyOf(app);
   const { shown, client } = caller;
   return {
-    request: { dispatcher, app, key, query, input: canonical(input), caller: shown, client },
+    request: { dispatcher, app, key, query, input, caller: shown, client },
     may: () => caller.mayRead(key),
   };
 }
@@ -262,18 +261,17 @@ async function permitted(permit: Permit, capability: 'read' | 'write', app: stri
 
 type RunOptions = { caller: McpCaller; traceId: string; signal: AbortSignal | undefined; promisesObject: boolean };
 
-/** Runs a tool and takes what it answered as text. */
+/** Runs a tool with an input, which is JSON text, and takes what it answered as text. */
 function run(
   dispatcher: Dispatcher,
   target: Target,
-  input: unknown,
+  input: string,
   { caller, traceId, signal, promisesObject }: RunOptions,
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
     const { source, shown } = caller;
     const request = {
-      body: Buffer.from(JSON.stringify({ input })),
-      input,
+      body: Buffer.from(`{"input":${input}}`),
       traceId: () => traceId,
       source,
       caller: shown,

@@ -324,7 +324,6 @@ export class ResultsModel {
     const least = newest(this.#acknowledged, client.seen);
     const request: Request = {
       body: Buffer.alloc(0),
-      input: {},
       traceId: () => '',
       source: 'handler',
       caller: { kind: 'token', name: caller },

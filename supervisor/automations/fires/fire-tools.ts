@@ -66,7 +66,6 @@ export class FireTools {
         target,
         {
           body,
-          input: args.input,
           traceId: () => traceId,
           source: 'automation',
           caller: { kind: 'automation', name: caller.automation.ref },

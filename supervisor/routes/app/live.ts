@@ -4,7 +4,6 @@ import { isAppId, isSessionId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { SubscribeOptions } from '../../dispatch/changes.ts';
 import type { Dispatcher } from '../../dispatch/dispatcher.ts';
-import { canonical } from '../../dispatch/idempotency.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Caller, demand } from '../../http/access/access.ts';
 import { notFound, type Route, route } from '../../http/router.ts';
@@ -83,15 +82,17 @@ function followedOf(
   const [lastChange = '', ...ids] = isMany ? had.split('.') : ['', had];
   const list = names.map((name, at) => ({
     query: name,
-    input: canonical(inputOf(inputs[at] ?? '{}')),
+    input: checkedInput(inputs[at] ?? '{}'),
     lastId: ids[at] === '' ? undefined : ids[at],
   }));
   return { list, lastChange };
 }
 
-function inputOf(text: string): unknown {
+/** Handlers see the order of members, so the text stays as it is. Throws `BAD_REQUEST` for what is no JSON. */
+function checkedInput(text: string): string {
   try {
-    return parseJson(Buffer.from(text));
+    parseJson(Buffer.from(text));
+    return text;
   } catch (error) {
     const { message } = error as SvcError;
     return refuse('input', message.replace('The body', '"input"'));

@@ -139,7 +139,6 @@ class HttpCall implements Sink, RecordedSink {
     const { shown: caller } = this.#caller;
     const request: Request = {
       body: bytes.length === 0 ? EMPTY : bytes,
-      input: body.input,
       traceId: () => traceOf(exchange),
       source,
       caller,
