@@ -109,13 +109,20 @@ export class Dispatcher {
     const key: IdempotencyKey = { app: app.key, action: tool.name, ...own };
     const faulted = (error: unknown) => sink.faulted(error);
     const record = (answer: RecordedAnswer, timing: CallTiming) =>
-      void idempotency.record(key, answer).then(() => sink.recorded(answer, timing), faulted);
+      void idempotency
+        .record(key, answer)
+        .then(() => sink.recorded(answer, timing))
+        .catch(faulted);
     // Made now, because its time runs from here.
     const recorded: Sink = {
       answered: (status, body, timing) => record(sink.answerOf(status, body), timing),
       failed: (error, timing) => {
         if (timing.started && !NOT_RUN.has(error.code)) record(sink.errorOf(error), timing);
-        else idempotency.release(key).then(() => sink.failed(error, timing), faulted);
+        else
+          idempotency
+            .release(key)
+            .then(() => sink.failed(error, timing))
+            .catch(faulted);
       },
       faulted,
     };

@@ -136,10 +136,7 @@ export class Pipeline {
         ? route.handle(exchange, params, caller, place)
         : tracing.within(span, () => route.handle(exchange, params, caller, place));
     if (!(done instanceof Promise)) return;
-    done.then(
-      () => access?.endStreamsSince(endings),
-      (error: unknown) => this.#fail(exchange, place, error),
-    );
+    done.then(() => access?.endStreamsSince(endings)).catch((error: unknown) => this.#fail(exchange, place, error));
   }
 
   /** Gives what visitors may use to a visitor; false when `refusal` is the answer. */

@@ -310,7 +310,7 @@ function runSql(
   return new Promise((resolve, reject) => {
     const request = { body: Buffer.from(JSON.stringify(statement)), traceId: () => traceId, source: 'agent' } as const;
     const submitted = dispatcher.sql(app, request, new AnswerSink(false, resolve, reject));
-    submitted.then((callOff) => onAbort(signal, callOff), reject);
+    submitted.then((callOff) => onAbort(signal, callOff)).catch(reject);
   });
 }
 

@@ -55,17 +55,16 @@ export class ConsoleFiles {
       file = openFile(this.#pathOf(name));
       this.#files.set(name, file);
     }
-    file.then(
-      ({ type, etag, bytes }) => {
+    file
+      .then(({ type, etag, bytes }) => {
         const cacheControl = name.startsWith(PARTS) ? 'public, max-age=31536000, immutable' : 'no-cache';
         const asset = new Asset(type, etag, ENCODINGS, { ...policy, 'cache-control': cacheControl });
         serveAsset(exchange, asset, (encoding) => bytes[encoding], fail);
-      },
-      (error: unknown) => {
+      })
+      .catch((error: unknown) => {
         this.#files.delete(name);
         fail(error);
-      },
-    );
+      });
   }
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { ToolKind } from '../../protocol/wire/frames.ts';
+import { type Frame, Kind, ToolKind } from '../../protocol/wire/frames.ts';
 import { type App, FakeSupervisor, failure } from '../../testing/fake-supervisor.ts';
+import { Calls } from './calls.ts';
 
 const SCHEMA = {
   type: 'object',
@@ -236,3 +237,42 @@ test('a heartbeat is answered with the heap and the calls', async () => {
   assert.ok(stats.heapUsed > 1_000_000);
   assert.equal(stats.counters?.running, 0);
 });
+
+for (const [what, kind] of [
+  ['its result is too large to be copied without secrets', null],
+  ['what it read cannot be sent', Kind.reads],
+  ['its spans cannot be sent', Kind.spans],
+  ['its result cannot be sent', Kind.result],
+] as const) {
+  test(`a call fails at once where ${what}`, async () => {
+    const body = Buffer.from('1');
+    const redactor = {
+      json: () => {
+        if (kind === null) throw new RangeError('no room');
+        return body;
+      },
+    };
+    let tried = false;
+    const failed = new Promise<Frame>((resolve) => {
+      const send = (frame: Frame): void => {
+        if (frame[0] === Kind.error) resolve(frame);
+        if (frame[0] !== kind || tried) return;
+        tried = true;
+        throw new RangeError('no room');
+      };
+      const failures = {
+        toBody: (error: Error) => ({ code: 'HANDLER_ERROR', message: error.message }),
+        fields: () => ({}),
+      };
+      const runner = { run: async () => ({ status: 200, body }) };
+      const given = [runner, failures, { report: () => {} }, redactor, send] as unknown as ConstructorParameters<
+        typeof Calls
+      >;
+      const calls = new Calls(...given);
+      const traceparent = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
+      calls.dispatch([Kind.dispatch, 7, 60_000, ToolKind.tracked, 'tool', Buffer.alloc(0), traceparent, 0, '']);
+    });
+    const [, id, error] = await failed;
+    assert.deepEqual([id, error], [7, { code: 'HANDLER_ERROR', message: 'no room' }]);
+  });
+}

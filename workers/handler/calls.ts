@@ -164,18 +164,11 @@ export class Calls {
 
   dispatch(frame: FrameOf<'dispatch'>): void {
     const startedAt = elapsed();
-    const id = frame[1];
     // Timers take whole milliseconds; the supervisor counts in fractions.
     const call = new Call(frame, now() + floor(frame[2]));
-    this.#running.set(id, call);
+    this.#running.set(call.id, call);
     this.#run(call, frame[3], frame[5]).then(
-      ({ status, body }) => {
-        const redacted = this.#redactor.json(body);
-        const { reads } = call;
-        if (reads !== null) this.#send([Kind.reads, id, reads.tables, reads.keep, call.readCaller]);
-        this.#tellTrace(call);
-        this.#answer(call, [Kind.result, id, status, redacted, elapsed() - startedAt]);
-      },
+      (answer) => this.#answer(call, answer, startedAt),
       (error: unknown) => this.#fail(call, error, elapsed() - startedAt),
     );
   }
@@ -204,12 +197,17 @@ export class Calls {
     }
   }
 
-  #answer(call: Call, frame: Frame): void {
+  /** A result that cannot be sent is a failure of the call: its caller would wait until its deadline. */
+  #answer(call: Call, { status, body }: Answer, startedAt: number): void {
+    const { id, reads } = call;
     try {
-      this.#send(frame);
+      const redacted = this.#redactor.json(body);
+      if (reads !== null) this.#send([Kind.reads, id, reads.tables, reads.keep, call.readCaller]);
+      this.#tellTrace(call);
+      this.#send([Kind.result, id, status, redacted, elapsed() - startedAt]);
       this.#forget(call);
     } catch (error) {
-      this.#fail(call, error, 0);
+      this.#fail(call, error, elapsed() - startedAt);
     }
   }
 

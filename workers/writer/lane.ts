@@ -484,7 +484,11 @@ export class Lane {
     const { log, checkpointed } = database.walPages();
     const pending = log - checkpointed;
     if (pending < LIMITS.checkpointPages && (log < LIMITS.walPages || pending === 0)) return;
-    this.#checkpoint = this.#tools.checkpoint(this.file).then(() => this.#checkpointed());
+    // What could not be copied now is tried again after later commits.
+    this.#checkpoint = this.#tools
+      .checkpoint(this.file)
+      .then(() => this.#checkpointed())
+      .catch(() => {});
   }
 
   /**

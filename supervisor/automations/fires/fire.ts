@@ -139,10 +139,8 @@ export class Fire implements CallReply {
   /** The handler asks for something; `answer` is called once. */
   asked(verb: AskVerb, payload: Uint8Array, answer: (ok: boolean, body: Uint8Array) => void): void {
     this.ask(verb, payload)
-      .then(
-        (body) => answer(true, body),
-        (error: unknown) => answer(false, Buffer.from(JSON.stringify(this.#bodyOf(error)))),
-      )
+      .then((body) => answer(true, body))
+      .catch((error: unknown) => answer(false, Buffer.from(JSON.stringify(this.#bodyOf(error)))))
       .catch((error: unknown) => this.options.log.error({ err: error }, 'A fire could not be answered.'));
   }
 

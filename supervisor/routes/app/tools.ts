@@ -90,10 +90,9 @@ class HttpCall implements Sink, RecordedSink {
       const body = parseCall(bytes);
       if (this.#tool === 'svc_read' || this.#tool === 'svc_write') this.#call(body, bytes);
       else if (this.#tool === 'svc_describe') {
-        describeText(this.#dispatcher, this.#caller, body).then(
-          (text) => this.#exchange.send(200, { 'server-timing': serverTiming(NO_TIME) }, text, JSON_HEADERS),
-          (error: unknown) => this.faulted(error),
-        );
+        describeText(this.#dispatcher, this.#caller, body)
+          .then((text) => this.#exchange.send(200, { 'server-timing': serverTiming(NO_TIME) }, text, JSON_HEADERS))
+          .catch((error: unknown) => this.faulted(error));
       } else throw unknownTool(this.#tool);
     } catch (error) {
       this.faulted(error);

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { pino } from 'pino';
+import { SvcError } from '../../protocol/errors.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { ADMIN } from '../http/access/access.ts';
+import { answerTool } from '../routes/app/tools.ts';
+import type { Call } from '../tree/actor/call.ts';
+import { Dispatcher, type DispatcherOptions, type RecordedSink, type Request, type Target } from './dispatcher.ts';
+
+const TARGET = {
+  app: { id: 'notes', key: 'notes' },
+  kind: 'action',
+  tool: { name: 'add', writes: [] },
+} as unknown as Target;
+const REQUEST = { body: Buffer.alloc(0), traceId: () => '', source: 'handler', caller: { kind: 'admin' } } as const;
+
+/** A dispatcher whose calls end as `end` says. */
+function dispatcherOf(end: (call: Call) => void): Dispatcher {
+  return new Dispatcher({
+    apps: { actor: () => ({ submit: end }), ids: () => [] },
+    changes: { emit: () => {}, reset: () => {} },
+    commits: { acknowledging: () => {} },
+    idempotency: { claim: async () => null, record: async () => {}, release: async () => {} },
+    tracing: null,
+    config: { queryTimeoutMs: 10, actionTimeoutMs: 10 },
+  } as unknown as DispatcherOptions);
+}
+
+const broken = (): never => {
+  throw new TypeError('the answer cannot be sent');
+};
+
+for (const [what, end] of [
+  ['result', (call: Call) => call.succeed(200, Buffer.from('1'), 0)],
+  ['error', (call: Call) => call.fail(new SvcError('OVERLOADED', 'Too many.'))],
+] as const) {
+  test(`the caller of an action with a key learns that its ${what} cannot be sent`, async () => {
+    const told = await new Promise<unknown>((resolve, reject) => {
+      const sink: RecordedSink = {
+        answerOf: (status, body) => ({ status, body: Buffer.from(body) }),
+        errorOf: () => broken(),
+        recorded: broken,
+        failed: broken,
+        faulted: resolve,
+      };
+      dispatcherOf(end)
+        .remember(TARGET, 'key', {}, REQUEST as Request, sink)
+        .catch(reject);
+    });
+    assert.equal((told as Error).message, 'the answer cannot be sent');
+  });
+}
+
+test('a description that cannot be sent is answered with an error', async () => {
+  const answer = await new Promise<number>((resolve) => {
+    const exchange = {
+      readBody: (_limit: number, onBody: (body: Buffer) => void) => onBody(Buffer.from('{}')),
+      send: (status: number) => (status === 200 ? broken() : resolve(status)),
+    };
+    const dispatcher = dispatcherOf(() => {});
+    answerTool(dispatcher, exchange as unknown as Exchange, 'svc_describe', ADMIN, pino({ enabled: false }));
+  });
+  assert.equal(answer, 500);
+});
