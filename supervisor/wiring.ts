@@ -275,11 +275,12 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const addresses = new Visitors({ apps, config });
     const live = new LiveQueries(parts);
     const mcpSessions = new McpSessions({ live, readers: changes.readers });
-    access?.whenEnded(() => {
-      changes.readers.endAll();
+    const endRefused = (): void => {
+      changes.readers.endRefused();
       mcpSessions.endRefused();
-    });
-    agentTokens.whenEnded(() => mcpSessions.endRefused());
+    };
+    access?.whenEnded(endRefused);
+    agentTokens.whenEnded(endRefused);
     const services: Services = {
       ...parts,
       version: VERSION,

@@ -204,12 +204,18 @@ onEachEdge({}, (gateway, _edge, store) => {
       t.after(() => reader.client.close());
       await reader.subscribe('svc://notes/queries/who');
       await reader.subscribe(LIST);
+      const kept = await tokenFor('kept', ['notes']);
+      const staying = await Reader.connect(gateway, '/svc/notes/_mcp', era, kept.token);
+      await staying.subscribe(LIST);
       assert.deepEqual(await reader.read('svc://notes/queries/who'), { kind: 'token', name: 'reader' });
       await gateway.call('DELETE', `/svc/_tokens/${all.id}`);
       if (era === 'auto') assert.equal(await reader.ended(), 'remote');
       await add('after');
-      await eventually(async () => (await subscribersOf(gateway)) === 0);
+      await eventually(() => staying.updated.includes(LIST));
       assert.deepEqual(reader.updated, []);
+      await gateway.call('DELETE', `/svc/_tokens/${kept.id}`);
+      await eventually(async () => (await subscribersOf(gateway)) === 0);
+      await staying.client.close();
       await gateway.call('DELETE', `/svc/_tokens/${foreign.id}`);
     });
 
@@ -301,11 +307,11 @@ onEachEdge({}, (gateway, _edge, store) => {
     }
     assert.equal((await rpc('resources/unsubscribe', { uri: LIST }, session, made.token)).status, 404);
     await gateway.call('DELETE', `/svc/_tokens/${made.id}`);
-    // Streams end when any token ends; a client that still may reconnects to the same session.
-    await stream.ended();
-    (await open(session)).close();
-
+    // The end of another client's token does not touch the stream.
+    await add('after the thief');
+    assert.deepEqual(JSON.parse((await stream.next()).data).params, { uri: LIST });
     assert.equal((await withSession('DELETE', session)).status, 204);
+    await stream.ended();
     for (const method of ['GET', 'DELETE']) assert.equal((await withSession(method, session)).status, 404);
     assert.equal((await rpc('tools/list', {}, session)).status, 404);
     assert.equal((await rpc('resources/subscribe', { uri: LIST }, session)).status, 404);

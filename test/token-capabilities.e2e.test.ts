@@ -8,7 +8,7 @@ import { rotateToken } from '../storage/token.ts';
 import { appOf } from '../testing/apps.ts';
 import { tarball } from '../testing/archive.ts';
 import { eventually, onEachEdge } from '../testing/edges.ts';
-import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
+import { type Answer, type Stream, startGateway, type TestGateway } from '../testing/gateway.ts';
 
 type Tools = 'read' | 'write' | 'all';
 type Token = { id: string; token: string };
@@ -166,32 +166,37 @@ onEachEdge({}, (gateway) => {
     for (let i = 0; i < 3; i++) isVoid(await read(own.token));
   });
 
-  test(
-    'event streams end with the token that opened them, and only callers that still may can open others',
-    IN_TIME,
-    async () => {
-      const one = await tokenFor(gateway, 'all');
-      const two = await tokenFor(gateway, 'all');
-      const paths = ['/svc/own/_changes', '/svc/_logs?app=own&follow=1', '/svc/_runs/_events?app=own'];
-      const ending = await Promise.all(paths.map((path) => streamWith(one, path)));
-      const staying = await Promise.all(paths.map((path) => streamWith(two, path)));
-      for (const path of paths) {
-        await assert.rejects(streamWith(one, path.replace('own', 'other')), /^Error: 403 /, path);
-      }
-      // Requests about all apps together need a token for every app.
-      await assert.rejects(streamWith(one, '/svc/_logs?follow=1'), /^Error: 403 /);
-      await revoke(gateway, one);
-      await Promise.all(ending.map((stream) => stream.ended()));
-      for (const path of paths) await assert.rejects(streamWith(one, path), /^Error: 401 /, path);
-      // Streams of others may have been asked to reconnect, and may do so.
-      for (const stream of staying) stream.close();
-      const changes = await streamWith(two, '/svc/own/_changes');
-      await gateway.write('own', 'add');
-      assert.equal((await changes.next()).event, 'change');
-      changes.close();
-      await revoke(gateway, two);
-    },
-  );
+  test('event streams end with the token that opened them, and those of another token stay', IN_TIME, async () => {
+    const one = await tokenFor(gateway, 'all');
+    const two = await tokenFor(gateway, 'all');
+    const paths = [
+      '/svc/own/_changes',
+      '/svc/own/_live?query=count',
+      '/svc/own/_live?query=count&changes',
+      '/svc/_logs?app=own&follow=1',
+      '/svc/_runs/_events?app=own',
+    ];
+    const ending = await Promise.all(paths.map((path) => streamWith(one, path)));
+    const staying = await Promise.all(paths.map((path) => streamWith(two, path)));
+    for (const path of paths) {
+      await assert.rejects(streamWith(one, path.replace('own', 'other')), /^Error: 403 /, path);
+    }
+    // Requests about all apps together need a token for every app.
+    await assert.rejects(streamWith(one, '/svc/_logs?follow=1'), /^Error: 403 /);
+    await revoke(gateway, one);
+    await Promise.all(ending.map((stream) => stream.ended()));
+    for (const path of paths) await assert.rejects(streamWith(one, path), /^Error: 401 /, path);
+    let ended = 0;
+    for (const { closed } of staying) void closed.then(() => ended++);
+    const [changes, live] = staying as [Stream, Stream];
+    assert.equal((await live.next()).event, 'data');
+    await gateway.write('own', 'add');
+    assert.equal((await changes.next()).event, 'change');
+    assert.equal((await live.next()).event, 'data');
+    assert.equal(ended, 0);
+    await revoke(gateway, two);
+    await Promise.all(staying.map((stream) => stream.ended()));
+  });
 
   test('old tokens do not reach a new app with the id of a removed one', IN_TIME, async () => {
     await install(gateway, 'again');
@@ -225,10 +230,16 @@ onEachEdge({}, (gateway) => {
   test("a rotation of the administrator's token keeps the others", IN_TIME, async () => {
     const own = await tokenFor(gateway, 'read');
     const old = gateway.token;
+    const staying = await streamWith(own, '/svc/own/_changes');
+    const ending = await gateway.stream('/svc/own/_changes');
     gateway.token = await rotateToken(join(gateway.dataDir, 'token.bin'));
+    await ending.ended();
     await eventually(async () => (await gateway.call('GET', '/svc/_apps')).status === 200);
     isVoid(await gateway.call('GET', '/svc/_apps', { token: old }));
     assert.equal((await gateway.read('own', 'count', {}, { token: own.token })).status, 200);
+    await gateway.write('own', 'add');
+    assert.equal((await staying.next()).event, 'change');
+    staying.close();
     await revoke(gateway, own);
   });
 });

@@ -45,7 +45,7 @@ for (const [what, end] of [
         faulted: resolve,
       };
       dispatcherOf(end)
-        .remember(TARGET, 'key', {}, REQUEST as Request, sink)
+        .remember(TARGET, { caller: 'admin', key: 'key' }, {}, REQUEST as Request, sink)
         .catch(reject);
     });
     assert.equal((told as Error).message, 'the answer cannot be sent');

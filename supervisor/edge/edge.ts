@@ -42,6 +42,9 @@ export type ResponseStream = {
 /** Counts answers; `ms` is the time until the answer began. */
 export type AnswerMeter = { answered(routeKind: number, status: number, ms: number): void };
 
+/** Who asks; what it presented can end while its answer is sent. */
+export type Asker = { readonly ended: boolean };
+
 /** One request and its answer. Exactly one of `send` and `stream` is called, once; after an abort both do nothing. */
 export type Exchange = {
   /** Upper case, as sent. */
@@ -81,6 +84,8 @@ export type Exchange = {
   /** When the request came, on the clock of `performance.now`, and the kind of its route: what the meter is told. */
   begunAt: number;
   routeKind: number;
+  /** Known before its route is run. */
+  caller: Asker | null;
   /** Its span where traces are recorded or sent on; ends with the beginning of the answer. */
   span: Span | null;
   /** Headers added to every answer; `vary` is appended. */

@@ -6,6 +6,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Span } from '../tracing/span.ts';
 import {
   type AnswerMeter,
+  type Asker,
   type BodyRoom,
   type ConstantHeaders,
   type ExchangeHandler,
@@ -125,6 +126,7 @@ export abstract class BaseExchange {
   meter: AnswerMeter | null = null;
   begunAt = 0;
   routeKind = 0;
+  caller: Asker | null = null;
   span: Span | null = null;
   protected readonly edge: EdgeState;
   /** `send` or `stream` was called. */

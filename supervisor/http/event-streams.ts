@@ -1,7 +1,7 @@
 /** Keeps the readers of event streams: their number, their backlogs, and the heartbeat that keeps them open. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Exchange, ResponseHeaders, ResponseStream } from '../edge/edge.ts';
+import type { Asker, Exchange, ResponseHeaders, ResponseStream } from '../edge/edge.ts';
 
 const HEADERS: ResponseHeaders = {
   'content-type': 'text/event-stream',
@@ -51,16 +51,17 @@ export class EventReaders {
         headers: { 'retry-after': '5' },
       });
     }
-    const reader = new EventReader(this.#open, exchange.stream(200, HEADERS), on);
+    const reader = new EventReader(this.#open, exchange.caller, exchange.stream(200, HEADERS), on);
     exchange.onAbort(() => {
       if (reader.forget()) on.gone();
     });
     return reader;
   }
 
-  /** Ends every stream that is open now; who still may can open another one. */
-  endAll(): void {
+  /** Ends the streams of callers whose session, token or turn has ended. */
+  endRefused(): void {
     for (const [reader, on] of [...this.#open.readers]) {
+      if (reader.caller?.ended !== true) continue;
       reader.end();
       on.gone();
     }
@@ -73,13 +74,15 @@ export class EventReaders {
 }
 
 export class EventReader {
+  readonly caller: Asker | null;
   readonly #open: Open;
   readonly #stream: ResponseStream;
   #behind = false;
   /** Something waits for it to read, and `onDrain` will tell when it has. */
   #waiting = false;
 
-  constructor(open: Open, stream: ResponseStream, on: ReaderEvents) {
+  constructor(open: Open, caller: Asker | null, stream: ResponseStream, on: ReaderEvents) {
+    this.caller = caller;
     this.#open = open;
     this.#stream = stream;
     open.readers.set(this, on);

@@ -130,6 +130,7 @@ export class Pipeline {
   #run(exchange: Exchange, place: Place, { route, params }: Found, caller: Caller): void {
     const { access, tracing } = this.#options;
     const { span } = exchange;
+    exchange.caller = caller;
     const endings = access?.endings ?? 0;
     const done =
       tracing === null || span === null

@@ -261,6 +261,19 @@ test('streams end when their session or token does, even far in the future', asy
   assert.equal(ends, 2);
 });
 
+test('streams end at each of several ends, in any order of requests', async (t) => {
+  const { access, clock } = await setUp(t);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let ends = 0;
+  access.whenEnded(() => ends++);
+  for (const ms of [300, 100, 200, 100]) access.endStreamsAt(clock.now + ms);
+  for (const expected of [1, 2, 3]) {
+    clock.now += 100;
+    t.mock.timers.tick(100);
+    assert.equal(ends, expected);
+  }
+});
+
 test('streams end to the millisecond, and within a minute of a clock that is set past the end', async (t) => {
   const { access, clock } = await setUp(t);
   t.mock.timers.enable({ apis: ['setTimeout'] });

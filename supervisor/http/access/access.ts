@@ -30,6 +30,8 @@ export interface Caller {
   readonly identity: string;
   /** When what it presented ends, in milliseconds since the epoch; null when it does not. */
   readonly expiresAt: number | null;
+  /** What it presented is good no more: its streams end, and it may do nothing. */
+  readonly ended: boolean;
   /** `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
   may(capability: Capability, app: string | null): boolean;
   /** Why it may not, for the `FORBIDDEN` answer. */
@@ -43,17 +45,27 @@ export function demand(caller: Caller, capability: Capability, app: string | nul
   if (!caller.may(capability, app)) throw new SvcError('FORBIDDEN', caller.refusal(app));
 }
 
-/** Has the token of `token.bin`. */
-export const ADMIN: Caller = {
-  kind: 'admin',
-  shown: ADMIN_CALLER,
-  owner: null,
-  client: 'admin',
-  identity: ADMIN_CALLER.kind,
-  expiresAt: null,
-  may: () => true,
-  refusal: () => '',
-};
+const ENDED = 'What this was asked with has ended meanwhile.';
+
+/** Has the token of `token.bin`, until another one takes its place. */
+function administrator(isGood: () => boolean): Caller {
+  return {
+    kind: 'admin',
+    shown: ADMIN_CALLER,
+    owner: null,
+    client: 'admin',
+    identity: ADMIN_CALLER.kind,
+    expiresAt: null,
+    get ended() {
+      return !isGood();
+    },
+    may: isGood,
+    refusal: () => ENDED,
+  };
+}
+
+/** May do everything where the gateway asks for no token. */
+export const ADMIN: Caller = administrator(() => true);
 
 /** The caller of an open route, for which none was looked for. */
 export const NOBODY: Caller = {
@@ -63,6 +75,7 @@ export const NOBODY: Caller = {
   client: 'nobody',
   identity: 'nobody',
   expiresAt: null,
+  ended: false,
   may: () => false,
   refusal: () => 'Sign in first.',
 };
@@ -70,8 +83,6 @@ export const NOBODY: Caller = {
 /** Has `metricsToken` of the configuration, and asks for metrics. */
 const SCRAPER: Caller = { ...ADMIN, kind: 'token', shown: { kind: 'token', name: 'metrics' } };
 const METRICS_PATH = '/svc/_metrics';
-
-const ENDED = 'What this was asked with has ended meanwhile.';
 
 /**
  * The scope of a session or token. The cookie of the console's origin reaches everything; that of a shared origin reaches all
@@ -111,6 +122,10 @@ export class ExpiringCaller implements Caller {
   /** All sign-ins are of one person: the gateway knows no others. */
   get identity(): string {
     return isGrant(this.#reach) ? this.client : 'person';
+  }
+
+  get ended(): boolean {
+    return !this.#isGood();
   }
 
   may(capability: Capability, app: string | null): boolean {
@@ -170,6 +185,7 @@ export class HostCaller implements Caller {
   readonly client = 'host';
   readonly identity = 'host';
   readonly expiresAt = null;
+  readonly ended = false;
   readonly #request: HostRequest;
   readonly #authorize: Authorize;
 
@@ -192,7 +208,7 @@ export const BEARER: RegExp = /^Bearer +(\S+) *$/i;
 
 const WRONG_TOKEN = 'The access token is wrong: it may have been rotated or revoked, or has expired.';
 
-type Credentials = { token: string; digest: Buffer; sessionKey: Buffer };
+type Credentials = { token: string; digest: Buffer; sessionKey: Buffer; admin: Caller };
 type AccessOptions = {
   log: Pick<Logger, 'info' | 'warn'>;
   places: Places;
@@ -219,6 +235,8 @@ export class Access {
   #onEnded: () => void = () => {};
   /** How often something that was presented has ended. */
   endings = 0;
+  /** When something that was presented ends, and the first of these times. */
+  readonly #ends = new Set<number>();
   #nextEnd = Number.POSITIVE_INFINITY;
   #ending: NodeJS.Timeout | undefined;
 
@@ -234,9 +252,9 @@ export class Access {
     this.#registeredAt = registeredAt;
     this.#now = now;
     this.#metricsDigest = metricsToken === null ? null : hash('sha256', metricsToken, 'buffer');
-    this.#credentials = credentialsOf(file.token);
+    this.#credentials = this.#credentialsOf(file.token);
     file.whenReplaced((token) => {
-      this.#credentials = credentialsOf(token);
+      this.#credentials = this.#credentialsOf(token);
       this.#end();
     });
   }
@@ -246,7 +264,7 @@ export class Access {
     return new Access(await TokenFile.open(path, options.log), options);
   }
 
-  /** Called when what some callers presented has ended: streams that were opened with it must end. Who still may opens another. */
+  /** Called when what some callers presented has ended: the streams of those must end. */
   whenEnded(call: () => void): void {
     this.#onEnded = call;
   }
@@ -271,7 +289,7 @@ export class Access {
     const authorization = exchange.header('authorization') ?? '';
     const presented = this.#digestOf(authorization);
     if (presented !== undefined) {
-      if (timingSafeEqual(presented, this.#credentials.digest)) return ADMIN;
+      if (timingSafeEqual(presented, this.#credentials.digest)) return this.#credentials.admin;
       if (this.#mayScrape(exchange.path, presented)) return SCRAPER;
       const text = BEARER.exec(authorization)?.[1] ?? '';
       const grant = this.#programTokens.find(text);
@@ -282,7 +300,9 @@ export class Access {
     if (session === 'two') return unauthorized('The request carries two session cookies; sign in again.');
     if (session === null) return unauthorized('Send the access token as "Authorization: Bearer <token>".');
     const { expiresAt, owner } = session;
-    const isGood = () => expiresAt > this.#now() && !this.signIns.isEnded(session.id);
+    const credentials = this.#credentials;
+    const isGood = () =>
+      credentials === this.#credentials && expiresAt > this.#now() && !this.signIns.isEnded(session.id);
     const reach = place.kind === 'console' ? 'console' : (owner ?? 'shared');
     return new ExpiringCaller(reach, expiresAt, isGood, session.id);
   }
@@ -318,20 +338,31 @@ export class Access {
 
   /** Has streams end when what this caller presented does. */
   endStreamsAt(expiresAt: number): void {
-    if (expiresAt >= this.#nextEnd) return;
-    this.#nextEnd = expiresAt;
+    if (this.#ends.has(expiresAt)) return;
+    this.#ends.add(expiresAt);
+    if (expiresAt < this.#nextEnd) this.#awaitEnd();
+  }
+
+  #awaitEnd(): void {
     clearTimeout(this.#ending);
-    const wait = () => {
-      const left = expiresAt - this.#now();
-      if (left > 0) {
-        // Not longer than this, so that a clock that was set is noticed.
-        this.#ending = setTimeout(wait, Math.min(left, LIMITS.programTokenNoteMs)).unref();
-        return;
-      }
-      this.#nextEnd = Number.POSITIVE_INFINITY;
-      this.#end();
+    const now = this.#now();
+    const due = [...this.#ends].filter((end) => end <= now);
+    for (const end of due) this.#ends.delete(end);
+    this.#nextEnd = [...this.#ends].reduce((one, other) => Math.min(one, other), Number.POSITIVE_INFINITY);
+    // Not longer than this, so that a clock that was set is noticed.
+    const wait = Math.min(this.#nextEnd - now, LIMITS.programTokenNoteMs);
+    if (this.#ends.size > 0) this.#ending = setTimeout(() => this.#awaitEnd(), wait).unref();
+    if (due.length > 0) this.#end();
+  }
+
+  #credentialsOf(token: string): Credentials {
+    const credentials: Credentials = {
+      token,
+      digest: hash('sha256', token, 'buffer'),
+      sessionKey: createHmac('sha256', token).update('svc_session').digest(),
+      admin: administrator(() => this.#credentials === credentials),
     };
-    wait();
+    return credentials;
   }
 
   /** Stops following the token file. */
@@ -356,14 +387,6 @@ export class Access {
 /** Claimed by a proxy. If it is wrong, browsers refuse the cookie with `Secure`; nothing else depends on it. */
 function isSecure(exchange: Exchange): boolean {
   return exchange.header('x-forwarded-proto') === 'https';
-}
-
-function credentialsOf(token: string): Credentials {
-  return {
-    token,
-    digest: hash('sha256', token, 'buffer'),
-    sessionKey: createHmac('sha256', token).update('svc_session').digest(),
-  };
 }
 
 export function unauthorized(message: string): SvcError {

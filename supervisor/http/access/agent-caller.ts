@@ -28,6 +28,10 @@ export class AgentCaller implements Caller {
     this.#isGood = isGood;
   }
 
+  get ended(): boolean {
+    return !this.#isGood();
+  }
+
   may(capability: Capability, app: string | null): boolean {
     return this.grant.may.some((one) => one === capability) && app === this.grant.app && this.#isGood();
   }

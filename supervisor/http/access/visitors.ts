@@ -141,6 +141,7 @@ export class Visitor implements Caller {
   readonly owner = null;
   readonly client = 'public';
   readonly expiresAt = null;
+  readonly ended = false;
   readonly #visitors: Visitors;
   readonly #address: string;
   readonly #isForeign: boolean;
