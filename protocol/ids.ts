@@ -74,6 +74,14 @@ export function versionId(at: number, sha256: string): string {
   return `v_${new Date(at).toISOString().replace(/[-:.]/g, '')}_${sha256.slice(0, 6)}`;
 }
 
+/** When an archive was uploaded, as its version's id says; null for other ids. */
+export function uploadTime(versionId: string): number | null {
+  const [, ...parts] = /^v_(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z_/.exec(versionId) ?? [];
+  if (parts.length === 0) return null;
+  const [year = 0, month = 1, ...rest] = parts.map(Number);
+  return Date.UTC(year, month - 1, ...rest);
+}
+
 /** An app id made from a name: `My Notes` → `my-notes`. Empty when no character of the name can stay. */
 export function idFromName(name: string): string {
   return name

@@ -9,7 +9,7 @@ import type { VersionSummary } from '../protocol/manifest.ts';
 import type { GitAuthor } from '../protocol/wire/git-jobs.ts';
 import { writeStoreMark } from './apps/code-store.ts';
 import { readEntries } from './apps/registry.ts';
-import { listVersions, readCurrent, writeCurrent } from './apps/versions.ts';
+import { listVersions, readCurrent, storedVersions, writeCurrent } from './apps/versions.ts';
 import { exists, isRecord, readJson, removeDurable, renameDurable, writeFileAtomic } from './files/atomic-file.ts';
 import { listTree, pathOf } from './files/list-tree.ts';
 import { openRepository, Repository, writeTree } from './git/repository.ts';
@@ -76,6 +76,8 @@ async function commitVersions(
   const renamed: Record<string, string> = {};
   const live = { tree: null as string | null, message: `Remove ${id}\n`, at: Date.now() };
   const versions = (await listVersions(app)).reverse();
+  if (versions.length < (await storedVersions(app)).length)
+    throw new NotSettledError(`What was prepared of a version of "${id}" is damaged.`);
   for (const [i, version] of versions.entries()) {
     const tag = versionTag(id, i + 1);
     const title = `${version.name} ${version.version}`;

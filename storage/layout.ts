@@ -38,7 +38,10 @@ export class AppPaths extends Folder {
   readonly blobsDir = join(this.dir, '_blobs');
   /** Code as uploaded, one folder a version. */
   readonly versionsDir = join(this.dir, 'versions');
-  /** Files derived from the code: `version.json`, `static.json`, `validators.js`, `automations.json`, `static/`, `erased/`. */
+  /**
+   * Files derived from the code, made anew when they are damaged: `version.json`, `files.json`, `static.json`,
+   * `validators.js`, `automations.json`, `static/`, `erased/`.
+   */
   readonly preparedDir = join(this.dir, 'prepared');
 
   /** The folders of a tag, `<id>/v<n>`, are called `v<n>`; its code is then a link to where the git store keeps it. */
@@ -117,6 +120,8 @@ export class VersionPaths extends CodeAndPrepared {
   readonly validators = join(this.prepared, 'validators.js');
   /** TypeScript modules without types, by path, as handlers run them. A `.fault` says why one is missing. */
   readonly erasedDir = join(this.prepared, 'erased');
+  /** Path → bytes and SHA-256 of the other prepared files but `version.json`, by which damage is noticed. */
+  readonly preparedList = join(this.prepared, 'files.json');
   /** Id → `automation.json` as uploaded, before the gateway wrote into it. */
   readonly automations = join(this.prepared, 'automations.json');
 

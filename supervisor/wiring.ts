@@ -153,6 +153,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       log,
       userVersion: (app) => databases.userVersion(app),
       makeDurable: (app) => databases.makeDurable(app),
+      prepareAnew: (app, versionId) => deployments.prepareAnew(app, versionId),
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     });
     opening.catch(() => {});

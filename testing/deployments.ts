@@ -20,7 +20,15 @@ import { openJobs } from './jobs.ts';
 /** Moments at which a test may look at the disk in the state that a crash would leave. */
 export type Moments = Partial<
   Record<
-    'staged' | 'migrating' | 'migrated' | 'flushing' | 'swapping' | 'stopping' | 'forgetting' | 'regaining',
+    | 'staged'
+    | 'preparing'
+    | 'migrating'
+    | 'migrated'
+    | 'flushing'
+    | 'swapping'
+    | 'stopping'
+    | 'forgetting'
+    | 'regaining',
     () => void
   >
 >;
@@ -103,11 +111,16 @@ async function startIn(
     layout,
     userVersion: databases.userVersion,
     makeDurable: databases.makeDurable,
+    prepareAnew: (app, versionId) => deployments.prepareAnew(app, versionId),
     bringBack: (app, versionId) => deployments.bringBack(app, versionId),
     log: log as never,
   });
-  const watched: Pick<Jobs, 'ingest' | 'review'> = {
+  const watched: Pick<Jobs, 'ingest' | 'review' | 'prepareAgain'> = {
     review: (job) => jobs.review(job),
+    async prepareAgain(job) {
+      moments.preparing?.();
+      await jobs.prepareAgain(job);
+    },
     async ingest(job) {
       const result = await jobs.ingest(job);
       moments.staged?.();

@@ -47,6 +47,18 @@ export type IngestResult =
   | { staged: VersionSummary; minted: MintedSecret[]; commit: string | null; sent: SentFiles | null }
   | { known: string };
 
+/** Prepares the stored `code` of a version anew, into the folder `to`, which is replaced. */
+export type PrepareJob = {
+  app: string;
+  versionId: string;
+  code: string;
+  to: string;
+  /** Milliseconds since the epoch. */
+  uploadedAt: number;
+  /** The hash of what was uploaded; null when it is not known: that of the stored files is taken. */
+  sha256: string | null;
+};
+
 /** Checks a stored version again, whose `app.json` was changed by hand. */
 export type CheckJob = { code: string; app: string };
 /** sha256 of the `app.json` that was found valid. */
@@ -86,6 +98,7 @@ export type JobName =
   | 'ingest'
   | 'review'
   | 'check'
+  | 'prepareAgain'
   | 'judgeOutput'
   | 'sessionFiles'
   | 'layOut'

@@ -1,5 +1,5 @@
 /** The registered apps (`_registry.json`). An app's own files are read, and repaired, when it is first needed. */
-import { readdir, stat } from 'node:fs/promises';
+import { lstat, readdir, stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
@@ -9,6 +9,7 @@ import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic
 import type { AppPaths, Layout } from '../layout.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
 import {
+  isPrepared,
   listVersions,
   readCurrent,
   readIncoming,
@@ -16,6 +17,7 @@ import {
   readVersion,
   removeHalfVersions,
   removeVersion,
+  storedVersions,
   writeCurrent,
 } from './versions.ts';
 
@@ -38,6 +40,11 @@ type RegistryOptions = {
   userVersion(app: string): Promise<number>;
   /** Resolves when the app's data is on the disk as found. */
   makeDurable(app: string): Promise<void>;
+  /**
+   * Makes anew what was prepared of a stored version; false when its code cannot be prepared, which is the default. Rejects when
+   * it could not be tried, as on a full disk.
+   */
+  prepareAnew?(app: string, versionId: string): Promise<boolean>;
   /** Restores a version whose files are gone; false when there is no other copy, which is the default. Never rejects. */
   bringBack?(app: string, versionId: string): Promise<boolean>;
   log: Pick<Logger, 'warn' | 'error'>;
@@ -69,7 +76,7 @@ export class Registry {
     for (const dir of [layout.dataDir, layout.runDir, layout.appsDir, layout.trashDir]) await sweepTemporary(dir);
     const known = await readContent(layout.registry);
     const registry = new Registry(
-      { now: Date.now, bringBack: async () => false, ...options },
+      { now: Date.now, prepareAnew: async () => false, bringBack: async () => false, ...options },
       known ?? { entries: await entriesFromFolders(layout), removed: new Set() },
     );
     if (known === null) {
@@ -267,10 +274,58 @@ async function repairApp(id: string, options: Options): Promise<Found> {
   for (const dir of [app.dir, app.backupsDir]) await sweepTemporary(dir);
   // It is registered, so its folder stays.
   for (const mark of [app.disposable, app.removed]) if (await exists(mark)) await removeDurable(mark);
-  const whole = await removeHalfVersions(app, options.layout.tmpDir);
+  await removeHalfVersions(app);
+  const pointed = await activeIn(app);
+  const whole = await prepareDamaged(id, app, options);
   const found = (await settlePending(id, app, whole, options)) ?? (await findActive(id, app, options));
-  await settleIncoming(app, found?.active ?? null, options);
+  await settleIncoming(app, [pointed, found?.active.versionId], options);
   return found;
+}
+
+/**
+ * Makes anew what was prepared of the stored versions where it is damaged; returns the ids of the whole ones. Of versions that do
+ * not serve only `version.json` is looked at: the rest is when they are activated. No code is removed, unless it is a link to what
+ * the git store has.
+ */
+async function prepareDamaged(id: string, app: AppPaths, options: Options): Promise<Set<string>> {
+  const { layout, log, prepareAnew } = options;
+  const needed = new Set([await activeIn(app), (await readPending(app))?.versionId]);
+  const whole = new Set<string>();
+  for (const versionId of await storedVersions(app)) {
+    const isWhole = (await readVersion(app, versionId)) !== null;
+    if (isWhole && (!needed.has(versionId) || (await isPrepared(app, versionId)))) {
+      whole.add(versionId);
+      continue;
+    }
+    try {
+      if (await prepareAnew(id, versionId)) {
+        whole.add(versionId);
+        log.warn({ app: id, version: versionId }, 'Repaired: the prepared files of a version were damaged.');
+        continue;
+      }
+    } catch (error) {
+      // What serves must not change because the disk is full.
+      if (needed.has(versionId)) throw error;
+      log.error(
+        { app: id, version: versionId, err: error },
+        'A version could not be prepared again; the next start tries it.',
+      );
+      continue;
+    }
+    if (await isLink(app.version(versionId).code)) await removeVersion(app, versionId, layout.tmpDir);
+    else
+      log.error({ app: id, version: versionId }, 'A version cannot be prepared from its code, which stays as it is.');
+  }
+  return whole;
+}
+
+async function isLink(path: string): Promise<boolean> {
+  return (await lstat(path)).isSymbolicLink();
+}
+
+async function activeIn(app: AppPaths): Promise<string | null> {
+  const current = await readCurrent(app);
+  return current === null || current === 'damaged' ? null : current.activeVersion;
 }
 
 async function findActive(id: string, app: AppPaths, options: Options): Promise<Found> {
@@ -314,11 +369,11 @@ async function settlePending(id: string, app: AppPaths, whole: Set<string>, opti
   return null;
 }
 
-/** An upload interrupted before its version was active is dropped. */
-async function settleIncoming(app: AppPaths, active: VersionSummary | null, options: Options): Promise<void> {
+/** An upload interrupted before its version was active is dropped; `active` were, or are now. */
+async function settleIncoming(app: AppPaths, active: (string | null | undefined)[], options: Options): Promise<void> {
   if (!(await exists(app.incoming))) return;
   const incoming = await readIncoming(app);
-  if (incoming !== null && incoming !== active?.versionId) await removeVersion(app, incoming, options.layout.tmpDir);
+  if (incoming !== null && !active.includes(incoming)) await removeVersion(app, incoming, options.layout.tmpDir);
   await removeDurable(app.incoming);
 }
 

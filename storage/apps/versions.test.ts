@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Layout, VersionPaths } from '../layout.ts';
-import { installVersion, listVersions, readVersion, removeHalfVersions } from './versions.ts';
+import { installVersion, listVersions, readVersion, removeHalfVersions, storedVersions } from './versions.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'versions-'));
 after(() => rmSync(root, { recursive: true, force: true }));
@@ -29,7 +29,14 @@ test('a version counts once its code is in place, which comes last', async () =>
     [ID],
   );
   rmSync(app.version(ID).code, { recursive: true });
-  mkdirSync(layout.tmpDir, { recursive: true });
-  assert.deepEqual(await removeHalfVersions(app, layout.tmpDir), new Set());
+  await removeHalfVersions(app);
   assert.deepEqual(readdirSync(app.preparedDir), []);
+});
+
+test('code without what was prepared of it stays: only its prepared files were damaged', async () => {
+  const app = new Layout(join(root, 'damaged')).app('notes');
+  mkdirSync(app.version(ID).code, { recursive: true });
+  await removeHalfVersions(app);
+  assert.deepEqual(await storedVersions(app), [ID]);
+  assert.deepEqual(await listVersions(app), []);
 });

@@ -1,9 +1,10 @@
 /**
- * The stored versions of one app (specification, "Versioning"; decisions, section 2). A version is whole when its code folder
- * and its `version.json` exist: the prepared files are renamed into place first, the code last.
+ * The stored versions of one app (specification, "Versioning"; decisions, section 2). The prepared files are renamed into place
+ * first, the code last: a version is stored when its code folder exists, and whole when its `version.json` does too. The
+ * prepared files of one that is stored and not whole were damaged, and are made anew from its code.
  */
 import { createHash } from 'node:crypto';
-import { readFile, rm } from 'node:fs/promises';
+import { lstat, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isVersionId } from '../../protocol/ids.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
@@ -40,6 +41,47 @@ export async function readVersion(app: AppPaths, versionId: string): Promise<Ver
   return isRecord(summary) && summary.versionId === versionId ? (summary as VersionSummary) : null;
 }
 
+/** Ids of the versions whose code is there, whole or not. */
+export async function storedVersions(app: AppPaths): Promise<string[]> {
+  const stored: string[] = [];
+  for (const id of await versionsIn(app, app.versionsDir)) if (await exists(app.version(id).code)) stored.push(id);
+  return stored;
+}
+
+/**
+ * Whether what was prepared of the version is undamaged. Copies of static files are asked for their size alone: reading them
+ * would take long. Versions that an older release prepared have no list of their files.
+ */
+export async function isPrepared(app: AppPaths, versionId: string): Promise<boolean> {
+  const { prepared, preparedList, static: index, validators } = app.version(versionId);
+  if ((await readVersion(app, versionId)) === null) return false;
+  const list = await readJson(preparedList, null);
+  if (list === undefined) return isRecord(await readJson(index, null)) && (await sizeOf(validators)) > 0;
+  if (!isRecord(list)) return false;
+  const found = await Promise.all(
+    Object.entries(list as Record<string, [number, string]>).map(async ([name, [bytes, sha256]]) => {
+      const path = join(prepared, name);
+      if (name.startsWith('static/')) return (await sizeOf(path)) === bytes;
+      const content = await readFile(path).catch(() => null);
+      return content !== null && createHash('sha256').update(content).digest('hex') === sha256;
+    }),
+  );
+  return !found.includes(false);
+}
+
+async function sizeOf(path: string): Promise<number> {
+  const found = await lstat(path).catch(() => null);
+  return found?.isFile() ? found.size : -1;
+}
+
+/** Puts prepared files in the place of damaged ones. */
+export async function installPrepared(app: AppPaths, versionId: string, staged: string): Promise<void> {
+  const { prepared } = app.version(versionId);
+  await mkdirDurable(app.preparedDir);
+  await rm(prepared, { recursive: true, force: true });
+  await renameDurable(staged, prepared);
+}
+
 /** Whether the version's `app.json` is unchanged since it was checked and stored. */
 export async function isIntact(app: AppPaths, { versionId, manifestSha256 }: VersionSummary): Promise<boolean> {
   const bytes = await readFile(app.version(versionId).manifest).catch(() => Buffer.alloc(0));
@@ -74,15 +116,12 @@ export async function removeVersion(app: AppPaths, versionId: string, tmpDir: st
   if (failure !== null) throw failure;
 }
 
-/** Removes the parts of versions that a crash left; returns the ids of the whole ones. */
-export async function removeHalfVersions(app: AppPaths, tmpDir: string): Promise<Set<string>> {
-  const whole = new Set<string>();
-  const found = new Set([...(await versionsIn(app, app.versionsDir)), ...(await versionsIn(app, app.preparedDir))]);
-  for (const versionId of found) {
-    if ((await readVersion(app, versionId)) !== null) whole.add(versionId);
-    else await removeVersion(app, versionId, tmpDir);
+/** Removes what was prepared of versions whose code a crash kept from its place, or which were being removed. */
+export async function removeHalfVersions(app: AppPaths): Promise<void> {
+  for (const versionId of await versionsIn(app, app.preparedDir)) {
+    const { code, prepared } = app.version(versionId);
+    if (!(await exists(code))) await rm(prepared, { recursive: true, force: true });
   }
-  return whole;
 }
 
 /** The pointer; null when no version is active, `damaged` when the file cannot be read as one. */

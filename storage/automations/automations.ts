@@ -15,7 +15,7 @@ import {
 import { LIMITS } from '../../protocol/limits.ts';
 import { isObject, parseAutomation } from '../../protocol/rules/automation-check.ts';
 import { sweepTemporary } from '../apps/trash.ts';
-import { listVersions } from '../apps/versions.ts';
+import { storedVersions } from '../apps/versions.ts';
 import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
 import type { AppPaths, VersionPaths } from '../layout.ts';
 
@@ -87,7 +87,7 @@ export async function pruneWebhookKeys(app: AppPaths): Promise<void> {
   const keys = await readWebhookKeys(app);
   if (keys.size === 0) return;
   const kept = new Map<string, string>();
-  for (const { versionId } of await listVersions(app)) {
+  for (const versionId of await storedVersions(app)) {
     const version = app.version(versionId);
     for (const id of await listAutomations(version)) {
       const stored = await readAutomation(version, id);

@@ -1,11 +1,24 @@
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import { sweepTmp, sweepTrash } from '../../storage/apps/trash.ts';
 import { Layout } from '../../storage/layout.ts';
+import { automation } from '../../testing/apps.ts';
 import { type Moments, openDeployments, version } from '../../testing/deployments.ts';
 
 const { newDataDir, start: startWith, close } = await openDeployments();
@@ -505,14 +518,123 @@ test('a pointer to a missing or unreadable version falls back to the newest whol
     assert.deepEqual((await start(dataDir)).warnings, []);
   }
 
-  for (const name of ['1', '2'])
-    writeFileSync(
-      join(codeOf(dataDir, name), '../../prepared', codeOf(dataDir, name).split('/').at(-1) as string, 'version.json'),
-      '{',
-    );
+  for (const name of ['1', '2']) rmSync(codeOf(dataDir, name), { recursive: true });
   const fourth = await start(dataDir);
   assert.equal((await fourth.deployments.record('notes')).status, 'no_active_version');
   assert.deepEqual(await fourth.deployments.versions('notes'), []);
+});
+
+const DAMAGES: Record<string, (path: string) => void> = {
+  truncated: (path) => truncateSync(path, 9),
+  empty: (path) => writeFileSync(path, ''),
+  missing: (path) => rmSync(path, { recursive: true }),
+  garbage: (path) => writeFileSync(path, randomBytes(statSync(path).size)),
+};
+
+/** Every file of a folder with its bytes. */
+function contentOf(dir: string): Record<string, string> {
+  const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return Object.fromEntries(
+    files.map(({ parentPath, name }) => {
+      const path = join(parentPath, name);
+      return [path, readFileSync(path, 'base64')];
+    }),
+  );
+}
+
+test('whatever was prepared of a version is made anew when it is damaged, and no code is lost', async () => {
+  const dataDir = newDataDir();
+  const before = await start(dataDir);
+  const digest = {
+    'automations/digest/automation.json': automation({ enabled: false }),
+    'automations/digest/handler.js': 'export default async () => {};\n',
+  };
+  const page = { 'index.html': `<!doctype html><title>Notes</title>${'<p>Milk</p>'.repeat(200)}` };
+  const older = await before.upload(version('1', 0, { ...page, ...digest }));
+  const newer = await before.upload(version('2', 0, page));
+  const { versionsDir, preparedDir, current } = before.layout.app('notes');
+  const [code, prepared] = [contentOf(versionsDir), contentOf(preparedDir)];
+  const listed = await before.deployments.versions('notes');
+  const paths = Object.keys(prepared);
+  assert.ok(paths.some((path) => path.endsWith('.gz')));
+
+  const check = async (what: string): Promise<void> => {
+    const after = await start(dataDir);
+    assert.equal((await after.deployments.record('notes')).activeVersion, newer.versionId, what);
+    assert.deepEqual(await after.deployments.versions('notes'), listed, what);
+    assert.equal((await after.deployments.rollback('notes', null)).activeVersion, older.versionId, what);
+    assert.deepEqual(contentOf(preparedDir), prepared, what);
+    assert.deepEqual(contentOf(versionsDir), code, `no file of the code is touched: ${what}`);
+    assert.deepEqual(readdirSync(after.layout.tmpDir), []);
+    await after.deployments.activate('notes', newer.versionId);
+  };
+  for (const [how, damage] of Object.entries(DAMAGES)) {
+    for (const path of paths) {
+      // The size of a copy is compared, its content only by those who read it.
+      if (how === 'garbage' && path.includes('/static/')) continue;
+      // Versions of older releases have none.
+      if (how === 'missing' && path.endsWith('/files.json')) continue;
+      damage(path);
+      await check(`${path} ${how}`);
+    }
+  }
+  for (const { versionId } of listed) {
+    rmSync(join(preparedDir, versionId), { recursive: true });
+    await check(`prepared/${versionId} gone`);
+  }
+  rmSync(preparedDir, { recursive: true });
+  await check('prepared gone');
+  assert.ok(existsSync(current));
+});
+
+test('a version whose code is damaged too keeps what there is of it, and another one serves', async () => {
+  const dataDir = newDataDir();
+  const before = await start(dataDir);
+  const first = await before.upload(version('1'));
+  const second = await before.upload(version('2'));
+  const { preparedDir } = before.layout.app('notes');
+  const manifest = before.layout.app('notes').version(second.versionId).manifest;
+  truncateSync(manifest, 9);
+  rmSync(preparedDir, { recursive: true });
+  const { deployments, warnings } = await start(dataDir);
+  assert.equal((await deployments.record('notes')).activeVersion, first.versionId);
+  assert.match(warnings.join(), /cannot be prepared from its code, which stays as it is/);
+  assert.ok(existsSync(manifest));
+});
+
+test('an upload that was cut off is still removed when what was prepared of it is damaged', async () => {
+  const dataDir = newDataDir();
+  const crashed = `${dataDir}-crashed`;
+  const moments: Moments = {};
+  const before = await start(dataDir, moments);
+  const { versionId } = await before.upload(version('1', 1));
+  moments.migrating = () => cpSync(dataDir, crashed, { recursive: true });
+  await before.upload(version('2', 2));
+  rmSync(new Layout(crashed).app('notes').preparedDir, { recursive: true });
+  const { deployments, layout } = await start(crashed);
+  assert.deepEqual(
+    (await deployments.versions('notes')).map((one) => one.versionId),
+    [versionId],
+  );
+  assert.deepEqual(readdirSync(layout.app('notes').versionsDir), [versionId]);
+});
+
+test('an app whose prepared files cannot be made now keeps its pointer, and has them at the next try', async () => {
+  const dataDir = newDataDir();
+  const before = await start(dataDir);
+  await before.upload(version('1'));
+  const { versionId } = await before.upload(version('2'));
+  rmSync(before.layout.app('notes').version(versionId).prepared, { recursive: true });
+  const full = new SvcError('STORAGE_FULL', 'The disk is full; nothing was changed.');
+  const moments: Moments = {
+    preparing: () => {
+      throw full;
+    },
+  };
+  const { deployments } = await start(dataDir, moments);
+  await assert.rejects(deployments.record('notes'), isRejected('STORAGE_FULL'));
+  delete moments.preparing;
+  assert.equal((await deployments.record('notes')).activeVersion, versionId);
 });
 
 test('a damaged or missing registry is rebuilt from the folders and says so', async () => {

@@ -22,6 +22,7 @@ import {
   Publication,
   type PublicationOptions,
   type PublicationOrder,
+  prepareAnew,
   pruneKeys,
   recover,
   recoverSession,
@@ -322,6 +323,11 @@ export class Deployments {
       await registry.state(id);
       return copyAside(id, layout.app(id), databases, now());
     });
+  }
+
+  /** For the repair of an app: makes anew what was prepared of a version; false when its code cannot be prepared. */
+  prepareAnew(id: string, versionId: string): Promise<boolean> {
+    return prepareAnew(this.#options, id, versionId);
   }
 
   /** For the repair of an app: restores a version whose files are gone, and returns whether it is back. Never rejects. */

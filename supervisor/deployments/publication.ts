@@ -4,17 +4,26 @@
  * and an activation are all publications. The caller runs one at a time for each app.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, realpath, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { type MintedSecret, signingKeys } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
+import { uploadTime } from '../../protocol/ids.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { VersionFolders, VersionSource } from '../../protocol/wire/jobs.ts';
 import type { ChangeUnderWay } from '../../storage/apps/code-store.ts';
 import type { AppState, Registry } from '../../storage/apps/registry.ts';
 import { moveToTrash, purgeApp } from '../../storage/apps/trash.ts';
-import { isIntact, listVersions, readPending, readVersion, writeIncoming } from '../../storage/apps/versions.ts';
+import {
+  installPrepared,
+  isIntact,
+  isPrepared,
+  listVersions,
+  readPending,
+  readVersion,
+  writeIncoming,
+} from '../../storage/apps/versions.ts';
 import { addWebhookKeys, pruneWebhookKeys } from '../../storage/automations/automations.ts';
 import {
   exists,
@@ -34,7 +43,7 @@ export type PublicationOptions = {
   layout: Layout;
   registry: Registry;
   store: CodeStore;
-  jobs: Pick<Jobs, 'ingest' | 'review'>;
+  jobs: Pick<Jobs, 'ingest' | 'review' | 'prepareAgain'>;
   databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable' | 'close'>;
   apps: Pick<Apps, 'swap' | 'versionsAtWork' | 'stop' | 'forget' | 'regain'>;
   /** Versions kept on disk for each app; the active one always is. */
@@ -42,6 +51,11 @@ export type PublicationOptions = {
   log: Pick<Logger, 'info' | 'error'>;
   now(): number;
 };
+
+/** Errors of jobs that say nothing about the files. */
+const NOT_OF_THE_CODE: ReadonlySet<string> = new Set(['OVERLOADED', 'STORAGE_FULL', 'INTERNAL']);
+
+type PrepareOptions = Pick<PublicationOptions, 'layout' | 'store' | 'log'> & { jobs: Pick<Jobs, 'prepareAgain'> };
 
 /** The commit that may become live, the fingerprint of the files that a session sent, and whether the commit has the very same. */
 export type PublishedFiles = { commit: string; files: string; same?: boolean };
@@ -212,9 +226,18 @@ export class Publication {
   async #check(): Promise<void> {
     const { source } = this.#order;
     const onDisk = 'tag' in source && this.#state !== null ? await readVersion(this.#app, source.tag) : null;
-    if (onDisk === null) await this.#ingest();
-    else this.version = onDisk;
+    if (onDisk === null || !(await this.#isUsable(onDisk))) await this.#ingest();
+    else this.version = (await readVersion(this.#app, onDisk.versionId)) ?? onDisk;
     this.#now = this.#options.now();
+  }
+
+  /** Whether a version on the disk can serve, after a repair of what was prepared of it. */
+  async #isUsable({ versionId }: VersionSummary): Promise<boolean> {
+    if (await isPrepared(this.#app, versionId)) return true;
+    if (await prepareAnew(this.#options, this.#id, versionId)) return true;
+    if (this.#options.store.keepsDiscarded) return false;
+    const advice = 'Upload it again, or activate another one.';
+    throw new SvcError('STORE_DAMAGED', `The files of the version ${versionId} are damaged. ${advice}`);
   }
 
   async #ingest(): Promise<void> {
@@ -419,6 +442,35 @@ export class Publication {
   async #takeBack(): Promise<void> {
     if (this.#state !== null && (await this.#isPending())) return;
     for (const undo of this.#undo.reverse()) await undo();
+  }
+}
+
+/**
+ * Makes anew what was prepared of a stored version; false when its code cannot be prepared, which is logged. Rejects when it could
+ * not be tried.
+ */
+export async function prepareAnew(options: PrepareOptions, id: string, versionId: string): Promise<boolean> {
+  const { layout, store, jobs, log } = options;
+  const app = layout.app(id);
+  const staging = stagingFolder(layout);
+  const to = join(staging, 'prepared');
+  try {
+    await mkdir(staging, { recursive: true, mode: 0o700 });
+    // On the git store it is a link, which jobs do not follow.
+    const code = await realpath(app.version(versionId).code);
+    const at = uploadTime(versionId);
+    // A damaged repository keeps no version from being prepared.
+    const tagged = at === null ? await store.find(id, versionId).catch(() => null) : null;
+    const uploadedAt = at ?? tagged?.uploadedAt ?? Math.floor((await stat(code)).mtimeMs);
+    await jobs.prepareAgain({ app: id, versionId, code, to, uploadedAt, sha256: tagged?.sha256 || null });
+    await installPrepared(app, versionId, to);
+    return true;
+  } catch (error) {
+    if (!(error instanceof SvcError) || NOT_OF_THE_CODE.has(error.code)) throw error;
+    log.error({ app: id, version: versionId, err: error }, 'What is derived from a version could not be made anew.');
+    return false;
+  } finally {
+    await rm(staging, { recursive: true, force: true });
   }
 }
 

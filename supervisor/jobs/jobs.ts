@@ -20,6 +20,7 @@ import type {
   OutputJob,
   PackJob,
   PackResult,
+  PrepareJob,
   SeedJob,
   SeedResult,
   SessionFilesJob,
@@ -120,6 +121,11 @@ export class Jobs {
   /** Checks the files of a session as `ingest` does, with the same errors, and keeps nothing. */
   review(job: IngestJob): Promise<void> {
     return this.#run('review', job, { subject: 'upload', party: job.app, repeatable: true });
+  }
+
+  /** Prepares a stored version anew. Rejects with what an upload of its files would be refused with. */
+  prepareAgain(job: PrepareJob): Promise<void> {
+    return this.#run('prepareAgain', job, { subject: 'upload', party: job.app, repeatable: true });
   }
 
   /** Checks the manifest of a stored version again. Rejects with `INVALID_MANIFEST`. */

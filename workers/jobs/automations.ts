@@ -79,11 +79,9 @@ export async function prepareAutomations(
   staged: VersionPaths,
   active: VersionPaths | null,
 ): Promise<MintedSecret[]> {
-  const uploaded: [string, { enabled: boolean }][] = [];
   const minted: MintedSecret[] = [];
   const before = active === null ? new Map<string, { enabled: boolean }>() : await readUploaded(active);
   for (const { id, text, manifest } of automations) {
-    uploaded.push([id, { enabled: manifest.enabled }]);
     const live = active === null ? null : await liveManifest(active, id);
     const change: AutomationChange = {};
     const uploadedBefore = before.get(id)?.enabled;
@@ -97,8 +95,14 @@ export async function prepareAutomations(
     rmSync(staged.automation(id));
     writeNewFile(staged.automation(id), editAutomation(text, change));
   }
-  if (automations.length > 0) writeNewFile(staged.automations, JSON.stringify(Object.fromEntries(uploaded)));
+  noteUploaded(automations, staged);
   return minted;
+}
+
+/** Stores how the switches are in these files. */
+export function noteUploaded(automations: CheckedAutomation[], staged: VersionPaths): void {
+  const uploaded = automations.map(({ id, manifest }) => [id, { enabled: manifest.enabled }]);
+  if (automations.length > 0) writeNewFile(staged.automations, JSON.stringify(Object.fromEntries(uploaded)));
 }
 
 /**

@@ -29,6 +29,7 @@ function answers<J, R>(work: (job: J) => R | Promise<R>) {
 export const ingest = answers(jobs.ingest);
 export const review = answers(jobs.review);
 export const check = answers(jobs.check);
+export const prepareAgain = answers(jobs.prepareAgain);
 export const snapshot = answers(takeSnapshot);
 export const seed = answers(seedDraft);
 

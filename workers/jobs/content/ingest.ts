@@ -1,6 +1,7 @@
 /** Gathers, checks, commits and prepares the files of a version (decisions, sections 2 and 7). */
+import { createHash } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join, relative, sep } from 'node:path';
 import { type InputIssue, SvcError } from '../../../protocol/errors.ts';
 import { versionId, versionTag } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -8,11 +9,18 @@ import type { Manifest, VersionSummary } from '../../../protocol/manifest.ts';
 import { isTypeScript } from '../../../protocol/rules/handler-imports.ts';
 import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
 import type { SentFiles } from '../../../protocol/wire/git-jobs.ts';
-import type { CheckJob, CheckResult, CommitOrder, IngestJob, IngestResult } from '../../../protocol/wire/jobs.ts';
+import type {
+  CheckJob,
+  CheckResult,
+  CommitOrder,
+  IngestJob,
+  IngestResult,
+  PrepareJob,
+} from '../../../protocol/wire/jobs.ts';
 import { namesInSync, syncTree } from '../../../storage/files/atomic-file.ts';
 import { listTreeSync, pathOf } from '../../../storage/files/list-tree.ts';
 import { VersionPaths } from '../../../storage/layout.ts';
-import { isReusable, prepareAutomations } from '../automations.ts';
+import { isReusable, noteUploaded, prepareAutomations } from '../automations.ts';
 import { type ErasedModules, inspectHandlers, writeErased } from '../handlers.ts';
 import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from '../migrations.ts';
 import {
@@ -28,7 +36,7 @@ import {
 import { compileValidators } from '../validators.ts';
 import { hashed, readFolder } from './app-files.ts';
 import { type ExtractedFile, extractArchive } from './archive.ts';
-import { makeFolder } from './files.ts';
+import { makeFolder, writeNewFile } from './files.ts';
 
 /** Stages the version in `staging/code` and `staging/prepared`. One that is refused leaves nothing: the folder is removed. */
 export async function ingest(job: IngestJob): Promise<IngestResult> {
@@ -83,6 +91,40 @@ async function findKnown(
   return null;
 }
 
+/** Makes anew what was prepared of a stored version; its code, whose webhooks have their addresses, stays as it is. */
+export async function prepareAgain({ app, versionId, code, to, uploadedAt, sha256 }: PrepareJob): Promise<void> {
+  const staged = new VersionPaths(code, to);
+  try {
+    rmSync(to, { recursive: true, force: true });
+    const files = readFolder(code).map(hashed);
+    const content = { app, versionId, uploadedAt, sha256: sha256 ?? contentHash(files), files };
+    const checked = checkFiles(content, code);
+    prepareFiles(content, checked, staged, { owner: { app }, compressed: true, before: null });
+    const paths = files.map(({ path }) => path);
+    if (paths.some(isTypeScript))
+      await writeErased((await inspectHandlers({ code, paths, ...checked })).erased, staged);
+    noteUploaded(checked.automations, staged);
+    listPrepared(staged);
+    await syncTree(to);
+  } catch (error) {
+    rmSync(to, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+/** Writes the list by which damage is noticed. */
+function listPrepared({ prepared, summary, preparedList }: VersionPaths): void {
+  const files: Record<string, [bytes: number, sha256: string]> = Object.create(null);
+  for (const entry of listTreeSync(prepared)) {
+    const path = pathOf(entry);
+    if (!entry.isFile() || path === summary) continue;
+    const bytes = readFileSync(path);
+    const name = relative(prepared, path).split(sep).join('/');
+    files[name] = [bytes.length, createHash('sha256').update(bytes).digest('hex')];
+  }
+  writeNewFile(preparedList, JSON.stringify(files));
+}
+
 /** Checks the `app.json` of a stored version as an upload of it would be checked now. */
 export async function check(job: CheckJob): Promise<CheckResult> {
   const paths = listTreeSync(job.code).map((entry) => relative(job.code, pathOf(entry)));
@@ -111,6 +153,7 @@ async function prepare(
   // The repository keeps the author's files; from here on they are rewritten.
   const commit = gathered.commit ?? (await commitFiles(job, id, staged.code, manifest));
   const minted = await prepareAutomations(automations, staged, active);
+  listPrepared(staged);
   await syncTree(staged.code);
   await syncTree(staged.prepared);
   return { staged: summary, minted, commit, sent };
