@@ -8,6 +8,7 @@ import { checkConfig, loadConfig, resolveConfig } from './config.ts';
 test('later parts win over defaults, and folders become absolute', () => {
   const config = resolveConfig('data', { port: 1, appsDir: 'elsewhere' }, { port: 2, versionRetention: 3 });
   assert.equal(config.port, 2);
+  assert.equal(resolveConfig('data', { port: 2 }, { port: undefined }).port, 2, 'undefined is not given');
   assert.equal(config.versionRetention, 3);
   assert.equal(config.dataDir, join(process.cwd(), 'data'));
   assert.equal(config.appsDir, join(process.cwd(), 'data', 'elsewhere'));

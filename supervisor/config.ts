@@ -74,6 +74,9 @@ export type Config = {
   logFile: { path: string; maxMb?: number; keep?: number } | null;
 };
 
+/** What a host gives of a configuration. */
+export type Settings<C = Config> = { [Key in keyof C]?: C[Key] | undefined };
+
 /** A configuration that cannot be used; the message names the key. */
 export class ConfigError extends Error {
   readonly key: string | null;
@@ -272,10 +275,11 @@ export function loadConfig(path: string): Partial<Config> {
   return checkConfig(value, path);
 }
 
-/** The whole configuration; later parts win. Relative folders are taken from the current one. */
-export function resolveConfig(dataDir: string, ...parts: Partial<Config>[]): Config {
+/** The whole configuration; later parts win, and a setting that is undefined is not given. Relative folders are taken from the current one. */
+export function resolveConfig(dataDir: string, ...parts: Settings[]): Config {
   const defaults: Record<string, unknown> = defaultConfig(dataDir);
-  const config: Config = Object.assign(defaultConfig(dataDir), ...parts);
+  const set = parts.map((part) => Object.fromEntries(Object.entries(part).filter(([, value]) => value !== undefined)));
+  const config: Config = Object.assign(defaultConfig(dataDir), ...set);
   // Null means "none" where it is the default.
   const given = Object.entries(config).filter(([key, value]) => value !== null || defaults[key] !== null);
   checkConfig(Object.fromEntries(given), 'the configuration');

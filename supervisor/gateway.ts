@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
-import { type Config, ConfigError, resolveConfig } from './config.ts';
+import { type Config, ConfigError, resolveConfig, type Settings } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { handleNodeRequest } from './edge/node.ts';
@@ -12,7 +12,7 @@ import { createLog, streamOf } from './operations/log-stream.ts';
 import type { Services } from './services.ts';
 import { type Assembly, assemble, disassemble, type Host } from './wiring.ts';
 
-export type GatewayOptions = Partial<Omit<Config, 'dataDir'>> &
+export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
   ExtensionPoints & {
     /** Where everything is kept; made when it is missing. One gateway owns it at a time. */
     dataDir: string;

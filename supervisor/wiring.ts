@@ -81,7 +81,8 @@ export type Assembly = {
   pipeline: Pipeline;
   jobs: Jobs;
   lock: DataLock;
-  sweeping: NodeJS.Timeout;
+  /** From the end of the start on. */
+  sweeping: NodeJS.Timeout | undefined;
 };
 
 /** The host's parts and callbacks. */
@@ -98,12 +99,12 @@ export type Host = {
   onFatal(reason: string): void;
 };
 
-/** Resolves when the gateway can answer. When it rejects it leaves no process and no lock. */
+/** Resolves when the gateway can answer. When it rejects it leaves no process, no timer and no lock. */
 export async function assemble(config: Config, log: Logger, host: Host): Promise<Assembly> {
   const layout = new Layout(config.dataDir, config.appsDir ?? undefined, config.appsStoreRoot ?? undefined);
   const room = await roomToStart(layout.dataDir);
   const lock = acquireDataLock(layout.lock);
-  const undo: (() => unknown)[] = [];
+  const undo: (() => unknown)[] = [() => lock.release()];
   try {
     const found = await checkFormat(layout);
     await checkStore(layout);
@@ -326,6 +327,14 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const { httpMeter: meter } = services;
     const seen = { meter, tracing, log };
     const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, ...seen });
+    const assembly: Assembly = { services, pipeline, jobs, lock, sweeping: undefined };
+    // From here on everything is there that a stop ends, the lock too; the log is closed after it.
+    undo.splice(
+      0,
+      undo.length,
+      () => stream?.drain(),
+      () => disassemble(assembly, 0),
+    );
     await treeReady;
     // Repairs after a crash may need the writer.
     await deployments.open();
@@ -338,13 +347,12 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     if (gitStore !== null) void openConversations(services);
     services.eventLoop.start();
     services.activity.start();
-    const sweeping = sweepDaily(layout, config.trashDays, (error) =>
+    assembly.sweeping = sweepDaily(layout, config.trashDays, (error) =>
       log.warn({ err: error }, 'Old files could not be removed.'),
     );
-    return { services, pipeline, jobs, lock, sweeping };
+    return assembly;
   } catch (error) {
-    for (const step of undo) void step();
-    lock.release();
+    await inTurn(undo.reverse(), log);
     throw await room.explain(error);
   }
 }
@@ -461,6 +469,11 @@ export async function disassemble(
     () => services.tracing?.close(),
     () => lock.release(),
   ];
+  await inTurn(steps, log);
+}
+
+/** Takes every step, also after one that fails. */
+async function inTurn(steps: (() => unknown)[], log: Logger): Promise<void> {
   for (const step of steps) {
     try {
       await step();

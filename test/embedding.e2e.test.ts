@@ -1,7 +1,7 @@
 /** The embedding examples as a user starts them, and the errors for a host that asks for something impossible. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -136,6 +136,37 @@ test('profile.json says what kind of host the gateway is in now, and keeps the r
   assert.deepEqual(await profileAs({ auth: false }), { ...first, kind: 'plugin' });
   assert.deepEqual(await profileAs({ kind: 'desktop' }), { ...first, kind: 'desktop' });
   assert.throws(() => buildGateway({ dataDir, kind: 'phone' as 'desktop' }), { name: 'ConfigError' });
+});
+
+test('a start that fails leaves no timer and no lock, and the next one in the process works', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'svc-failed-start-'));
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }));
+  const repeating = new Set<unknown>();
+  const { setInterval: make, clearInterval: end } = globalThis;
+  t.mock.method(globalThis, 'setInterval', (...args: Parameters<typeof make>) => {
+    const timer = make(...args);
+    repeating.add(timer);
+    return timer;
+  });
+  t.mock.method(globalThis, 'clearInterval', (timer: NodeJS.Timeout) => {
+    repeating.delete(timer);
+    end(timer);
+  });
+  const record = join(dataDir, 'backups.json');
+  mkdirSync(record, { recursive: true });
+  const options = { dataDir, log: 'silent', appsStoreRoot: 'code-store', port: undefined } as const;
+  const gateway = buildGateway(options);
+  for (let tries = 0; tries < 2; tries++) {
+    await assert.rejects(gateway.start(), { code: 'EISDIR' });
+    assert.deepEqual([...repeating], []);
+    assert.ok(!existsSync(join(dataDir, 'lock')));
+  }
+  rmSync(record, { recursive: true });
+  for (const next of [buildGateway(options), gateway]) {
+    await next.start();
+    await next.stop(0);
+    assert.deepEqual([...repeating], []);
+  }
 });
 
 test('a host without the Bearer check decides what a request may do', async (t) => {

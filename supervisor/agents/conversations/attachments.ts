@@ -49,6 +49,7 @@ export class Attachments {
   readonly #options: Required<AttachmentsOptions>;
   readonly #serial = new SerialByKey();
   #sweeping: NodeJS.Timeout | null = null;
+  #stopped = false;
 
   constructor(options: AttachmentsOptions) {
     this.#options = { now: Date.now, ...options };
@@ -56,6 +57,8 @@ export class Attachments {
 
   /** Removes what a crash left in the folders of these apps, and what is over, now and every day. Never rejects. */
   async open(apps: readonly string[]): Promise<void> {
+    // What opens it runs in the background: a stop may come first.
+    if (this.#stopped) return;
     this.#sweeping = setInterval(() => void this.#logged(() => this.sweep()), LIMITS.dayMs).unref();
     await this.#logged(async () => {
       for (const app of apps) await this.#clear(app);
@@ -64,6 +67,7 @@ export class Attachments {
   }
 
   stop(): void {
+    this.#stopped = true;
     if (this.#sweeping !== null) clearInterval(this.#sweeping);
   }
 

@@ -48,3 +48,21 @@ test('one that fires each minute has its first fires only, and many together are
   );
   assert.equal(many.more, true);
 });
+
+test('a time zone or an expression that is not understood leaves out its trigger alone', async () => {
+  const lost: Trigger = { kind: 'cron', expr: '0 9 * * *', tz: 'Mars/Olympus' };
+  const all = [
+    automation('lost', [lost]),
+    automation('half', [lost, cron('0 12 * * 1')]),
+    automation('garbage', [cron('at noon')]),
+    automation('daily', [cron('0 9 * * *')]),
+  ];
+  const { rows } = await upcomingFires(all, times, NOW, 1);
+  assert.deepEqual(
+    rows.map(({ id, fires }) => [id, fires.length]),
+    [
+      ['half', 1],
+      ['daily', 1],
+    ],
+  );
+});

@@ -24,7 +24,8 @@ export async function upcomingFires(
   let left: number = LIMITS.upcomingFiresTotal;
   let turn = FIRES_A_TURN;
   for (const { ref, app, id, manifest } of automations) {
-    const triggers = manifest.enabled ? manifest.triggers.filter((trigger) => trigger.kind === 'cron') : [];
+    const cron = manifest.enabled ? manifest.triggers.filter((trigger) => trigger.kind === 'cron') : [];
+    const triggers = cron.filter((trigger) => isUnderstood(trigger, times, now));
     if (triggers.length === 0) continue;
     if (left === 0) return { rows, more: true };
     const found = firesOf(triggers, times, now, until, Math.min(left, LIMITS.upcomingFires));
@@ -37,6 +38,16 @@ export async function upcomingFires(
     await new Promise((resolve) => setImmediate(resolve));
   }
   return { rows, more: false };
+}
+
+/** False for a time zone that this Node does not know, say: such a trigger never fires, as the scheduler's warning says. */
+function isUnderstood(trigger: CronTrigger, times: CronTimes, now: number): boolean {
+  try {
+    times.next(trigger, now);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The next fires of triggers, in order; a time that several name is one fire. */
