@@ -1,9 +1,12 @@
 /** Connects the supervisor to the SQLite writer, for the gateway's own databases and maintenance of the apps'. */
 
-import { ERROR_CODES, errorFromBody } from '../protocol/errors.ts';
+import { rename } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import { ERROR_CODES, type ErrorBody, errorFromBody, SvcError } from '../protocol/errors.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
 import type { MigrationFile } from '../protocol/wire/frames.ts';
 import { openLink } from '../protocol/wire/link.ts';
+import { isMissing, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
 import { survive } from './outlive-writer.ts';
 import type { Tree } from './tree/tree.ts';
@@ -17,10 +20,38 @@ export class Databases {
     this.#layout = layout;
   }
 
-  /** A client for one database file; `maintain` allows migrations and closing. It connects when it is first used. */
-  client(name: string, file: string, maintain: boolean): DbClient {
+  /** A client for a database of the gateway's own. It connects when it is first used. Rejects with `STORE_DAMAGED`. */
+  own(name: string, file: string): DbClient {
+    return this.#client(name, file, false, (body) => (isDamage(body) ? damaged(file, body) : new DbError(body)));
+  }
+
+  /** Renames a damaged database of the gateway's own, with what lies beside it, once the writer let go of it. Answers its new name. */
+  async putAside(name: string, file: string, now: number): Promise<string> {
+    const client = this.#client(name, file, true);
+    try {
+      // One that could not be opened is not open.
+      await client.close().catch((error: unknown) => {
+        if (!isDamage(error as DbError)) throw error;
+      });
+    } finally {
+      client.end();
+    }
+    const aside = `${file}.damaged-${now}`;
+    for (const beside of ['-wal', '-shm', '']) {
+      await rename(file + beside, aside + beside).catch((error: unknown) => {
+        if (!isMissing(error)) throw error;
+      });
+    }
+    await syncDir(dirname(file));
+    return basename(aside);
+  }
+
+  /** `maintain` allows migrations and closing. */
+  #client(name: string, file: string, maintain: boolean, errorOf?: (body: ErrorBody) => Error): DbClient {
     const ticket = this.#tree.ticket({ role: 'database', name, file, maintain });
-    return new DbClient((handlers, session) => openLink(this.#tree.writerSocket(file), ticket, handlers, session));
+    const open: ConstructorParameters<typeof DbClient>[0] = (handlers, session) =>
+      openLink(this.#tree.writerSocket(file), ticket, handlers, session);
+    return new DbClient(open, errorOf);
   }
 
   /** Migrations that the app's database has had: SQLite's `user_version`. */
@@ -44,7 +75,7 @@ export class Databases {
   }
 
   async #maintain<T>(app: string, work: (client: DbClient) => Promise<T>): Promise<T> {
-    const client = this.client(app, this.#layout.app(app).data, true);
+    const client = this.#client(app, this.#layout.app(app).data, true);
     try {
       return await work(client);
     } catch (error) {
@@ -54,4 +85,14 @@ export class Databases {
       client.end();
     }
   }
+}
+
+function isDamage({ code }: { code: string }): boolean {
+  return code === 'SQLITE_NOTADB' || code.startsWith('SQLITE_CORRUPT');
+}
+
+function damaged(file: string, { message }: ErrorBody): SvcError {
+  const name = basename(file);
+  const advice = `Stop the gateway and move ${name} with its -wal and -shm away to begin without it, or restore a backup.`;
+  return new SvcError('STORE_DAMAGED', `The file ${name} in the data directory is damaged (${message}). ${advice}`);
 }

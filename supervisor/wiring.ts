@@ -160,7 +160,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     opening.catch(() => {});
     await unlessFull(log, writeProfile(layout.profile, host.kind));
     const registry = await opening;
-    const identity = { db: databases.client('_identity', layout.identityDb, false), file: layout.identityDb, log };
+    const identity = { db: databases.own('_identity', layout.identityDb), file: layout.identityDb, log };
     const registered = (app: string) => registry.has(app);
     const programTokens = await ProgramTokens.open({ ...identity, registered });
     undo.push(() => programTokens.close());
@@ -191,7 +191,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       writable: folders.writable,
       onFault: (what) => log.error(what),
     });
-    const runtime = databases.client('_runtime', layout.runtimeDb, false);
+    const runtime = databases.own('_runtime', layout.runtimeDb);
     const idempotency = new Idempotency(runtime);
     const attachments = new Attachments({ db: runtime, layout, log });
     const quotaMb = async (key: string) => {

@@ -47,7 +47,7 @@ const UNAVAILABLE: ErrorBody = {
 type Outstanding = {
   frame: FrameOf<'db'>;
   resolve: (value: never) => void;
-  reject: (error: DbError) => void;
+  reject: (error: Error) => void;
   timed: Timed | undefined;
 };
 
@@ -68,6 +68,7 @@ const SESSIONS = 2 ** 52;
  */
 export class DbClient {
   readonly #open: (handlers: LinkHandlers, session: number) => Link;
+  readonly #errorOf: (body: ErrorBody) => Error;
   readonly #outstanding = new Map<number, Outstanding>();
   #link: Link | null = null;
   /** A new number for each connection. */
@@ -77,9 +78,16 @@ export class DbClient {
   #unreachableSince = 0;
   #retry: NodeJS.Timeout | null = null;
 
-  /** `open` connects to the writer's socket and says `hello` with the number of the session. */
-  constructor(open: (handlers: LinkHandlers, session: number) => Link) {
+  /**
+   * `open` connects to the writer's socket and says `hello` with the number of the session. `errorOf` makes the error of what the
+   * writer answers that an operation failed with.
+   */
+  constructor(
+    open: (handlers: LinkHandlers, session: number) => Link,
+    errorOf: (body: ErrorBody) => Error = (body) => new DbError(body),
+  ) {
     this.#open = open;
+    this.#errorOf = errorOf;
   }
 
   run(sql: string, params: SqlParams = [], tx = 0, timed?: Timed): Promise<RunResult> {
@@ -199,7 +207,7 @@ export class DbClient {
     this.#outstanding.delete(frame[1]);
     if (frame[3] !== undefined) asked.timed?.(frame[3], frame[0] === Kind.dbResult ? '' : frame[2].code);
     if (frame[0] === Kind.dbResult) asked.resolve(frame[2] as never);
-    else asked.reject(new DbError(frame[2]));
+    else asked.reject(this.#errorOf(frame[2]));
   }
 
   #lost(error: Error | null, link: Link): void {

@@ -94,8 +94,9 @@ export class Automations {
     this.#log = log;
     this.catalog = new AutomationCatalog({ layout, registry, log });
     this.runs = new RunLedger({
-      runtime: databases.client('_runtime', layout.runtimeDb, false),
-      analytics: databases.client('_analytics', layout.analyticsDb, false),
+      runtime: databases.own('_runtime', layout.runtimeDb),
+      analytics: databases.own('_analytics', layout.analyticsDb),
+      putAnalyticsAside: () => databases.putAside('_analytics', layout.analyticsDb, now()),
       now,
       log,
       onEnded: (run) => tree.meters.of(run.app).ran(run),

@@ -33,6 +33,8 @@ type RunLedgerOptions = {
   /** `runtime.sqlite` and `analytics.sqlite`, through the writer. */
   runtime: DbClient;
   analytics: DbClient;
+  /** Puts a damaged `analytics.sqlite` aside; answers its new name. */
+  putAnalyticsAside(): Promise<string>;
   /** Milliseconds since the epoch. */
   now(): number;
   log: Pick<Logger, 'warn'>;
@@ -77,13 +79,13 @@ export class RunLedger {
   /** Statements under way that no caller waits for. */
   readonly #pending = new Set<Promise<void>>();
 
-  constructor({ runtime, analytics, now, log, onEnded = () => {} }: RunLedgerOptions) {
+  constructor({ runtime, analytics, putAnalyticsAside, now, log, onEnded = () => {} }: RunLedgerOptions) {
     this.#db = runtime;
     this.#now = now;
     this.#log = log;
     this.#onEnded = onEnded;
     this.#retention = new Retention(runtime, now);
-    this.#summaries = new RunSummaries(analytics, log);
+    this.#summaries = new RunSummaries(analytics, putAnalyticsAside, log);
   }
 
   /** Makes the tables; marks what an earlier gateway left `interrupted`. When it rejects, the next run to be stored tries again. */

@@ -4,6 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { Insights, RunRecord, RunSums } from '../../../protocol/automations/runs.ts';
+import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
@@ -19,18 +20,42 @@ const SUMS = `count(*) AS runs, total(state = 'ok') AS ok, total(state IN ('erro
 
 export class RunSummaries {
   readonly #db: DbClient;
+  readonly #putAside: () => Promise<string>;
   readonly #log: Pick<Logger, 'warn'>;
+  #renewing: Promise<void> | null = null;
   #due: SqlStatement[] = [];
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> | null = null;
 
-  constructor(db: DbClient, log: Pick<Logger, 'warn'>) {
+  /** `putAside` renames a damaged database. */
+  constructor(db: DbClient, putAside: () => Promise<string>, log: Pick<Logger, 'warn'>) {
     this.#db = db;
+    this.#putAside = putAside;
     this.#log = log;
   }
 
   async open(): Promise<void> {
+    await this.#ask(() => this.#db.exec(ANALYTICS_SCHEMA));
+  }
+
+  /** What is derived is made anew when it is damaged: its newest runs are added again at the next start. */
+  async #ask<T>(ask: () => Promise<T>): Promise<T> {
+    try {
+      return await survive(ask);
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'STORE_DAMAGED') throw error;
+      this.#renewing ??= this.#renew().finally(() => {
+        this.#renewing = null;
+      });
+      await this.#renewing;
+      return survive(ask);
+    }
+  }
+
+  async #renew(): Promise<void> {
+    const aside = await this.#putAside();
     await survive(() => this.#db.exec(ANALYTICS_SCHEMA));
+    this.#log.warn(`analytics.sqlite was damaged. It is ${aside} now, and an empty analytics.sqlite was made.`);
   }
 
   /** Written within `LIMITS.runSummaryMs`, together with others, so that runs are stored first. The ledger adds again what a crash took. */
@@ -63,7 +88,7 @@ export class RunSummaries {
     await this.settled();
     const all = (key: string, rest: string): Promise<Row[]> => {
       const sql = `SELECT ${key}${SUMS} FROM run_summaries WHERE ended_at >= ? ${rest}`;
-      return survive(() => this.#db.all(sql, [since]));
+      return this.#ask(() => this.#db.all(sql, [since]));
     };
     const most = `ORDER BY runs DESC LIMIT ${LIMITS.listRowsMax}`;
     const [totals, byDay, byAutomation, byModel] = (await Promise.all([
@@ -93,7 +118,7 @@ export class RunSummaries {
       const batch = this.#due;
       this.#due = [];
       try {
-        await survive(() => this.#db.batch(batch));
+        await this.#ask(() => this.#db.batch(batch));
       } catch (error) {
         this.#log.warn({ err: error, runs: batch.length }, 'Summaries of runs could not be written.');
       }
