@@ -121,7 +121,7 @@ export const ERROR_CODES = {
   },
   STORE_DAMAGED: {
     status: 500,
-    when: 'An object of the git repository, the files of a version, or a database of the gateway are missing or damaged; the message names them. Live versions keep serving.',
+    when: 'An object of the git repository, the files of a version, the settings of an app, or a database of the gateway are missing or damaged; the message names them. Live versions keep serving.',
   },
   UNKNOWN_TRASH: { status: 404, when: 'The trash has no removed app of this id.' },
   VERSION_ACTIVE: { status: 409, when: 'The active version cannot be deleted.' },

@@ -2,6 +2,7 @@
  * Reads and writes an app's stored settings, `settings.json` beside its data (decisions, section 5). They survive every
  * version.
  */
+import { basename } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { isRecord, readJson, writeFileAtomic } from './files/atomic-file.ts';
@@ -9,10 +10,13 @@ import type { AppPaths } from './layout.ts';
 
 type Settings = Record<string, unknown>;
 
-/** `{}` when none were stored, or when the file was damaged: the manifest's defaults apply where a setting is missing. */
+/** `{}` when none were stored: the manifest's defaults apply where a setting is missing. Rejects with `STORE_DAMAGED`. */
 export async function readSettings(app: AppPaths): Promise<Settings> {
   const value = await readJson(app.settings, null);
-  return isRecord(value) ? value : {};
+  if (value === undefined) return {};
+  if (isRecord(value)) return value;
+  const what = `The file ${basename(app.settings)} of "${basename(app.dir)}" is damaged`;
+  throw new SvcError('STORE_DAMAGED', `${what}: store the settings again, or put the file of a backup in its place.`);
 }
 
 /** Replaces them. Throws `BAD_REQUEST` when they are no object, `PAYLOAD_TOO_LARGE` over `LIMITS.settingsBytes`. */

@@ -64,7 +64,7 @@ test('the apps may lie elsewhere, and uploads are then staged beside them', () =
   assert.equal(new Layout(join(root, 'data')).app('notes').data, join(root, 'data/apps/notes/data.sqlite'));
 });
 
-test('settings are one JSON object of limited size; damaged ones count as none', async () => {
+test('settings are one JSON object of limited size; damaged ones are an error that names the file', async () => {
   const app = new Layout(join(root, 'data')).app('notes');
   mkdirSync(app.dir, { recursive: true });
   assert.deepEqual(await readSettings(app), {});
@@ -73,8 +73,13 @@ test('settings are one JSON object of limited size; damaged ones count as none',
   for (const wrong of [null, [], 'text']) await assert.rejects(writeSettings(app, wrong), { code: 'BAD_REQUEST' });
   await assert.rejects(writeSettings(app, { a: 'x'.repeat(LIMITS.settingsBytes) }), { code: 'PAYLOAD_TOO_LARGE' });
   assert.deepEqual(await readSettings(app), { size: 's' });
-  writeFileSync(app.settings, '{"size"');
-  assert.deepEqual(await readSettings(app), {});
+  for (const damaged of ['{"size"', '', '[]', 'null']) {
+    writeFileSync(app.settings, damaged);
+    await assert.rejects(readSettings(app), { code: 'STORE_DAMAGED', message: /settings\.json of "notes" is damaged/ });
+    assert.equal(readFileSync(app.settings, 'utf8'), damaged, 'it stays as it is');
+  }
+  await writeSettings(app, { size: 'm' });
+  assert.deepEqual(await readSettings(app), { size: 'm' });
 });
 
 test('after a failure no work starts, and it rejects once the work under way has ended', async () => {
