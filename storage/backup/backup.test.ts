@@ -3,20 +3,25 @@ import {
   appendFileSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { type Entry, tar, tarEntry } from '../../testing/archive.ts';
 import { type Fixture, makeFixture, VERSION_ID } from '../../testing/backup-fixture.ts';
+import { type CodeStorePaths, Layout } from '../layout.ts';
 import { openSqlite } from '../sqlite.ts';
 import { inspectDatabase } from './database.ts';
+import { BackupWorkspace, packManifest, packSources } from './pack.ts';
 import { readBackup, restoreBackup } from './read.ts';
 import { takeBackup } from './take.ts';
 
@@ -131,6 +136,36 @@ test('the files of an app are packed while its deployments are held, and only th
   });
   assert.ok(packed.some(([path]) => path === 'apps/notes/current.json'));
   for (const [path, by] of packed) assert.equal(by, path.startsWith('apps/notes/') ? 'notes' : null, path);
+});
+
+test('sessions that are being made, replaced or removed are left out', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-sessions-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const layout = new Layout(join(folder, 'data'), undefined, 'code-store');
+  const { sessionsDir } = layout.codeStore as CodeStorePaths;
+  for (const name of ['mine', '.0c4f5a52-7f3d-4a3f-9b57-6d6c7a1b2c3d', '.aside.mine.notes']) {
+    mkdirSync(join(sessionsDir, name, 'apps/notes'), { recursive: true });
+    writeFileSync(join(sessionsDir, name, 'apps/notes/app.json'), '{}');
+  }
+  const workspace = new BackupWorkspace(folder);
+  await takeBackup({
+    layout,
+    config: null,
+    svcVersion: '0.1.0',
+    takenAt: 0,
+    dataFormat: 1,
+    apps: [],
+    hold: async () => null,
+    pack: async (work) =>
+      'sources' in work
+        ? packSources(workspace, work.sources, () => {})
+        : { files: 1, bytes: await packManifest(workspace, work.finish) },
+  });
+  const packed = entriesOf(gunzipSync(readFileSync(workspace.archive))).map(({ name }) => name);
+  assert.deepEqual(
+    packed.filter((name) => name.includes('sessions/')),
+    ['code-store/worktrees/sessions/mine/apps/notes/app.json'],
+  );
 });
 
 test('a database is copied as it is at one moment, while rows come in', async (t) => {

@@ -16,6 +16,7 @@ import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
+import { isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { BackupHead, BackupSource } from '../../protocol/wire/jobs.ts';
 import { isMissing, namesInSync } from '../files/atomic-file.ts';
@@ -64,6 +65,7 @@ export async function packSources(
       else if (source.kind === 'file') yield* packFile(files, source.path, source.from, check);
       else if (source.kind === 'folder') yield* packFolder(files, source.path, source.from, check);
       else if (source.kind === 'versions') yield* packVersions(files, source.path, source.from, check);
+      else if (source.kind === 'sessions') yield* packSessions(files, source.path, source.from, check);
       else if (existsSync(source.from)) {
         rmSync(workspace.databaseCopy, { force: true });
         await copyDatabase(source.from, workspace.databaseCopy, check);
@@ -145,6 +147,12 @@ function* packVersions(files: BackupFile[], path: string, from: string, check: (
   const app = basename(dirname(from));
   for (const version of namesInSync(from).filter((name) => isVersionFolder(app, name)))
     yield* packFolder(files, `${path}/${version}`, join(from, version), check);
+}
+
+/** The sessions in a folder. Others in it are being made or removed, or are waiting to replace a part of one. */
+function* packSessions(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
+  for (const session of namesInSync(from).filter(isSessionId))
+    yield* packFolder(files, `${path}/${session}`, join(from, session), check);
 }
 
 /** Without links and temporary files, with files that appeared meanwhile: loose objects may have moved into a new pack. */

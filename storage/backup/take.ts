@@ -93,6 +93,6 @@ function storeSources({ repository, sessionsDir }: CodeStorePaths): BackupSource
     part('folder', 'refs'),
     part('file', 'packed-refs'),
     part('folder', 'objects'),
-    { kind: 'folder', path: 'code-store/worktrees/sessions', from: sessionsDir },
+    { kind: 'sessions', path: 'code-store/worktrees/sessions', from: sessionsDir },
   ];
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import promises from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -49,6 +51,23 @@ test('a folder moves with its content, and missing target folders are made', asy
   await moveDir(join(root, 'from'), join(root, 'x/y/to'));
   assert.equal(readFileSync(join(root, 'x/y/to/deep/a'), 'utf8'), '1');
   await assert.rejects(moveDir(join(root, 'from'), join(root, 'x/z')), { code: 'ENOENT' });
+});
+
+test('a folder that others remove once it is empty does not fail the move out of it', async (t) => {
+  const [from, to] = [join(root, 'left/sha/apps/notes'), join(root, 'taken')];
+  mkdirSync(from, { recursive: true });
+  const { rename } = promises;
+  t.mock.method(promises, 'rename', async (...paths: Parameters<typeof rename>) => {
+    await rename(...paths);
+    rmSync(join(root, 'left/sha'), { recursive: true });
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  await moveDir(from, to);
+  assert.deepEqual(readdirSync(to), []);
 });
 
 test('a missing JSON file is undefined, a damaged one an error', async () => {

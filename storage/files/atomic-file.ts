@@ -99,7 +99,17 @@ export async function renameDurable(from: string, to: string): Promise<void> {
   await mkdirDurable(dirname(to));
   await rename(from, to);
   await syncDir(dirname(to));
-  await syncDir(dirname(from));
+  await syncLeft(dirname(from));
+}
+
+/** Flushes a folder that something was moved out of: once empty, others may remove it and those above it meanwhile. */
+async function syncLeft(dir: string): Promise<void> {
+  try {
+    await syncDir(dir);
+  } catch (error) {
+    if (!isMissing(error) || dirname(dir) === dir) throw error;
+    await syncLeft(dirname(dir));
+  }
 }
 
 /** Moves a folder, to another file system too: it then arrives whole under its name before the old one goes. */
