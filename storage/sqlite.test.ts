@@ -78,3 +78,53 @@ test('npm installs the compiled binding on Node 20 only, as the lock file says',
   const { gypfile } = lock.packages['node_modules/better-sqlite3-13'] ?? {};
   assert.equal(gypfile, false, 'npm install forgets this line: see docs/dependencies.md');
 });
+
+/**
+ * What SQLite offers to anybody's SQL, looked through one by one. Those that reach more than values and the app's own tables are
+ * refused: `load_extension` and `fts3_tokenizer` by protocol/rules/sql.ts and here, `pragma_database_list` by the former. The
+ * others write at most the log, which nobody reads (`sqlite_log`).
+ */
+const FUNCTIONS =
+  '-> ->> abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling changes char coalesce concat concat_ws ' +
+  'cos cosh count cume_dist current_date current_time current_timestamp date datetime degrees dense_rank exp ' +
+  'first_value floor format fts3_tokenizer fts5 fts5_get_locale fts5_insttoken fts5_locale fts5_source_id ' +
+  'geopoly_area geopoly_bbox geopoly_blob geopoly_ccw geopoly_contains_point geopoly_debug geopoly_group_bbox ' +
+  'geopoly_json geopoly_overlap geopoly_regular geopoly_svg geopoly_within geopoly_xform glob group_concat hex ' +
+  'highlight if ifnull iif instr json json_array json_array_insert json_array_length json_error_position ' +
+  'json_extract json_group_array json_group_object json_insert json_object json_patch json_pretty json_quote ' +
+  'json_remove json_replace json_set json_type json_valid jsonb jsonb_array jsonb_array_insert jsonb_extract ' +
+  'jsonb_group_array jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove jsonb_replace ' +
+  'jsonb_set julianday lag last_insert_rowid last_value lead length like likelihood likely ln load_extension log ' +
+  'log10 log2 lower ltrim match matchinfo max median min mod nth_value ntile nullif octet_length offsets optimize ' +
+  'percent_rank percentile percentile_cont percentile_disc pi pow power printf quote radians random randomblob ' +
+  'rank replace round row_number rtreecheck rtreedepth rtreenode rtrim sign sin sinh snippet soundex ' +
+  'sqlite_compileoption_get sqlite_compileoption_used sqlite_log sqlite_source_id sqlite_version sqrt strftime ' +
+  'string_agg substr substring subtype sum tan tanh time timediff total total_changes trim trunc typeof unhex ' +
+  'unicode unistr unistr_quote unixepoch unlikely upper zeroblob';
+const MODULES =
+  'dbstat fts3 fts3tokenize fts4 fts4aux fts5 fts5vocab geopoly pragma_function_list pragma_module_list rtree rtree_i32';
+
+test('SQLite offers no function and no table that was not looked through', () => {
+  const db = openSqlite(':memory:');
+  const names = (list: string) => db.prepare(`SELECT DISTINCT name FROM pragma_${list} ORDER BY name`).pluck().all();
+  const unknown = (list: string, known: string) =>
+    names(list).filter((name) => !known.split(' ').includes(name as string));
+  assert.deepEqual(unknown('function_list', FUNCTIONS), []);
+  assert.deepEqual(
+    unknown('module_list', MODULES).filter((name) => !String(name).startsWith('pragma_')),
+    [],
+  );
+  db.close();
+});
+
+test('the addresses of tokenizers can be neither read nor set, and full text search goes on', () => {
+  const db = openSqlite(':memory:');
+  for (const [sql, ...params] of [
+    ['SELECT fts3_tokenizer(?)', 'simple'],
+    ['SELECT fts3_tokenizer(?, ?)', 'simple', Buffer.alloc(8)],
+  ] as [string, ...unknown[]][])
+    assert.throws(() => db.prepare(sql).get(...params), /fts3_tokenizer is refused/);
+  db.exec(`CREATE VIRTUAL TABLE notes USING fts4(text, tokenize=porter); INSERT INTO notes VALUES ('Buying milk')`);
+  assert.deepEqual(db.prepare(`SELECT text FROM notes WHERE text MATCH 'buy'`).all(), [{ text: 'Buying milk' }]);
+  db.close();
+});

@@ -131,5 +131,13 @@ export function loadSqlite(): Binding {
 /** Opens a file, `:memory:`, or the bytes of a database, as better-sqlite3 does. */
 export function openSqlite(file: string | Buffer, options?: BetterSqlite.Options): BetterSqlite.Database {
   const { Sqlite } = loaded ?? loadSqlite();
-  return new Sqlite(file, options);
+  const db = new Sqlite(file, options);
+  // With bound parameters SQLite's own reads and sets addresses in memory. Full text search does not call it.
+  db.function('fts3_tokenizer', (_name: unknown) => refuse());
+  db.function('fts3_tokenizer', (_name: unknown, _address: unknown) => refuse());
+  return db;
+}
+
+function refuse(): never {
+  throw new Error('fts3_tokenizer is refused.');
 }

@@ -32,8 +32,10 @@ const PRAGMAS_TO_READ = new Set(
 const MIGRATION_PRAGMAS = new Set(['DEFER_FOREIGN_KEYS']);
 
 const TRANSACTION_CONTROL = new Set(['BEGIN', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE']);
-/** Callable by name, quoted or not: the first loads code, the second names files of this machine. */
-const FORBIDDEN_NAMES = new Set(['LOAD_EXTENSION', 'PRAGMA_DATABASE_LIST']);
+/** Functions, by name, quoted or not: the first loads code, the second reads and sets addresses in memory. */
+const FORBIDDEN_FUNCTIONS = new Set(['LOAD_EXTENSION', 'FTS3_TOKENIZER']);
+/** A table that names files of this machine. SQLite takes a text for its name in several places, so none may be it. */
+const FORBIDDEN_TABLE = 'PRAGMA_DATABASE_LIST';
 
 /** The statements of a text. Empty ones and comments are left out; a trigger with its body is one statement. */
 export function splitStatements(sql: string): Statement[] {
@@ -89,10 +91,9 @@ function refusedPragma({ tokens, keywordAt }: TokenizedStatement, morePragmas: S
 function refusedInside(tokens: Token[]): string | null {
   for (const [i, token] of tokens.entries()) {
     const name = token.name.toUpperCase();
-    if (FORBIDDEN_NAMES.has(name) && (token.kind !== 'string' || tokens[i - 1]?.name === 'FROM')) {
-      const called = tokens[i + 1]?.name === '(';
-      if (called || name !== 'LOAD_EXTENSION') return `${name.toLowerCase()} is refused.`;
-    }
+    const isCalled = token.kind !== 'string' && tokens[i + 1]?.name === '(';
+    if (name === FORBIDDEN_TABLE || (isCalled && FORBIDDEN_FUNCTIONS.has(name)))
+      return `${name.toLowerCase()} is refused.`;
     if (token.kind === 'word' && name === 'ROLLBACK' && isConflictResolution(tokens, i)) {
       return 'ROLLBACK on a conflict is refused: it would undo the writes of other callers. Use ABORT.';
     }
