@@ -228,7 +228,7 @@ describe('tokens for programs', () => {
     writeFileSync(join(gateway.dataDir, 'identity.sqlite'), 'This is no database.'.repeat(100));
     await gateway.start();
     assert.equal((await gateway.read('word', 'say')).json.data, 'hello');
-    isError(await gateway.call('GET', '/svc/_tokens'), 500, 'INTERNAL');
+    isError(await gateway.call('GET', '/svc/_tokens'), 500, 'STORE_DAMAGED');
     assert.match(gateway.log, /Tokens for programs cannot be read/);
   });
 });

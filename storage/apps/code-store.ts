@@ -148,11 +148,7 @@ export async function sweepMaterialized(layout: Layout, store: CodeStorePaths): 
 
 /** Removes the code of a removed app. */
 export async function removeMaterialized(store: CodeStorePaths, id: string): Promise<void> {
-  for (const sha of await namesIn(store.mainDir)) {
-    const code = join(store.mainDir, sha, 'apps', id);
-    // The folders of other commits are empty for a moment while another app's code moves there or away.
-    if (await isThere(code)) await removeCode(code);
-  }
+  for (const sha of await namesIn(store.mainDir)) await removeCode(join(store.mainDir, sha, 'apps', id));
 }
 
 async function linkedCode(layout: Layout, id: string): Promise<Set<string>> {

@@ -52,6 +52,8 @@ function put(layout: Layout, app: string, versionId: string, automations: Record
   mkdirSync(version.prepared, { recursive: true });
   const summary = { versionId, uploadedAt: 1, name: app, automations: Object.keys(automations).length };
   writeFileSync(version.summary, JSON.stringify(summary));
+  writeFileSync(version.static, '{}');
+  writeFileSync(version.validators, 'export default {};');
   writeFileSync(paths.current, JSON.stringify({ activeVersion: versionId, activatedAt: '2026-01-01T00:00:00Z' }));
   for (const [id, text] of Object.entries(automations)) {
     mkdirSync(join(version.automationsDir, id), { recursive: true });
