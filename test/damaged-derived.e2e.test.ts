@@ -3,57 +3,75 @@
  * of the rest it names the file.
  */
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { test } from 'node:test';
+import { dirname, join } from 'node:path';
+import { before, test } from 'node:test';
 import { pino } from 'pino';
 import { buildGateway } from '../supervisor/gateway.ts';
 import { appOf } from '../testing/apps.ts';
+import { onEachStore } from '../testing/edges.ts';
 import { startGateway } from '../testing/gateway.ts';
 
-for (const store of ['tarball', 'git'] as const) {
-  test(`an app on the ${store} store answers, and rolls back, after what was prepared of it was damaged`, async (t) => {
-    const gateway = await startGateway(t, store === 'git' ? { store } : {});
-    const app = (word: string) => ({
-      'app.json': JSON.stringify({ id: 'words', name: 'Words', version: word, queries: [{ name: 'word' }] }),
-      'index.html': `<!doctype html><title>${word}</title>`,
-      'queries/word.ts': `import { word } from '../lib/word.ts';\nexport default (): string => word;\n`,
-      'lib/word.ts': `export const word: string = '${word}';\n`,
-    });
-    for (const word of ['old', 'new']) await gateway.upload('words', app(word));
-    const list = async () => (await gateway.call('GET', '/svc/_apps/words/versions')).json;
-    const listed = await list();
-    const [newer, older] = listed.map((row: { versionId: string }) => row.versionId);
-    const prepared = join(gateway.dataDir, 'apps/words/prepared');
-    const of = (versionId: string, path: string) => join(prepared, versionId.split('/').at(-1) as string, path);
-    const damages: Record<string, () => void> = {
-      'version.json cut': () => truncateSync(of(newer, 'version.json'), 20),
-      'version.json of the older one empty': () => writeFileSync(of(older, 'version.json'), ''),
-      'static.json gone': () => rmSync(of(newer, 'static.json')),
-      'validators.js garbage': () => writeFileSync(of(newer, 'validators.js'), '}{'),
-      'a module without types cut': () => truncateSync(of(newer, 'erased/lib/word.ts'), 4),
-      'one of the older version cut': () => truncateSync(of(older, 'erased/lib/word.ts'), 4),
-      'a page cut': () => truncateSync(of(newer, 'static/index.html'), 4),
-      'a folder gone': () => rmSync(of(older, ''), { recursive: true }),
-      'all gone': () => rmSync(prepared, { recursive: true }),
-    };
-    for (const [what, damage] of Object.entries(damages)) {
-      await gateway.stop();
-      damage();
-      await gateway.start();
-      assert.equal((await gateway.read('words', 'word')).json.data, 'new', what);
-      assert.match((await gateway.call('GET', '/svc/words/')).text, /<title>new/, what);
-      assert.deepEqual(await list(), listed, what);
-      const back = await gateway.call('POST', '/svc/_apps/words/activate', { body: { versionId: older } });
-      assert.equal(back.status, 200, back.text);
-      assert.equal((await gateway.read('words', 'word')).json.data, 'old', what);
-      await gateway.call('POST', '/svc/_apps/words/activate', { body: { versionId: newer } });
+const words = (id: string, word: string) => ({
+  'app.json': JSON.stringify({ id, name: 'Words', version: word, queries: [{ name: 'word' }] }),
+  'index.html': `<!doctype html><title>${word}</title>`,
+  'queries/word.ts': `import { word } from '../lib/word.ts';\nexport default (): string => word;\n`,
+  'lib/word.ts': `export const word: string = '${word}';\n`,
+});
+
+/** A file below the app's folder `prepared`, of its newer or its older version. */
+type FileOf = (version: 'newer' | 'older', path: string) => string;
+
+const DAMAGES: [what: string, damage: (file: FileOf) => void][] = [
+  ['version.json cut', (file) => truncateSync(file('newer', 'version.json'), 20)],
+  ['version.json of the older one empty', (file) => writeFileSync(file('older', 'version.json'), '')],
+  ['static.json gone', (file) => rmSync(file('newer', 'static.json'))],
+  ['validators.js garbage', (file) => writeFileSync(file('newer', 'validators.js'), '}{')],
+  ['a module without types cut', (file) => truncateSync(file('newer', 'erased/lib/word.ts'), 4)],
+  ['one of the older version cut', (file) => truncateSync(file('older', 'erased/lib/word.ts'), 4)],
+  ['a page cut', (file) => truncateSync(file('newer', 'static/index.html'), 4)],
+  ['a folder gone', (file) => rmSync(file('older', ''), { recursive: true })],
+  ['all gone', (file) => rmSync(dirname(file('newer', '')), { recursive: true })],
+];
+
+onEachStore({}, (gateway) => {
+  /** The versions of each damaged app before that, the newest first. */
+  const listed: { versionId: string }[][] = [];
+  const list = async (id: string) => (await gateway.call('GET', `/svc/_apps/${id}/versions`)).json;
+
+  before(async () => {
+    for (const n of DAMAGES.keys()) {
+      for (const word of ['old', 'new']) await gateway.install(`words-${n}`, words(`words-${n}`, word));
+      listed[n] = await list(`words-${n}`);
     }
-    assert.equal(readdirSync(join(gateway.dataDir, 'apps/words/versions')).length, 2);
-    assert.ok(existsSync(prepared));
+    await gateway.stop();
+    for (const [n, [, damage]] of DAMAGES.entries()) {
+      const [newer = '', older = ''] = (listed[n] ?? []).map(({ versionId }) => versionId.split('/').at(-1));
+      const prepared = join(gateway.dataDir, 'apps', `words-${n}`, 'prepared');
+      damage((version, path) => join(prepared, version === 'newer' ? newer : older, path));
+    }
+    await gateway.start();
   });
-}
+
+  for (const [n, [what]] of DAMAGES.entries()) {
+    test(`an app answers, and rolls back, after what was prepared of it was damaged: ${what}`, async () => {
+      const id = `words-${n}`;
+      const activate = async (versionId: string | undefined) => {
+        const answer = await gateway.call('POST', `/svc/_apps/${id}/activate`, { body: { versionId } });
+        assert.equal(answer.status, 200, answer.text);
+      };
+      assert.equal((await gateway.read(id, 'word')).json.data, 'new');
+      assert.match((await gateway.call('GET', `/svc/${id}/`)).text, /<title>new/);
+      assert.deepEqual(await list(id), listed[n]);
+      await activate(listed[n]?.[1]?.versionId);
+      assert.equal((await gateway.read(id, 'word')).json.data, 'old');
+      await activate(listed[n]?.[0]?.versionId);
+      assert.equal((await gateway.read(id, 'word')).json.data, 'new');
+      assert.equal(readdirSync(join(gateway.dataDir, 'apps', id, 'versions')).length, 2);
+    });
+  }
+});
 
 test('a damaged analytics.sqlite is put aside and made anew; of others the start or the answer names the file', async (t) => {
   const gateway = await startGateway(t);
