@@ -48,7 +48,11 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
 
   async function open(suite: ConsoleSuite): Promise<Page> {
     const page = await suite.open('/apps/todos/chat');
-    await frameOf(page).getByRole('heading', { level: 1 }).waitFor();
+    const heading = frameOf(page).getByRole('heading', { level: 1 });
+    await heading.waitFor().catch(async (error: Error) => {
+      const frames = await Promise.all(page.frames().map(async (one) => `${one.url()} ${await one.content()}`));
+      throw new Error(`${error.message}\nThe frames: ${frames.join('\n').slice(-4000)}`);
+    });
     await page.getByRole('combobox', { name: 'Agent and model' }).waitFor();
     await begin(page);
     return page;
