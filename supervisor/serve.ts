@@ -81,9 +81,10 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
     const port = isPassed ? await takeOver(edge, manager.socket, config) : await edge.listen(host, config.port);
     const url = `http://${reachable(host)}:${port}`;
     gateway.setListening({ edge: edge.kind, url, notice: opened.notice });
+    // Who reads that it runs may end it at once.
+    if (signals) stopOnSignals(() => stop(0), gateway, exited);
     const daemon = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
     await writeWhenRoom(daemonFile, `${JSON.stringify(daemon)}\n`, ended.signal, gateway.log);
-    if (signals) stopOnSignals(() => stop(0), gateway, exited);
     manager.ready(`Ready on ${url}`);
     return {
       gateway,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -18,8 +18,8 @@ const ADDRESS = '127.0.0.1:8787';
 const DATA_DIR = '.svc';
 export const MODEL_ADDRESS = '127.0.0.1:11434';
 /**
- * Documents run programs of other vendors, and `svc` as a program, unless this run of the tests leaves real programs out
- * (scripts/parts.mjs): then they run `svc` in the process of the test.
+ * Documents run programs of other vendors, unless this run of the tests leaves them out (scripts/parts.mjs). Where these programs
+ * run, `svc` is a program too; otherwise its commands run in the process of the test.
  */
 export const RUNS_PROGRAMS: boolean = !process.env.SVC_TEST_LEAVE_OUT?.split(',').includes('agents');
 const packageJson = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
@@ -77,7 +77,8 @@ export class Clone {
     symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
     const commands = join(this.folder, '.commands');
     mkdirSync(commands);
-    writeFileSync(join(commands, 'svc'), RUNS_PROGRAMS ? EXECUTABLE : COMMAND_SCRIPT, { mode: 0o755 });
+    const isProgram = RUNS_PROGRAMS && existsSync(PROGRAMS_FOLDER);
+    writeFileSync(join(commands, 'svc'), isProgram ? EXECUTABLE : COMMAND_SCRIPT, { mode: 0o755 });
     // The daemon's sockets are in the folder too, and are removed with it.
     this.#env = {
       PATH: `${commands}:${dirname(process.execPath)}:${PROGRAMS_FOLDER}:${process.env.PATH}`,
