@@ -21,7 +21,7 @@ const sourceAddress = {
 
 /**
  * Builds `sources`, paths of test files from `root`, into `folder`, which is below it. Each as its source, its built path and whether
- * it starts gateways: all others test parts by themselves.
+ * it can start gateways, or any process: all others test parts by themselves.
  */
 export async function buildTests(root, sources, folder) {
   const nameOf = (source) => source.replaceAll('..', 'outside').replace(/\.ts$/, '');
@@ -47,10 +47,11 @@ export async function buildTests(root, sources, folder) {
     source,
     built: join(folder, `${nameOf(source)}.js`),
     startsGateways: isMadeOf(metafile.inputs, source, 'testing/gateway.ts'),
+    startsProcesses: isMadeOf(metafile.inputs, source, 'node:child_process'),
   }));
 }
 
-/** Whether a file imports the other one, by itself or through others. */
+/** Whether a file imports the other one, or the module, by itself or through others. */
 function isMadeOf(inputs, file, other) {
   const seen = new Set();
   const open = [file];
@@ -58,7 +59,7 @@ function isMadeOf(inputs, file, other) {
     if (next === other) return true;
     if (seen.has(next)) continue;
     seen.add(next);
-    for (const { path, external } of inputs[next]?.imports ?? []) if (!external) open.push(path);
+    for (const { path } of inputs[next]?.imports ?? []) open.push(path);
   }
   return false;
 }

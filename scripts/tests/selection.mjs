@@ -1,6 +1,6 @@
 // Chooses test files: a part of all that is worth running by itself, and what is left out.
 
-/** Of each area one, for work in between; with all that start no gateway, at most 90 s on two cores. */
+/** Of each area one, for work in between; with all that start no process, at most 90 s on two cores. */
 const ONE_OF_EACH_AREA = [
   'test/automations.e2e',
   'test/blobs-handlers.e2e',
@@ -34,16 +34,19 @@ const VERSIONS = [
   'test/webhooks.e2e',
 ];
 
-/** Parts of the suite by the option that runs them, with every file that starts no gateway. */
-export const PARTS = { '--quick': ONE_OF_EACH_AREA, '--versions': VERSIONS };
+/** Parts of the suite by the option that runs them: these files, and all that start nothing of one kind. */
+export const PARTS = {
+  '--quick': { named: ONE_OF_EACH_AREA, without: 'startsProcesses' },
+  '--versions': { named: VERSIONS, without: 'startsGateways' },
+};
 
 /** Tests with programs of agents' vendors. CI leaves them out when it has not drawn them (scripts/parts.mjs). */
 const WITH_AGENTS = 'test/agents-real/';
 
-/** What `part`, an option of PARTS, runs of the files; all without it. `isPure` says of a file that it starts no gateway. */
-export function select(files, { part, leftOut, isPure }) {
-  const isNamed = (file) => PARTS[part].some((name) => file.startsWith(`${name}.`));
+/** What `part`, an option of PARTS, runs of the files; all without it. `about` tells what a file starts (build.mjs). */
+export function select(files, { part, leftOut, about }) {
+  const { named, without } = PARTS[part] ?? {};
   return files
-    .filter((file) => part === undefined || isPure(file) || isNamed(file))
+    .filter((file) => part === undefined || !about(file)[without] || named.some((name) => file.startsWith(`${name}.`)))
     .filter((file) => !(leftOut.includes('agents') && file.startsWith(WITH_AGENTS)));
 }
