@@ -37,6 +37,9 @@ export type Knob = {
   options: { value: string; label: string }[];
 };
 
+/** What the `svc_sql_*` tools may do in a chat. */
+export type ChatSql = false | 'read' | 'write';
+
 /** A checked manifest: `queries` and `actions` exist, unknown members are kept. */
 export type Manifest = {
   id: string;
@@ -55,6 +58,8 @@ export type Manifest = {
   network?: string[];
   /** Quota of its files, in MiB. */
   blobQuotaMb?: number;
+  /** Chats that were opened by its own pages; `sql` is `read` by default. */
+  chat?: { sql?: ChatSql };
   /** False where the results of its queries are not to be kept. */
   cache?: boolean;
   queries: QueryDefinition[];

@@ -24,6 +24,11 @@ export type ConversationTurn = {
   resume?: string | null;
   /** Earlier messages, oldest first: for runners that keep none. */
   history?: { role: 'user' | 'assistant'; text: string }[];
+  /**
+   * Who asks does not manage the app, such as a page of it: the agent is to have the tools of the app and nothing else, and may use
+   * `svc_sql_*` as far as `chat` of the app's manifest says.
+   */
+  limited?: boolean;
   /** The run that asks; absent in a chat. */
   run?: {
     runId: string;

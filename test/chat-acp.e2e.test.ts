@@ -3,11 +3,13 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
 import { replay, say, send, type TurnEventSeen, textOf, turnIdOf, turnOf, typesOf, until } from '../testing/chat.ts';
 import { onEachEdge } from '../testing/edges.ts';
 import { root, type TestGateway } from '../testing/gateway.ts';
+import { startModelStub } from '../testing/model-stub.ts';
+import { enter, signIn } from '../testing/origins.ts';
 import { nodesOf } from '../testing/runs.ts';
 
 const AGENT = join(root, 'testing/stub-agent.mjs');
@@ -15,13 +17,19 @@ const AGENT = join(root, 'testing/stub-agent.mjs');
 /** Where agents keep their sessions. */
 const keep = mkdtempSync(join(tmpdir(), 'svc-acp-'));
 process.on('exit', () => rmSync(keep, { recursive: true, force: true }));
+const model = await startModelStub();
+after(() => model.close());
 const config = {
-  runners: { stub: { kind: 'acp', command: [process.execPath, AGENT, '--keep', keep] } },
+  runners: {
+    stub: { kind: 'acp', command: [process.execPath, AGENT, '--keep', keep] },
+    local: { kind: 'model', baseUrl: `${model.url}/v1`, model: 'stub-model' },
+  },
   runner: 'stub',
 };
 
-const notes = (id: string) =>
+const notes = (id: string, manifest: Record<string, unknown> = {}) =>
   appOf(id, {
+    manifest,
     migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
     queries: { list: "({ db }) => db.all('SELECT text FROM notes ORDER BY id')" },
     actions: {
@@ -32,8 +40,8 @@ const notes = (id: string) =>
     },
   });
 
-async function install(gateway: TestGateway, id = 'notes'): Promise<void> {
-  const { status, text } = await gateway.upload(id, notes(id));
+async function install(gateway: TestGateway, id = 'notes', manifest: Record<string, unknown> = {}): Promise<void> {
+  const { status, text } = await gateway.upload(id, notes(id, manifest));
   assert.equal(status, 201, text);
 }
 
@@ -190,6 +198,43 @@ onEachEdge({ config }, (gateway, _edge, store) => {
 
   // What follows is the same on each edge and store.
   if (store === 'git') return;
+
+  test("a page's chat reaches only runners that enforce mode data, and by SQL what the app gives", async () => {
+    const console = await signIn(gateway);
+    const toolsOf = () =>
+      (model.requests.at(-1)?.tools ?? []).map(({ name }) => name).filter((name) => /sql/.test(name));
+    for (const [sql, tools] of [
+      [undefined, ['svc_sql_describe', 'svc_sql_read']],
+      [false, []],
+      ['write', ['svc_sql_describe', 'svc_sql_read', 'svc_sql_write']],
+    ] as const) {
+      const id = `paged-${sql ?? 'usual'}`;
+      await install(gateway, id, sql === undefined ? {} : { chat: { sql } });
+      const page = await enter(gateway, console, { app: id });
+      const sends = (windowId: string, more: object = {}) =>
+        page.call('POST', `/svc/${id}/_chat`, {
+          body: { windowId, message: 'call: list {}\nsay: done', ...more },
+          headers: { origin: `http://${page.host}` },
+        });
+      const refused = await sends('named', { runner: 'stub' });
+      assert.deepEqual([refused.status, refused.json.error.path], [403, 'runner'], refused.text);
+      assert.match(refused.json.error.message, /"stub" does not enforce mode "data"/);
+      assert.equal((await sends('named', { model: 'stub/any' })).status, 403);
+      const answer = await sends('own');
+      assert.match(answer.text, /"runner":"local"/);
+      assert.match(answer.text, /event: tool.result\nid: \d+\ndata: .*"toolName":"list","ok":true/);
+      assert.deepEqual(toolsOf(), tools);
+      // Whoever continues it: a page may have said anything in it.
+      await say(gateway, id, 'own', 'say: on');
+      assert.deepEqual(toolsOf(), tools);
+      await say(gateway, id, 'opened', 'say: mine', { runner: 'local' });
+      assert.equal(toolsOf().length, 3);
+      assert.equal((await sends('opened')).status, 200);
+      assert.deepEqual(toolsOf(), tools);
+      await say(gateway, id, 'programs', 'say mine');
+      assert.equal((await sends('programs')).status, 403, 'it stays with its agent');
+    }
+  });
 
   test('two messages in one window are one conversation of the agent', async () => {
     const both = await Promise.all(

@@ -174,6 +174,7 @@ describe('a gateway with runners', () => {
     const status = await statusOf(gateway);
     assert.equal(status.mineKind, 'acp');
     assert.equal(status.mineAvailable, true);
+    assert.equal(status.mineEnforcesData, false);
     assert.match(status.mineVersion, /1\.2\.3/);
     assert.deepEqual([status.goneAvailable, status.goneDetail], [false, 'There is no program /nowhere/agent.']);
     const runner = (await gateway.call('GET', '/svc/_turn/runner-status?refresh=1')).json;

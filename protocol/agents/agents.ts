@@ -6,6 +6,12 @@
 export const RUNNER_KINDS = ['codex', 'claude-code', 'acp', 'model'] as const;
 export type RunnerKind = (typeof RUNNER_KINDS)[number];
 
+/**
+ * Whether a runner of the kind enforces mode `data`: its program sees to it, or we do, that an agent has the tools of its app and
+ * nothing else (decisions, section 19). An ACP program does as it likes, and asks when it likes.
+ */
+export const ENFORCES_DATA: Record<RunnerKind, boolean> = { codex: true, 'claude-code': true, acp: false, model: true };
+
 /** Runners that need no configuration if PATH has their program, the preferred one first. Each has the kind of its name. */
 export const BUILT_IN_RUNNERS = ['codex', 'claude-code'] as const satisfies RunnerKind[];
 

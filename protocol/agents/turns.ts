@@ -18,6 +18,8 @@ export type NewTurn = {
   attachments?: TurnAttachment[];
   /** A retry with the same key gets the events of this turn. */
   idempotencyKey?: string;
+  /** Its sender does not manage the app; of the first message, the whole conversation is limited so. */
+  limited?: true;
   /** Milliseconds since the epoch. */
   ts: number;
 };
@@ -29,6 +31,7 @@ export type StoredTurn = {
   /** SHA-256 of the message, in hex. */
   readonly messageHash: string;
   readonly state: TurnState;
+  readonly runner: string;
   /** The id of its last event; ids grow by one from 1. */
   readonly lastId: number;
 };
@@ -41,6 +44,8 @@ export type Said = { role: 'user' | 'assistant'; text: string };
 export interface OpenConversation {
   /** The first turn pins it; null before. */
   readonly mode: ChatMode | null;
+  /** Its first message came from who does not manage the app, such as a page of it (decisions, section 19). */
+  readonly limited: boolean;
   /** Oldest first. */
   readonly turns: readonly StoredTurn[];
   /** Messages and answers of turns that have ended, oldest first. Over `LIMITS.chatHistoryChars` the oldest are left out. */

@@ -92,7 +92,6 @@ function isEvent(event: unknown): boolean {
 /** A turn, with the place of its message in the file. */
 export type WindowTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
   readonly offset: number;
-  readonly runner: string;
   /** Its message and answer, until it has ended. */
   message: string;
   text: string;
@@ -102,6 +101,7 @@ export type WindowTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Me
 /** The state of a window after the lines read so far. */
 export class WindowState {
   mode: ChatMode | null = null;
+  limited = false;
   title = '';
   createdAt = 0;
   updatedAt = 0;
@@ -126,6 +126,7 @@ export class WindowState {
   #begin(line: UserLine, offset: number): void {
     if (this.mode === null) {
       this.mode = line.mode;
+      this.limited = line.limited === true;
       this.title = titleOf(line.message);
       this.createdAt = line.ts;
     }

@@ -251,6 +251,10 @@ class OpenWindow implements OpenConversation {
     return this.#state.mode;
   }
 
+  get limited(): boolean {
+    return this.#state.limited;
+  }
+
   get turns(): readonly WindowTurn[] {
     return this.#state.turns;
   }

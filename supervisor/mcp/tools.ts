@@ -64,7 +64,7 @@ type DispatcherCaller = McpCaller & {
   /** The answer of `svc_describe` for this caller. */
   describe(body: Record<string, unknown>): Promise<unknown>;
   /** Whether there is an app for which `demandSql` does not throw. */
-  maySql(): Promise<boolean>;
+  maySql(capability: 'read' | 'write'): Promise<boolean>;
 };
 
 /** The tools of `/svc/_mcp`. */
@@ -75,7 +75,11 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
     instructions:
       'A gateway to small apps. Call svc_describe to see the apps and what they can do, svc_read to run a query of an app, ' +
       'svc_write to run an action.',
-    list: async () => [...DISPATCHER_TOOLS, ...((await maySql()) ? SQL_TOOLS.map(({ shown }) => shown) : [])],
+    list: async () => {
+      const may = { read: await maySql('read'), write: await maySql('write') };
+      const sql = SQL_TOOLS.filter(({ mode }) => may[capabilityOf(mode)]);
+      return [...DISPATCHER_TOOLS, ...sql.map(({ shown }) => shown)];
+    },
     call: async ({ name, args, traceId, signal }) => {
       const sql = SQL_TOOLS.find(({ shown }) => shown.name === name);
       const tool = sql?.shown ?? DISPATCHER_TOOLS.find((one) => one.name === name);
@@ -108,13 +112,14 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
 
 /**
  * The tools of one app, live or of a draft, as the version has them that serves now. Rejects with the app's error, such as
- * `UNKNOWN_APP` and `NO_ACTIVE_VERSION`. `withSql`: with those that work on its tables, unless it has tools of their names.
+ * `UNKNOWN_APP` and `NO_ACTIVE_VERSION`. `maySql`: whether it has those that read its tables, or
+ * write them, unless it has tools of their names.
  */
 export async function appTools(
   dispatcher: Dispatcher,
   app: string,
   caller: McpCaller,
-  withSql: boolean,
+  maySql: (capability: 'read' | 'write') => boolean,
 ): Promise<McpTools> {
   const { permit } = caller;
   const manifest = await manifestOf(dispatcher.apps, app);
@@ -125,7 +130,7 @@ export async function appTools(
     const named = queryOfUri(uri);
     return named?.app === app ? named : null;
   };
-  const sqlTools = withSql ? SQL_TOOLS.filter(({ shown }) => !byName.has(shown.name)) : [];
+  const sqlTools = SQL_TOOLS.filter(({ mode, shown }) => maySql(capabilityOf(mode)) && !byName.has(shown.name));
   return {
     title: manifest.name,
     instructions:

@@ -53,6 +53,8 @@ function draw(terminal: Terminal, name: string, status: AgentStatus): void {
     terminal.line(style('dim', `  ${models.length - SHOWN_MODELS} more: svc agents --json`));
   if (models.length === 0 && wrong === null)
     terminal.line(style('dim', '  Its models are not known yet: svc agents --refresh'));
+  if (of('EnforcesData') === false)
+    terminal.line(style('dim', '  For the console and tokens for "all" only: it does not enforce mode "data"'));
 }
 
 /** Null without a known problem; `of` reads a member of what the gateway says about the agent. */

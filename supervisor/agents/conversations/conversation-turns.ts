@@ -127,7 +127,6 @@ export async function demandRoom(db: DbClient, app: string): Promise<void> {
 
 type Opened = { app: string; id: string; found: Row | null; turns: OpenTurn[]; said: Row[] };
 type OpenTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
-  readonly runner: string;
   readonly message: string;
   /** For a turn that this gateway runs; null for others. */
   tally: Tally | null;
@@ -160,6 +159,8 @@ export class Tally {
 
 class OpenRows implements OpenConversation {
   readonly mode = 'full';
+  /** Only those who manage the app have any. */
+  readonly limited = false;
   readonly turns: OpenTurn[];
   readonly #db: DbClient;
   readonly #now: () => number;

@@ -64,6 +64,7 @@ test('a cold catalog is empty, and a start asks for everything', async (t) => {
     {
       name: 'mine',
       kind: 'acp',
+      enforcesData: false,
       available: true,
       version: '1.0',
       signedIn: null,

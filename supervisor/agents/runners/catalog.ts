@@ -17,6 +17,8 @@ export type SurfaceStatus = 'cold' | 'loading' | 'ready' | 'failed';
 export type RunnerReport = {
   name: string;
   kind: RunnerKind;
+  /** Whether pages may use it, see `Runners.enforcesData`. */
+  enforcesData: boolean;
   /** Its program is there and says its version; always so for a model server. */
   available: boolean;
   version: string | null;
@@ -102,7 +104,8 @@ export class RunnerCatalog {
       const isOut = known.signedIn === false ? 'Nobody is signed in to it on the machine of the gateway.' : null;
       const detail = details.version ?? isOut ?? details.models ?? details.tools ?? null;
       const { kind } = runners.entry(name);
-      return { name, kind, ...known, modelsStatus: status.models, toolsStatus: status.tools, detail };
+      const enforcesData = runners.enforcesData(name);
+      return { name, kind, enforcesData, ...known, modelsStatus: status.models, toolsStatus: status.tools, detail };
     });
   }
 

@@ -95,7 +95,14 @@ test('a turn becomes a complete order, and the agent’s events are passed on', 
   });
   assert.equal(gateway.url, 'http://127.0.0.1:8787/svc/todos/_mcp');
   assert.deepEqual(seen, {
-    granted: { conversation: 'svc-chat:todos:wa', runner: 'local', app: 'todos', draft: null, may: ['read', 'write'] },
+    granted: {
+      conversation: 'svc-chat:todos:wa',
+      runner: 'local',
+      app: 'todos',
+      draft: null,
+      may: ['read', 'write'],
+      sql: 'write',
+    },
     folder: [],
   });
   assert.equal(tokens.find(gateway.token), undefined, 'the token outlives its turn');
@@ -169,6 +176,21 @@ test('the folder and the policy of an automation are its own', async (t) => {
     await turn({ run: { ...run, ...(tools === undefined ? {} : { tools: [...tools] }) } });
     assert.deepEqual((seen.granted as { may: unknown }).may, may);
   }
+});
+
+test('a turn of who does not manage the app asks for nothing, and may by SQL what the app says', async (t) => {
+  const manifests = [{}, { chat: {} }, { chat: { sql: false } }, { chat: { sql: 'read' } }, { chat: { sql: 'write' } }];
+  const seenSql: unknown[] = [];
+  for (const manifest of manifests) {
+    const apps = { get: async () => ({}), manifest: async () => manifest };
+    const { turn, seen } = world(t, { dispatcher: { apps } as unknown as Dispatcher });
+    const { order } = await turn({ limited: true, answer: async () => null });
+    assert.equal(order.permission, 'deny', 'the entry says "allow"');
+    seenSql.push((seen.granted as { sql: unknown }).sql);
+  }
+  assert.deepEqual(seenSql, ['read', 'read', false, 'read', 'write']);
+  const runners = new Runners({ runners: { loose: { kind: 'acp', command: ['sh'] } }, runner: null, env: {} });
+  await assert.rejects(world(t, { runners }).turn({ limited: true, runner: 'loose' }), { code: 'FORBIDDEN' });
 });
 
 test('the address that an agent calls is one of this machine', async (t) => {

@@ -8,12 +8,14 @@ import { resolve } from 'node:path';
 import type { RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { sessionKey } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import type { ChatSql } from '../../../protocol/manifest.ts';
 import type { Layout } from '../../../storage/layout.ts';
+import { manifestOf } from '../../dispatch/describe.ts';
 import type { Dispatcher } from '../../dispatch/dispatcher.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
 import type { AgentCapability, AgentTokens } from '../../http/access/agent-tokens.ts';
 import type { ChosenRunner } from '../turns/turn-lane.ts';
-import type { TurnRunner } from '../turns/turns.ts';
+import type { AskedRunner } from '../turns/turns.ts';
 import type { AgentProcess } from './agent-process.ts';
 import type { RunnerCatalog } from './catalog.ts';
 import type { Grounding } from './grounding.ts';
@@ -46,12 +48,13 @@ export class OwnRunner {
     this.#options = options;
   }
 
-  /** Rejects with `BAD_REQUEST` (`path` names the member) or `NO_RUNNER`; a turn that is not refused here may begin. */
-  async choose(asked: Parameters<TurnRunner['choose']>[0]): Promise<ChosenRunner> {
+  /** Rejects as `TurnRunner.choose` says; a turn that is not refused here may begin. */
+  async choose(asked: AskedRunner): Promise<ChosenRunner> {
     const { runners, known } = this.#options;
     const provider = asked.model === undefined ? null : providerOf(asked.model);
     const runner = await runners.choose(
       asked.runner ?? (provider !== null && runners.has(provider) ? provider : undefined),
+      asked,
     );
     const entry = runners.entry(runner);
     const model = chooseModel({ runner, entry, asked: asked.model, models: known.models(runner) });
@@ -73,6 +76,7 @@ export class OwnRunner {
       conversation,
       runner: chosen.runner,
       draft: draft ?? null,
+      sql: await this.#sqlOf(turn),
       ...limitOf(turn),
     });
     try {
@@ -84,17 +88,29 @@ export class OwnRunner {
     }
   }
 
+  /** What the agent may do by SQL: where who asks does not manage the app, the app says so. */
+  async #sqlOf({ app, draft, limited }: ConversationTurn): Promise<ChatSql> {
+    if (limited !== true) return 'write';
+    return (await manifestOf(this.#dispatcherOf(draft).apps, app)).chat?.sql ?? 'read';
+  }
+
+  /** Throws `NOT_FOUND`. */
+  #dispatcherOf(draft: string | undefined): Dispatcher {
+    const { dispatcher, gitStore } = this.#options;
+    if (draft === undefined) return dispatcher;
+    if (gitStore === null) throw new SvcError('NOT_FOUND', 'This gateway has no drafts.');
+    return gitStore.drafts.dispatcher(draft);
+  }
+
   async #order(
     turn: ConversationTurn,
     { runner, model }: ChosenRunner,
     conversation: string,
     token: string,
   ): Promise<TurnOrder> {
-    const { runners, known, grounding, dispatcher, gitStore } = this.#options;
+    const { runners, known, grounding } = this.#options;
     const { app, draft, mode = 'data' } = turn;
-    if (draft !== undefined && gitStore === null) throw new SvcError('NOT_FOUND', 'This gateway has no drafts.');
     const { cwd, ...spec } = runners.spec(runner);
-    const of = draft === undefined ? dispatcher : gitStore?.drafts.dispatcher(draft);
     const path = draft === undefined ? `/svc/${app}/_mcp` : `/svc/_draft/${draft}/${app}/_mcp`;
     const hostTools = [...known.tools(runner)];
     const { resume = null, history = [] } = turn;
@@ -106,7 +122,7 @@ export class OwnRunner {
       app,
       ...(draft === undefined ? {} : { draft }),
       folder: await this.#folder(turn, cwd),
-      instructions: await grounding.of({ mode, app, dispatcher: of ?? dispatcher, hostTools }),
+      instructions: await grounding.of({ mode, app, dispatcher: this.#dispatcherOf(draft), hostTools }),
       message: turn.message,
       attachments: turn.attachments ?? [],
       model: model ?? null,
@@ -158,8 +174,11 @@ function limitOf({ run }: ConversationTurn): { may?: AgentCapability[] } {
   return { may: all.filter((capability) => run.tools?.includes(needed[capability])) };
 }
 
-/** An automation has no one to ask: allows what `requires.tools` names, and denies everything else. */
-function permissionOf({ run, answer }: ConversationTurn, configured: TurnOrder['permission'] = 'ask') {
-  if (answer === undefined) return 'deny';
+/**
+ * An automation has no one to ask: allows what `requires.tools` names, and denies everything else. Who does not manage the app gets
+ * nothing but its tools.
+ */
+function permissionOf({ run, answer, limited }: ConversationTurn, configured: TurnOrder['permission'] = 'ask') {
+  if (answer === undefined || limited === true) return 'deny';
   return run !== undefined && configured === 'allow' ? 'ask' : configured;
 }

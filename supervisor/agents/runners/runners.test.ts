@@ -82,6 +82,38 @@ test('with configuration those runners are there, and no others', async (t) => {
   await assert.rejects(runners.choose('gone'), { code: 'NO_RUNNER' });
 });
 
+test('a limited turn has only runners that enforce mode data', async (t) => {
+  const path = pathWith(t, ['codex', 'my-agent']);
+  const loose: Record<string, RunnerEntry> = { loose: { kind: 'acp', command: ['my-agent'] } };
+  const both: Record<string, RunnerEntry> = { ...loose, local: { kind: 'model', baseUrl: 'http://127.0.0.1/v1' } };
+  const runners = runnersWith(path, both, { runner: 'loose' });
+  assert.deepEqual(
+    runners.names.map((name) => runners.enforcesData(name)),
+    [false, true],
+  );
+  assert.equal(await runners.choose(undefined), 'loose');
+  assert.equal(await runners.choose(undefined, { limited: true }), 'local');
+  const refusal = { code: 'FORBIDDEN', path: 'runner', message: /"loose" does not enforce mode "data".*another/ };
+  await assert.rejects(runners.choose('loose', { limited: true }), refusal);
+  await assert.rejects(runners.choose(undefined, { limited: true, usual: 'loose' }), refusal);
+  await assert.rejects(runnersWith(path, loose).choose(undefined, { limited: true }), {
+    code: 'NO_RUNNER',
+    message: /enforces mode "data".*Configure a runner of kind codex, claude-code or model/,
+  });
+  assert.equal(await runnersWith(path).choose(undefined, { limited: true }), 'codex');
+  await assert.rejects(runnersWith('').choose(undefined, { limited: true }), { message: /Install codex or claude/ });
+});
+
+test('a conversation stays with its runner, unless another is named or it is not configured any more', async (t) => {
+  const runners = runnersWith(pathWith(t, ['my-agent']), {
+    local: { kind: 'model', baseUrl: 'http://127.0.0.1/v1' },
+    mine: { kind: 'acp', command: ['my-agent'] },
+  });
+  assert.equal(await runners.choose(undefined, { usual: 'mine' }), 'mine');
+  assert.equal(await runners.choose('local', { usual: 'mine' }), 'local');
+  assert.equal(await runners.choose(undefined, { usual: 'former' }), 'local');
+});
+
 test('the program is looked for where the entry sends it', async (t) => {
   const env = { PATH: pathWith(t, ['codex']) };
   assert.equal(await runnersWith('', { codex: { kind: 'codex', env } }).missing('codex'), null);

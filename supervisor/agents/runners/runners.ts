@@ -3,6 +3,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { delimiter, join, resolve } from 'node:path';
 import {
   BUILT_IN_RUNNERS,
+  ENFORCES_DATA,
   type RunnerEntry,
   type RunnerKind,
   type RunnerSpec,
@@ -17,6 +18,9 @@ type RunnersOptions = {
   /** The gateway's own environment. */
   env: Readonly<Record<string, string | undefined>>;
 };
+
+/** `usual`: the runner of the conversation. `limited`: for who does not manage the app. */
+type Choice = { usual?: string | undefined; limited?: boolean | undefined };
 
 /** The default program of each kind. */
 const PROGRAMS: Partial<Record<RunnerKind, string>> = { codex: 'codex', 'claude-code': 'claude' };
@@ -55,11 +59,21 @@ export class Runners {
     throw new SvcError('BAD_REQUEST', message, { path: 'runner' });
   }
 
-  /** The one that a turn asks for, else the default. Rejects with `BAD_REQUEST` or `NO_RUNNER`. */
-  async choose(asked: string | undefined): Promise<string> {
+  /** Whether an agent in mode `data` has the tools of its app alone, whatever it does. */
+  enforcesData(name: string): boolean {
+    return ENFORCES_DATA[this.entry(name).kind];
+  }
+
+  /**
+   * The one that a turn asks for, else the usual one of its conversation, else the default. A limited turn has only those that
+   * enforce mode `data`. Rejects with `BAD_REQUEST`, `FORBIDDEN` or `NO_RUNNER`.
+   */
+  async choose(asked: string | undefined, { usual, limited = false }: Choice = {}): Promise<string> {
     if (asked !== undefined) this.entry(asked);
-    const name = asked ?? (await this.default());
-    if (name === null) throw this.noRunner();
+    const stays = usual !== undefined && this.has(usual) ? usual : undefined;
+    const name = asked ?? stays ?? (await this.default(limited));
+    if (name === null) throw limited && (await this.default()) !== null ? noneForPages() : this.noRunner();
+    if (limited && !this.enforcesData(name)) throw notForPages(name);
     if ((await this.missing(name)) === null) return name;
     throw new SvcError('NO_RUNNER', `The program of the runner "${name}" is not there. ${WHAT_TO_DO}`);
   }
@@ -69,10 +83,13 @@ export class Runners {
   }
 
   /** The runner of turns that name none; null when nothing is configured or found. */
-  async default(): Promise<string | null> {
-    if (this.#options.runner !== null) return this.#options.runner;
-    if (this.#isConfigured) return this.names[0] as string;
-    for (const name of this.names) if ((await this.missing(name)) === null) return name;
+  async default(limited = false): Promise<string | null> {
+    const may = (name: string) => !limited || this.enforcesData(name);
+    const { runner } = this.#options;
+    if (runner !== null && may(runner)) return runner;
+    const names = this.names.filter(may);
+    if (this.#isConfigured) return names[0] ?? null;
+    for (const name of names) if ((await this.missing(name)) === null) return name;
     return null;
   }
 
@@ -102,6 +119,17 @@ export class Runners {
       ...(entry.kind === 'model' && apiKey !== undefined ? { apiKey } : {}),
     };
   }
+}
+
+function notForPages(name: string): SvcError {
+  const message = `The runner "${name}" does not enforce mode "data": it is for the console and tokens for "all". Name another one.`;
+  return new SvcError('FORBIDDEN', message, { path: 'runner' });
+}
+
+function noneForPages(): SvcError {
+  const message =
+    'No agent of this gateway enforces mode "data", so pages have none. Configure a runner of kind codex, claude-code or model.';
+  return new SvcError('NO_RUNNER', message);
 }
 
 async function isProgram(path: string): Promise<boolean> {

@@ -18,6 +18,11 @@ export type TurnRequest = {
   thinking?: ThinkingLevel;
   attachments?: TurnAttachment[];
   idempotencyKey?: string;
+  /**
+   * Its sender does not manage the app, such as a page of it: the agent has the tools of the app alone, and may by SQL what the app
+   * allows (decisions, section 19).
+   */
+  limited?: boolean;
   /** Throws unless its sender may have a turn of this mode. */
   permit?(mode: ChatMode): void;
 };
@@ -29,6 +34,7 @@ export type BegunTurn = {
   request: TurnRequest;
   mode: ChatMode;
   draft: string | undefined;
+  limited: boolean;
 } & ChosenRunner;
 
 type Waiting = { work: TurnWork; begun: BegunTurn };

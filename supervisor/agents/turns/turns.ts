@@ -18,10 +18,16 @@ import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
 import { type BegunTurn, type ChosenRunner, endAll, Lane, type TurnRequest } from './turn-lane.ts';
 import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
 
+/** What a turn names. `usual` is the runner of its conversation, `limited` as in `TurnRequest`. */
+export type AskedRunner = { runner?: string; model?: string; usual?: string; limited?: boolean };
+
 /** Runs turns, and lists the runners. */
 export type TurnRunner = {
-  /** The runner for a turn, by name, and its model. Throws or rejects with `NO_RUNNER`, or `BAD_REQUEST` with the member in `path`. */
-  choose(asked: { runner?: string; model?: string }): ChosenRunner | Promise<ChosenRunner>;
+  /**
+   * The runner for a turn, by name, and its model. Throws or rejects with `NO_RUNNER`, and with `BAD_REQUEST` or `FORBIDDEN` with the
+   * member in `path`.
+   */
+  choose(asked: AskedRunner): ChosenRunner | Promise<ChosenRunner>;
   run: ConversationRunner;
   /** These conversations are over: no agent is kept for them. Absent where none is kept. */
   leave?(over: AgentScope): void;
@@ -200,11 +206,19 @@ export class Turns {
     const { conversation, name } = lane;
     const { message, idempotencyKey: key, thinking, attachments } = request;
     const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
-    const chosen = await runner.choose(request);
+    const limited = request.limited === true || conversation.limited;
+    const usual = conversation.turns.at(-1)?.runner;
+    const { runner: named, model: asked } = request;
+    const chosen = await runner.choose({
+      ...(named === undefined ? {} : { runner: named }),
+      ...(asked === undefined ? {} : { model: asked }),
+      ...(usual === undefined ? {} : { usual }),
+      limited,
+    });
     const draft = mode === 'full' ? sessionOf(name) : name.draft;
     const enter = mode === 'full' ? await this.#placeOf(sessionOf(name), name.app) : null;
     const turnId = uuid();
-    const begun: BegunTurn = { turnId, name, request, mode, draft, ...chosen };
+    const begun: BegunTurn = { turnId, name, request, mode, draft, limited, ...chosen };
     const first = firstEvents(begun, lane.turns.length);
     const stored = await conversation.begin(
       {
@@ -215,6 +229,7 @@ export class Turns {
         ...(thinking === undefined ? {} : { thinking }),
         ...(attachments === undefined ? {} : { attachments }),
         ...(key === undefined ? {} : { idempotencyKey: key }),
+        ...(limited ? { limited } : {}),
         ts: Date.now(),
       },
       first,
@@ -249,7 +264,7 @@ export class Turns {
     const first = turns[0];
     if (!first) return;
     const { work, begun } = first;
-    const { name, request, mode, draft, runner, model } = begun;
+    const { name, request, mode, draft, limited, runner, model } = begun;
     const { message, thinking, attachments } = request;
     void work.run(this.#options.runner.run, {
       app: name.app,
@@ -262,6 +277,7 @@ export class Turns {
       ...(thinking === undefined ? {} : { thinking }),
       ...(attachments === undefined ? {} : { attachments }),
       ...(draft === undefined ? {} : { draft }),
+      limited,
       resume: conversation.resume(runner),
       history: conversation.said,
     });

@@ -49,6 +49,20 @@ export class AgentCaller implements Caller {
     if (own !== null && own.app === app && this.may(capability, this.grant.app)) return;
     throw new SvcError('FORBIDDEN', this.refusal());
   }
+
+  /** Whether it has the SQL tools that read, or write. */
+  hasSql(capability: AgentCapability): boolean {
+    const { sql } = this.grant;
+    return sql === 'write' || sql === capability;
+  }
+
+  /** As `guard`, before one of the SQL tools runs. */
+  guardSql(app: string, capability: AgentCapability): void {
+    this.guard(app, capability);
+    if (this.hasSql(capability)) return;
+    const why = `This chat may not ${capability} by SQL: "chat": { "sql": "${capability}" } in app.json of "${app}" would let it.`;
+    throw new SvcError('FORBIDDEN', why);
+  }
 }
 
 /** The caller with an agent's token; null for every other request. */

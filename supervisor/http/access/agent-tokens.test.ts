@@ -21,6 +21,7 @@ test('a token is good while a turn of its conversation runs, and the same in eac
     app: 'todos',
     draft: null,
     may: ['read', 'write'],
+    sql: 'write',
   });
   const second = tokens.begin({ runner: 'codex', conversation: KEY });
   assert.equal(second.token, first.token);
@@ -82,6 +83,25 @@ test('an agent of an automation has the rights that the automation gives it', ()
   reader.guard('todos', 'read');
   assert.throws(() => reader.guard('todos', 'write'), { code: 'FORBIDDEN', message: /"requires\.tools"/ });
   assert.equal(callerWith([]).may('read', 'todos'), false);
+});
+
+test('an agent has the SQL tools that its turn gives it', () => {
+  const tokens = new AgentTokens();
+  for (const [sql, read, write] of [
+    [false, false, false],
+    ['read', true, false],
+    ['write', true, true],
+  ] as const) {
+    const { token, end } = tokens.begin({ runner: 'codex', conversation: KEY, sql });
+    const caller = agentCaller(presenting(token), tokens) as AgentCaller;
+    assert.deepEqual([caller.hasSql('read'), caller.hasSql('write')], [read, write]);
+    const attempt = (capability: 'read' | 'write') => () => caller.guardSql('todos', capability);
+    if (!read) assert.throws(attempt('read'), { code: 'FORBIDDEN', message: /"sql": "read"/ });
+    if (!write) assert.throws(attempt('write'), { code: 'FORBIDDEN', message: /"sql": "write"/ });
+    if (write) attempt('write')();
+    assert.throws(() => caller.guardSql('notes', 'read'), { code: 'FORBIDDEN' });
+    end();
+  }
 });
 
 test('the token of an ended turn never identifies another caller', () => {

@@ -5,6 +5,7 @@
 import { createHmac, hash, randomBytes } from 'node:crypto';
 import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { draftKey } from '../../../protocol/ids.ts';
+import type { ChatSql } from '../../../protocol/manifest.ts';
 
 const PREFIX = 'svca_';
 
@@ -19,12 +20,14 @@ export type AgentGrant = {
   /** The session of that draft; null for a live app. */
   readonly draft: string | null;
   readonly may: readonly AgentCapability[];
+  /** What it may do with the `svc_sql_*` tools, as far as `may` has it. */
+  readonly sql: ChatSql;
 };
 
 /** To call what reads, and what writes. */
 export type AgentCapability = 'read' | 'write';
 
-type AgentTurn = { conversation: string; runner: string; draft?: string | null; may?: readonly AgentCapability[] };
+type AgentTurn = Pick<AgentGrant, 'conversation' | 'runner'> & Partial<Pick<AgentGrant, 'draft' | 'may' | 'sql'>>;
 
 const BOTH = ['read', 'write'] as const;
 
@@ -41,14 +44,18 @@ export class AgentTokens {
    * in each of its turns, and `may` what it may in the first of those that run. `draft` is the session in whose draft the turn
    * works. Throws for what is no session key.
    */
-  begin({ conversation, runner, draft = null, may = BOTH }: AgentTurn): { token: string; end: () => void } {
+  begin({ conversation, runner, draft = null, may = BOTH, sql = 'write' }: AgentTurn): {
+    token: string;
+    end: () => void;
+  } {
     const name = parseSessionKey(conversation);
     if (name === null) throw new TypeError(`"${conversation}" is no session key.`);
     const session = name.draft ?? draft;
     const app = session === null ? name.app : draftKey(session, name.app);
     const token = PREFIX + createHmac('sha256', this.#key).update(`${conversation}\n${app}`).digest('hex');
     const digest = hash('sha256', token);
-    const entry = this.#active.get(digest) ?? { grant: { conversation, runner, app, draft: session, may }, turns: 0 };
+    const grant = { conversation, runner, app, draft: session, may, sql };
+    const entry = this.#active.get(digest) ?? { grant, turns: 0 };
     entry.turns++;
     this.#active.set(digest, entry);
     const end = (): void => {

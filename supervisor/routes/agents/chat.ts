@@ -43,7 +43,11 @@ function routesBelow(services: Services, base: string): Route[] {
       const request = requestOf(body);
       if (params.sid === undefined) await apps.get(name.app);
       const isDetached = flagOf(body, 'detach');
-      const held = await chat.turns.accept(name, { ...request, permit: (mode) => permit(caller, name.app, mode) });
+      const held = await chat.turns.accept(name, {
+        ...request,
+        limited: !caller.may('manage', name.app),
+        permit: (mode) => permit(caller, name.app, mode),
+      });
       await answerTurn(services.changes.readers, exchange, held, isDetached);
     }),
     route('GET', `${base}/_chat/windows`, 'chat', async (exchange, params, caller) => {

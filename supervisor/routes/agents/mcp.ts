@@ -43,7 +43,7 @@ export function mcpRoutes(services: Services): Route[] {
       return permit(of, caller, capability, app);
     },
     demandSql: (app, capability) => {
-      if (caller instanceof AgentCaller) caller.guard(app, capability);
+      if (caller instanceof AgentCaller) caller.guardSql(app, capability);
       else demand(caller, 'manage', of.apps.keyOf(app));
     },
   });
@@ -54,7 +54,9 @@ export function mcpRoutes(services: Services): Route[] {
     if (!isAgent || caller.grant.app !== of.apps.keyOf(id)) demand(caller, 'read', of.apps.keyOf(id));
     const client = services.clientOf(exchange, caller);
     const owner = { client, path: exchange.path, app: id };
-    await serve(exchange, owner, () => appTools(of, id, callerOf(of, caller, client), isAgent));
+    await serve(exchange, owner, () =>
+      appTools(of, id, callerOf(of, caller, client), (capability) => isAgent && caller.hasSql(capability)),
+    );
   };
   const routes = (path: string, handle: Route['handle']): Route[] =>
     (['POST', 'GET', 'DELETE'] as const).map((method) => route(method, path, 'route', handle));
@@ -70,7 +72,8 @@ export function mcpRoutes(services: Services): Route[] {
         dispatcherTools(of, {
           ...callerOf(of, caller, client),
           describe: (body) => describe(of, caller, body),
-          maySql: async () => isAgent || (await of.apps.ids()).some((id) => caller.may('manage', id)),
+          maySql: async (capability) =>
+            isAgent ? caller.hasSql(capability) : (await of.apps.ids()).some((id) => caller.may('manage', id)),
         }),
       );
     }),
