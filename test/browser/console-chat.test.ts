@@ -120,6 +120,25 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assertQuiet(tarball);
   });
 
+  test('a conversation keeps its agent, and a new one begins with the one chosen last', async () => {
+    const page = await open(tarball);
+    const agent = page.getByRole('combobox', { name: 'Agent and model' });
+    const shown = () => agent.locator('option:checked').textContent();
+    await agent.selectOption({ label: 'Small' });
+    await say(page, 'say Small talk.');
+    await lastTurn(page).getByRole('status').filter({ hasText: 'stub-small' }).waitFor();
+    await page.reload();
+    await eventually(async () => (await shown()) === 'Small');
+    await begin(page);
+    assert.equal(await shown(), 'Small');
+    await agent.selectOption('');
+    assert.equal(await shown(), 'Default agent');
+    await page.getByRole('combobox', { name: 'Conversation' }).selectOption({ label: 'say Small talk.' });
+    await log(page).locator('.text', { hasText: 'Small talk.' }).waitFor();
+    assert.equal(await shown(), 'stub, as before');
+    assertQuiet(tarball);
+  });
+
   test('a permission is granted by keyboard', async () => {
     const page = await open(tarball);
     await say(page, 'ask wipe the cache', 'say It was {result}.');

@@ -112,8 +112,8 @@ function Chat({ app, conversations, talk }: ChatProps) {
       complain(error as Error);
     }
   };
-  const models = useModels(complain);
   const name = `${talk.kind}/${talk.id}`;
+  const models = useModels(name, known, complain);
   const session = read?.name === name ? read.session : null;
   const setSide = (side: Read['side']) => setRead((last) => last && { ...last, side });
 

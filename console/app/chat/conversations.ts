@@ -12,8 +12,8 @@ const TURNS = 20;
 export type Kind = 'window' | 'conversation';
 export type Mode = 'data' | 'full';
 export type Talk = { kind: Kind; id: string };
-/** `updatedAt` in milliseconds since the epoch. */
-export type Conversation = Talk & { key: string; mode: Mode; title: string; updatedAt: number };
+/** `adapter` is the agent that took its last turn; `updatedAt` in milliseconds since the epoch. */
+export type Conversation = Talk & { key: string; mode: Mode; title: string; adapter: string | null; updatedAt: number };
 
 export type AttachedFile = { sha256: string; name: string };
 
@@ -42,7 +42,8 @@ export type ToolCall = {
   errorText: string;
 };
 
-type Listed = { windowId?: string; conversationId?: string; mode?: Mode; title: string; updatedAt: number };
+type Listed = Pick<Conversation, 'title' | 'adapter' | 'updatedAt'> &
+  Partial<Record<'windowId' | 'conversationId', string>> & { mode?: Mode };
 
 export type Message = {
   message: string;
@@ -140,10 +141,10 @@ export class Conversations {
   async #readPage(kind: Kind, before = ''): Promise<boolean> {
     const list = kind === 'window' ? path`/svc/${this.#app}/_chat/windows` : this.#list;
     const rows = await get<Listed[]>(`${list}?limit=${PAGE}${before}`);
-    for (const { windowId, conversationId, mode = 'full', title, updatedAt } of rows) {
+    for (const { windowId, conversationId, mode = 'full', title, adapter, updatedAt } of rows) {
       const id = windowId ?? conversationId ?? '';
       const key = `${kind}/${id}`;
-      this.#known.set(key, { key, kind, id, mode, title, updatedAt });
+      this.#known.set(key, { key, kind, id, mode, title, adapter, updatedAt });
     }
     return rows.length < PAGE;
   }

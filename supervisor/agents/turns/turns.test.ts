@@ -12,13 +12,15 @@ import { ChatWindows } from '../../../storage/chat/windows.ts';
 import { type ScriptedRunner, scriptedRunner } from '../../../testing/scripted-runner.ts';
 import { inTime } from '../../../testing/waiting.ts';
 import type { TurnOutcome } from './turn-work.ts';
-import { type HeldTurn, Turns, type TurnsOptions } from './turns.ts';
+import { type AskedRunner, type HeldTurn, Turns, type TurnsOptions } from './turns.ts';
 
 type Scene = {
   turns: Turns;
   runner: ScriptedRunner;
   windows: ChatWindows;
   outcomes: TurnOutcome[];
+  /** What turns asked their runner for. */
+  asked: AskedRunner[];
   /** The conversations that were opened, and not closed. */
   open: Set<OpenConversation>;
 };
@@ -35,6 +37,7 @@ function sceneOf(
   const windows = new ChatWindows(join(app, '_chat'), { warn: () => {} });
   const runner = scriptedRunner();
   const outcomes: TurnOutcome[] = [];
+  const asked: AskedRunner[] = [];
   const open = new Set<OpenConversation>();
   const turns = new Turns({
     open: async ({ id }) => {
@@ -47,13 +50,19 @@ function sceneOf(
       };
       return one;
     },
-    runner: { choose: () => ({ runner: 'stub' }), run: runner },
+    runner: {
+      choose: (one) => {
+        asked.push(one);
+        return { runner: one.runner ?? one.usual ?? 'stub' };
+      },
+      run: runner,
+    },
     drafts,
     observe: () => ({ started: () => {}, event: () => {}, ended: (outcome) => void outcomes.push(outcome) }),
     log: pino({ enabled: false }),
     ...(permissionMs === undefined ? {} : { permissionMs }),
   });
-  return { turns, runner, windows, outcomes, open };
+  return { turns, runner, windows, outcomes, asked, open };
 }
 
 const nameOf = (id: string): SessionName => ({ kind: 'window', app: 'notes', id });
@@ -194,6 +203,36 @@ test('a conversation is open only while it is in use', async (t) => {
   assert.deepEqual([open.size, turns.count], [0, 0]);
   await assert.rejects(turns.hold(nameOf('a'), 'none'), { code: 'UNKNOWN_TURN' });
   assert.equal(open.size, 0);
+});
+
+test('a conversation goes on with its last runner, also behind a turn that waits', async (t) => {
+  const { turns, runner, asked } = sceneOf(t);
+  const messages = [{}, { runner: 'other' }, {}].map((more) => ({ message: 'say:x', ...more }));
+  const held = await Promise.all(messages.map((request) => turns.accept(nameOf('w'), request)));
+  for (const one of held) await eventsOf(one);
+  assert.deepEqual(
+    runner.turns.map((turn) => turn.runner),
+    ['stub', 'other', 'other'],
+  );
+  assert.deepEqual(asked, [
+    { limited: false },
+    { runner: 'other', usual: 'stub', limited: false },
+    { usual: 'other', limited: false },
+  ]);
+});
+
+test('a window stays as limited as its first sender, and each turn at least as its own', async (t) => {
+  const { turns, runner, windows } = sceneOf(t);
+  const limitedOf = async (id: string, senders: boolean[]): Promise<unknown[]> => {
+    for (const limited of senders) await eventsOf(await turns.accept(nameOf(id), { message: 'say:x', limited }));
+    return runner.turns.filter(({ windowId }) => windowId === id).map(({ limited }) => limited);
+  };
+  assert.deepEqual(await limitedOf('page', [true, false]), [true, true]);
+  assert.deepEqual(await limitedOf('console', [false, true, false]), [false, true, false]);
+  await windows.flush();
+  const read = await windows.open('page');
+  assert.equal(read.limited, true);
+  await read.close();
 });
 
 test('a turn goes on while one request that sent its message wants it', async (t) => {
