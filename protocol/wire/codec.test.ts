@@ -220,6 +220,25 @@ test('a call frame survives the round trip, and is standard MessagePack', () => 
   );
 });
 
+test('texts up to the longest that are written by hand, and longer ones, survive the round trip', () => {
+  for (const length of [21_845, 21_846, 32_767, 65_536]) {
+    const text = '\u20ac'.repeat(length);
+    for (const [tool, trace, caller] of [
+      [text, '', ''],
+      ['', text, ''],
+      ['', '', text],
+    ] as const) {
+      const frame: Frame = [Kind.dispatch, 1, 1, ToolKind.server, tool, Buffer.from('{}'), trace, 0, caller];
+      const read: unknown[] = [];
+      new FrameDecoder().push(encodeFrame(frame), (one) => read.push(one[4], one[6], one[8]));
+      assert.ok(
+        read.length === 3 && read[0] === tool && read[1] === trace && read[2] === caller,
+        `${length} characters`,
+      );
+    }
+  }
+});
+
 test('damaged call frames are left to msgpackr or read within their bounds', () => {
   const damaged = fc.tuple(callFrames, fc.array(fc.tuple(fc.nat(400), fc.nat(255)), { maxLength: 4 }), fc.nat(20));
   fc.assert(

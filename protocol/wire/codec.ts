@@ -165,8 +165,8 @@ const FLOAT_64 = 0xcb;
 const STR_16 = 0xda;
 const BIN_32 = 0xc6;
 
-/** Longer texts are left to msgpackr. */
-const MAX_TEXT = 0x7fff;
+/** Characters of a text whose bytes `STR_16` can count: each takes three at most. Longer texts are left to msgpackr. */
+const MAX_TEXT = 21_845;
 /** Bytes of each frame beside its body and texts. */
 const DISPATCH_OVERHEAD = 2 + 9 + 9 + 1 + 3 + 5 + 3 + 1 + 3;
 const RESULT_OVERHEAD = 2 + 9 + 9 + 5 + 9;
