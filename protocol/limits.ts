@@ -46,7 +46,8 @@ export const LIMITS = {
   uploadBodyBytes: 64 * MiB, // an upload as it travels, compressed. The archive rules below are what really bounds it
   archiveTotalBytes: 50 * MiB,
   archiveFileBytes: 5 * MiB,
-  archiveEntries: 5000,
+  archiveEntries: 5000, // files and folders, also those that are only in the path of another
+  archiveDepth: 64, // names in the path of one
   archiveNameBytes: 255,
   archiveMetaBytes: 64 * KiB, // metadata of one entry (long names, extended attributes)
   archiveOverheadBytes: 4 * KiB, // what an entry takes besides its content: headers and padding
@@ -65,6 +66,7 @@ export const LIMITS = {
   jobThreadsOfDrafts: 1,
   jobThreadsForLong: 1, // for backups and bundles
   jobMs: 2 * MINUTE, // from the start of a job, not from its order
+  jobWaitMs: 10 * MINUTE, // from its order to that start, a second start after the end of its process included
   jobIdleMs: 1 * MINUTE, // a thread that has read its modules does the next job in a fraction of the time
   jobMemoryMb: 512, // heap of one job thread
   jobsMemoryMb: 2048, // all memory of the process

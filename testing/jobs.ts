@@ -18,6 +18,7 @@ export type OpenJobsOptions = {
   threadMemoryMb?: number;
   memoryMb?: number;
   jobMs?: number;
+  waitMs?: number;
   now?: () => number;
 };
 
@@ -38,6 +39,7 @@ export async function openJobs(root: string, options: OpenJobsOptions = {}): Pro
   await links.listen(supervisorSocket);
   const jobs = new Jobs({
     jobMs,
+    ...(options.waitMs === undefined ? {} : { waitMs: options.waitMs }),
     ...(options.now === undefined ? {} : { now: options.now }),
     onFault: (what) => log.push(what),
     writable: withRealPaths([root]),

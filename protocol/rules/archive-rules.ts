@@ -39,11 +39,7 @@ export class ArchiveRules {
   /** Throws the archive's error, with the entry in `path`. */
   admit({ path, type, size }: ArchiveEntry): AdmittedEntry {
     this.#entries++;
-    if (this.#entries > LIMITS.archiveEntries) {
-      throw new SvcError('ARCHIVE_TOO_LARGE', `${this.#subject} has more than ${LIMITS.archiveEntries} entries.`, {
-        path,
-      });
-    }
+    if (this.#entries > LIMITS.archiveEntries) throw this.#tooMany(path);
     const kind = FILE_TYPES.has(type) ? 'file' : type === 'Directory' ? 'folder' : null;
     if (kind === null) throw entryTypeError(path, type, this.#subject);
     const name = safeName(path);
@@ -78,7 +74,17 @@ export class ArchiveRules {
     }
   }
 
-  /** Reserves the name and those of the folders above it, so that it means the same on every file system. */
+  #tooMany(path: string): SvcError {
+    const most = LIMITS.archiveEntries;
+    return new SvcError('ARCHIVE_TOO_LARGE', `${this.#subject} has more than ${most} entries, folders included.`, {
+      path,
+    });
+  }
+
+  /**
+   * Reserves the name and those of the folders above it, so that it means the same on every file system. A folder counts as an
+   * entry where only paths name it: a few long paths would make a hundred times as many.
+   */
   #claim(path: string, entry: AdmittedEntry): void {
     const segments = entry.path.split('/');
     for (let depth = 1; depth <= segments.length; depth++) {
@@ -86,8 +92,10 @@ export class ArchiveRules {
       const claim: AdmittedEntry = depth === segments.length ? entry : { kind: 'folder', path: name };
       const folded = name.normalize('NFC').toLowerCase();
       const taken = this.#names.get(folded);
-      if (taken === undefined) this.#names.set(folded, claim);
-      else if (claim.kind === 'file')
+      if (taken === undefined) {
+        if (this.#names.size === LIMITS.archiveEntries) throw this.#tooMany(path);
+        this.#names.set(folded, claim);
+      } else if (claim.kind === 'file')
         throw pathError(path, 'the name is there twice (upper and lower case count as the same)');
       else if (taken.kind === 'file') throw pathError(path, `"${taken.path}" is a file and cannot be a folder too`);
       else if (taken.path !== name)
@@ -118,6 +126,7 @@ function safeName(path: string): string {
   const segments = path.split('/').filter((segment) => segment !== '' && segment !== '.');
   if (segments.includes('..')) throw pathError(path, 'it holds ".."');
   if (segments.some(isGitName)) throw pathError(path, 'git keeps that name for itself');
+  if (segments.length > LIMITS.archiveDepth) throw pathError(path, `it lies deeper than ${LIMITS.archiveDepth} levels`);
   const name = segments.join('/');
   if (Buffer.byteLength(name) > LIMITS.archiveNameBytes)
     throw pathError(path, `it is longer than ${LIMITS.archiveNameBytes} bytes`);

@@ -25,8 +25,6 @@ import { MAIN, Refs, TAGS } from './refs.ts';
 const FILE_MODE = '100644';
 /** Git's modes of files; apps do not use the bits in which they differ. */
 const FILE_MODES = new Set([FILE_MODE, '100755', '100664']);
-/** The rules for names allow no deeper folders. */
-const MAX_DEPTH = 128;
 const APPS = 'apps';
 /** Tags of tags of tags… */
 const PEEL_DEPTH = 8;
@@ -176,8 +174,8 @@ export async function filesOf(objects: ObjectStore, tree: string): Promise<Map<s
   const files = new Map<string, string>();
   let entries = 0;
   const walk = async (id: string, prefix: string, depth: number): Promise<void> => {
-    if (depth > MAX_DEPTH)
-      throw new SvcError('ARCHIVE_PATH', `The repository has a folder nested deeper than ${MAX_DEPTH} levels here.`, {
+    if (depth === LIMITS.archiveDepth)
+      throw new SvcError('ARCHIVE_PATH', `The repository has files deeper than ${LIMITS.archiveDepth} levels here.`, {
         path: prefix.slice(0, LIMITS.archiveNameBytes),
       });
     for (const { mode, name, id: child } of await readTree(objects, id)) {

@@ -127,6 +127,43 @@ test('a job that does not end is ended at its limit, which begins when it starts
   assert.equal(await last, 'done' as never);
 });
 
+test('a job that waits for longer than it may is refused, and those before it go on', async (t) => {
+  const thread = jobModule(
+    `fs.writeFileSync(job.started, '');
+     while (!fs.existsSync(job.go)) await new Promise((r) => setTimeout(r, 10));
+     return { ok: true, value: 'done' };`,
+  );
+  const { jobs } = await open(t, { thread, jobMs: LONG_MS, waitMs: 0 });
+  const [started, go] = [join(root, 'first-started'), join(root, 'first-go')];
+  const first = jobs.ingest(ordered('a', { started, go }));
+  await eventually(() => existsSync(started));
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const waiting = jobs.ingest(ordered('a', { started, go }));
+  t.mock.timers.tick(LONG_MS);
+  await assert.rejects(waiting, { code: 'OVERLOADED', message: 'Checking the upload waited for too long; try again.' });
+  t.mock.timers.reset();
+  writeFileSync(go, '');
+  assert.equal(await first, 'done' as never);
+});
+
+test('a job that is started again has only the time that is left of its own', async (t) => {
+  let at = 0;
+  const thread = jobModule(
+    `fs.writeFileSync(job.started, ''); for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);`,
+  );
+  const { jobs, child } = await open(t, { thread, jobMs: LONG_MS, waitMs: LONG_MS, now: () => at });
+  const started = join(root, 'again-started');
+  const endless = jobs.ingest(ordered('a', { started }));
+  endless.catch(() => {});
+  await eventually(() => existsSync(started) && child.stats !== null);
+  at = 2 * LONG_MS - 1;
+  process.kill(child.pid as number, 'SIGKILL');
+  await assert.rejects(inTime(endless, 'the end of the job', LONG_MS), {
+    code: 'INVALID_ARCHIVE',
+    message: /took too long/,
+  });
+});
+
 test('a job that was under way when the process was killed is done again, and one that cannot be says so', async (t) => {
   const thread = jobModule(
     `fs.appendFileSync(${JSON.stringify(join(root, 'started'))}, job.mark);

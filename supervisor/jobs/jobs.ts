@@ -44,6 +44,7 @@ type JobsOptions = {
   onFault(what: string): void;
   tracing?: Pick<Tracing, 'current'> | null;
   jobMs?: number;
+  waitMs?: number;
   now?(): number;
 };
 
@@ -52,6 +53,8 @@ type Job = QueuedJob & {
   name: JobName;
   job: object;
   ms: number;
+  /** When it has to have ended, waiting and a second start included; by `now`. */
+  deadline: number;
   subject: keyof typeof SUBJECTS;
   /** Done twice it leaves what it leaves when it is done once. */
   repeatable: boolean;
@@ -59,9 +62,12 @@ type Job = QueuedJob & {
   reject(error: SvcError): void;
 };
 
-/** How a job is run; by default once, in the pool `work`, for `jobMs`. */
+/** How a job is run; by default once, in the pool `work`, for `jobMs`, after it waited for at most `waitMs`. */
 type Terms = Pick<Job, 'subject' | 'party'> &
-  Partial<Pick<Job, 'pool' | 'ms' | 'repeatable'>> & { signal?: AbortSignal | undefined };
+  Partial<Pick<Job, 'pool' | 'ms' | 'repeatable'>> & { waitMs?: number; signal?: AbortSignal | undefined };
+
+/** The one thread for these is held for hours by others of them. */
+const LONG = { pool: 'long', waitMs: LIMITS.backupVerifyMs } as const;
 
 const QUEUE = {
   threads: { work: LIMITS.jobThreads, drafts: LIMITS.jobThreadsOfDrafts, long: LIMITS.jobThreadsForLong },
@@ -102,9 +108,10 @@ export class Jobs {
     onFault,
     tracing = null,
     jobMs = LIMITS.jobMs,
+    waitMs = LIMITS.jobWaitMs,
     now = () => performance.now(),
   }: JobsOptions) {
-    this.#options = { onFault, tracing, jobMs, now };
+    this.#options = { onFault, tracing, jobMs, waitMs, now };
     this.#flushes = new Flushes(writable);
     this.#child = createChild({
       onReady: () => this.#pump(),
@@ -151,13 +158,13 @@ export class Jobs {
 
   /** Packs a part of a backup. Rejects with the job's own error, soon after `signal` aborts with `OVERLOADED`. */
   pack(job: PackJob, signal?: AbortSignal): Promise<PackResult> {
-    return this.#run('pack', job, { subject: 'backup', party: null, pool: 'long', ms: LIMITS.backupPartMs, signal });
+    return this.#run('pack', job, { subject: 'backup', party: null, ...LONG, ms: LIMITS.backupPartMs, signal });
   }
 
   /** Reads a finished backup as a restore would. Rejects as `pack` does, and with `INVALID_BACKUP`. */
   verifyBackup(job: VerifyJob, signal?: AbortSignal): Promise<VerifyResult> {
     const ms = LIMITS.backupVerifyMs;
-    return this.#run('verifyBackup', job, { subject: 'backup', party: null, pool: 'long', ms, signal });
+    return this.#run('verifyBackup', job, { subject: 'backup', party: null, ...LONG, ms, signal });
   }
 
   /** Does an operation on the repository of the git store. Rejects with its error. */
@@ -165,10 +172,10 @@ export class Jobs {
     const party = 'app' in job ? job.app : null;
     const order = { operation, ...job };
     if (operation.endsWith('Bundle'))
-      return this.#run('git', order, { subject: 'bundle', party, pool: 'long', ms: LIMITS.backupPartMs });
+      return this.#run('git', order, { subject: 'bundle', party, ...LONG, ms: LIMITS.gitBundleMs });
     // Packing is not urgent: no publication waits for its thread.
-    const pool = operation === 'packLoose' ? 'long' : 'work';
-    return this.#run('git', order, { subject: 'git', party, pool, repeatable: REPEATABLE.has(operation) });
+    const pool = operation === 'packLoose' ? LONG : null;
+    return this.#run('git', order, { subject: 'git', party, ...pool, repeatable: REPEATABLE.has(operation) });
   }
 
   /** Copies and prepares the files of a draft. Rejects with what an upload of them would be refused with. */
@@ -201,12 +208,17 @@ export class Jobs {
     if (signal?.aborted) throw cancelled(terms.subject);
     if (!this.#child.wake()) throw down();
     const span = this.#options.tracing?.current?.child(`job ${name}`);
+    const { jobMs, waitMs, now } = this.#options;
+    const ms = terms.ms ?? jobMs;
+    const mostMs = ms + (terms.waitMs ?? waitMs);
+    let expiring: NodeJS.Timeout | undefined;
     try {
       return await new Promise<T>((resolve, reject) => {
-        const { jobMs: ms } = this.#options;
-        const defaults = { pool: 'work', ms, repeatable: false, alone: false } as const;
+        const defaults = { pool: 'work', repeatable: false, alone: false } as const;
         const settle = { resolve: resolve as (value: unknown) => void, reject };
-        if (!this.#queue.add({ id, name, job, ...defaults, ...terms, ...settle })) {
+        const order = { ...defaults, ...terms, id, name, job, ms, deadline: now() + mostMs, ...settle };
+        expiring = setTimeout(() => this.#expire(id), mostMs);
+        if (!this.#queue.add(order)) {
           reject(overloaded(`Too many ${SUBJECTS[terms.subject][3]} wait already; try again.`, 5));
           return;
         }
@@ -218,8 +230,17 @@ export class Jobs {
       throw error;
     } finally {
       span?.end();
+      clearTimeout(expiring);
       signal?.removeEventListener('abort', cancel);
     }
+  }
+
+  /** One that runs is ended by its process, which was told how long it has. */
+  #expire(id: number): void {
+    const job = this.#queue.waiting.find((one) => one.id === id);
+    if (job === undefined) return;
+    this.#reject(job, overloaded(`${SUBJECTS[job.subject][1]} waited for too long; try again.`, 30));
+    this.#pump();
   }
 
   #all(): Job[] {
@@ -235,8 +256,9 @@ export class Jobs {
   }
 
   #send(child: Child, job: Job): void {
+    const ms = Math.max(1, Math.min(job.ms, Math.ceil(job.deadline - this.#options.now())));
     try {
-      child.send([Kind.job, job.id, job.name, job.pool, job.ms, job.job]);
+      child.send([Kind.job, job.id, job.name, job.pool, ms, job.job]);
     } catch (error) {
       this.#reject(job, new SvcError('INTERNAL', 'A job of the gateway is too large to be sent.', { cause: error }));
     }

@@ -66,7 +66,14 @@ function withEntries(...entries: Entry[]): Buffer {
   return tarball([...files, ...entries]);
 }
 
+/** An entry whose name may be longer than a header takes. */
+const named = (name: string, type = '0'): Entry[] => [paxName(name), { name: 'short', type }];
+
 const LONG = `${'x'.repeat(10_000)}.js`;
+/** One level more than permitted. */
+const DEEP = `${'d/'.repeat(LIMITS.archiveDepth)}a.js`;
+/** Names in an app before others are added. */
+const OWN = Object.keys(appFiles('notes')).length;
 const HEADER = tarEntry(paxName('a.js'));
 const BIG = Buffer.alloc(LIMITS.archiveFileBytes);
 const whole = tar(appFiles('notes'));
@@ -167,6 +174,19 @@ const BAD_ARCHIVES: [name: string, archive: () => Buffer, code: string, path?: s
     `${LIMITS.archiveEntries - 2}/`,
   ],
   [
+    'few entries with many folders in their paths',
+    () => withEntries(...Array.from({ length: 100 }, (_, i) => named(`${i}/${'d/'.repeat(61)}a.js`)).flat()),
+    'ARCHIVE_TOO_LARGE',
+    `${Math.floor((LIMITS.archiveEntries - OWN) / 63)}/${'d/'.repeat(61)}a.js`,
+  ],
+  ['a file that lies too deep', () => withEntries(...named(DEEP)), 'ARCHIVE_PATH', DEEP],
+  [
+    'a folder that lies too deep',
+    () => withEntries(...named('d/'.repeat(LIMITS.archiveDepth + 1), '5')),
+    'ARCHIVE_PATH',
+    'd/'.repeat(LIMITS.archiveDepth + 1),
+  ],
+  [
     'zeros without end behind the archive',
     () => gzipSync(Buffer.concat([whole, Buffer.alloc(90 * 2 ** 20)]), { level: 1 }),
     'ARCHIVE_TOO_LARGE',
@@ -226,6 +246,15 @@ test('an archive as tar writes it is taken: ./, folders, long names, upper-case 
   assert.equal(readFileSync(join(staging, 'code/lib/gnu-long.js'), 'utf8'), 'b');
   assert.equal(summary.files, 4);
   assert.equal(statSync(join(staging, 'code/PHOTO.PNG')).mode & 0o777, 0o600);
+});
+
+test('an archive is taken with as many files and folders, and as deep, as is permitted', async () => {
+  const deepest = DEEP.slice(2);
+  const others = LIMITS.archiveEntries - OWN - LIMITS.archiveDepth;
+  const { summary } = await staged(
+    withEntries(...named(deepest), ...Array.from({ length: others }, (_, i) => ({ name: `${i}.js` }))),
+  );
+  assert.equal(summary.files, OWN + 1 + others);
 });
 
 test('the summary describes the version', async () => {
