@@ -27,8 +27,9 @@ import {
   type WaitingAnswer,
 } from './exchange.ts';
 import { checkFraming, type FramingRules, findHeader, type HeaderList } from './framing.ts';
+import { ReaderWatch } from './reader-watch.ts';
 import { takePart } from './upload-buffers.ts';
-import { ReaderWatch, UwsStream } from './uws-stream.ts';
+import { UwsStream } from './uws-stream.ts';
 
 /** Longer bodies are sent from the caller's buffer as the socket takes them; shorter ones the socket may copy. */
 const COPY_BYTES = 64 * 1024;

@@ -1,50 +1,10 @@
-/** Streams an answer on uWebSockets.js, with back-pressure, and cuts off clients that take nothing. */
+/** Streams an answer on uWebSockets.js, with back-pressure. */
 import type { HttpResponse } from 'uWebSockets.js';
-import { LIMITS } from '../../protocol/limits.ts';
 import type { ResponseStream } from './edge.ts';
+import { ReaderWatch } from './reader-watch.ts';
 
 /** Larger chunks are cut into slices of this many bytes, so that little of them waits out of our sight, in the socket. */
 const SLICE_BYTES = 64 * 1024;
-/** Tries until the client is cut off; the native code gives none less than 8 s between two. */
-const TRIES = 6;
-
-/**
- * Cuts off a client on uWebSockets.js that takes nothing of the waiting bytes. The native code would do so after some 10 s;
- * each further try to send restarts its timer.
- */
-export class ReaderWatch {
-  readonly #tryAgain: () => void;
-  readonly #cutOff: () => void;
-  #timer: NodeJS.Timeout;
-  #left = TRIES;
-
-  /** Begins at once. `tryAgain` hands the socket what waits, `cutOff` ends the connection; neither runs after `stop`. */
-  constructor(tryAgain: () => void, cutOff: () => void) {
-    this.#tryAgain = tryAgain;
-    this.#cutOff = cutOff;
-    this.#timer = this.#start();
-  }
-
-  /** The client took something: its time begins anew. */
-  progress(): void {
-    clearInterval(this.#timer);
-    this.#left = TRIES;
-    this.#timer = this.#start();
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
-
-  #start(): NodeJS.Timeout {
-    return setInterval(() => {
-      this.#left -= 1;
-      if (this.#left > 0) this.#tryAgain();
-      else this.#cutOff();
-    }, LIMITS.stalledReaderMs / TRIES);
-  }
-}
-
 /**
  * The socket keeps what it cannot send of a slice; the slices after it wait here. How much the socket keeps cannot be asked, so
  * `buffered` counts its last slice whole until the socket is writable again.
