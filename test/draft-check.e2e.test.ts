@@ -105,6 +105,16 @@ describe('the check of a draft', () => {
       assert.deepEqual(await check(), []);
     });
 
+  test('finds a migration that the data does not take', async () => {
+    const path = 'migrations/0002_twice.sql';
+    await put(path, 'CREATE TABLE notes (id INTEGER PRIMARY KEY);\n');
+    const [found, ...others] = await check();
+    assert.deepEqual([found?.code, found?.path, others], ['MIGRATION_FAILED', path, []]);
+    assert.equal((await publish()).json.error.code, 'MIGRATION_FAILED');
+    assert.equal((await gateway.call('DELETE', at(`files/${path}`))).status, 200);
+    assert.deepEqual(await check(), []);
+  });
+
   test('finds lines that others changed too, and runs again if files change meanwhile', async () => {
     await put('index.html', '<p>Mine\n');
     assert.equal((await gateway.upload('notes', { ...NOTES, 'index.html': '<p>Theirs\n' })).status, 201);

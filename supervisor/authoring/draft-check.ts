@@ -1,24 +1,43 @@
-/** Lists the faults for which publishing a draft would be refused. */
+/** Lists the faults that keep a draft from being published, or from running as its files are. */
 import { ERROR_CODES, type ErrorCode, type InputIssue, SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { Drafts } from '../drafts/drafts.ts';
+import type { Sessions } from './sessions.ts';
 
-/** Something that keeps the app from being published. `path` is a file, or a member of the one that the code is about. */
+/** Something that is wrong with the draft. `path` is a file, or a member of the one that the code is about. */
 export type DraftFinding = InputIssue & { code: ErrorCode };
 export type DraftCheck = { app: string; findings: DraftFinding[] };
 
 /** Codes of what is wrong with files; with any other the check has failed itself. */
 const FINDINGS: ReadonlySet<string> = new Set([
   ...['INVALID_MANIFEST', 'INVALID_HANDLER', 'INVALID_AUTOMATION', 'INVALID_MIGRATION', 'MERGE_CONFLICT'],
+  'MIGRATION_FAILED',
   ...Object.keys(ERROR_CODES).filter((code) => code.startsWith('ARCHIVE_')),
 ]);
 
-/** `review` rejects as a publication would. */
-export async function checkDraft(app: string, review: () => Promise<void>): Promise<DraftCheck> {
+type Parts = { sessions: Pick<Sessions, 'review'>; drafts: Pick<Drafts, 'draft'> };
+
+/**
+ * What a publication would be refused for, and what keeps the draft from being called: its migrations run on its own copy of the
+ * data. Rejects with `UNKNOWN_SESSION` and the like, but for no fault of the files.
+ */
+export async function checkDraft({ sessions, drafts }: Parts, session: string, app: string): Promise<DraftCheck> {
+  const [refused, broken] = await Promise.all([
+    findingsFrom(() => sessions.review(session, app)),
+    findingsFrom(async () => (await drafts.draft(session, app)).get()),
+  ]);
+  // Most faults are found by both.
+  const more = broken.filter(({ message }) => !refused.some((one) => one.message === message));
+  return { app, findings: [...refused, ...more].slice(0, LIMITS.inputIssues) };
+}
+
+async function findingsFrom(work: () => Promise<unknown>): Promise<DraftFinding[]> {
   try {
-    await review();
-    return { app, findings: [] };
+    await work();
+    return [];
   } catch (error) {
     if (!(error instanceof SvcError) || !FINDINGS.has(error.code)) throw error;
-    return { app, findings: findingsOf(error) };
+    return findingsOf(error);
   }
 }
 

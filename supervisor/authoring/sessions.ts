@@ -29,7 +29,6 @@ import { exists } from '../../storage/files/atomic-file.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Deployments, PublishResult } from '../deployments/deploy.ts';
 import { SerialByKey } from '../serial.ts';
-import { checkDraft, type DraftCheck } from './draft-check.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
 
 type SessionsOptions = SessionFoldersOptions & {
@@ -369,11 +368,11 @@ export class Sessions {
     return published;
   }
 
-  /** The error with which publishing an app would be refused now. Migrations run on the live data only when it is published. */
-  async check(id: string, app: string): Promise<DraftCheck> {
+  /** Rejects with the error with which publishing an app would be refused now. Runs no migrations. */
+  async review(id: string, app: string): Promise<void> {
     const copy = await this.#exclusively(id, app, () => this.#folders.copyOf(id, app));
     // Whoever edits meanwhile does not wait; he asks again.
-    return checkDraft(app, () => this.#within(id, () => this.#options.deployments.review(app, copy)));
+    await this.#within(id, () => this.#options.deployments.review(app, copy));
   }
 
   async #onlyChanged(id: string): Promise<string> {

@@ -3,7 +3,7 @@ import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
 import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
-import { GatewayError, get, path, post, put, request } from '../../gateway.ts';
+import { type GatewayError, get, path, post, put, request } from '../../gateway.ts';
 import type { DraftDiff } from './changes.tsx';
 import type { Finding } from './editor.tsx';
 
@@ -65,25 +65,8 @@ export const readDiff = (app: string, session: string): Promise<DraftDiff> =>
 
 /** What keeps the draft from running as its files are now, and from being published; empty when nothing does. */
 export async function checkDraft(app: string, session: string): Promise<Finding[]> {
-  const [broken, { findings }] = await Promise.all([
-    brokenDraft(app, session),
-    post<DraftCheck>(path`/svc/_sessions/${session}/apps/${app}/check`),
-  ]);
-  const refused = findings.flatMap(({ code, ...issue }) =>
-    findingsOf({ code, message: issue.message, issues: [issue] }),
-  );
-  // Both may find the same.
-  return [...refused, ...broken.filter((one) => !refused.some(({ message }) => message === one.message))];
-}
-
-async function brokenDraft(app: string, session: string): Promise<Finding[]> {
-  try {
-    await post(path`/svc/_draft/${session}/_tool/svc_describe`, { app });
-    return [];
-  } catch (error) {
-    if (error instanceof GatewayError && error.status > 0 && error.status !== 401) return findingsOf(error);
-    throw error;
-  }
+  const { findings } = await post<DraftCheck>(path`/svc/_sessions/${session}/apps/${app}/check`);
+  return findings.flatMap(({ code, ...issue }) => findingsOf({ code, message: issue.message, issues: [issue] }));
 }
 
 const FILE = /^(?:[^/:\s]+\/)*[^/:\s]+\.[a-z0-9]+/;

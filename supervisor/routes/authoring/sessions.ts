@@ -3,6 +3,7 @@
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import type { FileConditions } from '../../../protocol/wire/jobs.ts';
+import { checkDraft } from '../../authoring/draft-check.ts';
 import type { SessionDiff } from '../../authoring/sessions.ts';
 import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
@@ -77,7 +78,7 @@ export function sessionRoutes(services: Services): Route[] {
       answerJson(exchange, 200, await sessions().update(sid, id)),
     ),
     route('POST', '/svc/_sessions/:sid/apps/:id/check', 'manage', async (exchange, { sid = '', id = '' }) =>
-      answerJson(exchange, 200, await sessions().check(sid, id), NO_STORE),
+      answerJson(exchange, 200, await checkDraft(gitStoreOf(services), sid, id), NO_STORE),
     ),
     route('POST', '/svc/_sessions/:sid/publish', 'route', async (exchange, { sid = '' }, caller) => {
       const origin = publicOriginOf(exchange, services);
