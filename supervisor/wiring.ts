@@ -196,7 +196,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const attachments = new Attachments({ db: runtime, layout, log });
     const quotaMb = async (key: string) => {
       if (!isDraftKey(key)) return (await registry.state(key)).active?.blobQuotaMb;
-      return (await gitStore?.drafts.draft(sessionOfKey(key), appOfKey(key)))?.blobQuotaMb();
+      const draft = await gitStore?.drafts.draft(sessionOfKey(key), appOfKey(key));
+      return (await draft?.whole())?.blobQuotaMb;
     };
     const blobs: Blobs = new Blobs({ layout, log, quotaMb });
     const parts = {

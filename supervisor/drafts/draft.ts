@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { draftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { VersionSummary } from '../../protocol/manifest.ts';
 import { draftVersion } from '../../protocol/origins.ts';
 import type { Snapshot } from '../../protocol/wire/jobs.ts';
 import { exists, isMissing, mkdirDurable } from '../../storage/files/atomic-file.ts';
@@ -138,10 +139,10 @@ export class Draft {
     return this.#snapshot;
   }
 
-  /** Its manifest; the last valid one while there is a fault. */
-  async blobQuotaMb(): Promise<number | undefined> {
+  /** What it consists of; while there is a fault what it was before, null if that was not seen since the gateway started. */
+  async whole(): Promise<VersionSummary | null> {
     await this.refreshed();
-    return this.#snapshot?.summary.blobQuotaMb;
+    return this.#snapshot?.summary ?? null;
   }
 
   get files(): PageVersion {

@@ -3,8 +3,10 @@
  * (decisions, section 7).
  */
 import { rm } from 'node:fs/promises';
+import type { SvcError } from '../../protocol/errors.ts';
 import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Manifest } from '../../protocol/manifest.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../storage/apps/trash.ts';
 import { namesIn } from '../../storage/files/atomic-file.ts';
@@ -55,6 +57,17 @@ export class Drafts {
   /** For the tools of a session's drafts, under the ids of their apps. */
   dispatcher(session: string): Dispatcher {
     return new Dispatcher({ ...this.#options, apps: this.#view(session) });
+  }
+
+  /**
+   * The manifest that says what tools a draft has, null where none is known, and the fault for which they cannot be called. A draft
+   * that is being edited is broken between two files: its tools stay those that it had. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`.
+   */
+  async toolsOf(session: string, app: string): Promise<{ manifest: Manifest | null; fault: SvcError | null }> {
+    const draft = await this.draft(session, app);
+    const whole = await draft.whole();
+    const manifest = whole && (await this.#manifests.get(draft.key, whole.versionId));
+    return { manifest, fault: draft.fault };
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */

@@ -48,6 +48,16 @@ export const DISPATCHER_TOOLS: McpTool[] = [
   },
 ];
 
+/** A tool of drafts. */
+export const DRAFT_CHECK: McpTool = {
+  name: 'svc_draft_check',
+  description:
+    'What keeps the draft from running as its files are now, or from being published: each fault with its file. ' +
+    'It changes nothing. Call it after you edited files.',
+  inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+  annotations: { readOnlyHint: true },
+};
+
 const SQL = { type: 'string', minLength: 1, description: 'One statement of SQLite; values go into "params".' };
 const PARAMS = { description: 'An array for ?, an object for :name.', type: ['array', 'object'] };
 

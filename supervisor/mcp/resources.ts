@@ -26,7 +26,7 @@ export function queryTemplate(app: string | null): McpResourceTemplate {
 }
 
 /** The queries that can be read without an input. */
-export function queryResources(app: string, { queries }: Manifest): McpResource[] {
+export function queryResources(app: string, { queries }: Pick<Manifest, 'queries'>): McpResource[] {
   return queries
     .filter(({ input }) => !demandsInput(input))
     .map(({ name, description }) => ({

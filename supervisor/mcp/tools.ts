@@ -5,10 +5,18 @@
 import { SvcError } from '../../protocol/errors.ts';
 import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
+import type { DraftCheck } from '../authoring/draft-check.ts';
 import { manifestOf } from '../dispatch/describe.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
 import { newTraceId } from '../tree/actor/call.ts';
-import { checkArguments, DISPATCHER_TOOLS, type McpTool, type ObjectSchema, SQL_TOOLS } from './definitions.ts';
+import {
+  checkArguments,
+  DISPATCHER_TOOLS,
+  DRAFT_CHECK,
+  type McpTool,
+  type ObjectSchema,
+  SQL_TOOLS,
+} from './definitions.ts';
 import {
   type McpResource,
   type McpResourceTemplate,
@@ -87,9 +95,7 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
       checkArguments(tool, args);
       return await answerOf(async () => {
         if (sql) return await callSql(dispatcher, caller, sql, args, traceId, signal);
-        if (name === 'svc_describe') {
-          return { text: JSON.stringify(await describe(args)), isError: false, structured: false };
-        }
+        if (name === 'svc_describe') return answerWith(await describe(args));
         const kind = name === 'svc_read' ? 'query' : 'action';
         const { app, input = {} } = args as { app: string; input?: unknown };
         await permit(kind === 'query' ? 'read' : 'write', app);
@@ -110,20 +116,33 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
   };
 }
 
+/** What a draft adds to its tools. */
+export type DraftTools = {
+  /** As `Drafts.toolsOf`. */
+  tools(): Promise<{ manifest: Manifest | null; fault: SvcError | null }>;
+  /** Absent for callers that may not know. */
+  check?(): Promise<DraftCheck>;
+};
+
+/** `maySql`: whether it has the tools that read its tables, or write them, unless it has tools of their names. */
+type AppOptions = { maySql(capability: 'read' | 'write'): boolean; draft: DraftTools | null };
+
+const NO_TOOLS = { queries: [], actions: [] };
+
 /**
  * The tools of one app, live or of a draft, as the version has them that serves now. Rejects with the app's error, such as
- * `UNKNOWN_APP` and `NO_ACTIVE_VERSION`. `maySql`: whether it has those that read its tables, or
- * write them, unless it has tools of their names.
+ * `UNKNOWN_APP` and `NO_ACTIVE_VERSION`; a draft with a fault has tools, and answers their calls with it.
  */
 export async function appTools(
   dispatcher: Dispatcher,
   app: string,
   caller: McpCaller,
-  maySql: (capability: 'read' | 'write') => boolean,
+  { maySql, draft }: AppOptions,
 ): Promise<McpTools> {
   const { permit } = caller;
-  const manifest = await manifestOf(dispatcher.apps, app);
-  const { tools, byName } = tableOf(manifest);
+  const live = async () => ({ manifest: await manifestOf(dispatcher.apps, app), fault: null });
+  const { manifest, fault } = draft === null ? await live() : await draft.tools();
+  const { tools, byName } = manifest === null ? { tools: [], byName: new Map<string, Entry>() } : tableOf(manifest);
   const manifestUri = `svc://${app}/app.json`;
   const tablesUri = `svc://${app}/tables`;
   const ownQuery = (uri: string): QueryResource | null => {
@@ -131,15 +150,17 @@ export async function appTools(
     return named?.app === app ? named : null;
   };
   const sqlTools = SQL_TOOLS.filter(({ mode, shown }) => maySql(capabilityOf(mode)) && !byName.has(shown.name));
+  const check = byName.has(DRAFT_CHECK.name) ? undefined : draft?.check;
   return {
-    title: manifest.name,
+    title: manifest?.name ?? app,
     instructions:
       `The tools of the app "${app}". Queries only read; actions change its data. ` +
       `The resource ${manifestUri} is its manifest, ${tablesUri} has its tables.`,
     list: async () => {
       const may = { query: await permitted(permit, 'read', app), action: await permitted(permit, 'write', app) };
       const sql = sqlTools.filter(({ mode }) => may[capabilityOf(mode) === 'write' ? 'action' : 'query']);
-      return [...tools.filter(({ kind }) => may[kind]), ...sql].map(({ shown }) => shown);
+      const shown = [...tools.filter(({ kind }) => may[kind]), ...sql].map((tool) => tool.shown);
+      return check === undefined ? shown : [...shown, DRAFT_CHECK];
     },
     call: async ({ name, args, traceId, signal }) => {
       const sql = sqlTools.find(({ shown }) => shown.name === name);
@@ -147,8 +168,14 @@ export async function appTools(
         checkArguments(sql.shown, args);
         return await answerOf(() => callSql(dispatcher, caller, sql, args, traceId, signal));
       }
+      if (check !== undefined && name === DRAFT_CHECK.name) {
+        checkArguments(DRAFT_CHECK, args);
+        return await answerOf(async () => answerWith(await check()));
+      }
       const tool = byName.get(name);
       if (!tool) {
+        // Whether it is a tool is known once the fault is repaired.
+        if (fault !== null) return await answerOf(() => Promise.reject(fault));
         throw unknownTool(
           name,
           tools.map(({ shown }) => shown),
@@ -164,11 +191,14 @@ export async function appTools(
     resources: async () => [
       { uri: manifestUri, name: 'app.json', description: `The manifest of "${app}".`, mimeType: 'application/json' },
       { uri: tablesUri, name: 'tables', description: `The tables of "${app}".`, mimeType: 'application/json' },
-      ...((await permitted(permit, 'read', app)) ? queryResources(app, manifest) : []),
+      ...((await permitted(permit, 'read', app)) ? queryResources(app, manifest ?? NO_TOOLS) : []),
     ],
     templates: () => [queryTemplate(app)],
     read: async (uri, signal) => {
-      if (uri === manifestUri) return JSON.stringify(manifest, null, 2);
+      if (uri === manifestUri) {
+        if (fault !== null) throw fault;
+        return JSON.stringify(manifest, null, 2);
+      }
       if (uri === tablesUri) return (await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(), signal)).text;
       const named = ownQuery(uri);
       return named && (await readQuery(dispatcher, caller, named, signal));
@@ -317,6 +347,10 @@ function runSql(
     const submitted = dispatcher.sql(app, request, new AnswerSink(false, resolve, reject));
     submitted.then((callOff) => onAbort(signal, callOff)).catch(reject);
   });
+}
+
+function answerWith(value: unknown): McpAnswer {
+  return { text: JSON.stringify(value), isError: false, structured: false };
 }
 
 /** The client may have left already. */

@@ -7,11 +7,11 @@ export const TOOL_SERVER = 'svc';
 const PREFIXED = /^(?:mcp__)?svc(?:__|_|\/|\.|: ?)([\w.-]+)$/;
 const FOLLOWED = /^([\w.-]+) \(svc MCP Server\)$/;
 /** Their own names begin as those of agents do that put the server's name before a tool's. */
-const SQL_TOOL = /^svc_sql_(?:describe|read|write)$/;
+const GATEWAY_TOOL = /^svc_(?:sql_(?:describe|read|write)|draft_check)$/;
 
 /** The tool's name in the app's manifest, or null if it is not the app's. */
 export function ownToolName(name: string): string | null {
-  if (SQL_TOOL.test(name)) return name;
+  if (GATEWAY_TOOL.test(name)) return name;
   const [, own] = PREFIXED.exec(name) ?? FOLLOWED.exec(name) ?? [];
   return own ?? null;
 }

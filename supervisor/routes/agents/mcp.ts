@@ -1,8 +1,9 @@
 /** Serves MCP over HTTP: the tools of all apps, of one app, or of a draft (decisions, section 12). */
 
 import { SvcError } from '../../../protocol/errors.ts';
-import { checkAppId } from '../../../protocol/ids.ts';
+import { checkAppId, draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { checkDraft } from '../../authoring/draft-check.ts';
 import type { Dispatcher } from '../../dispatch/dispatcher.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Caller, demand } from '../../http/access/access.ts';
@@ -10,7 +11,7 @@ import { AgentCaller } from '../../http/access/agent-caller.ts';
 import { type Route, route } from '../../http/router.ts';
 import { checkOrigin, McpServer } from '../../mcp/server.ts';
 import type { SessionOwner } from '../../mcp/sessions.ts';
-import { appTools, dispatcherTools, type McpCaller, type McpTools } from '../../mcp/tools.ts';
+import { appTools, type DraftTools, dispatcherTools, type McpCaller, type McpTools } from '../../mcp/tools.ts';
 import type { Services } from '../../services.ts';
 import { describe, permit } from '../app/tools.ts';
 import { gitStoreOf } from '../authoring/drafts.ts';
@@ -47,16 +48,25 @@ export function mcpRoutes(services: Services): Route[] {
       else demand(caller, 'manage', of.apps.keyOf(app));
     },
   });
-  const serveApp = async (exchange: Exchange, of: Dispatcher, id: string, caller: Caller): Promise<void> => {
+  const draftTools = (session: string, app: string, caller: Caller): DraftTools => {
+    const gitStore = gitStoreOf(services);
+    const needed = caller instanceof AgentCaller ? 'read' : 'manage';
+    return {
+      tools: () => gitStore.drafts.toolsOf(session, app),
+      ...(caller.may(needed, draftKey(session, app)) && { check: () => checkDraft(gitStore, session, app) }),
+    };
+  };
+  const serveApp = async (exchange: Exchange, session: string | null, id: string, caller: Caller): Promise<void> => {
     checkAppId(id);
+    const of = session === null ? dispatcher : gitStoreOf(services).drafts.dispatcher(session);
     const isAgent = caller instanceof AgentCaller;
     // An agent sees only what it may use.
     if (!isAgent || caller.grant.app !== of.apps.keyOf(id)) demand(caller, 'read', of.apps.keyOf(id));
     const client = services.clientOf(exchange, caller);
     const owner = { client, path: exchange.path, app: id };
-    await serve(exchange, owner, () =>
-      appTools(of, id, callerOf(of, caller, client), (capability) => isAgent && caller.hasSql(capability)),
-    );
+    const maySql = (capability: 'read' | 'write') => isAgent && caller.hasSql(capability);
+    const draft = session === null ? null : draftTools(session, id, caller);
+    await serve(exchange, owner, () => appTools(of, id, callerOf(of, caller, client), { maySql, draft }));
   };
   const routes = (path: string, handle: Route['handle']): Route[] =>
     (['POST', 'GET', 'DELETE'] as const).map((method) => route(method, path, 'route', handle));
@@ -78,10 +88,10 @@ export function mcpRoutes(services: Services): Route[] {
       );
     }),
     ...routes('/svc/:id/_mcp', async (exchange, { id = '' }, caller) => {
-      await serveApp(exchange, dispatcher, id, caller);
+      await serveApp(exchange, null, id, caller);
     }),
     ...routes('/svc/_draft/:sid/:id/_mcp', async (exchange, { sid = '', id = '' }, caller) => {
-      await serveApp(exchange, gitStoreOf(services).drafts.dispatcher(sid), id, caller);
+      await serveApp(exchange, sid, id, caller);
     }),
   ];
 }
