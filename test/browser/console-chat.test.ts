@@ -256,6 +256,20 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assertQuiet(git);
   });
 
+  test('what is wrong with the draft is said beside it, until the agent has repaired it', async () => {
+    const page = await open(git);
+    await page.getByRole('combobox', { name: 'What the agent may work on' }).selectOption('full');
+    await say(page, 'edit queries/list.js export default (', 'say Broken.');
+    const wrong = page.getByRole('list', { name: 'What is wrong' });
+    await wrong.getByRole('button', { name: 'queries/list.js' }).waitFor();
+    await assertAccessible(page, ['iframe']);
+    await say(page, 'heard', 'say {result}', 'edit queries/list.js export default () => [];', 'say Repaired.');
+    await log(page).getByText('The gateway found faults in the draft').waitFor();
+    await wrong.waitFor({ state: 'detached' });
+    await page.getByText('1 file changed, not published').waitFor();
+    assertQuiet(git);
+  });
+
   test('each conversation loads the page it shows and no other; one with the same page loads nothing', async () => {
     const page = await open(git);
     const mode = page.getByRole('combobox', { name: 'What the agent may work on' });

@@ -1,11 +1,14 @@
-/** The draft that a conversation works on: how much it changes, its diff, and its publication. */
+/** The draft that a conversation works on: what is wrong with it, how much it changes, its diff, and its publication. */
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { go, hrefOf } from '../../address.ts';
 import { get, path, post } from '../../gateway.ts';
 import { showMinted } from '../../ui/minted.tsx';
 import { Button, Dialog } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
 import { Brought, broughtBy, type DraftDiff, FileDiffs } from '../code/changes.tsx';
-import type { Published } from '../code/session.ts';
+import type { Finding } from '../code/editor.tsx';
+import { FindingList } from '../code/publish.tsx';
+import { checkDraft, type Published } from '../code/session.ts';
 
 /** From a change of a file until the diff is read again, milliseconds. */
 const SETTLE_MS = 500;
@@ -22,6 +25,7 @@ type DraftProps = {
 /** Draws nothing while the draft changes nothing. */
 export function DraftBar({ app, session, edits, complain, onPublished }: DraftProps) {
   const [diff, setDiff] = useState<DraftDiff | null>(null);
+  const [findings, setFindings] = useState<readonly Finding[]>([]);
   const [tag, setTag] = useState<string | null>(null);
   const [isShowing, setShowing] = useState(false);
   const [isPublishing, setPublishing] = useState(false);
@@ -32,7 +36,10 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
     const number = ++asked.current;
     try {
       const now = await get<DraftDiff>(`${path`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
-      if (number === asked.current) setDiff(now);
+      if (number !== asked.current) return;
+      setDiff(now);
+      const found = now.files.length === 0 ? [] : await checkDraft(app, session);
+      if (number === asked.current) setFindings(found);
     } catch (error) {
       if (number === asked.current) complain(error as Error);
     }
@@ -67,6 +74,15 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
   return (
     <div class="chat-draft">
       {tag === null && <Brought texts={broughtBy(diff)} />}
+      {tag === null && findings.length > 0 && (
+        <>
+          <p role="status">This keeps the draft from running, or from being published:</p>
+          <FindingList
+            findings={findings}
+            onOpen={({ file }) => go(hrefOf(['apps', app, 'code'], { session, file }))}
+          />
+        </>
+      )}
       <div class="line">
         <span ref={said} class="chat-changes" role="status" tabindex={-1}>
           {tag === null ? `${plural(diff.files.length, 'file')} changed, not published` : `${tag} is live`}
