@@ -3,6 +3,7 @@ import type { ChatMode, ThinkingLevel, TurnAttachment } from '../protocol/agents
 import type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../protocol/automations/webhook-messages.ts';
 import type { HandlerCaller } from '../protocol/wire/handler-caller.ts';
+import type { DraftFinding } from './authoring/draft-check.ts';
 
 /** One turn of a conversation, as a runner gets it. */
 export type ConversationTurn = {
@@ -20,6 +21,8 @@ export type ConversationTurn = {
   attachments?: TurnAttachment[];
   /** The session whose draft of the app is worked on, in mode `full`, or talked with. */
   draft?: string;
+  /** What is wrong with that draft as the turn begins, for the agent to repair; absent when nothing is. */
+  findings?: DraftFinding[];
   /** The id in the window's last `session` event; null when there was none. */
   resume?: string | null;
   /** Earlier messages, oldest first: for runners that keep none. */

@@ -3,6 +3,7 @@
 export type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 export type { ErrorBody, ErrorCode } from '../protocol/errors.ts';
 export { ERROR_CODES, SvcError } from '../protocol/errors.ts';
+export type { DraftFinding } from './authoring/draft-check.ts';
 export type { Config } from './config.ts';
 export { ConfigError } from './config.ts';
 export type {

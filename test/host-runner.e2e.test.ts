@@ -103,5 +103,5 @@ runnerCases({
   hasSystem: true,
   reasons: true,
   effortOf: ({ reasoning_effort: effort }) => effort,
-  cannot: { 'hands on texts and images': 'Messages in windows have no attachments.' },
+  cannot: { 'hands on texts, images and what the gateway has to say': 'Messages in windows have no attachments.' },
 });

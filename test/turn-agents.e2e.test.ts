@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, test } from 'node:test';
+import { after, afterEach, beforeEach, describe, test } from 'node:test';
 import { taggedWith, tagOf } from '../storage/processes/tagged.ts';
-import { appOf } from '../testing/apps.ts';
+import { appOf, automation } from '../testing/apps.ts';
 import {
   historyOf,
   replay,
@@ -22,7 +22,8 @@ import {
   until,
 } from '../testing/chat.ts';
 import { eventually, gatewayOfSuite } from '../testing/edges.ts';
-import { root, type Stream, type TestGateway } from '../testing/gateway.ts';
+import { type Answer, root, type Stream, type TestGateway } from '../testing/gateway.ts';
+import { startModelStub } from '../testing/model-stub.ts';
 import { enter, signIn } from '../testing/origins.ts';
 
 const NOTES = appOf('notes', {
@@ -43,6 +44,43 @@ process.on('exit', () => rmSync(keep, { recursive: true, force: true }));
 const STUB = [process.execPath, join(root, 'testing/stub-agent.mjs'), '--keep', keep];
 const CONVERSATION = '/_svc-conversations/apps/notes/sessions/c1';
 const DRAFT = '/svc/_draft/conversation-c1';
+const model = await startModelStub();
+after(() => model.close());
+
+const MANIFEST = JSON.parse(String(NOTES['app.json']));
+/** What keeps a draft of `notes` from running or from being published: a text of a file, and one that repairs it. */
+type Fault = { what: string; code: string; path: string; bad: string; good: string };
+const FAULTS: Fault[] = [
+  ...[
+    ['no JSON', '{"id": "notes",'],
+    ['no manifest', JSON.stringify({ ...MANIFEST, name: 5 })],
+    ['a tool without a file', JSON.stringify({ ...MANIFEST, queries: [...MANIFEST.queries, { name: 'lost' }] })],
+  ].map(([what = '', bad = '']) => ({
+    ...{ what, bad, code: 'INVALID_MANIFEST', path: 'app.json' },
+    good: JSON.stringify(MANIFEST),
+  })),
+  {
+    what: 'a migration',
+    code: 'MIGRATION_FAILED',
+    path: 'migrations/0002_days.sql',
+    bad: 'CREATE TABLE days (day TEXT PRIMARY KEY, note REFERENCES nowhere;',
+    good: 'CREATE TABLE days (day TEXT PRIMARY KEY);',
+  },
+  {
+    what: 'a schedule',
+    code: 'INVALID_AUTOMATION',
+    path: 'automations/digest/automation.json',
+    bad: automation({ triggers: [{ kind: 'cron', expr: 'sometimes' }] }),
+    good: automation({ triggers: [{ kind: 'cron', expr: '0 8 * * *' }] }),
+  },
+  {
+    what: 'a handler',
+    code: 'INVALID_HANDLER',
+    path: 'queries/list.js',
+    bad: 'export default ({ db }) => {',
+    good: "export default ({ db }) => db.all('SELECT text FROM notes');",
+  },
+];
 
 function sendTurn(gateway: TestGateway, message: string, more: object = {}): Promise<Stream> {
   return gateway.stream('/svc/notes/_turn', {}, { conversationId: 'c1', message, ...more });
@@ -51,6 +89,34 @@ function sendTurn(gateway: TestGateway, message: string, more: object = {}): Pro
 async function sayTurn(gateway: TestGateway, ...lines: string[]): Promise<TurnEventSeen[]> {
   return turnOf(await sendTurn(gateway, lines.join('\n')));
 }
+
+type Call = [tool: string, args: { path?: string; text?: string }];
+/** A runner that makes these calls; `told` says what it was told in that turn. */
+type Scripted = {
+  name: string;
+  message(calls: Call[]): { message: string; told(events: TurnEventSeen[]): string };
+};
+const SCRIPTED: Scripted[] = [
+  {
+    name: 'stub',
+    message: (calls) => {
+      // It writes files by itself.
+      const steps = calls.map(([tool, args]) =>
+        tool === 'write' ? `edit ${args.path} ${args.text}` : `call ${tool} ${JSON.stringify(args)}`,
+      );
+      return { message: ['heard', 'say {result}', ...steps].join('\n'), told: textOf };
+    },
+  },
+  {
+    name: 'model',
+    message: (calls) => {
+      const steps = calls.map(([tool, args]) => `call: ${tool} ${JSON.stringify(args)}`);
+      const message = steps.join('\nthen\n') || 'say: one';
+      const told = () => model.requests.find(({ text }) => text === message)?.said.join('\n') ?? '';
+      return { message, told };
+    },
+  },
+];
 
 async function rowsOf(gateway: TestGateway, path: string): Promise<string[]> {
   const answer = await gateway.call('POST', `${path}/_tool/svc_read`, { body: { app: 'notes', query: 'list' } });
@@ -61,7 +127,13 @@ async function rowsOf(gateway: TestGateway, path: string): Promise<string[]> {
 describe('a gateway with an agent', () => {
   const gateway = gatewayOfSuite({
     store: 'git',
-    config: { runners: { stub: { kind: 'acp', command: STUB } }, runner: 'stub' },
+    config: {
+      runners: {
+        stub: { kind: 'acp', command: STUB },
+        model: { kind: 'model', baseUrl: `${model.url}/v1`, model: 'stub-model' },
+      },
+      runner: 'stub',
+    },
   });
   beforeEach(async () => {
     assert.equal((await gateway.upload('notes', NOTES)).status, 201);
@@ -99,6 +171,78 @@ describe('a gateway with an agent', () => {
     assert.deepEqual([run.kind, run.state], ['chat', 'ok']);
     assert.equal((await gateway.call('DELETE', CONVERSATION)).status, 200);
     assert.equal((await gateway.call('GET', `${DRAFT}/notes/`)).status, 404);
+  });
+
+  const session = '/svc/_sessions/conversation-c1';
+  const put = (path: string, text: string): Promise<Answer> =>
+    gateway.call('PUT', `${session}/apps/notes/files/${path}`, { body: Buffer.from(text) });
+  // biome-ignore lint/suspicious/noExplicitAny: each method has a result of its own
+  const mcp = async (method: string, params = {}): Promise<any> => {
+    const headers = { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-06-18' };
+    const body = { jsonrpc: '2.0', id: 1, method, params };
+    const { text } = await gateway.call('POST', `${DRAFT}/notes/_mcp`, { body, headers });
+    return JSON.parse(text.replace(/^(?:event|id):.*\n|^data: /gm, '')).result;
+  };
+
+  /** Its agent is told, looks, repairs it and looks again; then it is published. */
+  async function checkRepair(runner: Scripted, { what, code, path, bad, good }: Fault): Promise<void> {
+    await put(path, bad);
+    const page = `<p>Repaired: ${what}`;
+    const { message, told } = runner.message([
+      ['svc_draft_check', {}],
+      ['list', {}],
+      ['write', { path, text: good }],
+      ['write', { path: 'index.html', text: page }],
+      ['list', {}],
+      ['svc_draft_check', {}],
+    ]);
+    const events = await turnOf(await sendTurn(gateway, message, { runner: runner.name }));
+    assert.ok(typesOf(events).includes('final'), JSON.stringify(events));
+    assert.match(told(events), new RegExp(`found faults in the draft.*\\(${code}\\)`, 's'));
+    const answersOf = (tool: string): string[] =>
+      events.flatMap(({ type, toolName, result, errorText }) =>
+        type === 'tool.result' && toolName === tool ? [JSON.stringify(result ?? errorText)] : [],
+      );
+    const [found = '', left = ''] = answersOf('svc_draft_check');
+    assert.match(found, new RegExp(code));
+    assert.match(left, /findings[\\":]+\[\]/);
+    const [refused = '', answered = ''] = answersOf('list');
+    assert.match(refused, code === 'INVALID_HANDLER' ? /HANDLER/ : new RegExp(code));
+    assert.match(answered, /live/);
+    const published = await gateway.call('POST', `${session}/publish`, { body: {} });
+    assert.equal(published.status, 201, published.text);
+    assert.ok((await gateway.call('GET', '/svc/notes/')).text.includes(page));
+  }
+
+  for (const runner of SCRIPTED)
+    test(`a draft that is broken in any way is repaired by its agent in the next turn: ${runner.name}`, async () => {
+      await turnOf(await sendTurn(gateway, runner.message([]).message, { runner: runner.name }));
+      await put('automations/digest/handler.js', 'export default async () => ({});');
+      await put('automations/digest/automation.json', automation());
+      for (const fault of FAULTS) await checkRepair(runner, fault);
+    });
+
+  test('the tools of a draft are those that it had while it is broken, and those of its files once it is not', async () => {
+    await sayTurn(gateway, 'say one');
+    const namesOf = async (): Promise<string[]> =>
+      (await mcp('tools/list')).tools.map(({ name }: { name: string }) => name);
+    const codeOf = async (name: string): Promise<string> =>
+      JSON.parse((await mcp('tools/call', { name, arguments: {} })).content[0].text).error?.code;
+    assert.deepEqual(await namesOf(), ['list', 'add', 'svc_draft_check']);
+    const { queries } = MANIFEST;
+    await put('app.json', JSON.stringify({ ...MANIFEST, queries: [...queries, { name: 'count' }] }));
+    assert.deepEqual(await namesOf(), ['list', 'add', 'svc_draft_check']);
+    assert.deepEqual([await codeOf('list'), await codeOf('count')], ['INVALID_MANIFEST', 'INVALID_MANIFEST']);
+    await put('queries/count.js', 'export default () => 2;');
+    assert.deepEqual(await namesOf(), ['list', 'count', 'add', 'svc_draft_check']);
+    assert.equal((await mcp('tools/call', { name: 'count', arguments: {} })).content[0].text, '2');
+    await put('app.json', '{');
+    await gateway.stop();
+    await gateway.start();
+    assert.deepEqual(await namesOf(), ['svc_draft_check'], 'nothing else is known of it');
+    assert.equal(await codeOf('list'), 'INVALID_MANIFEST');
+    await put('app.json', JSON.stringify(MANIFEST));
+    assert.deepEqual(await namesOf(), ['list', 'add', 'svc_draft_check']);
   });
 
   test('an agent that is no longer needed ends at once', async () => {

@@ -151,14 +151,14 @@ function answers({ reasons, hasProgram, joinsPieces, effortOf }: RunnerCases, ru
     assert.ok(efforts[0] !== 'low', 'this says something');
   });
 
-  runnerTest('hands on texts and images', async ({ turns, place }) => {
+  runnerTest('hands on texts, images and what the gateway has to say', async ({ turns, place }) => {
     const text: TurnAttachment = { name: 'list.txt', type: 'text/plain', path: join(place.folder, 'a') };
     const image: TurnAttachment = { name: 'dot.png', type: 'image/png', path: join(place.folder, 'b.png') };
     writeFileSync(text.path, 'oat milk');
     writeFileSync(image.path, Buffer.from(PIXEL, 'base64'));
-    finalOf(await turns.run('say: got it', { attachments: [text, image] }));
+    finalOf(await turns.run('say: got it', { attachments: [text, image], notice: 'The draft is broken.' }));
     const asked = place.stub.requests.find((request) => request.text === 'say: got it');
-    assert.match(asked?.said.join('\n') ?? '', /list\.txt[\s\S]*oat milk/);
+    assert.match(asked?.said.join('\n') ?? '', /list\.txt[\s\S]*oat milk[\s\S]*The draft is broken\./);
     assert.equal(asked?.images.length, 1);
   });
 }

@@ -74,6 +74,8 @@ export type TurnOrder = {
   folder: string;
   /** The instructions before the first message: the app, its tools and tables, and how to work. */
   instructions: string;
+  /** What the gateway tells the agent before the message, such as what is wrong with the draft. */
+  notice?: string;
   message: string;
   attachments: TurnAttachment[];
   model: string | null;

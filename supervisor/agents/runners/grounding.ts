@@ -7,6 +7,7 @@ import type { ChatMode, HostTool } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Manifest } from '../../../protocol/manifest.ts';
+import type { DraftFinding } from '../../authoring/draft-check.ts';
 import { manifestOf } from '../../dispatch/describe.ts';
 import type { Dispatcher } from '../../dispatch/dispatcher.ts';
 import { newTraceId } from '../../tree/actor/call.ts';
@@ -28,7 +29,7 @@ export class Grounding {
   readonly #texts = new Map<ChatMode, Promise<string>>();
 
   /**
-   * The text for an app. For a draft that cannot run it has the error in place of the tools. Rejects with `UNKNOWN_APP`, and
+   * The text for an app. For a draft that cannot run it says so in place of the tools. Rejects with `UNKNOWN_APP`, and
    * for a live app with any other error that keeps it from being used.
    */
   async of({ mode, app, dispatcher, hostTools }: GroundingRequest): Promise<string> {
@@ -38,7 +39,8 @@ export class Grounding {
       return filledIn(text, sections({ id: app, manifest, tables: await tablesOf(dispatcher, app), hostTools }));
     } catch (error) {
       if (!(error instanceof SvcError) || mode === 'data' || error.status === 404) throw error;
-      const fault = `None: the draft cannot be run as it is. ${error.message}`;
+      // Which fault it is comes with the message: an agent with other instructions is another program.
+      const fault = 'The draft cannot be run as it is. Its tools answer with the fault until that is repaired.';
       return filledIn(text, { app: `\`${app}\``, tools: fault, tables: fault, hostTools: hostToolLines(hostTools) });
     }
   }
@@ -48,6 +50,17 @@ export class Grounding {
     this.#texts.set(mode, known);
     return known;
   }
+}
+
+/** What is wrong with a draft, as a turn begins with it. Pure. */
+export function findingsText(findings: readonly DraftFinding[]): string {
+  const lines = findings.map(({ code, path, line, message }) => {
+    const place = path === '' ? '' : `\`${path}${line === undefined ? '' : `:${line}`}\`: `;
+    return `- ${place}${message.slice(0, LIMITS.errorMessageChars)} (${code})`;
+  });
+  const advice =
+    'Repair this first, unless the message below says otherwise; the tool `svc_draft_check` says what is left of it.';
+  return `The gateway found faults in the draft: it does not run as it is, or could not be published. ${advice}\n\n${lines.join('\n')}`;
 }
 
 type Sections = { app: string; tools: string; tables: string; hostTools: string };

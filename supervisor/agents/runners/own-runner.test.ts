@@ -148,8 +148,15 @@ test('in mode full the agent works in the draft, and reaches its tools', async (
     drafts: { dispatcher: () => draft },
   };
   const { turn, seen, grounded } = world(t, { gitStore });
-  const { order } = await turn({ mode: 'full', draft: 's1' });
+  const fault = {
+    code: 'INVALID_HANDLER',
+    path: 'queries/list.js',
+    message: 'It ends too early.',
+    keyword: 'syntax',
+  } as const;
+  const { order } = await turn({ mode: 'full', draft: 's1', findings: [{ ...fault, line: 3 }] });
   assert.deepEqual([order.mode, order.folder], ['full', '/drafts/s1/todos']);
+  assert.match(order.notice ?? '', /faults[\s\S]*\n- `queries\/list\.js:3`: It ends too early\. \(INVALID_HANDLER\)$/);
   assert.equal(order.gateway.url, 'http://127.0.0.1:8787/svc/_draft/s1/todos/_mcp');
   assert.equal((seen.granted as { draft: string }).draft, 's1');
   assert.equal((grounded[0] as { dispatcher: unknown }).dispatcher, draft);

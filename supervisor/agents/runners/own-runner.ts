@@ -18,7 +18,7 @@ import type { ChosenRunner } from '../turns/turn-lane.ts';
 import type { AskedRunner } from '../turns/turns.ts';
 import type { AgentProcess } from './agent-process.ts';
 import type { RunnerCatalog } from './catalog.ts';
-import type { Grounding } from './grounding.ts';
+import { findingsText, type Grounding } from './grounding.ts';
 import { chooseModel, providerOf } from './models.ts';
 import type { Runners } from './runners.ts';
 
@@ -123,6 +123,7 @@ export class OwnRunner {
       ...(draft === undefined ? {} : { draft }),
       folder: await this.#folder(turn, cwd),
       instructions: await grounding.of({ mode, app, dispatcher: this.#dispatcherOf(draft), hostTools }),
+      ...(turn.findings === undefined ? {} : { notice: findingsText(turn.findings) }),
       message: turn.message,
       attachments: turn.attachments ?? [],
       model: model ?? null,

@@ -8,6 +8,7 @@ import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { FolderChanges } from '../../../storage/files/folder-changes.ts';
+import { checkDraft, type DraftFinding } from '../../authoring/draft-check.ts';
 import type { Sessions } from '../../authoring/sessions.ts';
 import type { AutomationCatalog } from '../../automations/catalog.ts';
 import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';
@@ -15,12 +16,15 @@ import type { Drafts } from '../../drafts/drafts.ts';
 import { SerialByKey } from '../../serial.ts';
 
 type TurnDraftsOptions = {
-  sessions: Pick<Sessions, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf'>;
-  drafts: Pick<Drafts, 'budget'>;
+  sessions: Pick<Sessions, 'has' | 'create' | 'keep' | 'remove' | 'folder' | 'pathOf' | 'review'>;
+  drafts: Pick<Drafts, 'budget' | 'draft'>;
   /** The live version. */
   catalog: Pick<AutomationCatalog, 'get'>;
   log: Pick<Logger, 'warn'>;
 };
+
+/** `leave` is called before the last events of the turn. */
+export type EnteredDraft = { findings: DraftFinding[]; leave(): Promise<void> };
 
 const SESSION_CHARS = 64;
 const HASH_CHARS = 16;
@@ -72,19 +76,20 @@ export class TurnDrafts {
   }
 
   /**
-   * Begins a turn: `tell` gets an event for each file that changes in the draft. Resolves with a function for the end of the
-   * turn, which reports the last changes and never rejects. Rejects as `ensure` does.
+   * Begins a turn: `tell` gets an event for each file that changes in the draft. Resolves with what is wrong with the draft, and
+   * with a function for the end of the turn, which reports the last changes and never rejects. Rejects as `ensure` does.
    */
-  async enter(session: string, app: string, tell: (event: TurnEvent) => void): Promise<() => Promise<void>> {
+  async enter(session: string, app: string, tell: (event: TurnEvent) => void): Promise<EnteredDraft> {
     await this.ensure(session, app);
     const { catalog, log } = this.#options;
+    const findings = await this.#findings(session, app);
     const folder = this.#options.sessions.pathOf(session, app);
     let automationsChanged = false;
     const changes = await FolderChanges.begin(folder, this.#options.drafts.budget, (change) => {
       if (change.path.startsWith('automations/')) automationsChanged = true;
       tell({ type: 'file', ...change });
     });
-    return async () => {
+    const leave = async () => {
       await changes.end();
       if (!automationsChanged) return;
       const pending = await pendingWebhooks(folder, app, catalog).catch((error): PendingWebhookOf[] => {
@@ -93,5 +98,17 @@ export class TurnDrafts {
       });
       if (pending.length > 0) tell({ type: 'webhooks', minted: [], pending });
     };
+    return { findings, leave };
+  }
+
+  /** What its files have that an agent can repair; what others published since is for a person to take in. Never rejects. */
+  async #findings(session: string, app: string): Promise<DraftFinding[]> {
+    try {
+      const { findings } = await checkDraft(this.#options, session, app);
+      return findings.filter(({ code }) => code !== 'MERGE_CONFLICT');
+    } catch (error) {
+      this.#options.log.warn({ err: error, app }, 'A draft could not be checked before a turn.');
+      return [];
+    }
   }
 }

@@ -14,6 +14,7 @@ import { toSvcError } from '../../http/answers.ts';
 import type { LiveTurn } from './live-turn.ts';
 import { Permissions } from './permissions.ts';
 import { soundEvent, TurnContract } from './turn-contract.ts';
+import type { EnteredDraft } from './turn-drafts.ts';
 
 /** How a turn ended. `text` is what its agent answered, as far as it came. */
 export type TurnOutcome = { state: TurnEnd; error: ErrorBody | null; text: string };
@@ -25,8 +26,8 @@ export type TurnObserver = {
   ended(outcome: TurnOutcome): void;
 };
 
-/** Called when the turn begins; what it resolves with is called before its last events, and does not reject. */
-export type Enter = (tell: (event: TurnEvent) => void) => Promise<() => Promise<void>>;
+/** Called when the turn begins. */
+export type Enter = (tell: (event: TurnEvent) => void) => Promise<EnteredDraft>;
 
 type TurnWorkOptions = {
   live: LiveTurn;
@@ -107,7 +108,7 @@ export class TurnWork {
   }
 
   /** Runs the turn. Resolves when it has ended; never rejects. */
-  async run(runner: ConversationRunner, turn: Omit<ConversationTurn, 'signal' | 'answer'>): Promise<void> {
+  async run(runner: ConversationRunner, turn: Omit<ConversationTurn, 'signal' | 'answer' | 'findings'>): Promise<void> {
     if (this.#phase !== 'waiting') return;
     this.#phase = 'running';
     this.#observer.started();
@@ -115,16 +116,18 @@ export class TurnWork {
     let iterator: AsyncIterator<Yielded> | null = null;
     let outcome: Ending;
     const answer = (requestId: string) => this.#permissions.answer(requestId);
-    let exit: (() => Promise<void>) | undefined;
+    let entered: EnteredDraft | undefined;
     try {
-      exit = await this.#enter?.((event) => this.#add([event]));
-      iterator = runner({ ...turn, answer, signal })[Symbol.asyncIterator]();
+      entered = await this.#enter?.((event) => this.#add([event]));
+      const { findings = [] } = entered ?? {};
+      const known = findings.length === 0 ? {} : { findings };
+      iterator = runner({ ...turn, ...known, answer, signal })[Symbol.asyncIterator]();
       outcome = await this.#read(iterator);
     } catch (error) {
       outcome = { state: 'error', error: this.#failure(error) };
     }
     void leave(iterator);
-    await exit?.();
+    await entered?.leave();
     await this.#end(this.#stopped ?? outcome);
   }
 

@@ -285,7 +285,7 @@ test('a turn that is given up before its runner has begun does not wait for it',
       await new Promise<void>((resolve) => {
         entered = resolve;
       });
-      return async () => {};
+      return { findings: [], leave: async () => {} };
     },
   };
   const { turns } = sceneOf(t, undefined, undefined, drafts);

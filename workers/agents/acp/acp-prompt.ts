@@ -14,7 +14,7 @@ export function takesTools(capabilities: unknown): boolean {
  * the grounding and history yet. `say` reports files that it does not get.
  */
 export async function promptBlocks(
-  { instructions, history, attachments, message }: TurnOrder,
+  { instructions, history, attachments, notice, message }: TurnOrder,
   isFirst: boolean,
   capabilities: unknown,
   say: (phase: string, detail: string) => void,
@@ -30,7 +30,8 @@ export async function promptBlocks(
       say('attachment', `The agent does not get ${attachment.name}: ${why}.`);
     }
   }
-  return [...texts.map(textBlock), ...files, textBlock(message)];
+  const told = notice === undefined ? [] : [textBlock(notice)];
+  return [...texts.map(textBlock), ...files, ...told, textBlock(message)];
 }
 
 function fileBlock(file: PromptFile, capabilities: unknown): ContentBlock | null {

@@ -326,7 +326,7 @@ function modelOf({ model, runner }: TurnOrder): string | null {
 }
 
 /** The message comes last. */
-async function contentOf({ message, attachments }: TurnOrder): Promise<ClaudeMessage[]> {
+async function contentOf({ notice, message, attachments }: TurnOrder): Promise<ClaudeMessage[]> {
   const files: ClaudeMessage[] = [];
   for (const attachment of attachments) {
     const file = await promptFile(attachment);
@@ -335,6 +335,7 @@ async function contentOf({ message, attachments }: TurnOrder): Promise<ClaudeMes
     else files.push({ type: 'text', text: fileText(file.name, `This file is missing: ${file.why}.`) });
   }
   // What begins with a slash would be a command to the program.
+  if (notice !== undefined) files.push({ type: 'text', text: notice });
   return [...files, { type: 'text', text: message.startsWith('/') ? `\n${message}` : message }];
 }
 

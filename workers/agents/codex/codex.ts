@@ -234,7 +234,7 @@ class CodexAgent implements Agent {
 }
 
 /** Files first: the message is what the model reads last. */
-async function inputOf({ message, attachments }: TurnOrder): Promise<Params[]> {
+async function inputOf({ notice, message, attachments }: TurnOrder): Promise<Params[]> {
   const text = (words: string): Params => ({ type: 'text', text: words, text_elements: [] });
   const files = attachments.map(async (attachment): Promise<Params> => {
     if (attachment.type.startsWith('image/')) return { type: 'localImage', path: attachment.path };
@@ -243,7 +243,8 @@ async function inputOf({ message, attachments }: TurnOrder): Promise<Params[]> {
     const why = file.kind === 'left' ? file.why : `it is of the type ${file.type}`;
     return text(`The file ${JSON.stringify(file.name)} that goes with the message is left out: ${why}.`);
   });
-  return [...(await Promise.all(files)), text(message)];
+  const told = notice === undefined ? [] : [text(notice)];
+  return [...(await Promise.all(files)), ...told, text(message)];
 }
 
 async function versionOf(spec: RunnerSpec, folder: string, host: RunnerHost): Promise<string> {

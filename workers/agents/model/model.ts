@@ -85,7 +85,7 @@ async function modelIdOf({ model, runner }: TurnOrder, signal: AbortSignal): Pro
   return first.id;
 }
 
-async function messagesOf({ order: { history, attachments, message }, emit }: Turn): Promise<ModelMessage[]> {
+async function messagesOf({ order: { history, attachments, notice, message }, emit }: Turn): Promise<ModelMessage[]> {
   const before = recentHistory(history).filter(({ text }) => text !== '');
   const content: Exclude<Extract<ModelMessage, { role: 'user' }>['content'], string> = [];
   for (const attachment of attachments) {
@@ -96,6 +96,7 @@ async function messagesOf({ order: { history, attachments, message }, emit }: Tu
     else if (file.type.startsWith('image/')) content.push({ type: 'image', image: file.bytes, mediaType: file.type });
     else content.push({ type: 'file', data: file.bytes, mediaType: file.type, filename: file.name });
   }
+  if (notice !== undefined) content.push({ type: 'text', text: notice });
   content.push({ type: 'text', text: message });
   return [...before.map(({ role, text }) => ({ role, content: text })), { role: 'user', content }];
 }
