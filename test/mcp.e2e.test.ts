@@ -412,7 +412,22 @@ describe('mcp', () => {
       const answer = await as.callTool({ name: 'svc_sql_read', arguments: { app, ...statement } });
       assert.equal(JSON.parse(textOf(answer)).error.code, 'FORBIDDEN');
     }
-    assert.equal((await reader.listTools()).tools.length, 3);
+
+    // Each is shown what it may call of that, and no more.
+    const writer = await connect(gateway, '/svc/_mcp', 'auto', await tokenFor('write'));
+    t.after(() => writer.close());
+    const reading = ['svc_describe', 'svc_read'];
+    for (const [client, names] of [
+      [reader, reading],
+      [writer, [...reading, 'svc_write']],
+      [all, [...reading, 'svc_write', 'svc_sql_describe', 'svc_sql_read', 'svc_sql_write']],
+    ] as const) {
+      const { tools } = await client.listTools();
+      assert.deepEqual(
+        tools.map(({ name }) => name),
+        names,
+      );
+    }
 
     // Last: the thread that cannot be stopped is replaced.
     const slow = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n';

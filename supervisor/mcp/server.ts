@@ -209,7 +209,9 @@ export class McpServer {
       server.setRequestHandler('resources/list', async () => ({
         resources: await tools.resources().catch(rethrow(failure)),
       }));
-      server.setRequestHandler('resources/templates/list', async () => ({ resourceTemplates: tools.templates() }));
+      server.setRequestHandler('resources/templates/list', async () => ({
+        resourceTemplates: await tools.templates().catch(rethrow(failure)),
+      }));
       server.setRequestHandler('resources/read', async ({ params: { uri } }, { mcpReq: { signal } }) => {
         const text = await readOf(tools, uri, signal).catch(rethrow(refusal(uri)));
         return { contents: [{ uri, mimeType: 'application/json', text }] };

@@ -41,7 +41,7 @@ export type McpTools = {
   /** Rejects with `UNKNOWN_TOOL` and `INVALID_INPUT`, which are errors of the protocol; any other error of a tool is an answer. */
   call(call: McpCall): Promise<McpAnswer>;
   resources(): Promise<McpResource[]>;
-  templates(): McpResourceTemplate[];
+  templates(): Promise<McpResourceTemplate[]>;
   /** JSON text; null when there is no such resource. Rejects with the error of a query. */
   read(uri: string, signal: AbortSignal): Promise<string | null>;
   /**
@@ -71,22 +71,24 @@ export type McpCaller = {
 type DispatcherCaller = McpCaller & {
   /** The answer of `svc_describe` for this caller. */
   describe(body: Record<string, unknown>): Promise<unknown>;
+  /** Whether there is an app whose queries (`read`) or actions (`write`) it may call. */
+  mayCall(capability: 'read' | 'write'): Promise<boolean>;
   /** Whether there is an app for which `demandSql` does not throw. */
   maySql(capability: 'read' | 'write'): Promise<boolean>;
 };
 
 /** The tools of `/svc/_mcp`. */
 export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller): McpTools {
-  const { permit, describe, maySql } = caller;
+  const { permit, describe, mayCall, maySql } = caller;
   return {
     title: 'svc',
     instructions:
       'A gateway to small apps. Call svc_describe to see the apps and what they can do, svc_read to run a query of an app, ' +
       'svc_write to run an action.',
     list: async () => {
-      const may = { read: await maySql('read'), write: await maySql('write') };
-      const sql = SQL_TOOLS.filter(({ mode }) => may[capabilityOf(mode)]);
-      return [...DISPATCHER_TOOLS, ...sql.map(({ shown }) => shown)];
+      const calls = await allowedBy(mayCall);
+      const sql = await allowedBy(maySql);
+      return [...DISPATCHER_TOOLS.filter(calls), ...SQL_TOOLS.map(({ shown }) => shown).filter(sql)];
     },
     call: async ({ name, args, traceId, signal }) => {
       const sql = SQL_TOOLS.find(({ shown }) => shown.name === name);
@@ -104,7 +106,7 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
       });
     },
     resources: async () => [],
-    templates: () => [queryTemplate(null)],
+    templates: async () => ((await mayCall('read')) ? [queryTemplate(null)] : []),
     read: async (uri, signal) => {
       const named = queryOfUri(uri);
       return named && (await readQuery(dispatcher, caller, named, signal));
@@ -151,15 +153,14 @@ export async function appTools(
   };
   const sqlTools = SQL_TOOLS.filter(({ mode, shown }) => maySql(capabilityOf(mode)) && !byName.has(shown.name));
   const check = byName.has(DRAFT_CHECK.name) ? undefined : draft?.check;
+  const may = (capability: 'read' | 'write') => permitted(permit, capability, app);
   return {
     title: manifest?.name ?? app,
     instructions:
       `The tools of the app "${app}". Queries only read; actions change its data. ` +
       `The resource ${manifestUri} is its manifest, ${tablesUri} has its tables.`,
     list: async () => {
-      const may = { query: await permitted(permit, 'read', app), action: await permitted(permit, 'write', app) };
-      const sql = sqlTools.filter(({ mode }) => may[capabilityOf(mode) === 'write' ? 'action' : 'query']);
-      const shown = [...tools.filter(({ kind }) => may[kind]), ...sql].map((tool) => tool.shown);
+      const shown = [...tools, ...sqlTools].map((tool) => tool.shown).filter(await allowedBy(may));
       return check === undefined ? shown : [...shown, DRAFT_CHECK];
     },
     call: async ({ name, args, traceId, signal }) => {
@@ -188,13 +189,17 @@ export async function appTools(
         return await run(dispatcher, target, JSON.stringify(args), { caller, traceId, signal, promisesObject });
       }, true);
     },
-    resources: async () => [
-      { uri: manifestUri, name: 'app.json', description: `The manifest of "${app}".`, mimeType: 'application/json' },
-      { uri: tablesUri, name: 'tables', description: `The tables of "${app}".`, mimeType: 'application/json' },
-      ...((await permitted(permit, 'read', app)) ? queryResources(app, manifest ?? NO_TOOLS) : []),
-    ],
-    templates: () => [queryTemplate(app)],
+    resources: async () => {
+      if (!(await may('read'))) return [];
+      return [
+        { uri: manifestUri, name: 'app.json', description: `The manifest of "${app}".`, mimeType: 'application/json' },
+        { uri: tablesUri, name: 'tables', description: `The tables of "${app}".`, mimeType: 'application/json' },
+        ...queryResources(app, manifest ?? NO_TOOLS),
+      ];
+    },
+    templates: async () => ((await may('read')) ? [queryTemplate(app)] : []),
     read: async (uri, signal) => {
+      await permit('read', app);
       if (uri === manifestUri) {
         if (fault !== null) throw fault;
         return JSON.stringify(manifest, null, 2);
@@ -282,6 +287,12 @@ function isObjectSchema(schema: JsonSchema | undefined): schema is ObjectSchema 
 function asObjectSchema(schema: JsonSchema | undefined): ObjectSchema {
   if (schema === false) return { type: 'object', not: {} };
   return { ...(typeof schema === 'object' ? schema : {}), type: 'object' };
+}
+
+/** Says of a tool whether a caller that may do this is shown it: what does not only read needs `write`. */
+async function allowedBy(may: (capability: 'read' | 'write') => Promise<boolean>): Promise<(tool: McpTool) => boolean> {
+  const [read, write] = [await may('read'), await may('write')];
+  return ({ annotations }) => (annotations.readOnlyHint ? read : write);
 }
 
 async function permitted(permit: Permit, capability: 'read' | 'write', app: string): Promise<boolean> {

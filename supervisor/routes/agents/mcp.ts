@@ -8,6 +8,7 @@ import type { Dispatcher } from '../../dispatch/dispatcher.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Caller, demand } from '../../http/access/access.ts';
 import { AgentCaller } from '../../http/access/agent-caller.ts';
+import type { Capability } from '../../http/access/grants.ts';
 import { type Route, route } from '../../http/router.ts';
 import { checkOrigin, McpServer } from '../../mcp/server.ts';
 import type { SessionOwner } from '../../mcp/sessions.ts';
@@ -82,8 +83,11 @@ export function mcpRoutes(services: Services): Route[] {
         dispatcherTools(of, {
           ...callerOf(of, caller, client),
           describe: (body) => describe(of, caller, body),
+          mayCall: (capability) => mayAny(of, caller, capability),
           maySql: async (capability) =>
-            isAgent ? caller.hasSql(capability) : (await of.apps.ids()).some((id) => caller.may('manage', id)),
+            isAgent
+              ? caller.hasSql(capability) && (await mayAny(of, caller, capability))
+              : await mayAny(of, caller, 'manage'),
         }),
       );
     }),
@@ -94,4 +98,9 @@ export function mcpRoutes(services: Services): Route[] {
       await serveApp(exchange, sid, id, caller);
     }),
   ];
+}
+
+/** Whether there is an app, or may come to be one, with which the caller may do this. */
+async function mayAny({ apps }: Dispatcher, caller: Caller, capability: Capability): Promise<boolean> {
+  return caller.may(capability, null) || (await apps.ids()).some((id) => caller.may(capability, apps.keyOf(id)));
 }

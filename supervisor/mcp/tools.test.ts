@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SvcError } from '../../protocol/errors.ts';
+import type { Manifest } from '../../protocol/manifest.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import { appTools, dispatcherTools, type McpCaller, type McpTools } from './tools.ts';
+
+const MANIFEST = {
+  id: 'notes',
+  name: 'Notes',
+  queries: [{ name: 'list' }],
+  actions: [{ name: 'add' }],
+} as unknown as Manifest;
+
+/** Two apps, of which callers here may use one at most. */
+const dispatcher = {
+  apps: { get: () => ({}), manifest: () => Promise.resolve(MANIFEST), keyOf: (id: string) => id },
+} as unknown as Dispatcher;
+
+/** A caller, such as an agent whose automation lets it use some tools. */
+function callerOf(may: readonly string[]) {
+  const permit = (capability: string): undefined => {
+    if (!may.includes(capability)) throw new SvcError('FORBIDDEN', 'It may not.');
+  };
+  return {
+    source: 'agent',
+    shown: { kind: 'agent' },
+    client: 'agent',
+    permit,
+    mayRead: () => may.includes('read'),
+    demandSql: (_app: string, capability: string) => permit(capability),
+    describe: () => Promise.resolve({}),
+    mayCall: (capability: string) => Promise.resolve(may.includes(capability)),
+    maySql: (capability: string) => Promise.resolve(may.includes(capability)),
+  } as unknown as McpCaller & Parameters<typeof dispatcherTools>[1];
+}
+
+const OPTIONS = { maySql: () => true, draft: null };
+
+async function shownBy(tools: McpTools) {
+  const names = (all: { name: string }[]) => all.map(({ name }) => name).join(' ');
+  return [names(await tools.list()), names(await tools.resources()), names(await tools.templates())];
+}
+
+test('the tools of all apps are those that the caller may call with one of them', async () => {
+  for (const [may, ...shown] of [
+    [[], '', '', ''],
+    [['read'], 'svc_describe svc_read svc_sql_describe svc_sql_read', '', 'query'],
+    [['write'], 'svc_write svc_sql_write', '', ''],
+    [['read', 'write'], 'svc_describe svc_read svc_write svc_sql_describe svc_sql_read svc_sql_write', '', 'query'],
+  ] as const)
+    assert.deepEqual(await shownBy(dispatcherTools(dispatcher, callerOf(may))), shown, `${may}`);
+});
+
+test('the tools and resources of an app are those that the caller may use, and it reads no others', async () => {
+  const resources = 'app.json tables list';
+  for (const [may, ...shown] of [
+    [[], '', '', ''],
+    [['read'], 'list svc_sql_describe svc_sql_read', resources, 'query'],
+    [['write'], 'add svc_sql_write', '', ''],
+    [['read', 'write'], 'list add svc_sql_describe svc_sql_read svc_sql_write', resources, 'query'],
+  ] as const)
+    assert.deepEqual(await shownBy(await appTools(dispatcher, 'notes', callerOf(may), OPTIONS)), shown, `${may}`);
+  const writer = await appTools(dispatcher, 'notes', callerOf(['write']), OPTIONS);
+  const { signal } = new AbortController();
+  for (const uri of ['app.json', 'tables', 'queries/list'])
+    await assert.rejects(writer.read(`svc://notes/${uri}`, signal), { code: 'FORBIDDEN' });
+});
