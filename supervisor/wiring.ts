@@ -277,7 +277,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     apps.connect({ deployments, automations, chat, conversations });
     const addresses = new Visitors({ apps, config });
     const live = new LiveQueries(parts);
-    const mcpSessions = new McpSessions({ live, readers: changes.readers });
+    const mcpSessions = new McpSessions({ live, readers: changes.readers, changes });
     const endRefused = (): void => {
       changes.readers.endRefused();
       mcpSessions.endRefused();

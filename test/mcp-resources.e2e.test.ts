@@ -10,8 +10,9 @@ import { eventually, gatewayOfSuite, onEachEdge } from '../testing/edges.ts';
 import { root, type TestGateway } from '../testing/gateway.ts';
 
 /** Notes, under any id. */
-const app = (id: string) =>
+const app = (id: string, version = '1.0.0') =>
   appOf(id, {
+    manifest: { version, name: `Notes ${version}` },
     migrations: ['CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT'],
     queries: {
       list: { run: "({ db }) => db.all('SELECT text FROM notes ORDER BY id')", description: 'All notes.' },
@@ -42,6 +43,8 @@ class Reader {
   readonly client: Client;
   readonly transport: StreamableHTTPClientTransport;
   readonly updated: string[] = [];
+  /** The lists that it heard are others. */
+  readonly relisted: string[] = [];
   readonly era: Era;
   #listening: { close(): Promise<void>; closed: Promise<string> } | null = null;
 
@@ -51,6 +54,10 @@ class Reader {
     this.client.setNotificationHandler('notifications/resources/updated', ({ params: { uri } }) => {
       this.updated.push(uri);
     });
+    for (const list of ['tools', 'resources'] as const) {
+      const told = () => void this.relisted.push(list);
+      this.client.setNotificationHandler(`notifications/${list}/list_changed`, told);
+    }
     this.transport = new StreamableHTTPClientTransport(new URL(path, gateway.url), {
       requestInit: { headers: { authorization: `Bearer ${token}` } },
       reconnectionOptions: {
@@ -74,6 +81,12 @@ class Reader {
   async subscribe(uri: string): Promise<void> {
     if (this.era === 'legacy') await this.client.subscribeResource({ uri });
     else this.#listening = await this.client.listen({ resourceSubscriptions: [uri] });
+  }
+
+  /** Clients of 2025 hear of lists in their session's stream. */
+  async hearOfLists(): Promise<void> {
+    if (this.era === 'legacy') return;
+    this.#listening = await this.client.listen({ toolsListChanged: true, resourcesListChanged: true });
   }
 
   /** Resolves when the gateway has ended the request that `subscribe` of the newer era opened. */
@@ -217,6 +230,42 @@ onEachEdge({}, (gateway, _edge, store) => {
       await eventually(async () => (await subscribersOf(gateway)) === 0);
       await staying.client.close();
       await gateway.call('DELETE', `/svc/_tokens/${foreign.id}`);
+    });
+
+    test(`a client that is ${era} hears when the lists of its app are others, and no other client does`, async (t) => {
+      const versionOf = (...queries: string[]) =>
+        appOf('listed', { queries: Object.fromEntries(queries.map((name) => [name, '() => 1'])) });
+      const publish = async (...queries: string[]) =>
+        assert.ok((await gateway.upload('listed', versionOf(...queries))).status < 300);
+      await publish('one');
+      const reader = await Reader.connect(gateway, '/svc/listed/_mcp', era);
+      const others = await Promise.all(
+        ['/svc/notes/_mcp', '/svc/_mcp'].map((path) => Reader.connect(gateway, path, era)),
+      );
+      t.after(() => Promise.all([reader.client.close(), ...others.map((other) => other.close())]));
+      for (const one of [reader, ...others]) await one.hearOfLists();
+      const { tools, resources } = reader.client.getServerCapabilities() ?? {};
+      assert.deepEqual([tools?.listChanged, resources?.listChanged], [true, true]);
+
+      await publish('one', 'two');
+      await eventually(() => reader.relisted.length > 0);
+      assert.deepEqual(reader.relisted, ['tools', 'resources']);
+      const listed = async () => (await reader.client.listTools()).tools.map(({ name }) => name);
+      assert.deepEqual(await listed(), ['one', 'two']);
+      const versions = (await gateway.call('GET', '/svc/_apps/listed/versions')).json;
+      const first = versions.find(({ active }: { active: boolean }) => !active);
+      const back = await gateway.call('POST', '/svc/_apps/listed/activate', { body: { versionId: first.versionId } });
+      assert.equal(back.status, 200, back.text);
+      await eventually(() => reader.relisted.length > 2);
+      assert.deepEqual(await listed(), ['one']);
+      assert.ok((await gateway.call('DELETE', '/svc/_apps/listed')).status < 300);
+      if (era === 'auto') assert.equal(await reader.ended(), 'graceful');
+      await eventually(() => reader.relisted.length > 4);
+      assert.deepEqual(reader.relisted, ['tools', 'resources', 'tools', 'resources', 'tools', 'resources']);
+      assert.deepEqual(
+        others.map(({ relisted }) => relisted),
+        [[], []],
+      );
     });
 
     test(`subscriptions of a client that is ${era} end with the app`, async (t) => {
@@ -381,7 +430,8 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.deepEqual(honoredFilter, { resourceSubscriptions: many.slice(1) });
     await close();
     await eventually(async () => (await subscribersOf(gateway)) === 0);
-    const nothing = await reader.client.listen({ toolsListChanged: true });
+    // There are no prompts, so nothing can follow.
+    const nothing = await reader.client.listen({ promptsListChanged: true });
     assert.deepEqual([nothing.honoredFilter, await nothing.closed], [{}, 'graceful']);
   });
 
@@ -420,6 +470,8 @@ describe('the command', () => {
       const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
       const updated: string[] = [];
       client.setNotificationHandler('notifications/resources/updated', ({ params: { uri } }) => void updated.push(uri));
+      let relisted = 0;
+      client.setNotificationHandler('notifications/tools/list_changed', () => void relisted++);
       const args = [join(root, 'bin/svc.js'), 'mcp', id, '--data-dir', gateway.dataDir];
       await client.connect(new StdioClientTransport({ command: process.execPath, args }));
       t.after(() => client.close());
@@ -439,6 +491,11 @@ describe('the command', () => {
         era === 'legacy' ? client.subscribeResource({ uri: wrong }) : client.listen({ resourceSubscriptions: [wrong] }),
         /nothing/,
       );
+      if (era === 'legacy') {
+        await eventually(async () => (await subscribersOf(gateway)) === 1);
+        await gateway.upload(id, app(id, '2.0.0'));
+        await eventually(() => relisted === 1);
+      }
       const listening = await subscribe();
       await gateway.write(id, 'add', { text: 'über' });
       await eventually(() => updated.length > 0);
@@ -449,7 +506,7 @@ describe('the command', () => {
       if (listening !== null) assert.notEqual(await listening.closed, 'local');
       await gateway.write(id, 'add', { text: 'übrig' });
       if (era === 'auto') await subscribe();
-      else await eventually(() => updated.length > 1);
+      else await eventually(() => updated.length > 1 && relisted > 1);
       assert.equal(await read(), 2);
       const before = updated.length;
       await eventually(async () => (await subscribersOf(gateway)) === 1);

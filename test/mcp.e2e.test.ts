@@ -228,28 +228,6 @@ onEachEdge({}, (gateway, _edge, store) => {
     assert.equal(deep.status, 400);
   });
 
-  test('announces no list changes, and keeps no stream open for them', async () => {
-    const version = '2026-07-28';
-    const meta = {
-      'io.modelcontextprotocol/protocolVersion': version,
-      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
-      'io.modelcontextprotocol/clientCapabilities': {},
-    };
-    const params = { notifications: { toolsListChanged: true }, _meta: meta };
-    const answer = await gateway.call('POST', `/svc/${shared}/_mcp`, {
-      body: { jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params },
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': version,
-        'mcp-method': 'subscriptions/listen',
-      },
-    });
-    const messages = answer.text.match(/(?<=^data: ).*/gm)?.map((text) => JSON.parse(text)) ?? [];
-    assert.deepEqual(messages[0].params.notifications, {});
-    assert.deepEqual([messages.length, messages[1].id, messages[1].result.resultType], [2, 1, 'complete']);
-  });
-
   test('answers a plain call like the library', async () => {
     const meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',

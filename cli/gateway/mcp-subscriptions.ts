@@ -1,6 +1,6 @@
 /**
- * Keeps the subscriptions of an MCP client of 2025 in a session with the gateway and forwards their notifications, also
- * after a lost connection, and in a new session after a restart of the gateway.
+ * Keeps an MCP client of 2025 in a session with the gateway and forwards its notifications, of its subscriptions and lists,
+ * also after a lost connection, and in a new session after a restart of the gateway.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
@@ -23,6 +23,7 @@ export type McpFetch = (method: string, message: McpMessage | null, more?: McpFe
 export type McpFetchOptions = { headers?: Record<string, string>; signal?: AbortSignal; text?: string };
 
 const SESSION = 'mcp-session-id';
+const LISTS_CHANGED = ['notifications/tools/list_changed', 'notifications/resources/list_changed'];
 
 export class McpSubscriptions {
   readonly #fetch: McpFetch;
@@ -42,6 +43,7 @@ export class McpSubscriptions {
   begun(initialize: McpMessage, { headers }: Response): void {
     this.#initialize = initialize;
     this.#session = headers.get(SESSION);
+    if (this.#session !== null) this.#following ??= this.#follow();
   }
 
   /**
@@ -58,7 +60,6 @@ export class McpSubscriptions {
     if (answer === null) throw new Error('The gateway keeps no session for this subscription.');
     if (answer.error === undefined && message.method === 'resources/subscribe') this.#uris.add(uri);
     else this.#uris.delete(uri);
-    if (this.#uris.size > 0) this.#following ??= this.#follow();
     return answer;
   }
 
@@ -87,6 +88,9 @@ export class McpSubscriptions {
     const response = await this.#fetch('POST', this.#initialize, { signal: this.#leaving.signal });
     for await (const answer of messagesOf(response)) if (answer.error !== undefined) return;
     this.#session = response.headers.get(SESSION);
+    if (this.#session !== null) this.#following ??= this.#follow();
+    // They may be others since the last session ended.
+    for (const method of LISTS_CHANGED) this.#tell({ jsonrpc: '2.0', method });
     for (const uri of this.#uris) {
       const params = { uri };
       const answer = await this.#ask({ jsonrpc: '2.0', id: uri, method: 'resources/subscribe', params });

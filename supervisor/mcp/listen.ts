@@ -1,36 +1,47 @@
-/** Answers `subscriptions/listen`, with which MCP clients since 2026 subscribe: one stream for the resources of one request. */
+/** Answers `subscriptions/listen`, with which MCP clients since 2026 subscribe: one stream for the resources and lists of one request. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReader } from '../http/event-streams.ts';
-import type { McpSessions } from './sessions.ts';
+import { digestsOf, type ListName, type ListSource, ListWatch } from './lists.ts';
+import type { Listener, McpSessions } from './sessions.ts';
 import { type FollowedResource, messageEvent, Subscriptions } from './subscriptions.ts';
 
 /** `followed` rejects for what is no resource that changes. `done` is the result with which the stream ends. */
 type Listening = {
   id: string | number;
-  uris: readonly string[];
+  to: ListenedTo;
+  source: ListSource;
   followed(uri: string): Promise<FollowedResource>;
   done: { _meta: object; [member: string]: unknown };
 };
 
+/** What a client listens to: changes of these resources, and of these lists. */
+type ListenedTo = { readonly uris: readonly string[]; readonly lists: readonly ListName[] };
+
+/** Prompts are not among them: there are none. */
+const FILTERS = { tools: 'toolsListChanged', resources: 'resourcesListChanged' } as const satisfies Record<
+  ListName,
+  string
+>;
+
 const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
 
-/**
- * The URIs that `subscriptions/listen` asks for; changes of lists are not announced. Throws `INVALID_INPUT` for an invalid
- * filter.
- */
-export function listenedUris(params: Record<string, unknown>): readonly string[] {
+/** What `subscriptions/listen` asks for. Throws `INVALID_INPUT` for an invalid filter. */
+export function listenedTo(params: Record<string, unknown>): ListenedTo {
   const filter = params.notifications;
   if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
     throw new SvcError('INVALID_INPUT', '"notifications" is missing: it says what to listen to.');
-  const { resourceSubscriptions: uris = [] } = filter as { resourceSubscriptions?: unknown };
+  const { resourceSubscriptions: uris = [], ...flags } = filter as Record<string, unknown>;
   if (!Array.isArray(uris) || uris.some((uri) => typeof uri !== 'string'))
     throw new SvcError('INVALID_INPUT', '"resourceSubscriptions" must be an array of URIs.');
   const all = [...new Set(uris as string[])];
-  if (all.length <= LIMITS.liveQueriesOfStream) return all;
-  const message = `A client subscribes to ${LIMITS.liveQueriesOfStream} resources at most in one stream.`;
-  throw new SvcError('INVALID_INPUT', message);
+  if (all.length > LIMITS.liveQueriesOfStream) {
+    const message = `A client subscribes to ${LIMITS.liveQueriesOfStream} resources at most in one stream.`;
+    throw new SvcError('INVALID_INPUT', message);
+  }
+  const lists = (Object.keys(FILTERS) as ListName[]).filter((list) => flags[FILTERS[list]] === true);
+  return { uris: all, lists };
 }
 
 /** One of the resources cannot be subscribed to; `cause` says why. */
@@ -46,14 +57,16 @@ export class RefusedResource extends Error {
 /** Resolves once the stream is open, or its client has left. Rejects before with `RefusedResource` and `OVERLOADED`. */
 export async function listen(
   exchange: Exchange,
-  { id, uris, followed, done }: Listening,
-  { options: { live, readers }, listening }: McpSessions,
+  { id, to: { uris, lists }, source, followed, done }: Listening,
+  { options: { live, readers, changes }, listening }: McpSessions,
 ): Promise<void> {
   const _meta = { [SUBSCRIPTION]: id };
   let reader: EventReader | null = null;
+  let watch: ListWatch | null = null;
   const tell = (message: object): void => reader?.write(Buffer.from(messageEvent(message)));
   const end = (): void => {
-    listening.delete(subscriptions);
+    listening.delete(listener);
+    watch?.close();
     subscriptions.close();
     reader?.end();
   };
@@ -64,11 +77,13 @@ export async function listen(
   const subscriptions = new Subscriptions(live, {
     lost: end,
     closed: () => {
-      if (subscriptions.size === 0) complete();
+      if (subscriptions.size === 0 && lists.length === 0) complete();
     },
   });
-  listening.add(subscriptions);
+  const listener: Listener = { endRefused: () => subscriptions.endRefused(), end };
+  listening.add(listener);
   exchange.onAbort(end);
+  const known = lists.length === 0 ? null : digestsOf(source);
   try {
     const add = async (uri: string): Promise<void> => {
       try {
@@ -83,14 +98,30 @@ export async function listen(
     end();
     throw error;
   }
-  const notifications = uris.length === 0 ? {} : { resourceSubscriptions: uris };
+  const notifications = {
+    ...Object.fromEntries(lists.map((list) => [FILTERS[list], true])),
+    ...(uris.length > 0 && { resourceSubscriptions: uris }),
+  };
   tell({ method: 'notifications/subscriptions/acknowledged', params: { notifications, _meta } });
-  // Changes of lists are not announced, so nothing else can follow.
-  if (uris.length === 0) complete();
+  // Nothing else can follow.
+  if (uris.length === 0 && known === null) complete();
   else if (reader === null) end();
   else {
-    const eventOf = (uri: string) =>
-      messageEvent({ method: 'notifications/resources/updated', params: { uri, _meta } });
-    subscriptions.attach({ reader, told: 0, eventOf });
+    subscriptions.attach({
+      reader,
+      told: 0,
+      eventOf: ({ method, params }) => messageEvent({ method, params: { ...params, _meta } }),
+    });
+    if (known === null) return;
+    watch = new ListWatch({
+      source,
+      known,
+      changes,
+      changed: (others) => subscriptions.listsChanged(others.filter((list) => lists.includes(list))),
+      gone: () => {
+        subscriptions.listsChanged(lists);
+        complete();
+      },
+    });
   }
 }

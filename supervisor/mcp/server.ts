@@ -10,7 +10,8 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { JSON_HEADERS, toSvcError } from '../http/answers.ts';
 import { traceOf } from '../tree/actor/call.ts';
-import { listen, listenedUris, RefusedResource } from './listen.ts';
+import { listen, listenedTo, RefusedResource } from './listen.ts';
+import type { ListSource } from './lists.ts';
 import { endedSession, type McpSession, type McpSessions, type SessionOwner } from './sessions.ts';
 import type { FollowedResource } from './subscriptions.ts';
 import type { McpAnswer, McpTools } from './tools.ts';
@@ -56,7 +57,8 @@ export class McpServer {
    * Answers one POST, whose parsed body is `message`. Throws `NOT_FOUND` for a session that has ended, and for what needs a session
    * where the one that is named is not known.
    */
-  async serve(exchange: Exchange, message: unknown, tools: McpTools, owner: SessionOwner): Promise<void> {
+  async serve(exchange: Exchange, message: unknown, lists: ListSource, owner: SessionOwner): Promise<void> {
+    const tools = await lists.tools();
     const named = exchange.header(SESSION);
     const session = this.#options.mcpSessions.find(named, owner);
     const method = isObject(message) ? message.method : undefined;
@@ -66,13 +68,13 @@ export class McpServer {
       exchange.send(200, {}, JSON.stringify({ jsonrpc: '2.0', id: message.id, error }), JSON_HEADERS);
       return;
     }
-    if (method === 'subscriptions/listen' && (await this.#listens(exchange, message as Message, tools))) return;
+    if (method === 'subscriptions/listen' && (await this.#listens(exchange, message as Message, tools, lists))) return;
     const left = new AbortController();
     exchange.onAbort(() => left.abort());
     const call = plainCall(exchange, message);
     if (call === null) {
       await this.#serveByLibrary(exchange, message, { tools, session }, left.signal, () =>
-        method === 'initialize' ? this.#options.mcpSessions.begin(owner) : undefined,
+        method === 'initialize' ? this.#options.mcpSessions.begin(owner, lists) : undefined,
       );
       return;
     }
@@ -89,8 +91,8 @@ export class McpServer {
   }
 
   /** Opens a GET: the stream of a session. Throws `METHOD_NOT_ALLOWED` without one, `NOT_FOUND`, and `OVERLOADED`. */
-  open(exchange: Exchange, owner: SessionOwner): void {
-    this.#sessionOf(exchange, owner).open(exchange, exchange.header('last-event-id'));
+  open(exchange: Exchange, lists: ListSource, owner: SessionOwner): void {
+    this.#sessionOf(exchange, owner).open(exchange, exchange.header('last-event-id'), lists);
   }
 
   /** Answers a DELETE: ends a session. Throws as `open` does. */
@@ -111,15 +113,20 @@ export class McpServer {
   }
 
   /** Answers `subscriptions/listen`; false when there is something wrong with the request that the library tells. */
-  async #listens(exchange: Exchange, { jsonrpc, id, params }: Message, tools: McpTools): Promise<boolean> {
+  async #listens(
+    exchange: Exchange,
+    { jsonrpc, id, params }: Message,
+    tools: McpTools,
+    source: ListSource,
+  ): Promise<boolean> {
     if (jsonrpc !== '2.0' || !isRequestId(id) || !isObject(params)) return false;
     if (!isWholeModern(exchange, 'subscriptions/listen', undefined, params._meta)) return false;
     const serverInfo = { name: 'svc', title: tools.title, version: this.#options.version };
     const done = { resultType: 'complete', _meta: { [`${META}serverInfo`]: serverInfo } };
     try {
-      const uris = listenedUris(params);
+      const to = listenedTo(params);
       const followed = (uri: string) => followedOf(tools, uri);
-      await listen(exchange, { id, uris, followed, done }, this.#options.mcpSessions);
+      await listen(exchange, { id, to, source, followed, done }, this.#options.mcpSessions);
     } catch (error) {
       const { log } = this.#options;
       const isResource = error instanceof RefusedResource;
@@ -191,7 +198,10 @@ export class McpServer {
       const { tools, traceId, session } = (authInfo as { extra: unknown }).extra as Extra;
       const server = new Server(
         { name: 'svc', title: tools.title, version },
-        { capabilities: { tools: {}, resources: { subscribe: true } }, instructions: tools.instructions },
+        {
+          capabilities: { tools: { listChanged: true }, resources: { subscribe: true, listChanged: true } },
+          instructions: tools.instructions,
+        },
       );
       server.setRequestHandler('tools/list', async () => {
         const shown = await tools.list().catch(rethrow(failure));

@@ -6,7 +6,9 @@ import type { Exchange } from '../edge/edge.ts';
 import type { EventReader, EventReaders, ReaderEvents } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
 import type { LiveFollower, LiveRequest, LiveState } from '../live/live-query.ts';
+import type { ListSource } from './lists.ts';
 import { type McpSession, McpSessions, type SessionOwner } from './sessions.ts';
+import type { McpTools } from './tools.ts';
 
 const OWNER: SessionOwner = { client: 'token a', path: '/svc/notes/_mcp', app: 'notes' };
 const EXCHANGE = {} as Exchange;
@@ -42,11 +44,28 @@ function setUp() {
     return { write, deliver, end } as unknown as EventReader;
   };
   const live = { follow } as unknown as LiveQueries;
-  const sessions = new McpSessions({ live, readers: { open } as unknown as EventReaders });
+  const watchers = new Set<(what: 'reload' | 'closed') => void>();
+  const changes = {
+    watch: (_app: string, watcher: (what: 'reload' | 'closed') => void) => {
+      watchers.add(watcher);
+      return () => void watchers.delete(watcher);
+    },
+  };
+  const sessions = new McpSessions({ live, readers: { open } as unknown as EventReaders, changes });
+  /** Names of the tools, and of the resources, that its caller sees. */
+  const shown = { title: 'Notes', tools: ['list'], resources: ['list'] };
+  const lists = {
+    key: 'notes',
+    tools: () => ({
+      title: shown.title,
+      list: () => Promise.resolve(shown.tools),
+      resources: () => Promise.resolve(shown.resources),
+    }),
+  } as unknown as ListSource & { tools(): McpTools };
   let may = true;
   const resource = { request: { app: 'notes' } as LiveRequest, may: () => may };
   const tell = (of: LiveState, at = 0): void => [...followers][at]?.tell(of);
-  const session = (): McpSession => sessions.find(sessions.begin(OWNER), OWNER) as McpSession;
+  const session = (): McpSession => sessions.find(sessions.begin(OWNER, lists), OWNER) as McpSession;
   const subscribed = async (uri: string, on: McpSession): Promise<void> => {
     const adding = on.subscribe(uri, resource);
     tell(state('first'), followers.size - 1);
@@ -55,16 +74,16 @@ function setUp() {
   const forbid = (): void => {
     may = false;
   };
-  return { followers, streams, sessions, resource, tell, session, subscribed, forbid };
+  return { followers, streams, sessions, resource, tell, session, subscribed, forbid, lists, shown, watchers };
 }
 
 const told = ({ text }: { text: string }): string[] =>
   [...text.matchAll(/"uri":"([^"]*)"/g)].map(([, uri]) => uri ?? '');
 
 test('changes after the first result are sent, each state once', async () => {
-  const { streams, tell, session, subscribed } = setUp();
+  const { streams, tell, session, subscribed, lists } = setUp();
   const one = session();
-  one.open(EXCHANGE, undefined);
+  one.open(EXCHANGE, undefined, lists);
   await subscribed('a', one);
   assert.deepEqual(told(streams[0] as never), []);
   tell(state('second'));
@@ -87,12 +106,12 @@ test('a first result that is a refusal is the answer, and leaves no subscription
 });
 
 test('a stream that was behind, or is opened later, gets what it has missed, in order', async () => {
-  const { streams, tell, session, subscribed } = setUp();
+  const { streams, tell, session, subscribed, lists } = setUp();
   const one = session();
   for (const uri of ['a', 'b']) await subscribed(uri, one);
   tell(state('b2'), 1);
   tell(state('a2'), 0);
-  one.open(EXCHANGE, undefined);
+  one.open(EXCHANGE, undefined, lists);
   const [first] = streams as [(typeof streams)[0]];
   assert.deepEqual(told(first), ['b', 'a']);
   first.full = true;
@@ -110,7 +129,7 @@ test('a stream that was behind, or is opened later, gets what it has missed, in 
     ['999', ['b', 'a']],
     ['x', ['b', 'a']],
   ] as const) {
-    one.open(EXCHANGE, id);
+    one.open(EXCHANGE, id, lists);
     assert.deepEqual(told(streams.at(-1) as never), missed, id);
   }
   assert.deepEqual(
@@ -141,10 +160,10 @@ test('an unsubscribed resource, and one that was asked for twice, count once or 
 });
 
 test('a client that may no longer read gets nothing, and its session ends', async () => {
-  const { followers, streams, sessions, resource, tell, session, subscribed, forbid } = setUp();
+  const { followers, streams, sessions, resource, tell, session, subscribed, forbid, lists } = setUp();
   const [told1, ended2] = [session(), session()];
   for (const one of [told1, ended2]) {
-    one.open(EXCHANGE, undefined);
+    one.open(EXCHANGE, undefined, lists);
     await subscribed('a', one);
   }
   forbid();
@@ -166,12 +185,12 @@ test('a client that may no longer read gets nothing, and its session ends', asyn
 test('sessions end with their app, and with a client that stays away', async () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
-    const { followers, sessions, session, subscribed } = setUp();
-    const id = sessions.begin(OWNER) as string;
+    const { followers, sessions, session, subscribed, lists } = setUp();
+    const id = sessions.begin(OWNER, lists) as string;
     const left = sessions.find(id, OWNER) as McpSession;
     await subscribed('a', left);
     mock.timers.tick(LIMITS.mcpAwayMs - 1);
-    left.open(EXCHANGE, undefined);
+    left.open(EXCHANGE, undefined, lists);
     mock.timers.tick(LIMITS.mcpAwayMs);
     assert.equal(followers.size, 1);
     const gone = session();
@@ -187,17 +206,88 @@ test('sessions end with their app, and with a client that stays away', async () 
 });
 
 test('sessions are their owners’, and those in use have their places when there are too many', async () => {
-  const { sessions, subscribed } = setUp();
-  const id = sessions.begin(OWNER) as string;
+  const { sessions, subscribed, lists } = setUp();
+  const id = sessions.begin(OWNER, lists) as string;
   await subscribed('a', sessions.find(id, OWNER) as McpSession);
   assert.equal(sessions.find(id, { ...OWNER, client: 'token b' }), undefined);
   assert.equal(sessions.find(id, { ...OWNER, path: '/svc/other/_mcp' }), undefined);
   assert.equal(sessions.find(undefined, OWNER), undefined);
-  const second = sessions.begin(OWNER);
-  for (let n = 0; n < LIMITS.mcpSessions; n++) sessions.begin(OWNER);
+  const second = sessions.begin(OWNER, lists);
+  for (let n = 0; n < LIMITS.mcpSessions; n++) sessions.begin(OWNER, lists);
   assert.deepEqual(sessions.counts, { known: LIMITS.mcpSessions, used: 1 });
   assert.ok(sessions.find(id, OWNER));
   assert.equal(sessions.find(second, OWNER), undefined);
   sessions.close();
   assert.equal(sessions.counts.used, 0);
+});
+
+/** Lets what was due be looked at, and told. */
+async function later(ms: number): Promise<void> {
+  mock.timers.tick(ms);
+  for (let i = 0; i < 10; i++) await Promise.resolve();
+}
+
+const listsTold = ({ text }: { text: string }): string[] =>
+  [...text.matchAll(/notifications\/(\w+)\/list_changed/g)].map(([, list]) => list ?? '');
+
+test('lists that are others are told once, however many versions came, and only those', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    const { streams, session, lists, shown, watchers } = setUp();
+    const one = session();
+    one.open(EXCHANGE, undefined, lists);
+    const [stream] = streams as [(typeof streams)[0]];
+    const publish = () => {
+      for (const watcher of watchers) watcher('reload');
+    };
+    // The first look finds what its client was shown.
+    await later(LIMITS.mcpListsMs);
+    publish();
+    await later(LIMITS.mcpListsMs);
+    assert.deepEqual(listsTold(stream), []);
+    for (const name of ['a', 'b', 'c']) {
+      shown.tools = [name];
+      publish();
+      await later(LIMITS.mcpListsMs / 4);
+    }
+    await later(LIMITS.mcpListsMs);
+    assert.deepEqual(listsTold(stream), ['tools']);
+    Object.assign(shown, { title: 'Renamed' });
+    publish();
+    await later(LIMITS.mcpListsMs);
+    assert.deepEqual(listsTold(stream), ['tools', 'tools', 'resources']);
+    // Each has a number, so that a client that did not read it gets it when it is back.
+    assert.match(stream.text, /id: 3\nevent: message\ndata: .*resources\/list_changed/);
+    one.open(EXCHANGE, '2', lists);
+    assert.deepEqual(listsTold(streams[1] as never), ['resources']);
+    assert.equal(watchers.size, 1);
+  } finally {
+    mock.timers.reset();
+  }
+});
+
+test('a client hears of lists that changed while it had no stream, and that its app is gone', async () => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  try {
+    const { streams, session, subscribed, lists, shown, watchers } = setUp();
+    const one = session();
+    await later(0);
+    shown.resources = ['list', 'find'];
+    one.open(EXCHANGE, undefined, lists);
+    await later(LIMITS.mcpListsMs);
+    const [first] = streams as [(typeof streams)[0]];
+    assert.deepEqual(listsTold(first), ['resources']);
+    await subscribed('a', one);
+    first.on.gone();
+    assert.equal(watchers.size, 0);
+    shown.tools = ['find'];
+    one.open(EXCHANGE, '1', lists);
+    await later(LIMITS.mcpListsMs);
+    assert.deepEqual(listsTold(streams[1] as never), ['tools']);
+    for (const watcher of watchers) watcher('closed');
+    assert.deepEqual(listsTold(streams[1] as never), ['tools', 'tools', 'resources']);
+    assert.deepEqual([streams[1]?.ended, one.ended, watchers.size], [true, true, 0]);
+  } finally {
+    mock.timers.reset();
+  }
 });

@@ -1,26 +1,35 @@
 /**
- * Keeps the sessions of MCP clients of 2025: their subscriptions, and the stream that gets the changes. Other requests need no
- * session (decisions, sections 12 and 13).
+ * Keeps the sessions of MCP clients of 2025: their subscriptions, and the stream that gets the changes, those of their lists too.
+ * Other requests need no session (decisions, sections 12 and 13).
  */
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReader, EventReaders } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
+import { digestsOf, LISTS, type ListDigests, type ListSource, ListWatch } from './lists.ts';
 import { type FollowedResource, messageEvent, Subscriptions } from './subscriptions.ts';
 
 /** Whose session it is: a client (`Caller.client`) at one address. `app` is null at the address of all apps. */
 export type SessionOwner = { client: string; path: string; app: string | null };
 
-type McpSessionsOptions = { live: Pick<LiveQueries, 'follow'>; readers: Pick<EventReaders, 'open'> };
+type McpSessionsOptions = {
+  live: Pick<LiveQueries, 'follow'>;
+  readers: Pick<EventReaders, 'open'>;
+  changes: Pick<ChangeStreams, 'watch'>;
+};
+
+/** The listening request of a client of 2026. */
+export type Listener = { endRefused(): void; end(): void };
 
 const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: mcp\n\n`);
 
 export class McpSessions {
   readonly options: McpSessionsOptions;
   /** For clients of 2026, whose subscriptions last as long as their listening request. */
-  readonly listening = new Set<Subscriptions>();
+  readonly listening = new Set<Listener>();
   /** By id, oldest first. Those that have ended are remembered for as long as there is room. */
   readonly #sessions = new Map<string, McpSession>();
 
@@ -34,15 +43,15 @@ export class McpSessions {
     return { known: all.length, used: all.filter(({ used }) => used).length };
   }
 
-  /** The id of a new session; undefined when all that there may be are in use. */
-  begin(owner: SessionOwner): string | undefined {
+  /** The id of a new session, whose client sees these lists; undefined when all that there may be are in use. */
+  begin(owner: SessionOwner, lists: ListSource): string | undefined {
     if (this.#sessions.size >= LIMITS.mcpSessions) {
       const [unused] = [...this.#sessions].find(([, session]) => !session.used) ?? [];
       if (unused === undefined) return undefined;
       this.#sessions.delete(unused);
     }
     const id = randomUUID();
-    this.#sessions.set(id, new McpSession(owner, this.options));
+    this.#sessions.set(id, new McpSession(owner, digestsOf(lists), this.options));
     return id;
   }
 
@@ -57,31 +66,37 @@ export class McpSessions {
   /** Ends the streams of clients that may not read any more what they subscribed to: a token or a turn has ended. */
   endRefused(): void {
     for (const { subscriptions } of this.#sessions.values()) subscriptions.endRefused();
-    for (const subscriptions of this.listening) subscriptions.endRefused();
+    for (const listener of [...this.listening]) listener.endRefused();
   }
 
   /** Ends them all. */
   close(): void {
     for (const session of this.#sessions.values()) session.end();
+    for (const listener of [...this.listening]) listener.end();
   }
 }
 
 export class McpSession {
   readonly owner: SessionOwner;
-  readonly #readers: McpSessionsOptions['readers'];
+  readonly #options: McpSessionsOptions;
   readonly subscriptions: Subscriptions;
   #reader: EventReader | null = null;
+  /** The lists that its client knows of. */
+  #known: Promise<ListDigests>;
+  /** While it has a stream. */
+  #lists: ListWatch | null = null;
   /** Ends it when its client does not come back. */
   #away: NodeJS.Timeout | undefined;
   ended = false;
 
-  constructor(owner: SessionOwner, { live, readers }: McpSessionsOptions) {
+  constructor(owner: SessionOwner, known: Promise<ListDigests>, options: McpSessionsOptions) {
     this.owner = owner;
-    this.#readers = readers;
-    this.subscriptions = new Subscriptions(live, {
+    this.#known = known;
+    this.#options = options;
+    this.subscriptions = new Subscriptions(options.live, {
       lost: () => this.end(),
       closed: () => {
-        if (owner.app !== null) this.end();
+        if (owner.app !== null) this.#appGone();
       },
     });
   }
@@ -105,11 +120,13 @@ export class McpSession {
    * Answers with the stream of the session, in place of the one that it had. `lastId` is that of the last event that the client
    * has. Throws `OVERLOADED` when too many streams are open.
    */
-  open(exchange: Exchange, lastId: string | undefined): void {
-    const reader = this.#readers.open(exchange, {
+  open(exchange: Exchange, lastId: string | undefined, source: ListSource): void {
+    const { readers, changes } = this.#options;
+    const reader = readers.open(exchange, {
       gone: () => {
         if (this.#reader !== reader) return;
         this.#reader = null;
+        this.#leaveLists();
         this.subscriptions.detach();
         this.#expectBack();
       },
@@ -118,14 +135,21 @@ export class McpSession {
     if (reader === null) return;
     clearTimeout(this.#away);
     this.#reader?.end();
+    this.#leaveLists();
+    this.#lists = new ListWatch({
+      source,
+      known: this.#known,
+      changes,
+      changed: (lists) => this.subscriptions.listsChanged(lists),
+      gone: () => this.#appGone(),
+    });
     this.#reader = reader;
     reader.write(OPENING);
     const told = Number(lastId);
     this.subscriptions.attach({
       reader,
       told: Number.isSafeInteger(told) && told <= this.subscriptions.latest ? told : 0,
-      eventOf: (uri, change) =>
-        `id: ${change}\n${messageEvent({ method: 'notifications/resources/updated', params: { uri } })}`,
+      eventOf: (notification, change) => `id: ${change}\n${messageEvent(notification)}`,
     });
   }
 
@@ -133,9 +157,24 @@ export class McpSession {
   end(): void {
     this.ended = true;
     clearTimeout(this.#away);
+    this.#leaveLists();
     this.subscriptions.close();
     this.#reader?.end();
     this.#reader = null;
+  }
+
+  /** There is nothing left to list. */
+  #appGone(): void {
+    if (this.ended) return;
+    this.subscriptions.listsChanged(LISTS);
+    this.end();
+  }
+
+  #leaveLists(): void {
+    if (this.#lists === null) return;
+    this.#known = this.#lists.known;
+    this.#lists.close();
+    this.#lists = null;
   }
 
   #expectBack(): void {

@@ -1,5 +1,5 @@
 /**
- * Follows the resources that one MCP client subscribed to, and sends changes to its stream. Changes that the stream could not
+ * Follows the resources that one MCP client subscribed to, and sends changes, those of its lists too, to its stream. Changes that the stream could not
  * take, or missed while the client was away, are sent when it can take them (decisions, section 13).
  */
 import { SvcError } from '../../protocol/errors.ts';
@@ -8,6 +8,7 @@ import { unknownApp } from '../../storage/apps/registry.ts';
 import type { EventReader } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
 import type { LiveRequest, LiveState } from '../live/live-query.ts';
+import type { ListName } from './lists.ts';
 
 /** A query that a resource stands for. `may` says whether its client still may read it. */
 export type FollowedResource = { request: LiveRequest; may(): boolean };
@@ -25,14 +26,18 @@ type Subscription = {
   end(error: SvcError): void;
 };
 
+type Notification = { method: string; params?: { uri: string } };
+
 /** Where to tell, and from which change on. */
-type Teller = { reader: EventReader; told: number; eventOf(uri: string, change: number): string };
+type Teller = { reader: EventReader; told: number; eventOf(notification: Notification, change: number): string };
 
 export class Subscriptions {
   readonly #live: Pick<LiveQueries, 'follow'>;
   readonly #on: SubscriptionEvents;
   /** By the URI as the client wrote it. */
   readonly #all = new Map<string, Subscription>();
+  /** The number of the latest change of each list. */
+  readonly #lists = new Map<ListName, number>();
   #changes = 0;
   #closed = false;
   #teller: Teller | null = null;
@@ -98,6 +103,15 @@ export class Subscriptions {
     this.#all.get(uri)?.end(ended());
   }
 
+  /** Tells that the client's lists are others now. */
+  listsChanged(lists: readonly ListName[]): void {
+    for (const list of lists) {
+      this.#changes += 1;
+      this.#lists.set(list, this.#changes);
+    }
+    this.flush();
+  }
+
   /** Has changes told from now on, first those after the change `told`. */
   attach(teller: Teller): void {
     this.#teller = teller;
@@ -112,9 +126,13 @@ export class Subscriptions {
   flush(): void {
     const teller = this.#teller;
     if (teller === null) return;
-    const untold = [...this.#all].filter(([, { changed }]) => changed > teller.told);
-    for (const [uri, { changed }] of untold.sort(([, a], [, b]) => a.changed - b.changed)) {
-      if (!teller.reader.deliver(Buffer.from(teller.eventOf(uri, changed)))) return;
+    const untold: [changed: number, Notification][] = [];
+    for (const [uri, { changed }] of this.#all)
+      if (changed > teller.told) untold.push([changed, { method: 'notifications/resources/updated', params: { uri } }]);
+    for (const [list, changed] of this.#lists)
+      if (changed > teller.told) untold.push([changed, { method: `notifications/${list}/list_changed` }]);
+    for (const [changed, notification] of untold.sort(([a], [b]) => a - b)) {
+      if (!teller.reader.deliver(Buffer.from(teller.eventOf(notification, changed)))) return;
       teller.told = changed;
     }
   }

@@ -10,9 +10,10 @@ import { type Caller, demand } from '../../http/access/access.ts';
 import { AgentCaller } from '../../http/access/agent-caller.ts';
 import type { Capability } from '../../http/access/grants.ts';
 import { type Route, route } from '../../http/router.ts';
+import type { ListSource } from '../../mcp/lists.ts';
 import { checkOrigin, McpServer } from '../../mcp/server.ts';
 import type { SessionOwner } from '../../mcp/sessions.ts';
-import { appTools, type DraftTools, dispatcherTools, type McpCaller, type McpTools } from '../../mcp/tools.ts';
+import { appTools, type DraftTools, dispatcherTools, type McpCaller } from '../../mcp/tools.ts';
 import type { Services } from '../../services.ts';
 import { describe, permit } from '../app/tools.ts';
 import { gitStoreOf } from '../authoring/drafts.ts';
@@ -21,17 +22,13 @@ import { parseJson, readBytes } from '../requests.ts';
 export function mcpRoutes(services: Services): Route[] {
   const { dispatcher } = services;
   const server = new McpServer(services);
-  const serve = async (
-    exchange: Exchange,
-    owner: SessionOwner,
-    tools: () => McpTools | Promise<McpTools>,
-  ): Promise<void> => {
+  const serve = async (exchange: Exchange, owner: SessionOwner, lists: ListSource): Promise<void> => {
     checkOrigin(exchange, services.config.corsOrigins);
     if (exchange.method === 'DELETE') server.end(exchange, owner);
-    else if (exchange.method !== 'POST') server.open(exchange, owner);
+    else if (exchange.method !== 'POST') server.open(exchange, lists, owner);
     else {
       const message = parseJson(await readBytes(exchange, LIMITS.requestBodyBytes));
-      await server.serve(exchange, message, await tools(), owner);
+      await server.serve(exchange, message, lists, owner);
     }
   };
   const callerOf = (of: Dispatcher, caller: Caller, client: string): McpCaller => ({
@@ -67,7 +64,8 @@ export function mcpRoutes(services: Services): Route[] {
     const owner = { client, path: exchange.path, app: id };
     const maySql = (capability: 'read' | 'write') => isAgent && caller.hasSql(capability);
     const draft = session === null ? null : draftTools(session, id, caller);
-    await serve(exchange, owner, () => appTools(of, id, callerOf(of, caller, client), { maySql, draft }));
+    const tools = () => appTools(of, id, callerOf(of, caller, client), { maySql, draft });
+    await serve(exchange, owner, { key: of.apps.keyOf(id), tools });
   };
   const routes = (path: string, handle: Route['handle']): Route[] =>
     (['POST', 'GET', 'DELETE'] as const).map((method) => route(method, path, 'route', handle));
@@ -79,7 +77,7 @@ export function mcpRoutes(services: Services): Route[] {
       const draft = isAgent ? caller.grant.draft : null;
       const of = draft === null ? dispatcher : gitStoreOf(services).drafts.dispatcher(draft);
       const client = services.clientOf(exchange, caller);
-      return serve(exchange, { client, path: exchange.path, app: null }, () =>
+      const tools = () =>
         dispatcherTools(of, {
           ...callerOf(of, caller, client),
           describe: (body) => describe(of, caller, body),
@@ -88,8 +86,8 @@ export function mcpRoutes(services: Services): Route[] {
             isAgent
               ? caller.hasSql(capability) && (await mayAny(of, caller, capability))
               : await mayAny(of, caller, 'manage'),
-        }),
-      );
+        });
+      return serve(exchange, { client, path: exchange.path, app: null }, { key: null, tools });
     }),
     ...routes('/svc/:id/_mcp', async (exchange, { id = '' }, caller) => {
       await serveApp(exchange, null, id, caller);
