@@ -278,9 +278,11 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const addresses = new Visitors({ apps, config });
     const live = new LiveQueries(parts);
     const mcpSessions = new McpSessions({ live, readers: changes.readers, changes });
+    // The one place where is asked whose right has ended: all that goes on for a caller ends with it.
     const endRefused = (): void => {
       changes.readers.endRefused();
       mcpSessions.endRefused();
+      chat.turns.endRefused();
     };
     access?.whenEnded(endRefused);
     agentTokens.whenEnded(endRefused);

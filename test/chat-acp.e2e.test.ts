@@ -40,6 +40,26 @@ const notes = (id: string, manifest: Record<string, unknown> = {}) =>
     },
   });
 
+/** A client of 2026 that subscribes to a query. */
+const MODERN = {
+  accept: 'application/json, text/event-stream',
+  'content-type': 'application/json',
+  'mcp-protocol-version': '2026-07-28',
+};
+const LISTEN = {
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'subscriptions/listen',
+  params: {
+    notifications: { resourceSubscriptions: ['svc://notes/queries/list'] },
+    _meta: {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+      'io.modelcontextprotocol/clientCapabilities': {},
+    },
+  },
+};
+
 async function install(gateway: TestGateway, id = 'notes', manifest: Record<string, unknown> = {}): Promise<void> {
   const { status, text } = await gateway.upload(id, notes(id, manifest));
   assert.equal(status, 201, text);
@@ -151,9 +171,23 @@ onEachEdge({ config }, (gateway, _edge, store) => {
     assert.equal(JSON.parse((await page.next()).data).source, 'agent');
     page.close();
     assert.equal((await gateway.write('other', 'add', { text: 'x' }, { token })).status, 403);
+    const own = { authorization: `Bearer ${token}` };
+    const live = await gateway.stream('/svc/notes/_live?query=list', own);
+    await live.next();
+    const listening = await gateway.stream(
+      '/svc/_mcp',
+      { ...own, ...MODERN, 'mcp-method': 'subscriptions/listen' },
+      LISTEN,
+    );
+    await listening.next();
+    const kept = await gateway.stream('/svc/notes/_live?query=list');
     await gateway.call('DELETE', `/svc/notes/_chat/windows/token/turns/${turnIdOf(seen)}`);
     await turnOf(stream);
-    await followed.ended();
+    for (const one of [followed, live, listening]) await one.ended();
+    await kept.next();
+    await gateway.write('notes', 'add', { text: 'later' });
+    await kept.next();
+    kept.close();
     for (const path of ['/svc/_mcp', '/svc/notes/_mcp']) {
       assert.equal((await rpc(path, 'tools/list', {})).status, 401, path);
     }

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';
+import { rotateToken } from '../storage/token.ts';
 import { buildGateway, type GatewayOptions } from '../supervisor/gateway.ts';
 import { appOf } from '../testing/apps.ts';
 import { historyOf, replay, say, send, textOf, turnIdOf, turnOf, typesOf, until } from '../testing/chat.ts';
@@ -615,6 +616,33 @@ describe('windows', () => {
     }
     assert.equal((await gateway.call('GET', '/svc/paged/_chat/windows', { token: null })).status, 401);
     assert.equal((await gateway.call('GET', '/svc/paged/_chat/windows', { token: 'svca_0' })).status, 401);
+  });
+
+  test('a detached turn ends with the token that began it, at once', async () => {
+    const begin = async (windowId: string, token: string) => {
+      const body = { windowId, message: 'say:x hang', detach: true };
+      const stream = await gateway.stream('/svc/notes/_chat', { authorization: `Bearer ${token}` }, body);
+      const turnId = turnIdOf(await until(stream, 'assistant.delta'));
+      stream.close();
+      return { windowId, turnId };
+    };
+    const tokenFor = async () =>
+      (await gateway.call('POST', '/svc/_tokens', { body: { name: 'all', tools: 'all', apps: ['notes'] } })).json;
+    const [revoked, kept] = [await tokenFor(), await tokenFor()];
+    const ending = await begin('revoked', revoked.token);
+    const staying = await begin('kept', kept.token);
+    const rotated = await begin('rotated', gateway.token);
+    await gateway.call('DELETE', `/svc/_tokens/${revoked.id}`);
+    const isAborted = async ({ windowId, turnId }: typeof ending) => {
+      const events = await replay(gateway, 'notes', windowId, turnId);
+      assert.deepEqual(typesOf(events).slice(-2), ['aborted', 'end'], windowId);
+    };
+    await isAborted(ending);
+    gateway.token = await rotateToken(join(gateway.dataDir, 'token.bin'));
+    await eventually(async () => (await gateway.call('GET', '/svc/_apps')).status === 200);
+    await isAborted(rotated);
+    assert.equal(await stateOf(gateway, 'kept', staying.turnId), 'running');
+    await gateway.call('DELETE', turnPath('kept', staying.turnId));
   });
 
   test('removing an app removes its windows', async () => {

@@ -96,6 +96,7 @@ export function runnerCases(cases: RunnerCases, more?: (runnerTest: RunnerTester
     remembers(cases, runnerTest);
     answers(cases, runnerTest);
     callsTools(runnerTest);
+    takesTokens(cases, runnerTest);
     stops(cases, runnerTest);
     if (cases.asks) asksPermission(cases.asks, runnerTest);
     more?.(runnerTest);
@@ -199,6 +200,33 @@ function callsTools(runnerTest: RunnerTester): void {
     assert.match(failed[0]?.errorText ?? '', /title/);
     assert.match(finalOf(events), /stats: /);
     assert.equal(place.stub.requests.filter(({ text }) => text === script).length, 3);
+  });
+}
+
+function takesTokens({ name, hasProgram }: RunnerCases, runnerTest: RunnerTester): void {
+  runnerTest('calls tools with the token of each turn', async (one) => {
+    const { turns, gateway } = one;
+    let resume: string | null = null;
+    const pids: number[][] = [];
+    for (const nth of ['first', 'second']) {
+      const made = await gateway.call('POST', '/svc/_tokens', { body: { name: nth, tools: 'write', apps: ['todos'] } });
+      const { id, token } = made.json;
+      const message = `call: stats {}\nsay: ${nth} turn`;
+      const events = await turns.run(message, {
+        ...conversation('tokens'),
+        gateway: { ...turns.gateway, token },
+        resume,
+      });
+      assert.equal(finalOf(events), `${nth} turn`);
+      assert.equal(eventsOf(events, 'tool.result')[0]?.ok, true, JSON.stringify(events));
+      resume = eventsOf(events, 'session').at(-1)?.id ?? null;
+      pids.push([...turns.pids]);
+      await gateway.call('DELETE', `/svc/_tokens/${id}`);
+    }
+    if (!hasProgram) return;
+    const last = one.place.stub.requests.find(({ text }) => text.includes('second turn'));
+    assert.match(JSON.stringify(last?.body), /first turn/, 'it remembers');
+    if (!name.includes('odex')) assert.deepEqual(pids[1], pids[0], 'the same program does both turns');
   });
 }
 

@@ -86,7 +86,7 @@ export type TurnOrder = {
   history: { role: 'user' | 'assistant'; text: string }[];
   /** The first turn: a warm agent of a deleted conversation of this name must not take it. */
   begins?: boolean;
-  /** The MCP server of the app, and a token that is valid while a turn of this conversation runs. */
+  /** The MCP server of the app, and the token of this turn, which is valid while it runs. */
   gateway: { url: string; token: string };
   permission: PermissionPolicy;
   /** This is the only turn of the conversation: its agent ends with it. */

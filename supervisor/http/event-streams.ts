@@ -2,6 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Asker, Exchange, ResponseHeaders, ResponseStream } from '../edge/edge.ts';
+import { unauthorized } from './access/access.ts';
 
 const HEADERS: ResponseHeaders = {
   'content-type': 'text/event-stream',
@@ -38,7 +39,8 @@ export class EventReaders {
 
   /**
    * Answers `exchange` with an event stream. Null when there is no reader: the client has gone, or asked for the headers only.
-   * Throws `OVERLOADED` when too many are open.
+   * Throws `OVERLOADED` when too many are open, and `UNAUTHORIZED` when what it was asked with has ended meanwhile: nobody would
+   * end it any more.
    */
   open(exchange: Exchange, on: ReaderEvents): EventReader | null {
     if (exchange.aborted) return null;
@@ -46,6 +48,7 @@ export class EventReaders {
       exchange.stream(200, HEADERS).end();
       return null;
     }
+    if (exchange.caller?.ended === true) throw unauthorized('What this was asked with has ended meanwhile.');
     if (this.count >= LIMITS.subscribers) {
       throw new SvcError('OVERLOADED', 'Too many event streams are open; close some, or try again later.', {
         headers: { 'retry-after': '5' },

@@ -128,16 +128,14 @@ export class Pipeline {
   }
 
   #run(exchange: Exchange, place: Place, { route, params }: Found, caller: Caller): void {
-    const { access, tracing } = this.#options;
+    const { tracing } = this.#options;
     const { span } = exchange;
     exchange.caller = caller;
-    const endings = access?.endings ?? 0;
     const done =
       tracing === null || span === null
         ? route.handle(exchange, params, caller, place)
         : tracing.within(span, () => route.handle(exchange, params, caller, place));
-    if (!(done instanceof Promise)) return;
-    done.then(() => access?.endStreamsSince(endings)).catch((error: unknown) => this.#fail(exchange, place, error));
+    if (done instanceof Promise) done.catch((error: unknown) => this.#fail(exchange, place, error));
   }
 
   /** Gives what visitors may use to a visitor; false when `refusal` is the answer. */

@@ -92,6 +92,23 @@ test('queries that there is no room for are tried again by themselves, ever more
   assert.equal(refusals, 9, 'a client that went away is not tried for');
 });
 
+test('a stream whose caller has ended before the first result does not open', async () => {
+  const followers: LiveFollower[] = [];
+  let stops = 0;
+  const { streams } = setUp((_request, follower) => {
+    followers.push(follower);
+    return { repeat: () => {}, stop: () => void stops++ };
+  });
+  const { exchange, told } = anExchange();
+  const caller = { ended: false };
+  exchange.caller = caller;
+  const opening = streams.openOne(exchange, SUBJECT, { query: 'list', input: '{}', lastId: undefined });
+  caller.ended = true;
+  followers[0]?.tell(STATE);
+  await assert.rejects(opening, { code: 'UNAUTHORIZED' });
+  assert.deepEqual([told, stops], [[], 1]);
+});
+
 test('when the app goes, or the gateway stops, before the first result, a stream opens and ends: the client asks again', async () => {
   let follower: LiveFollower | undefined;
   let stops = 0;

@@ -182,6 +182,18 @@ test('a client that may no longer read gets nothing, and its session ends', asyn
   assert.deepEqual(sessions.counts, { known: 2, used: 0 });
 });
 
+test('a client that may no longer read when the first result comes has no subscription', async () => {
+  const { followers, sessions, resource, tell, session, forbid } = setUp();
+  const one = session();
+  const subscribing = one.subscribe('a', resource);
+  forbid();
+  tell(state('first'));
+  await subscribing;
+  assert.equal(followers.size, 0);
+  await assert.rejects(one.subscribe('b', resource), { code: 'NOT_FOUND' });
+  assert.deepEqual(sessions.counts.used, 0);
+});
+
 test('sessions end with their app, and with a client that stays away', async () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {

@@ -78,8 +78,11 @@ export class Subscriptions {
       const following = this.#live.follow(resource.request, {
         tell: (state) => {
           if (latest === null && isRefusal(state)) end(state.error);
-          else if (latest === null) resolve();
-          else if (latest !== state.id) this.#judge(subscription);
+          else if (latest === null) {
+            resolve();
+            // What it was asked with may have ended while it waited.
+            this.endRefused();
+          } else if (latest !== state.id) this.#judge(subscription);
           latest = state.id;
         },
         closed: () => {

@@ -560,7 +560,7 @@ describe('who has a place', () => {
 
   for (const [name, change] of [
     ['another runner', { runner: { name: 'fake', kind: 'acp', env: { A: '1' } } }],
-    ['another token', { gateway: { url: '', token: 'new' } }],
+    ['another address of the tools', { gateway: { url: 'http://127.0.0.1/', token: '' } }],
     ['another folder', { folder: '/tmp' }],
     ['a conversation that begins, under the name of one that was deleted,', { begins: true }],
   ] as [string, Partial<TurnOrder>][]) {
@@ -577,6 +577,25 @@ describe('who has a place', () => {
       );
     });
   }
+
+  test('the token of another turn goes to the same agent, except to Codex, which has it from its start', async () => {
+    for (const [kind, ended] of [
+      ['acp', [false]],
+      ['codex', [true, false]],
+    ] as const) {
+      const { begin, opened, letGo } = held();
+      const runner = { name: 'fake', kind, env: {} };
+      for (const token of ['first', 'second']) {
+        begin('a', { runner, gateway: { url: '', token } });
+        await settle();
+        await letGo('a');
+      }
+      assert.deepEqual(
+        opened.map((one) => one.ended),
+        ended,
+      );
+    }
+  });
 
   test('a turn that was cancelled while it waited takes no place', async () => {
     const warm = new WarmAgents({ maxAgents: 1, idleMs: LIMITS.agentIdleMs });

@@ -146,9 +146,9 @@ export class WarmAgents {
 }
 
 /**
- * The folder is where its program runs, and the token of the gateway is what it was started with. Its instructions name the
- * app's tools and tables: an agent with old instructions does not know new ones.
+ * The folder is where its program runs. Its instructions name the app's tools and tables: an agent with old instructions does not
+ * know new ones. Each turn has a token of its own, which only Codex cannot be given while it runs: it takes it from its environment.
  */
-function keyOf({ runner, mode, app, folder, gateway, instructions }: TurnOrder): string {
-  return JSON.stringify([runner, mode, app, folder, gateway, instructions]);
+function keyOf({ runner, mode, app, folder, gateway: { url, token }, instructions }: TurnOrder): string {
+  return JSON.stringify([runner, mode, app, folder, url, runner.kind === 'codex' ? token : '', instructions]);
 }

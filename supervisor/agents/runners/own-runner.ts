@@ -79,10 +79,14 @@ export class OwnRunner {
       sql: await this.#sqlOf(turn),
       ...limitOf(turn),
     });
+    // At once: until it has stopped, an agent does nothing more here.
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
     try {
       const order = await this.#order(turn, chosen, conversation, token);
       yield* agents.run(order, { signal, answer: turn.answer });
     } finally {
+      signal.removeEventListener('abort', end);
       end();
       if (turn.run) await rm(this.#emptyFolder(turn), { recursive: true, force: true });
     }

@@ -3,6 +3,7 @@ import type { ChatMode, ThinkingLevel, TurnAttachment } from '../../../protocol/
 import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import type { Asker } from '../../edge/edge.ts';
 import type { TurnWork } from './turn-work.ts';
 
 /** By name; `model` is absent where the runner decides. */
@@ -18,6 +19,8 @@ export type TurnRequest = {
   thinking?: ThinkingLevel;
   attachments?: TurnAttachment[];
   idempotencyKey?: string;
+  /** Its sender: the turn ends when what it presented does. */
+  asker?: Asker;
   /**
    * Its sender does not manage the app, such as a page of it: the agent has the tools of the app alone, and may by SQL what the app
    * allows (decisions, section 19).

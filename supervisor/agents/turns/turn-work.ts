@@ -9,6 +9,7 @@ import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { TurnEnd } from '../../../protocol/agents/turns.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
 import type { LiveTurn } from './live-turn.ts';
@@ -41,14 +42,16 @@ type TurnWorkOptions = {
 /** Events of a runner that are read before everything else has its turn. */
 const EVENTS_AT_ONCE = 256;
 
+/** `asker` is null for one that has no right that could end. */
+type Wish = { readonly asker: Asker | null };
 type Yielded = { type: string; [member: string]: unknown };
 /** How a turn ends, but for its text. */
 type Ending = Omit<TurnOutcome, 'text'>;
 
 export class TurnWork {
   readonly live: LiveTurn;
-  /** Requests that want it: its message and retries of that. */
-  #wanted = 0;
+  /** Those who sent its message, or sent it again, and have not left. */
+  readonly #wishes = new Set<Wish>();
   /** Resolves when the turn has ended and that is stored; never rejects. */
   readonly ended: Promise<TurnOutcome>;
   readonly #observer: TurnObserver;
@@ -91,14 +94,21 @@ export class TurnWork {
     else setTimeout(() => this.#cut(), LIMITS.chatAbortMs).unref();
   }
 
-  /** A request wants the turn to go on, until it leaves. */
-  want(): void {
-    this.#wanted++;
+  /** Somebody wants the turn to go on, until `leave` is called, or its right has ended. With the last one the turn is aborted. */
+  want(asker: Asker | null): { leave(): void } {
+    const wish: Wish = { asker };
+    this.#wishes.add(wish);
+    this.endRefused();
+    return { leave: () => this.#drop(wish) };
   }
 
-  /** One of them has left: with the last one the turn is aborted. */
-  unwant(): void {
-    if (--this.#wanted === 0) this.abort();
+  /** Nobody whose session or token has ended wants it any more. */
+  endRefused(): void {
+    for (const wish of [...this.#wishes]) if (wish.asker?.ended === true) this.#drop(wish);
+  }
+
+  #drop(wish: Wish): void {
+    if (this.#wishes.delete(wish) && this.#wishes.size === 0) this.abort();
   }
 
   /** A person answers a question of the agent. Throws as `Permissions.choose` does. */

@@ -254,6 +254,28 @@ test('a turn goes on while one request that sent its message wants it', async (t
   for (const one of [first, second]) one.leave();
 });
 
+test('a turn ends with the right of all who sent its message, though they are detached', async (t) => {
+  const { turns, runner } = sceneOf(t);
+  const [one, other] = [{ ended: false }, { ended: false }];
+  const request = { message: 'say:a hang', idempotencyKey: 'k' };
+  const held = await turns.accept(nameOf('w'), { ...request, asker: one });
+  const again = await turns.accept(nameOf('w'), { ...request, asker: other });
+  const waiting = await turns.accept(nameOf('w'), { message: 'say:never', asker: one });
+  await new Promise(setImmediate);
+  one.ended = true;
+  turns.endRefused();
+  assert.equal(runner.turns[0]?.signal.aborted, false, 'another one wants it');
+  assert.deepEqual((await eventsOf(waiting)).slice(-2), [{ type: 'aborted' }, { type: 'end' }]);
+  other.ended = true;
+  turns.endRefused();
+  assert.equal(runner.turns[0]?.signal.aborted, true);
+  assert.deepEqual((await eventsOf(held)).slice(-2), [{ type: 'aborted' }, { type: 'end' }]);
+  again.leave();
+  const late = await eventsOf(await turns.accept(nameOf('w'), { message: 'say:late', asker: one }));
+  assert.deepEqual(late.at(-2), { type: 'aborted' }, 'its right ended before the turn began');
+  assert.equal(runner.turns.length, 1);
+});
+
 test('an app that goes away ends its turns, and takes no message in a conversation that was open', async (t) => {
   const { turns } = sceneOf(t);
   // The time that a runner has to stop alone keeps no process.

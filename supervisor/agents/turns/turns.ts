@@ -11,6 +11,7 @@ import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turn
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { hashOf } from '../../../storage/chat/transcript.ts';
+import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
 import { endedTurn, LiveTurn, type ReadableTurn, StorePace } from './live-turn.ts';
@@ -155,6 +156,11 @@ export class Turns {
     this.#options.runner.leave?.({ app, ...(draft === undefined ? {} : { draft }) });
   }
 
+  /** Ends the turns of callers whose session or token has ended, unless another one sent the same message. */
+  endRefused(): void {
+    for (const { works } of [...this.#lanes.values()]) for (const work of works) work.endRefused();
+  }
+
   /** Ends the turns that work in a session that is being closed. */
   async stopDraft(session: string): Promise<void> {
     const works = [...this.#lanes.values()].flatMap(({ turns }) =>
@@ -178,13 +184,13 @@ export class Turns {
 
   async #accept(lane: Lane, request: TurnRequest): Promise<AcceptedTurn> {
     const { conversation } = lane;
-    const { message, idempotencyKey: key } = request;
+    const { message, idempotencyKey: key, asker = null } = request;
     const mode = request.mode ?? conversation.mode ?? 'data';
     // The turn of then, too, is for those who may have one like it.
     request.permit?.(conversation.mode === 'full' ? 'full' : mode);
     const known = key === undefined ? undefined : conversation.turns.findLast((one) => one.idempotencyKey === key);
     if (known) {
-      if (known.messageHash === hashOf(message)) return this.#accepted(lane, known);
+      if (known.messageHash === hashOf(message)) return this.#accepted(lane, known, asker);
       throw new SvcError('IDEMPOTENCY_MISMATCH', 'This key was used before with another message.');
     }
     if (this.#stopping) throw stoppingError();
@@ -204,7 +210,7 @@ export class Turns {
   /** Stores the message; its turn is counted. */
   async #begin(lane: Lane, request: TurnRequest, mode: ChatMode): Promise<AcceptedTurn> {
     const { conversation, name } = lane;
-    const { message, idempotencyKey: key, thinking, attachments } = request;
+    const { message, idempotencyKey: key, thinking, attachments, asker = null } = request;
     const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
     const limited = request.limited === true || conversation.limited;
     const usual = conversation.turns.at(-1)?.runner;
@@ -240,8 +246,10 @@ export class Turns {
     // The turn itself holds the conversation open.
     lane.users++;
     void work.ended.then(() => this.#leaveTurn(lane, work));
+    // Before it runs: what its sender presented may have ended meanwhile.
+    const accepted = this.#accepted(lane, stored, asker);
     if (lane.turns.length === 1) this.#next(lane);
-    return this.#accepted(lane, stored);
+    return accepted;
   }
 
   /** Makes sure of the draft; answers what a turn calls when it begins there. Rejects with `MODE_UNAVAILABLE`, and as `ensure` does. */
@@ -296,10 +304,9 @@ export class Turns {
     return { turn, leave: () => this.#leave(lane) };
   }
 
-  #accepted(lane: Lane, stored: StoredTurn): AcceptedTurn {
-    const work = lane.turn(stored.turnId);
-    work?.want();
-    return { ...this.#readable(lane, stored), abandon: () => work?.unwant() };
+  #accepted(lane: Lane, stored: StoredTurn, asker: Asker | null): AcceptedTurn {
+    const wish = lane.turn(stored.turnId)?.want(asker);
+    return { ...this.#readable(lane, stored), abandon: () => wish?.leave() };
   }
 
   async #with<T>(name: SessionName, work: (lane: Lane) => Promise<T>): Promise<T> {

@@ -233,8 +233,6 @@ export class Access {
   /** Authorization header → digest of its token. */
   readonly #digests = new Map<string, Buffer>();
   #onEnded: () => void = () => {};
-  /** How often something that was presented has ended. */
-  endings = 0;
   /** When something that was presented ends, and the first of these times. */
   readonly #ends = new Set<number>();
   #nextEnd = Number.POSITIVE_INFINITY;
@@ -248,14 +246,14 @@ export class Access {
     this.places = places;
     this.signIns = signIns;
     this.#programTokens = programTokens;
-    programTokens.whenRevoked(() => this.#end());
+    programTokens.whenRevoked(() => this.#onEnded());
     this.#registeredAt = registeredAt;
     this.#now = now;
     this.#metricsDigest = metricsToken === null ? null : hash('sha256', metricsToken, 'buffer');
     this.#credentials = this.#credentialsOf(file.token);
     file.whenReplaced((token) => {
       this.#credentials = this.#credentialsOf(token);
-      this.#end();
+      this.#onEnded();
     });
   }
 
@@ -264,19 +262,9 @@ export class Access {
     return new Access(await TokenFile.open(path, options.log), options);
   }
 
-  /** Called when what some callers presented has ended: the streams of those must end. */
+  /** Called when what some callers presented has ended: their streams and turns must end. */
   whenEnded(call: () => void): void {
     this.#onEnded = call;
-  }
-
-  #end(): void {
-    this.endings++;
-    this.#onEnded();
-  }
-
-  /** For what was asked for when there had been `endings` and began since: it may be of one whose leave has ended. */
-  endStreamsSince(endings: number): void {
-    if (endings !== this.endings) this.#onEnded();
   }
 
   /** The administrator's token that is valid now. */
@@ -330,7 +318,7 @@ export class Access {
     const cookies = endedCookies(place, isSecure(exchange));
     if (signIn !== null) {
       const stored = this.signIns.end(signIn);
-      this.#end();
+      this.#onEnded();
       await stored;
     }
     return cookies;
@@ -352,7 +340,7 @@ export class Access {
     // Not longer than this, so that a clock that was set is noticed.
     const wait = Math.min(this.#nextEnd - now, LIMITS.programTokenNoteMs);
     if (this.#ends.size > 0) this.#ending = setTimeout(() => this.#awaitEnd(), wait).unref();
-    if (due.length > 0) this.#end();
+    if (due.length > 0) this.#onEnded();
   }
 
   #credentialsOf(token: string): Credentials {

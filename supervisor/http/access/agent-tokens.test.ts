@@ -12,7 +12,7 @@ function presenting(token: string): Exchange {
   return { header: (name: string) => (name === 'authorization' ? `Bearer ${token}` : undefined) } as Exchange;
 }
 
-test('a token is good while a turn of its conversation runs, and the same in each of them', () => {
+test('a token is good while its turn runs, and each turn has another one', () => {
   const tokens = new AgentTokens();
   const first = tokens.begin({ runner: 'codex', conversation: KEY });
   assert.deepEqual(tokens.find(first.token), {
@@ -24,14 +24,16 @@ test('a token is good while a turn of its conversation runs, and the same in eac
     sql: 'write',
   });
   const second = tokens.begin({ runner: 'codex', conversation: KEY });
-  assert.equal(second.token, first.token);
+  assert.notEqual(second.token, first.token);
+  let ends = 0;
+  tokens.whenEnded(() => ends++);
   first.end();
-  assert.notEqual(tokens.find(first.token), undefined);
-  second.end();
+  first.end();
+  assert.equal(ends, 1);
   assert.equal(tokens.find(first.token), undefined);
-  const third = tokens.begin({ runner: 'codex', conversation: KEY });
-  assert.equal(third.token, first.token);
-  third.end();
+  assert.notEqual(tokens.find(second.token), undefined);
+  second.end();
+  assert.equal(tokens.find(second.token), undefined);
 });
 
 test('tokens differ for other conversations, for a draft, and in another gateway', () => {

@@ -1,8 +1,8 @@
 /**
- * Makes and checks the tokens of agents: one for each conversation, valid only while its turn runs and for its app or draft
- * (decisions, section 12). They derive from a key of this process, so nothing is kept between turns.
+ * Makes and checks the tokens of agents: a new one for each turn, valid only while that runs and for its app or draft (decisions,
+ * section 12). Nothing is kept between turns.
  */
-import { createHmac, hash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import type { ChatSql } from '../../../protocol/manifest.ts';
@@ -31,18 +31,14 @@ type AgentTurn = Pick<AgentGrant, 'conversation' | 'runner'> & Partial<Pick<Agen
 
 const BOTH = ['read', 'write'] as const;
 
-type Entry = { readonly grant: AgentGrant; turns: number };
-
 export class AgentTokens {
-  readonly #key = randomBytes(32);
   /** By the token's digest, so that the time of a look-up does not reveal its text. */
-  readonly #active = new Map<string, Entry>();
+  readonly #active = new Map<string, AgentGrant>();
   #onEnded: () => void = () => {};
 
   /**
-   * A turn of a conversation begins: its token works until `end`, which is called once. The same conversation gets the same token
-   * in each of its turns, and `may` what it may in the first of those that run. `draft` is the session in whose draft the turn
-   * works. Throws for what is no session key.
+   * A turn of a conversation begins: its token works until `end` is called. `draft` is the session in whose draft the turn works.
+   * Throws for what is no session key.
    */
   begin({ conversation, runner, draft = null, may = BOTH, sql = 'write' }: AgentTurn): {
     token: string;
@@ -52,16 +48,11 @@ export class AgentTokens {
     if (name === null) throw new TypeError(`"${conversation}" is no session key.`);
     const session = name.draft ?? draft;
     const app = session === null ? name.app : draftKey(session, name.app);
-    const token = PREFIX + createHmac('sha256', this.#key).update(`${conversation}\n${app}`).digest('hex');
+    const token = PREFIX + randomBytes(32).toString('hex');
     const digest = hash('sha256', token);
-    const grant = { conversation, runner, app, draft: session, may, sql };
-    const entry = this.#active.get(digest) ?? { grant, turns: 0 };
-    entry.turns++;
-    this.#active.set(digest, entry);
+    this.#active.set(digest, { conversation, runner, app, draft: session, may, sql });
     const end = (): void => {
-      if (--entry.turns > 0) return;
-      this.#active.delete(digest);
-      this.#onEnded();
+      if (this.#active.delete(digest)) this.#onEnded();
     };
     return { token, end };
   }
@@ -71,8 +62,8 @@ export class AgentTokens {
     this.#onEnded = call;
   }
 
-  /** The current rights of a presented token; undefined unless a turn of its conversation runs. */
+  /** The rights of a presented token; undefined unless its turn runs. */
   find(token: string): AgentGrant | undefined {
-    return token.startsWith(PREFIX) ? this.#active.get(hash('sha256', token))?.grant : undefined;
+    return token.startsWith(PREFIX) ? this.#active.get(hash('sha256', token)) : undefined;
   }
 }

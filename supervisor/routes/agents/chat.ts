@@ -45,6 +45,7 @@ function routesBelow(services: Services, base: string): Route[] {
       const isDetached = flagOf(body, 'detach');
       const held = await chat.turns.accept(name, {
         ...request,
+        asker: caller,
         limited: !caller.may('manage', name.app),
         permit: (mode) => permit(caller, name.app, mode),
       });

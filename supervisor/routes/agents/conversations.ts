@@ -44,7 +44,7 @@ export function conversationRoutes(services: Services): Route[] {
     return nameOf(id, sid);
   };
   return [
-    route('POST', '/svc/:id/_turn', 'manage', async (exchange, { id = '' }) => {
+    route('POST', '/svc/:id/_turn', 'manage', async (exchange, { id = '' }, caller) => {
       const body = await readJson(exchange);
       const conversationId = requiredText(body, 'conversationId');
       const isDetached = flagOf(body, 'detach');
@@ -54,6 +54,7 @@ export function conversationRoutes(services: Services): Route[] {
       checkConversationId(conversationId);
       const held = await chat.turns.accept(nameOf(id, conversationId), {
         ...request,
+        asker: caller,
         mode: 'full',
         attachments: await attachments.take(id, named),
       });

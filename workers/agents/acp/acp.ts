@@ -93,7 +93,7 @@ async function saidVersion(program: AgentProgram): Promise<ProbeResult> {
 class AcpAgent implements Agent {
   readonly #program: AgentProgram;
   readonly #host: RunnerHost;
-  readonly #conversation: Conversation;
+  #conversation: Conversation;
   readonly #connection: ClientConnection;
   readonly #files: DraftFiles | null;
   #capabilities: unknown;
@@ -152,6 +152,7 @@ class AcpAgent implements Agent {
 
   async turn(turn: Turn): Promise<void> {
     const { order, signal } = turn;
+    await this.#renew(order);
     const updates = new AcpUpdates((event) => this.#put(event));
     this.#turn = { turn, updates };
     const cancel = () => void this.#notifyCancel();
@@ -197,6 +198,21 @@ class AcpAgent implements Agent {
       return { models: this.#models?.values ?? [], signedIn: true };
     } catch (error) {
       if (error instanceof RequestError && error.code === AUTH_REQUIRED) return { signedIn: false };
+      throw await this.#explained(error);
+    }
+  }
+
+  /** Opens the session again with the token of another turn; where the agent cannot, another one with what was said. */
+  async #renew(order: TurnOrder): Promise<void> {
+    const { gateway } = this.#conversation;
+    if (gateway === null || gateway.token === order.gateway.token) return;
+    this.#conversation = order;
+    // Without the tools of the app there is nothing to open it for.
+    if (!takesTools(this.#capabilities)) return;
+    try {
+      if (!(await this.#resume(this.#sessionId))) await this.#begin();
+      await this.#settled();
+    } catch (error) {
       throw await this.#explained(error);
     }
   }

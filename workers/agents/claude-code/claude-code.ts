@@ -89,6 +89,8 @@ class ClaudeAgent implements Agent {
   #model: string | null;
   #effort: string | null = null;
   #turn: { turn: Turn; said: ClaudeTurn } | null = null;
+  /** The token with which it reaches the tools of the app. */
+  #token: string | null = null;
   /** The ids of its open requests. */
   readonly #asked = new Set<string>();
 
@@ -99,7 +101,7 @@ class ClaudeAgent implements Agent {
     instructions: string,
     host: RunnerHost,
   ): Promise<ClaudeAgent | null> {
-    const { runner, gateway, mode } = order;
+    const { runner, mode } = order;
     const model = modelOf(order);
     const args = [
       session,
@@ -111,14 +113,7 @@ class ClaudeAgent implements Agent {
     try {
       const initialize = { appendSystemPrompt: instructions, systemPromptSnapshot: false };
       await agent.#process.request({ subtype: 'initialize', ...initialize });
-      // Given here, the token is neither in a file, nor in its environment, nor where every user may read its command line.
-      const server = { type: 'http', url: gateway.url, headers: { Authorization: `Bearer ${gateway.token}` } };
-      const { errors } = await agent.#process.request({
-        subtype: 'mcp_set_servers',
-        servers: { [TOOL_SERVER]: server },
-      });
-      const error = isObject(errors) ? errors[TOOL_SERVER] : undefined;
-      if (error !== undefined) throw new SvcError('AGENT_FAILED', `Claude Code cannot use the app's tools: ${error}`);
+      await agent.#useTools(order);
       return agent;
     } catch (error) {
       await program.end();
@@ -152,6 +147,7 @@ class ClaudeAgent implements Agent {
     const stop = () => void this.#stop(said, id);
     this.#turn = { turn, said };
     try {
+      await this.#useTools(order);
       await this.#choose(order);
       const message = { role: 'user', content: await contentOf(order) };
       if (signal.aborted) return;
@@ -177,6 +173,19 @@ class ClaudeAgent implements Agent {
     } catch {
       // It has ended, and the turn with it.
     }
+  }
+
+  /** Given here, the token is neither in a file, nor in its environment, nor where every user may read its command line. */
+  async #useTools({ gateway: { url, token } }: TurnOrder): Promise<void> {
+    if (token === this.#token) return;
+    const server = { type: 'http', url, headers: { Authorization: `Bearer ${token}` } };
+    const { errors } = await this.#process.request({
+      subtype: 'mcp_set_servers',
+      servers: { [TOOL_SERVER]: server },
+    });
+    const error = isObject(errors) ? errors[TOOL_SERVER] : undefined;
+    if (error !== undefined) throw new SvcError('AGENT_FAILED', `Claude Code cannot use the app's tools: ${error}`);
+    this.#token = token;
   }
 
   async #choose(order: TurnOrder): Promise<void> {
