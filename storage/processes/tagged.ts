@@ -61,6 +61,13 @@ export function taggedWith(tag: string, leaders: readonly ProcessIdentity[] = []
   });
 }
 
+/** What a program has started and what runs: all below it, with its tag, or of its session. */
+export function startedBy(program: ProcessIdentity, tag: string): ProcessIdentity[] {
+  const found = [...descendantsOf([program.pid]), ...taggedWith(tag, [program])];
+  const others = found.filter(({ pid }) => pid !== program.pid);
+  return [...new Map(others.map((one) => [one.pid, one])).values()];
+}
+
 /** SIGKILL for each that is still the same process. */
 export function killAll(processes: readonly ProcessIdentity[]): void {
   for (const found of processes) {
@@ -74,10 +81,25 @@ export function killAll(processes: readonly ProcessIdentity[]): void {
 }
 
 /** Kills what `taggedWith` finds until there is nothing: while we look, one of them may start another. Resolves with those that do not end. */
-export async function sweepTagged(tag: string, leaders: readonly ProcessIdentity[] = []): Promise<ProcessIdentity[]> {
+export function sweepTagged(tag: string, leaders: readonly ProcessIdentity[] = []): Promise<ProcessIdentity[]> {
+  return sweep(() => taggedWith(tag, leaders));
+}
+
+/** The same for what `startedBy` finds beside `before`: the program goes on. */
+export function sweepStarted(
+  program: ProcessIdentity,
+  tag: string,
+  before: readonly ProcessIdentity[],
+): Promise<ProcessIdentity[]> {
+  const isNew = ({ pid, startedAs }: ProcessIdentity): boolean =>
+    !before.some((one) => one.pid === pid && one.startedAs === startedAs);
+  return sweep(() => startedBy(program, tag).filter(isNew));
+}
+
+async function sweep(find: () => ProcessIdentity[]): Promise<ProcessIdentity[]> {
   const deadline = performance.now() + SWEEP_MS;
   for (;;) {
-    const left = taggedWith(tag, leaders);
+    const left = find();
     if (left.length === 0 || performance.now() > deadline) return left;
     killAll(left);
     await wait(POLL_MS);

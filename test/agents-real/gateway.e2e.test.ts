@@ -22,6 +22,8 @@ type RealAgent = {
   entry(stub: ModelStub, home: string): RunnerEntry;
   /** Steps of a script of the stub. */
   shell(command: string): string;
+  /** The same for one that goes on in the background. */
+  background(command: string): string;
   /** Whether it asks for permission to run a command. */
   asksForShell: boolean;
   writes(path: string, text: string): string;
@@ -46,6 +48,7 @@ const AGENTS: RealAgent[] = [
       env: { HOME: home, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1' },
     }),
     shell: claudeShell,
+    background: (command) => claudeShell(`${command} > /dev/null 2>&1 & echo started`),
     asksForShell: true,
     writes: (file_path, content) => `call: Write ${JSON.stringify({ file_path, content })}`,
     asks: { step: claudeShell('echo yes > granted.txt'), file: 'granted.txt' },
@@ -62,6 +65,8 @@ const AGENTS: RealAgent[] = [
       env: { HOME: home, CODEX_HOME: home, TMPDIR: join(home, 'tmp') },
     }),
     shell: codexShell,
+    // What a command leaves ends with it; but a command may go on.
+    background: (cmd) => `call: exec_command ${JSON.stringify({ cmd, yield_time_ms: 250 })}`,
     asksForShell: false,
     writes: codexWrites,
     asks: { step: codexWrites('../granted.txt', 'yes'), file: '../granted.txt' },
@@ -276,6 +281,26 @@ for (const agent of AGENTS) {
       const events = await say(gateway, app, 'w1', 'call: greeting {}');
       assert.match(JSON.stringify(ofType(events, 'tool.result')[0]?.result), /hello from the draft/);
       assert.match(JSON.stringify(stub.requests.at(-1)?.body), /went on/, 'in the same conversation');
+    });
+
+    test('a command that it leaves in the background ends with its turn, however that ends', async () => {
+      const { gateway, stub } = place();
+      const { app } = await draftOf(gateway);
+      const left = agent.background('tail -f /dev/null');
+      const shells = () => programsOf(place()).filter((command) => command.startsWith('tail -f'));
+      for (const rest of ['say: done', 'wait: stop']) {
+        const stream = await send(gateway, app, { windowId: 'w1', message: `${left}\n${rest}`, mode: 'full' });
+        const seen = await until(stream, agent.asksForShell ? 'permission' : 'tool.start');
+        if (agent.asksForShell) await answer(gateway, app, seen, 'allow_once');
+        if (rest === 'wait: stop') {
+          await inTime(stub.reached('stop'), 'the wait', LONG_MS);
+          assert.ok(shells().length > 0, 'it left something');
+          await gateway.call('DELETE', `/svc/${app}/_chat/windows/w1/turns/${seen[0]?.turnId}`);
+        }
+        await until(stream, 'end');
+        assert.deepEqual(shells(), [], rest);
+        assert.ok(programsOf(place()).length > 0, 'the agent stays');
+      }
     });
 
     test("it edits a conversation's draft with an image beside the message; publishing makes it live", async () => {

@@ -29,6 +29,8 @@ class FakeAgent {
     await this.#act(turn, this);
   }
 
+  async cut(): Promise<void> {}
+
   async end(): Promise<void> {
     await this.#onEnd();
     this.isAlive = false;
@@ -351,14 +353,22 @@ describe('a turn that is cancelled', () => {
 
   test('ends after a while though its agent does not stop, which is ended', async (t) => {
     mockTimers(t);
-    const { agents, begin, opened } = setUp(() => new Promise(() => {}));
+    let isGone = () => {};
+    const onEnd = () =>
+      new Promise<void>((resolve) => {
+        isGone = resolve;
+      });
+    const { agents, begin, opened } = setUp(() => new Promise(() => {}), { onEnd });
     const turn = begin();
     await settle();
     agents.cancel(turn.turn);
     t.mock.timers.tick(LIMITS.agentAbortMs - 1);
     await settle();
-    assert.equal(agents.counters.turns, 1);
+    assert.deepEqual([agents.counters.turns, agents.counters.agents], [1, 1]);
     t.mock.timers.tick(1);
+    await settle();
+    assert.equal(agents.counters.turns, 1, 'it may still write');
+    isGone();
     await settle();
     assert.deepEqual([agents.counters.turns, opened[0]?.ended, turn.events], [0, true, []]);
   });
@@ -611,7 +621,7 @@ describe('who has a place', () => {
     const cancelled = warm.take(orderOf('a', {}), controller.signal, quiet);
     controller.abort();
     // Before anything else can happen.
-    warm.give(place, true);
+    void warm.give(place, true);
     await assert.rejects(cancelled, { code: 'AGENT_FAILED' });
     assert.equal(await warm.take(orderOf('a', {}), never, quiet), place);
   });

@@ -3,7 +3,7 @@ import type { AgentScope, ProbeOrder, ProbeResult, RunnerKind, TurnOrder } from 
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Program, startProgram } from './program.ts';
-import type { Agent, Runner, RunnerHost } from './runner.ts';
+import type { Agent, HostedAgent, Runner, RunnerHost } from './runner.ts';
 import { withoutSecrets } from './secrets.ts';
 import { type SendEvent, TurnRun } from './turn-run.ts';
 import { WarmAgents } from './warm-agents.ts';
@@ -107,12 +107,15 @@ export class Agents {
       place.agent ??= await this.#open(order, signal);
       await run.drive(place.agent);
     } finally {
-      this.#warm.give(place, !run.spoiled && !order.once);
+      if (run.spoiled) await place.agent?.cut();
+      const ended = this.#warm.give(place, !run.spoiled && !order.once);
+      // What an agent does after its turn has ended must not reach a draft; the one of a single turn has none.
+      if (!order.once) await ended;
     }
   }
 
-  async #open(order: TurnOrder, signal: AbortSignal): Promise<Agent> {
-    const { host, end } = this.#hostFor(order.runner.env);
+  async #open(order: TurnOrder, signal: AbortSignal): Promise<HostedAgent> {
+    const { host, programs, end } = this.#hostFor(order.runner.env);
     const controller = new AbortController();
     const abort = () => controller.abort();
     signal.addEventListener('abort', abort, { once: true });
@@ -121,7 +124,7 @@ export class Agents {
       signal.throwIfAborted();
       const runner = await this.#options.runnerOf(order.runner.kind);
       const opened = runner.open(order, host, controller.signal);
-      return withPrograms(await within(LIMITS.agentStartMs, opened, controller, late), end);
+      return withPrograms(await within(LIMITS.agentStartMs, opened, controller, late), programs, end);
     } catch (error) {
       await end();
       throw error;
@@ -130,8 +133,12 @@ export class Agents {
     }
   }
 
-  /** A runner's way to start programs, and the function that ends them all. */
-  #hostFor(env: Record<string, string>): { host: RunnerHost; end(): Promise<void> } {
+  /** A runner's way to start programs, those that run, and the function that ends them all. */
+  #hostFor(env: Record<string, string>): {
+    host: RunnerHost;
+    programs: ReadonlySet<Program>;
+    end(graceMs?: number): Promise<void>;
+  } {
     const programs = new Set<Program>();
     let over = false;
     const host: RunnerHost = {
@@ -147,9 +154,10 @@ export class Agents {
     };
     return {
       host,
-      end: async () => {
+      programs,
+      end: async (graceMs) => {
         over = true;
-        await Promise.all([...programs].map((program) => program.end()));
+        await Promise.all([...programs].map((program) => program.end(graceMs)));
       },
     };
   }
@@ -165,13 +173,30 @@ export class Agents {
   }
 }
 
-/** Wraps an agent so that its end also ends all of its programs. */
-function withPrograms(agent: Agent, endPrograms: () => Promise<void>): Agent {
+/**
+ * Wraps an agent so that its end also ends all of its programs, and the end of a turn all that they started in it: a command that
+ * an agent left in the background would go on writing.
+ */
+function withPrograms(
+  agent: Agent,
+  programs: ReadonlySet<Program>,
+  endPrograms: (graceMs?: number) => Promise<void>,
+): HostedAgent {
+  let isClean = true;
   return {
     get isAlive() {
-      return agent.isAlive;
+      return isClean && agent.isAlive;
     },
-    turn: (turn) => agent.turn(turn),
+    turn: async (turn) => {
+      const before = new Map([...programs].map((program) => [program, program.started]));
+      try {
+        await agent.turn(turn);
+      } finally {
+        const ends = [...programs].map((program) => program.endSince(before.get(program) ?? []));
+        isClean &&= (await Promise.all(ends)).every(Boolean);
+      }
+    },
+    cut: () => endPrograms(LIMITS.agentLossEndMs),
     end: async () => {
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<void>((resolve) => {

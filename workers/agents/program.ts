@@ -9,7 +9,15 @@ import type { Readable, Writable } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { identityOf, type ProcessIdentity } from '../../storage/processes/process-identity.ts';
-import { descendantsOf, killAll, sweepTagged, TAG_VARIABLE, taggedWith } from '../../storage/processes/tagged.ts';
+import {
+  descendantsOf,
+  killAll,
+  startedBy,
+  sweepStarted,
+  sweepTagged,
+  TAG_VARIABLE,
+  taggedWith,
+} from '../../storage/processes/tagged.ts';
 
 export type ProgramOptions = {
   command: string;
@@ -152,6 +160,17 @@ export class Program implements AgentProgram {
   end(graceMs: number = LIMITS.agentEndMs): Promise<void> {
     this.#ending ??= this.#end(graceMs);
     return this.#ending;
+  }
+
+  /** The processes that it has started and that run. */
+  get started(): ProcessIdentity[] {
+    return this.ended === null ? startedBy(this.#leader, this.#tag) : [];
+  }
+
+  /** Kills what it has started since it had `before`. Resolves with whether all of that has ended. */
+  async endSince(before: readonly ProcessIdentity[]): Promise<boolean> {
+    if (this.ended !== null) return true;
+    return (await sweepStarted(this.#leader, this.#tag, before)).length === 0;
   }
 
   /** Ends it and all of its processes that can be found, without waiting: this process ends. */

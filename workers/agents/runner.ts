@@ -43,6 +43,12 @@ export interface Agent {
   end(): Promise<void>;
 }
 
+/** An agent with what it runs in. */
+export type HostedAgent = Agent & {
+  /** Ends its programs, which do not react, in a shorter time than `end`. Never rejects. */
+  cut(): Promise<void>;
+};
+
 export type Runner = {
   /** Makes an agent ready for `order`'s conversation, resuming `order.resume` where it can. Rejects as `turn` does. */
   open(order: TurnOrder, host: RunnerHost, signal: AbortSignal): Promise<Agent>;

@@ -4,7 +4,7 @@
  */
 import type { AgentScope, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import type { Agent } from './runner.ts';
+import type { HostedAgent } from './runner.ts';
 
 /**
  *   taken ─give→ idle ─take→ taken
@@ -17,7 +17,7 @@ type Place = Required<AgentScope> & {
   state: 'taken' | 'idle' | 'ending';
   /** Its conversation has ended. */
   isOver: boolean;
-  agent: Agent | null;
+  agent: HostedAgent | null;
   idle: NodeJS.Timeout | undefined;
 };
 
@@ -65,17 +65,19 @@ export class WarmAgents {
     }
   }
 
-  /** The turn has ended. A reusable agent stays for a while. */
-  give(place: Place, keep: boolean): void {
-    if (!keep || place.isOver || !place.agent?.isAlive) this.#end(place);
+  /** The turn has ended. A reusable agent stays for a while; resolves when any other has ended. */
+  give(place: Place, keep: boolean): Promise<void> {
+    let ended = Promise.resolve();
+    if (!keep || place.isOver || !place.agent?.isAlive) ended = this.#end(place);
     else {
       place.state = 'idle';
       // Last in the order of use.
       this.#places.delete(place.conversation);
       this.#places.set(place.conversation, place);
-      place.idle = setTimeout(() => this.#end(place), this.#options.idleMs).unref();
+      place.idle = setTimeout(() => void this.#end(place), this.#options.idleMs).unref();
     }
     this.#advance();
+    return ended;
   }
 
   /** These conversations have ended. A later turn belongs to another one, even under the same name. */
@@ -84,7 +86,7 @@ export class WarmAgents {
     for (const place of [...this.#places.values()]) {
       if (!members.every(([member, value]) => place[member] === value)) continue;
       place.isOver = true;
-      if (place.state === 'idle') this.#end(place);
+      if (place.state === 'idle') void this.#end(place);
     }
   }
 
@@ -98,7 +100,7 @@ export class WarmAgents {
       if (own) {
         if (own.state !== 'idle') continue;
         if (own.agent?.isAlive && own.key === keyOf(order) && !order.begins) this.#seat(waiter, own);
-        else this.#end(own);
+        else void this.#end(own);
       } else if (this.#places.size < this.#options.maxAgents) {
         const { conversation, app, draft = '' } = order;
         const names = { conversation, app, draft };
@@ -116,7 +118,7 @@ export class WarmAgents {
         promised++;
         const all = [...this.#places.values()];
         const idle = all.find(({ state }) => state === 'idle');
-        if (idle && all.filter(({ state }) => state === 'ending').length < promised) this.#end(idle);
+        if (idle && all.filter(({ state }) => state === 'ending').length < promised) void this.#end(idle);
       }
     }
   }
@@ -128,15 +130,12 @@ export class WarmAgents {
     waiter.resolve(place);
   }
 
-  #end(place: Place): void {
+  async #end(place: Place): Promise<void> {
     clearTimeout(place.idle);
     place.state = 'ending';
-    const gone = () => {
-      this.#places.delete(place.conversation);
-      this.#advance();
-    };
-    if (place.agent) void place.agent.end().then(gone, gone);
-    else queueMicrotask(gone);
+    await place.agent?.end().catch(() => {});
+    this.#places.delete(place.conversation);
+    this.#advance();
   }
 
   #why({ conversation }: TurnOrder): string {

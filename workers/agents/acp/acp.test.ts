@@ -290,14 +290,29 @@ acpTest('a line without end ends the turn and the agent, a flood is taken at the
   assert.equal(eventsOf(flood, 'final')[0]?.text.length, 600_000);
 });
 
-acpTest('nothing that an agent started outlives it', async (turns) => {
-  const pids = finalOf(await turns.run('sleep 600\nsay {result}\ndaemon 600\nsay {result}', anew()))
-    .split('\n')
-    .map(Number);
-  assert.equal(pids.length, 2);
-  assert.ok(pids.every(isRunning));
-  await turns.end();
-  assert.ok(!pids.some(isRunning));
+acpTest('nothing that an agent started outlives its turn, and the agent goes on', async (turns) => {
+  const same = anew();
+  const script = 'sleep 600\nsay {result}\ndaemon 600\nsay {result}';
+  const pidsOf = (events: Parameters<typeof textOf>[0]): number[] => {
+    const pids = textOf(events).split('\n').map(Number);
+    assert.equal(pids.length, 2);
+    return pids;
+  };
+  assert.ok(!pidsOf(await turns.run(script, same)).some(isRunning));
+  const programs = [...turns.pids];
+  assert.equal(programs.length, 1);
+  for (const end of ['cancel', 'end'] as const) {
+    const turn = turns.start(`${script}\nthink so\nhang`, same);
+    await turn.event('reasoning.delta');
+    const pids = pidsOf(turn.events);
+    assert.ok(pids.every(isRunning));
+    assert.deepEqual([...turns.pids], programs);
+    if (end === 'cancel') turn.cancel();
+    else await turns.end();
+    await turn.done;
+    assert.ok(!pids.some(isRunning), end);
+  }
+  assert.deepEqual([...turns.pids], []);
 });
 
 acpTest('a probe tells the version without a session, models, and whether the agent is signed in', async (turns) => {

@@ -107,6 +107,8 @@ class AcpAgent implements Agent {
   #turn: { turn: Turn; updates: AcpUpdates } | null = null;
   /** Events being sent; the agent is not read from until they are taken. */
   #taken: Promise<void> = Promise.resolve();
+  /** Work on files that it asked for. */
+  readonly #filing = new Set<Promise<unknown>>();
   /** The session's cost before this turn; null when unknown. */
   #costUsd: number | null = null;
 
@@ -182,6 +184,7 @@ class AcpAgent implements Agent {
       updates.finish();
       await this.#taken;
       this.#turn = null;
+      await Promise.allSettled(this.#filing);
     }
   }
 
@@ -372,11 +375,16 @@ class AcpAgent implements Agent {
   }
 
   async #file<T>(work: (files: DraftFiles) => T | Promise<T>): Promise<T> {
-    if (!this.#files || !this.#turn) throw new RequestError(-32601, 'There are no files.');
+    const files = this.#files;
+    if (!files || !this.#turn) throw new RequestError(-32601, 'There are no files.');
+    const filing = (async () => work(files))();
+    this.#filing.add(filing);
     try {
-      return await work(this.#files);
+      return await filing;
     } catch (error) {
       throw new RequestError(-32602, error instanceof SvcError ? error.message : 'The file cannot be used.');
+    } finally {
+      this.#filing.delete(filing);
     }
   }
 

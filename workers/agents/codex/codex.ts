@@ -192,9 +192,16 @@ class CodexAgent implements Agent {
       await codexTurn.account({ model: String(model), provider: this.#provider });
       if (!signal.aborted) await codexTurn.finish();
     } finally {
+      if (order.mode === 'full') await this.#endCommands();
       this.#server.turn = null;
       this.#used = codexTurn.used;
     }
+  }
+
+  /** It lets commands go on behind a turn, and their output into the next one. */
+  async #endCommands(): Promise<void> {
+    const { rpc } = this.#server;
+    if (rpc.isAlive) await rpc.call('thread/backgroundTerminals/clean', { threadId: this.#threadId }).catch(() => {});
   }
 
   async end(): Promise<void> {

@@ -38,6 +38,7 @@ export async function modelTools({ gateway, mode, folder }: TurnOrder, signal: A
       cause: error,
     });
   }
+  const running = new Set<Promise<string>>();
   if (mode === 'full') {
     const files = new DraftFiles(folder);
     for (const { name, description, input, run } of FILE_TOOLS) {
@@ -45,11 +46,20 @@ export async function modelTools({ gateway, mode, folder }: TurnOrder, signal: A
       tools[Object.hasOwn(tools, name) ? `file_${name}` : name] = dynamicTool({
         description,
         inputSchema: jsonSchema(input),
-        execute: async (args) => cut(await run(args, files)),
+        execute: async (args) => {
+          const ended = (async () => run(args, files))();
+          running.add(ended);
+          return cut(await ended.finally(() => running.delete(ended)));
+        },
       });
     }
   }
-  return { tools, close: () => client.close() };
+  const close = async () => {
+    // An abort does not wait for a file that is being written.
+    await Promise.allSettled(running);
+    await client.close();
+  };
+  return { tools, close };
 }
 
 /** The text of a result. Throws it when it reports a failure: the model gets that and may go on. */
