@@ -367,7 +367,7 @@ export const LIMITS = {
   chatHistoryChars: 256 * KiB, // earlier messages that an agent gets
   chatHistoryTextChars: 64 * KiB, // one of these messages
   chatIndexMs: 100, // from a change until the index of an app's windows is written
-  chatAbortMs: 5 * SECOND, // from the abort of a turn until its runner is no longer waited for
+  chatAbortMs: 10 * SECOND, // from the abort of a turn until its runner is no longer waited for; `agentAbortMs` and the end of its programs
   chatAttachments: 16, // files that go with a message
   conversations: 10_000, // of one app
   conversationPageBytes: 8 * MiB, // messages in one answer, approximately: a turn is not split

@@ -273,6 +273,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       drafts,
     });
     gitStore?.sessions.onClosed((session) => chat.closed(session));
+    // What a turn that was stopped still does would be in the version, or be missing from it.
+    gitStore?.sessions.onPublishing((session) => chat.turns.settled(session));
     const conversations = new Conversations({ db: runtime, rows: conversationTurns, turns: chat.turns, drafts });
     apps.connect({ deployments, automations, chat, conversations });
     const addresses = new Visitors({ apps, config });

@@ -1,6 +1,6 @@
 /** Conversations in which an agent edits the draft of an app, with a host's own runner (decisions, sections 8 and 12). */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -31,7 +31,13 @@ type Hosted = {
   folder(sid: string): string;
 };
 
-/** A gateway in this process whose agent does the lines of a message: `say`, `edit <path> <text>`, `remove <path>`, `hang`, `fail`. */
+/** An agent that does not stop at once says that it has heard of the abort, and waits until it is released. */
+const lingering = new EventEmitter();
+
+/**
+ * A gateway in this process whose agent does the lines of a message: `say`, `edit <path> <text>`, `remove <path>`, `hang`, `fail`,
+ * and `linger` until it is released after an abort.
+ */
 async function host(store: 'git' | 'tarball'): Promise<Hosted & { end(): Promise<void> }> {
   const dir = mkdtempSync(join(tmpdir(), 'svc-turn-'));
   const dataDir = join(dir, 'data');
@@ -105,7 +111,12 @@ async function* scripted({ message, signal }: ConversationTurn, folder: string, 
     }
     if (verb === 'remove') rmSync(join(folder, name));
     if (verb === 'fail') throw new Error(rest);
-    if (verb === 'hang' && !signal.aborted) await once(signal, 'abort');
+    if ((verb === 'hang' || verb === 'linger') && !signal.aborted) await once(signal, 'abort');
+    if (verb === 'linger') {
+      const released = once(lingering, 'released');
+      lingering.emit('heard');
+      await released;
+    }
   }
 }
 
@@ -240,6 +251,28 @@ test('a deleted conversation ends its turn and closes its session', async (t) =>
   assert.deepEqual(codeOf(await gateway.call('GET', `${LIST}/c1`)), [404, 'UNKNOWN_CONVERSATION']);
   assert.equal((await gateway.call('GET', '/svc/_sessions')).json.length, 0);
   assert.deepEqual(filesOf(await say(gateway, 'edit a.css x')), ['added a.css']);
+});
+
+test('a publication waits for what a turn that was stopped still does, and not for one that goes on', async (t) => {
+  const { gateway } = await hosted(t);
+  const publish = () => gateway.call('POST', '/svc/_sessions/conversation-c1/publish', { body: {} });
+  const turn = await send(gateway, { message: 'edit index.html <p>early\nlinger\nedit index.html <p>late' });
+  const [start] = await until(turn, 'file');
+  assert.equal((await publish()).status, 201);
+  assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>early/);
+
+  const heard = once(lingering, 'heard');
+  const stopped = gateway.call('DELETE', `${LIST}/c1/turns/${start?.turnId}`);
+  await heard;
+  const published = publish();
+  // It comes behind a publication that does not wait.
+  const checked = gateway.call('POST', '/svc/_sessions/conversation-c1/apps/notes/check');
+  const first = await Promise.race([stopped, published, checked]);
+  assert.ok('findings' in first.json, first.text);
+  lingering.emit('released');
+  assert.equal((await stopped).json.state, 'aborted');
+  assert.equal((await published).status, 201, (await published).text);
+  assert.match((await gateway.call('GET', '/svc/notes/')).text, /<p>late/);
 });
 
 test('closing a session ends the turn in it, and the next turn opens it again', async (t) => {

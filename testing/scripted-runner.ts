@@ -6,6 +6,8 @@ import { pause } from './waiting.ts';
 export type ScriptedRunner = ConversationRunner & {
   /** The turns that it got. */
   turns: ConversationTurn[];
+  /** How many of them did something behind their last event. */
+  lingered: number;
 };
 
 /**
@@ -13,16 +15,24 @@ export type ScriptedRunner = ConversationRunner & {
  * tool that answers · `open:<name>` one that does not · `ask` asks for a permission and says what was answered ·
  * `decided:<optionId>` says what its policy answered · `session:<id>` · `usage` · `final:<text>` · `error:<message>` ·
  * `throw` · `garbage` · `end` · `hang` waits for the abort · `deaf` waits for ever · `flood` events that are none until
- * something else ran · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
+ * something else ran · `linger:<message>` fails, and has something to do after that · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
  * `resume` says what it resumes with · `history` says what was said before.
  */
 export function scriptedRunner(): ScriptedRunner {
   const turns: ConversationTurn[] = [];
   const run = async function* (turn: ConversationTurn): ReturnType<ConversationRunner> {
     turns.push(turn);
-    for (const word of turn.message.split(/\s+/)) yield* step(word, turn);
+    try {
+      for (const word of turn.message.split(/\s+/)) yield* step(word, turn);
+    } finally {
+      if (turn.message.startsWith('linger')) {
+        await pause(100);
+        runner.lingered++;
+      }
+    }
   } as unknown as ConversationRunner;
-  return Object.assign((turn: ConversationTurn) => run(turn), { turns });
+  const runner = Object.assign((turn: ConversationTurn) => run(turn), { turns, lingered: 0 });
+  return runner;
 }
 
 type Yielded = { type: string; [member: string]: unknown };
@@ -56,6 +66,7 @@ const VERBS: Record<string, Verb> = {
   usage: () => [{ type: 'usage', model: 'stub-model', inputTokens: 3, outputTokens: 2, costUsd: 0.5 }],
   final: (text) => [{ type: 'final', text }],
   error: (message) => [{ type: 'error', code: 'AGENT_FAILED', message }],
+  linger: (message) => [{ type: 'error', code: 'AGENT_FAILED', message }],
   throw: () => {
     throw new Error('the runner is tired');
   },

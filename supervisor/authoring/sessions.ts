@@ -75,6 +75,7 @@ export class Sessions {
   readonly #serial = new SerialByKey();
   readonly #edited: ((sessionId: string, app: string) => void)[] = [];
   readonly #closed: ((sessionId: string) => void | Promise<void>)[] = [];
+  readonly #publishing: ((sessionId: string) => Promise<void>)[] = [];
   /** Operations under way, by session id. */
   readonly #underWay = new Map<string, Set<Promise<unknown>>>();
   /** Sessions that accept no new operation. */
@@ -113,6 +114,11 @@ export class Sessions {
   /** Called when a session is about to be removed, which waits for their promises. */
   onClosed(told: (sessionId: string) => void | Promise<void>): void {
     this.#closed.push(told);
+  }
+
+  /** Called before an app of a session is published, which waits for their promises. */
+  onPublishing(told: (sessionId: string) => Promise<void>): void {
+    this.#publishing.push(told);
   }
 
   /**
@@ -359,6 +365,7 @@ export class Sessions {
     id: string,
     { app = null, message = null, origin }: { app?: string | null; message?: string | null; origin: string },
   ): Promise<PublishResult> {
+    for (const told of this.#publishing) await told(id);
     const one = app ?? (await this.#onlyChanged(id));
     const published = await this.#exclusively(id, one, async () => {
       const session = await this.#folders.copyOf(id, one);

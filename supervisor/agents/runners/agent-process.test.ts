@@ -165,17 +165,25 @@ describe('a turn', () => {
     assert.equal(await next(run()), 'end');
   });
 
-  test('whose reader leaves is cancelled, and its agent is not blocked by events that no one takes', async () => {
+  test('whose reader leaves is cancelled, its agent is not blocked by events that no one takes, and its end is waited for', async () => {
     const { run, receive, sent } = setUp();
     const events = run();
     const first = next(events);
     await settle();
     receive([Kind.turnEvents, 1, [delta('a')], 10], [Kind.turnEvents, 1, [delta('b')], 20]);
     await first;
-    await events.return();
+    let isOver = false;
+    const left = events.return().then(() => {
+      isOver = true;
+    });
+    await settle();
     receive([Kind.turnEvents, 1, [delta('c')], 40]);
     assert.deepEqual(kinds(sent, Kind.turnTaken), [[30], [40]]);
     assert.deepEqual(kinds(sent, Kind.cancel), [['cancelled']]);
+    await settle();
+    assert.equal(isOver, false, 'its agent may still write');
+    receive([Kind.turnEnd, 1]);
+    await inTime(left, 'its end');
   });
 });
 

@@ -32,7 +32,16 @@ export type RunOptions = {
   answer?: ((requestId: string) => Promise<string | null>) | undefined;
 };
 
-type Turn = { id: number; order: TurnOrder; sent: boolean; feed: TurnFeed; tools: OpenTools };
+type Turn = {
+  id: number;
+  order: TurnOrder;
+  sent: boolean;
+  feed: TurnFeed;
+  tools: OpenTools;
+  /** Resolves when the turn has ended, and all that its agent started in it. */
+  over: Promise<void>;
+  end(): void;
+};
 type Probe = {
   id: number;
   order: ProbeOrder;
@@ -66,16 +75,23 @@ export class AgentProcess {
 
   /**
    * Runs a turn. Yields the runner's events, with a result for each tool even if a process dies; a failure is the `error` event
-   * at the end. Reads from the agent as fast as events are taken. Leaving the loop ends the turn.
+   * at the end. Reads from the agent as fast as events are taken. Leaving the loop ends the turn, and waits for its end: until
+   * then an agent may write to a draft.
    */
   async *run(order: TurnOrder, { signal, answer }: RunOptions): AsyncGenerator<RunnerEvent, void, undefined> {
     const id = ++this.#nextId;
+    let end = (): void => {};
+    const over = new Promise<void>((resolve) => {
+      end = resolve;
+    });
     const turn: Turn = {
       id,
       order,
       sent: false,
       feed: new TurnFeed((bytes) => this.#taken(id, bytes)),
       tools: new OpenTools(),
+      over,
+      end,
     };
     this.#turns.set(id, turn);
     const cancel = () => {
@@ -94,6 +110,7 @@ export class AgentProcess {
       signal.removeEventListener('abort', cancel);
       turn.feed.leave();
       if (this.#turns.has(id)) cancel();
+      await over;
     }
   }
 
@@ -182,6 +199,7 @@ export class AgentProcess {
     for (const result of turn.tools.missing('The turn ended before the tool did.')) turn.feed.put([result], 0);
     if (error) turn.feed.put([{ type: 'error', code: error.code, message: error.message }], 0);
     turn.feed.end();
+    turn.end();
   }
 
   #failAll(why: string): void {
@@ -190,19 +208,21 @@ export class AgentProcess {
   }
 
   #onExit(reason: string): void {
-    this.#sweep();
-    if (this.#child.state === 'failed') {
-      this.#failAll(`The process of the agents does not stay up: ${reason}.`);
-      return;
-    }
-    const error = failed(`The process of the agents ended (${reason}). What the agent did until then is done.`);
-    // Turns that were not sent yet wait for the next process.
-    for (const turn of [...this.#turns.values()]) if (turn.sent) this.#finish(turn, error);
-    for (const probe of [...this.#probes.values()]) if (probe.sent) probe.reject(error);
+    const swept = this.#sweep();
+    const isFailed = this.#child.state === 'failed';
+    const error = isFailed
+      ? failed(`The process of the agents does not stay up: ${reason}.`)
+      : failed(`The process of the agents ended (${reason}). What the agent did until then is done.`);
+    // Turns that were not sent yet wait for the next process, if there is to be one.
+    const lost = [...this.#turns.values()].filter(({ sent }) => sent || isFailed);
+    void swept.then(() => {
+      for (const turn of lost) this.#finish(turn, error);
+    });
+    for (const probe of [...this.#probes.values()]) if (probe.sent || isFailed) probe.reject(error);
   }
 
   /** A process that was killed could not end its programs. */
-  #sweep(): void {
+  #sweep(): Promise<void> {
     const recorded = this.#programs.takeAll();
     const leaders = recorded.filter((leader) => compareIdentity(leader) !== 'gone');
     // Listed first: the children of a program that has ended are no longer its descendants.
@@ -214,7 +234,7 @@ export class AgentProcess {
       this.#programs.ended(recorded);
     });
     this.#sweeps.add(swept);
-    void swept.finally(() => this.#sweeps.delete(swept));
+    return swept.finally(() => this.#sweeps.delete(swept));
   }
 
   /** Throws for a frame that this process may not send, or not in this form; its connection is then closed. */

@@ -136,9 +136,30 @@ export class TurnWork {
     } catch (error) {
       outcome = { state: 'error', error: this.#failure(error) };
     }
-    void leave(iterator);
+    outcome = this.#stopped ?? outcome;
+    this.#phase = 'ending';
+    await this.#leave(iterator);
     await entered?.leave();
-    await this.#end(this.#stopped ?? outcome);
+    await this.#end(outcome);
+  }
+
+  /** Whether it was aborted, or its last event has come, and it has not ended. */
+  get isEnding(): boolean {
+    return this.#stopped !== null || this.#phase === 'ending';
+  }
+
+  /** What the runner does is over, as nothing of a turn may write to a draft after its end. A runner that goes on is given up. */
+  async #leave(iterator: AsyncIterator<Yielded> | null): Promise<void> {
+    const left = leave(iterator);
+    this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));
+    // Then it was given all its time already.
+    if (this.#isCut && this.#stopped !== null) return;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, LIMITS.chatAbortMs).unref();
+    });
+    await Promise.race([left, late]);
+    clearTimeout(timer);
   }
 
   #read(iterator: AsyncIterator<Yielded>): Promise<Ending> {

@@ -298,6 +298,13 @@ test('a runner that floods with invalid events leaves time for others', async (t
   assert.deepEqual(events.at(-2), { type: 'final', text: 'free' });
 });
 
+test('a turn has ended when its runner has, also behind an error', async (t) => {
+  const { turns, runner } = sceneOf(t);
+  const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'linger:no' }));
+  assert.deepEqual(events.slice(-2), [{ type: 'error', code: 'AGENT_FAILED', message: 'no' }, { type: 'end' }]);
+  assert.equal(runner.lingered, 1);
+});
+
 test('a turn that is given up before its runner has begun does not wait for it', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let entered = () => {};

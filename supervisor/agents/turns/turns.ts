@@ -170,6 +170,14 @@ export class Turns {
     this.#options.runner.leave?.({ draft: session });
   }
 
+  /** Resolves when the turns in a session that are being ended have ended; those that go on are not waited for. */
+  async settled(session: string): Promise<void> {
+    const works = [...this.#lanes.values()].flatMap(({ turns }) =>
+      turns.filter(({ begun, work }) => begun.draft === session && work.isEnding).map(({ work }) => work.ended),
+    );
+    await Promise.all(works);
+  }
+
   /** Ends the turns of a conversation that an earlier gateway left running. */
   async settle(name: SessionName): Promise<void> {
     await this.#with(name, async () => {});
