@@ -3,9 +3,9 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReader } from '../http/event-streams.ts';
-import { digestsOf, type ListName, type ListSource, ListWatch } from './lists.ts';
+import { digestsOf, type ListSource, ListWatch } from './lists.ts';
 import type { Listener, McpSessions } from './sessions.ts';
-import { type FollowedResource, messageEvent, Subscriptions } from './subscriptions.ts';
+import { type FollowedResource, type ListName, messageEvent, Subscriptions } from './subscriptions.ts';
 
 /** `followed` rejects for what is no resource that changes. `done` is the result with which the stream ends. */
 type Listening = {

@@ -2,10 +2,8 @@
 import { hash } from 'node:crypto';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
+import { LISTS, type ListName } from './subscriptions.ts';
 import type { McpTools } from './tools.ts';
-
-export const LISTS = ['tools', 'resources'] as const;
-export type ListName = (typeof LISTS)[number];
 
 /** What the client would be shown, by digest; with the name of the app. */
 export type ListDigests = Readonly<Record<ListName, string>>;

@@ -9,8 +9,8 @@ import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReader, EventReaders } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
-import { digestsOf, LISTS, type ListDigests, type ListSource, ListWatch } from './lists.ts';
-import { type FollowedResource, messageEvent, Subscriptions } from './subscriptions.ts';
+import { digestsOf, type ListDigests, type ListSource, ListWatch } from './lists.ts';
+import { type FollowedResource, LISTS, messageEvent, Subscriptions } from './subscriptions.ts';
 
 /** Whose session it is: a client (`Caller.client`) at one address. `app` is null at the address of all apps. */
 export type SessionOwner = { client: string; path: string; app: string | null };

@@ -8,7 +8,10 @@ import { unknownApp } from '../../storage/apps/registry.ts';
 import type { EventReader } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
 import type { LiveRequest, LiveState } from '../live/live-query.ts';
-import type { ListName } from './lists.ts';
+
+/** The lists whose changes are told; there are no prompts. */
+export const LISTS = ['tools', 'resources'] as const;
+export type ListName = (typeof LISTS)[number];
 
 /** A query that a resource stands for. `may` says whether its client still may read it. */
 export type FollowedResource = { request: LiveRequest; may(): boolean };
