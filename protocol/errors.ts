@@ -38,6 +38,10 @@ export const ERROR_CODES = {
   NO_ACTIVE_VERSION: { status: 503, when: 'The app is registered but has no active version.' },
   QUARANTINED: { status: 503, when: 'The app crashed too often; upload or activate a version, or restart it.' },
   HANDLER_ERROR: { status: 500, when: 'The handler threw, timed out, died, or returned an unsendable value.' },
+  NOT_CONFIRMED: {
+    status: 403,
+    when: 'An agent called an action with `confirmation: "required"`, and a person refused it or did not answer.',
+  },
   IDEMPOTENCY_MISMATCH: { status: 422, when: 'The idempotency key was used before with another input.' },
 
   INVALID_MANIFEST: {

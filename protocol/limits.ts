@@ -183,6 +183,7 @@ export const LIMITS = {
   liveQueriesOfStream: 50, // live queries that share one event stream
   mcpUriBytes: 8 * KiB, // the URI of a resource of MCP, as the address of a live query
   mcpSessions: 10_000, // sessions of MCP clients that are remembered
+  mcpQuestions: 10_000, // calls of MCP clients that were answered with a question to their person
   mcpListsMs: 100, // changes of the lists of an MCP client within this time are told together
   mcpAwayMs: 5 * MINUTE, // how long the subscriptions of a session wait for a client that has no stream open
   liveResultsBytes: 64 * MiB, // latest results kept for the next subscriber; over it, a query is run for each

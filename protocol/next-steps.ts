@@ -39,6 +39,7 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   QUARANTINED: 'See why: `svc logs <app>`. Then push a version that is repaired, or try again: `svc restart <app>`.',
   HANDLER_ERROR:
     'See the details: `svc logs <app>`. If the outcome is unknown, check the data before you repeat an action.',
+  NOT_CONFIRMED: 'Ask the person who uses the agent, then let it try again: each call is asked for.',
   IDEMPOTENCY_MISMATCH: 'Take a new key for another input, or repeat the first input with this one.',
   INVALID_MANIFEST: 'Correct the field at `path` in `app.json`. What each takes: docs/app-guide.md.',
   INVALID_AUTOMATION: 'Correct the fields that `issues` names. What each takes: docs/automations.md.',

@@ -286,6 +286,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       mcpSessions.endRefused();
       chat.turns.endRefused();
     };
+    agentTokens.confirmWith((...asked) => chat.turns.confirm(...asked));
     access?.whenEnded(endRefused);
     agentTokens.whenEnded(endRefused);
     const services: Services = {

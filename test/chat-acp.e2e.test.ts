@@ -37,6 +37,12 @@ const notes = (id: string, manifest: Record<string, unknown> = {}) =>
         run: "async ({ body, db }) => { await db.run('INSERT INTO notes (text) VALUES (?)', body.text); return { status: 201, body }; }",
         writes: ['notes'],
       },
+      clear: {
+        run: "({ db }) => db.run('DELETE FROM notes')",
+        description: 'Deletes all notes.',
+        confirmation: 'required',
+        writes: ['notes'],
+      },
     },
   });
 
@@ -215,6 +221,72 @@ onEachEdge({ config }, (gateway, _edge, store) => {
       const node = (await nodesOf(gateway, turnIdOf(seen))).find(({ kind }) => kind === 'permission');
       assert.deepEqual([node?.ok, node?.output], [answer === 'allow', { optionId }]);
     }
+  });
+
+  test('an action that wants a confirmation runs once a person has allowed it, however the agent calls it', async () => {
+    const notesNow = async () => (await gateway.read('notes', 'list')).json.data.length;
+    const page = await enter(gateway, await signIn(gateway), { app: 'notes' });
+    const asked = async (windowId: string, step: string) => {
+      await gateway.write('notes', 'add', { text: 'kept' });
+      const stream = await send(gateway, 'notes', { windowId, message: `${step}\nsay {result}` });
+      const seen = await until(stream, 'permission');
+      const question = seen.at(-1) as TurnEventSeen;
+      assert.deepEqual([question.toolName, question.detail.split('\n')[0]], ['clear', 'Deletes all notes.']);
+      assert.ok((await notesNow()) > 0, 'nothing ran before the answer');
+      const path = `/svc/notes/_chat/windows/${windowId}/turns/${turnIdOf(seen)}/permissions/${question.requestId}`;
+      // The page may call the action itself, so it may confirm it.
+      const answer = (kind: string) => {
+        const { optionId } = question.options.find((option: { kind: string }) => option.kind.startsWith(kind));
+        return page.call('POST', path, { body: { optionId }, headers: { origin: `http://${page.host}` } });
+      };
+      return { stream, answer, path, turnId: turnIdOf(seen) };
+    };
+    const step = 'call clear {"all":true}';
+    const refused = await asked('clear-1', step);
+    assert.deepEqual((await refused.answer('reject')).json.ok, false);
+    const refusal = await turnOf(refused.stream);
+    assert.match(textOf(refusal), /NOT_CONFIRMED.*\\"clear\\" of \\"notes\\".*refused it/);
+    assert.ok((await notesNow()) > 0);
+    assert.equal((await gateway.call('POST', refused.path, { body: { optionId: 'run' } })).status, 409);
+    const [node] = (await nodesOf(gateway, refused.turnId)).filter(({ kind }) => kind === 'permission');
+    assert.deepEqual([node?.name, node?.ok], ['clear', false]);
+
+    const allowed = await asked('clear-2', step);
+    assert.deepEqual((await allowed.answer('allow')).json.ok, true);
+    assert.doesNotMatch(textOf(await turnOf(allowed.stream)), /error/);
+    assert.equal(await notesNow(), 0);
+
+    // With the token of its turn, over HTTP; a repetition of what ran is not asked for again.
+    const stream = await send(gateway, 'notes', { windowId: 'clear-3', message: 'servers\nsay {result}\nhang' });
+    const seen = await until(stream, 'assistant.delta');
+    let text = textOf(seen);
+    while (!text.endsWith(']')) text += textOf(await until(stream, 'assistant.delta'));
+    const token = /svca_[0-9a-f]{64}/.exec(text)?.[0] ?? '';
+    const body = { app: 'notes', action: 'clear' };
+    const clear = () =>
+      gateway.call('POST', '/svc/_tool/svc_write', { body, token, headers: { 'idempotency-key': 'k' } });
+    for (const [kind, status] of [
+      ['reject', 403],
+      ['allow', 201],
+    ] as const) {
+      await gateway.write('notes', 'add', { text: 'kept' });
+      const answering = clear();
+      const question = (await until(stream, 'permission')).at(-1) as TurnEventSeen;
+      assert.ok((await notesNow()) > 0);
+      const { optionId } = question.options.find((option: { kind: string }) => option.kind.startsWith(kind));
+      const path = `/svc/notes/_chat/windows/clear-3/turns/${turnIdOf(seen)}/permissions/${question.requestId}`;
+      await gateway.call('POST', path, { body: { optionId } });
+      const answer = await answering;
+      if (kind === 'reject') assert.deepEqual([answer.status, answer.json.error.code], [status, 'NOT_CONFIRMED']);
+      else assert.equal(answer.status < 300, true, answer.text);
+    }
+    assert.equal((await clear()).headers['idempotency-replayed'], 'true');
+    // The end of the turn is a "no".
+    const late = gateway.call('POST', '/svc/_tool/svc_write', { body, token });
+    await until(stream, 'permission');
+    await gateway.call('DELETE', `/svc/notes/_chat/windows/clear-3/turns/${turnIdOf(seen)}`);
+    assert.equal((await late).json.error.code, 'NOT_CONFIRMED');
+    assert.deepEqual(typesOf(await turnOf(stream)).slice(-3), ['permission.result', 'aborted', 'end']);
   });
 
   test("a client that leaves, and a deletion, cancel the agent's work", async () => {

@@ -183,6 +183,7 @@ const ELSEWHERE: Partial<Record<ErrorCode, string>> = {
   AGENT_FAILED: 'test/chat.e2e.test.ts',
   UNKNOWN_TURN: 'test/chat.e2e.test.ts',
   RUN_ABORTED: 'test/chat.e2e.test.ts',
+  NOT_CONFIRMED: 'test/chat-acp.e2e.test.ts',
   SECRET_UNREADABLE: 'test/secrets.e2e.test.ts',
   TEMPLATE_FAILED: 'supervisor/authoring/templates.test.ts',
   STORE_DAMAGED: 'test/damaged-store.e2e.test.ts',

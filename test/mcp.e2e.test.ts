@@ -39,8 +39,25 @@ const notes = (version = '1.0.0') =>
 
 type Era = 'legacy' | 'auto';
 
-async function connect(gateway: TestGateway, path: string, era: Era, token = gateway.token): Promise<Client> {
-  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
+type Answers = 'accept' | 'decline' | 'cancel';
+
+/** A client that asks its person, who answers so, or leaves the question where the answer is a promise. */
+function askingClient(era: Era, person: (message: string) => Answers | Promise<Answers>): Client {
+  const client = new Client(
+    { name: 'test', version: '1' },
+    { versionNegotiation: { mode: era }, capabilities: { elicitation: { form: {} } } },
+  );
+  client.setRequestHandler('elicitation/create', async ({ params }) => ({ action: await person(params.message) }));
+  return client;
+}
+
+async function connect(
+  gateway: TestGateway,
+  path: string,
+  era: Era,
+  token = gateway.token,
+  client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } }),
+): Promise<Client> {
   const transport = new StreamableHTTPClientTransport(new URL(path, gateway.url), {
     requestInit: { headers: { authorization: `Bearer ${token}` } },
   });
@@ -146,6 +163,164 @@ onEachEdge({}, (gateway, _edge, store) => {
       await assert.rejects(call('svc_read', { app: id, query: 'count', x: 1 }), /not one of its arguments/);
     });
   }
+
+  for (const era of ['legacy', 'auto'] as const) {
+    test(`a person at a client that is ${era} is asked before an action that wants it, where the client can ask`, async (t) => {
+      const id = await install(gateway);
+      const count = async () => (await gateway.read(id, 'count')).json.data.n;
+      await gateway.write(id, 'add', { text: 'milk' });
+      const heard: string[] = [];
+      let answer: Answers = 'decline';
+      const client = askingClient(era, async (message) => {
+        heard.push(message);
+        assert.equal(await count(), 1, 'nothing ran before the answer');
+        return answer;
+      });
+      await connect(gateway, `/svc/${id}/_mcp`, era, gateway.token, client);
+      const dispatcher = askingClient(era, () => 'cancel');
+      await connect(gateway, '/svc/_mcp', era, gateway.token, dispatcher);
+      t.after(() => Promise.all([client.close(), dispatcher.close()]));
+
+      const codeOf = (result: Awaited<ReturnType<Client['callTool']>>) => JSON.parse(textOf(result)).error?.code;
+      const refused = await client.callTool({ name: 'clear' });
+      assert.deepEqual([refused.isError, codeOf(refused)], [true, 'NOT_CONFIRMED']);
+      assert.deepEqual(heard, [`Run "clear" of "${id}"?`]);
+      const input = { app: id, action: 'clear', input: { all: true } };
+      const cancelled = await dispatcher.callTool({ name: 'svc_write', arguments: input });
+      assert.equal(codeOf(cancelled), 'NOT_CONFIRMED');
+      // What does not want it is not asked for.
+      await client.callTool({ name: 'add', arguments: { text: 'bread' } });
+      await gateway.write(id, 'clear');
+      await gateway.write(id, 'add', { text: 'milk' });
+      assert.equal(heard.length, 1);
+
+      answer = 'accept';
+      const allowed = await client.callTool({ name: 'clear', arguments: { why: 'old' } });
+      assert.deepEqual([allowed.isError, textOf(allowed)], [undefined, 'null']);
+      assert.deepEqual(heard.slice(1), [`Run "clear" of "${id}"?\n{"why":"old"}`]);
+      assert.equal(await count(), 0);
+
+      // A client that cannot ask decides itself: it was told that the action is destructive.
+      await gateway.write(id, 'add', { text: 'milk' });
+      const plain = await connect(gateway, `/svc/${id}/_mcp`, era);
+      t.after(() => plain.close());
+      assert.equal((await plain.callTool({ name: 'clear' })).isError, undefined);
+      assert.equal(await count(), 0);
+    });
+  }
+
+  test('a call that its client gives up while a person is asked does not run, whatever is answered then', async (t) => {
+    const id = await install(gateway);
+    await gateway.write(id, 'add', { text: 'milk' });
+    const giveUp = new AbortController();
+    let answer: (answered: Answers) => void = () => {};
+    const client = askingClient('legacy', () => {
+      giveUp.abort();
+      return new Promise((resolve) => {
+        answer = resolve;
+      });
+    });
+    await connect(gateway, `/svc/${id}/_mcp`, 'legacy', gateway.token, client);
+    t.after(() => client.close());
+    await assert.rejects(client.callTool({ name: 'clear' }, { signal: giveUp.signal }));
+    answer('accept');
+    await client.ping();
+    assert.equal((await gateway.read(id, 'count')).json.data.n, 1);
+  });
+
+  test('a session whose client can ask is never answered without a question, also when it was forgotten', async () => {
+    const id = await install(gateway);
+    await gateway.write(id, 'add', { text: 'milk' });
+    const path = `/svc/${id}/_mcp`;
+    const headers = {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2025-11-25',
+    };
+    const message = (method: string, params: object) => ({ jsonrpc: '2.0', id: 'a', method, params });
+    const capabilities = { elicitation: {} };
+    const clientInfo = { name: 'test', version: '1' };
+    const initialize = message('initialize', { protocolVersion: '2025-11-25', capabilities, clientInfo });
+    const begun = await gateway.call('POST', path, { body: initialize, headers });
+    const session = String(begun.headers['mcp-session-id']);
+    // The second is one of an earlier gateway.
+    for (const named of [session, session.replace(/^.{8}/, '00000000')]) {
+      const own = { ...headers, 'mcp-session-id': named };
+      const clear = message('tools/call', { name: 'clear', arguments: {} });
+      const stream = await gateway.stream(path, own, clear);
+      const { id: question, method } = JSON.parse((await stream.next()).data);
+      assert.equal(method, 'elicitation/create');
+      const accept = { jsonrpc: '2.0', id: question, result: { action: 'accept' } };
+      // The answer of another session is none.
+      await gateway.call('POST', path, { body: accept, headers: { ...own, 'mcp-session-id': 'other' } });
+      assert.equal((await gateway.read(id, 'count')).json.data.n, 1);
+      assert.equal(
+        (await gateway.call('POST', path, { body: { ...accept, result: undefined, error: {} }, headers: own })).status,
+        202,
+      );
+      assert.match((await stream.next()).data, /NOT_CONFIRMED/);
+      await stream.ended();
+      // One for which the library answers has no stream for a question.
+      const whole = await gateway.call('POST', path, {
+        body: { ...clear, params: { ...clear.params, unread: true } },
+        headers: own,
+      });
+      assert.match(whole.text, /NOT_CONFIRMED/);
+    }
+    assert.equal((await gateway.read(id, 'count')).json.data.n, 1);
+  });
+
+  test('an answer counts once, for the call and the client that it was asked for', async () => {
+    const id = await install(gateway);
+    const count = async () => (await gateway.read(id, 'count')).json.data.n;
+    const add = () => gateway.write(id, 'add', { text: 'milk' });
+    const meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+      'io.modelcontextprotocol/clientCapabilities': { elicitation: {} },
+    };
+    const made = (await gateway.call('POST', '/svc/_tokens', { body: { name: 'two', tools: 'write' } })).json;
+    const clear = async (more: object = {}, args: object = {}, token = gateway.token) => {
+      const answer = await gateway.call('POST', `/svc/${id}/_mcp`, {
+        body: {
+          jsonrpc: '2.0',
+          id: 1,
+          method: 'tools/call',
+          params: { name: 'clear', arguments: args, _meta: meta, ...more },
+        },
+        headers: {
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'tools/call',
+          'mcp-name': 'clear',
+        },
+        token,
+      });
+      return answer.json.result;
+    };
+    const asked = await clear();
+    assert.equal(asked.resultType, 'input_required');
+    const { method, params } = asked.inputRequests.confirm;
+    assert.deepEqual([method, params.mode, params.requestedSchema.properties], ['elicitation/create', 'form', {}]);
+    const { requestState } = asked;
+    const yes = { inputResponses: { confirm: { action: 'accept' } }, requestState };
+    await add();
+    for (const again of [
+      await clear({ inputResponses: yes.inputResponses }),
+      await clear({ requestState }),
+      await clear({ ...yes, requestState: 'made up' }),
+      await clear(yes, { other: 1 }),
+      await clear(yes, {}, made.token),
+    ])
+      assert.equal(again.resultType, 'input_required');
+    assert.equal(await count(), 1);
+    assert.equal((await clear(yes)).resultType, 'complete');
+    assert.equal(await count(), 0);
+    await add();
+    assert.equal((await clear(yes)).resultType, 'input_required');
+    assert.equal(await count(), 1);
+  });
 
   test('shows the manifest as a resource', async (t) => {
     const client = await connect(gateway, `/svc/${shared}/_mcp`, 'auto');
@@ -294,7 +469,7 @@ describe('mcp', () => {
   for (const era of ['legacy', 'auto'] as const) {
     test(`svc mcp serves a program's client that is ${era}, also after a restart of the gateway`, async (t) => {
       const id = await install(gateway);
-      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: era } });
+      const client = askingClient(era, () => 'decline');
       const args = [join(root, 'bin/svc.js'), 'mcp', id, '--data-dir', gateway.dataDir];
       await client.connect(new StdioClientTransport({ command: process.execPath, args }));
       t.after(() => client.close());
@@ -302,6 +477,7 @@ describe('mcp', () => {
       await client.callTool({ name: 'add', arguments: { text: 'milk' } });
       assert.deepEqual((await client.callTool({ name: 'count' })).structuredContent, { n: 1 });
       await assert.rejects(client.callTool({ name: 'add', arguments: {} }), ProtocolError);
+      assert.match(textOf(await client.callTool({ name: 'clear' })), /NOT_CONFIRMED/);
 
       await gateway.stop();
       await assert.rejects(client.callTool({ name: 'count' }), /No gateway is running|does not answer|nothing listens/);

@@ -68,12 +68,12 @@ export class McpSubscriptions {
     this.#leaving.abort();
     if (this.#following === null) return;
     await this.#following;
-    await this.#fetch('DELETE', null, { headers: this.#headers() }).catch(() => {});
+    await this.#fetch('DELETE', null, { headers: this.headers }).catch(() => {});
   }
 
   /** Null if the session has ended, as after a restart of the gateway. */
   async #ask(message: McpMessage): Promise<McpMessage | null> {
-    const response = await this.#fetch('POST', message, { headers: this.#headers(), signal: this.#leaving.signal });
+    const response = await this.#fetch('POST', message, { headers: this.headers, signal: this.#leaving.signal });
     if (response.status === 404) {
       const { error } = JSON.parse(await response.text()) as { error: { code: string; message: string } };
       if (error.code !== 'NOT_FOUND') throw new Error(error.message);
@@ -106,7 +106,7 @@ export class McpSubscriptions {
     while (!signal.aborted) {
       try {
         parser = new EventStreamParser(parser.lastEventId);
-        const headers = { ...this.#headers(), accept: 'text/event-stream', 'last-event-id': parser.lastEventId };
+        const headers = { ...this.headers, accept: 'text/event-stream', 'last-event-id': parser.lastEventId };
         const response = await this.#fetch('GET', null, { headers, signal });
         if (response.ok) for await (const message of messagesOf(response, parser)) this.#tell(message);
         else if (response.status === 404) {
@@ -121,7 +121,8 @@ export class McpSubscriptions {
     }
   }
 
-  #headers(): Record<string, string> {
+  /** Those that name the session. */
+  get headers(): Record<string, string> {
     return this.#session === null ? {} : { [SESSION]: this.#session };
   }
 }

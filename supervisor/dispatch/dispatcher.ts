@@ -17,8 +17,9 @@ import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
 import type { App, AppsView } from './apps.ts';
 import type { CachedReads, StartRun } from './cached-reads.ts';
 import type { Change, ChangeStreams } from './changes.ts';
+import { confirmationOf } from './confirmation.ts';
 import type { Idempotency, IdempotencyKey, RecordedAnswer } from './idempotency.ts';
-import type { Request, Sink, Target } from './request.ts';
+import type { Confirmation, Request, Sink, Target } from './request.ts';
 
 export type DispatcherOptions = {
   apps: AppsView;
@@ -64,9 +65,11 @@ export class Dispatcher {
       : this.#toolOf(app, kind, name);
   }
 
-  /** Runs a tool; its time runs from now on. Answers a function that abandons the call. */
+  /** Runs a tool; its time runs from now on, or once a person has allowed it. Answers a function that abandons the call. */
   submit(target: Target, request: Request, sink: Sink): () => void {
     const { app, kind } = target;
+    const asked = confirmationOf(target, request);
+    if (asked !== null) return this.#submitConfirmed(target, request, asked, sink);
     const actor = this.apps.actor(app);
     if (kind === 'action') {
       const call = this.#callOf(
@@ -91,6 +94,18 @@ export class Dispatcher {
     // Of a draft none are kept. A quarantined app answers its error even if some are.
     if (app.key !== app.id || actor.refusing) return reads.bypass(app.key, request, sink, start);
     return reads.submit(target, versionId, request, sink, start, actor.meter);
+  }
+
+  #submitConfirmed(target: Target, request: Request, asked: Confirmation, sink: Sink): () => void {
+    const left = new AbortController();
+    let abandon = () => left.abort();
+    const run = async (): Promise<void> => {
+      await request.confirm?.(asked, left.signal);
+      const { confirm: _, ...allowed } = request;
+      if (!left.signal.aborted) abandon = this.submit(target, allowed, sink);
+    };
+    run().catch((error: unknown) => sink.faulted(error));
+    return () => abandon();
   }
 
   /**
@@ -127,16 +142,21 @@ export class Dispatcher {
       faulted,
     };
     const reply = new AnnouncedReply(this, target, request.source, recorded);
-    const call = this.#callOf(target, request, reply, performance.now());
+    const asked = confirmationOf(target, request);
+    const make = () => this.#callOf(target, request, reply, performance.now());
+    let call = asked === null ? make() : null;
     const known = await idempotency.claim(key, input);
     if (known) {
       sink.recorded(known, null);
       return;
     }
     try {
+      // A repetition of what ran has its answer; any other is asked again.
+      if (asked !== null) await request.confirm?.(asked);
+      call ??= make();
       this.apps.actor(app).submit(call);
     } catch (error) {
-      call.fail(error as SvcError);
+      (call ?? make()).fail(error as SvcError);
     }
   }
 

@@ -7,13 +7,17 @@ import type { McpHttpHandler, McpServerFactory, Server } from '@modelcontextprot
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { notConfirmed } from '../dispatch/confirmation.ts';
+import type { Confirm } from '../dispatch/request.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { JSON_HEADERS, toSvcError } from '../http/answers.ts';
+import type { EventReader, EventReaders } from '../http/event-streams.ts';
 import { traceOf } from '../tree/actor/call.ts';
+import { type Asker, asksByForm, Confirmations, InputRequired } from './confirmations.ts';
 import { listen, listenedTo, RefusedResource } from './listen.ts';
 import type { ListSource } from './lists.ts';
-import { endedSession, type McpSession, type McpSessions, type SessionOwner } from './sessions.ts';
-import type { FollowedResource } from './subscriptions.ts';
+import { endedSession, type McpSession, type McpSessions, type SessionOwner, sessionAsks } from './sessions.ts';
+import { type FollowedResource, messageEvent } from './subscriptions.ts';
 import type { McpAnswer, McpTools } from './tools.ts';
 
 type Message = Record<string, unknown>;
@@ -38,14 +42,30 @@ const TOOL_META = { 'anthropic/maxResultSizeChars': LIMITS.agentToolBytes };
 /** Requests that are about what a session keeps. */
 const OF_SESSION: unknown[] = ['resources/subscribe', 'resources/unsubscribe'];
 const SESSION = 'mcp-session-id';
+/** Of plain calls; the last two come with the answer to a question. */
+const CALL_PARAMS = ['name', 'arguments', '_meta', 'inputResponses', 'requestState'];
+const ASKING = Buffer.from(': a person is asked\n\n');
 
 type McpServerOptions = { version: string; log: Logger; mcpSessions: McpSessions };
 
 /** The rights of a request. */
-type Extra = { tools: McpTools; traceId: string; session: McpSession | undefined };
+type Extra = {
+  tools: McpTools;
+  traceId: string;
+  session: McpSession | undefined;
+  confirm: Confirm | undefined;
+};
+
+type PlainCall = {
+  id: RequestId;
+  name: string;
+  args: Record<string, unknown>;
+  isModern: boolean;
+};
 
 export class McpServer {
   readonly #options: McpServerOptions;
+  readonly #confirmations = new Confirmations();
   /** The library is loaded by the first client that needs it. */
   #library: Promise<McpHttpHandler> | null = null;
 
@@ -69,25 +89,69 @@ export class McpServer {
       return;
     }
     if (method === 'subscriptions/listen' && (await this.#listens(exchange, message as Message, tools, lists))) return;
+    const asker: Asker = { client: owner.client, path: owner.path, session: named };
+    if (isObject(message) && this.#confirmations.take(asker, message)) {
+      exchange.send(202, {}, '');
+      return;
+    }
     const left = new AbortController();
     exchange.onAbort(() => left.abort());
     const call = plainCall(exchange, message);
     if (call === null) {
-      await this.#serveByLibrary(exchange, message, { tools, session }, left.signal, () =>
-        method === 'initialize' ? this.#options.mcpSessions.begin(owner, lists) : undefined,
+      const confirm = this.#confirmOf(asker, message, tools, null);
+      await this.#serveByLibrary(exchange, message, { tools, session, confirm }, left.signal, () =>
+        method === 'initialize'
+          ? this.#options.mcpSessions.begin(owner, lists, asksByForm(paramsOf(message).capabilities))
+          : undefined,
       );
       return;
     }
     const { id, name, args, isModern } = call;
     const traceId = traceOf(exchange);
+    const answer = new CallAnswer(exchange, this.#options.mcpSessions.options.readers, () => left.abort());
+    const asks = this.#confirmOf(asker, message, tools, answer);
+    const confirm: Confirm | undefined =
+      asks &&
+      (async (asked, signal) => {
+        const done = this.#confirmations.asking(asker, id, () => left.abort());
+        try {
+          await asks(asked, signal);
+        } finally {
+          done();
+        }
+      });
     let reply: string;
     try {
-      const answer = await tools.call({ name, args, traceId, signal: left.signal });
-      reply = `"result":${this.#resultOf(answer, isModern, tools.title)}`;
+      const result = await tools.call({ name, args, traceId, signal: left.signal, confirm });
+      reply = `"result":${this.#resultOf(result, isModern, tools.title)}`;
     } catch (error) {
-      reply = `"error":${JSON.stringify(protocolError(error, this.#options.log))}`;
+      if (error instanceof InputRequired) reply = `"result":${JSON.stringify(error.result)}`;
+      else reply = `"error":${JSON.stringify(protocolError(error, this.#options.log))}`;
     }
-    exchange.send(200, {}, `{"jsonrpc":"2.0","id":${JSON.stringify(id)},${reply}}`, JSON_HEADERS);
+    answer.end(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},${reply}}`);
+  }
+
+  /**
+   * How a person is asked before a call runs an action that wants it: the one whose agent this is, or the one at the client, if
+   * the client can ask; undefined where nobody can be asked. `answer` is null where the call's answer has no stream.
+   */
+  #confirmOf(asker: Asker, message: unknown, { confirm }: McpTools, answer: CallAnswer | null): Confirm | undefined {
+    const begun = (ask: Confirm): Confirm => {
+      // Clients wait longer for the end of an answer than for its beginning.
+      return async (...asked) => {
+        answer?.begin();
+        await ask(...asked);
+      };
+    };
+    if (confirm !== undefined) return begun(confirm);
+    const { name, arguments: args, _meta: meta, inputResponses: responses, requestState: state } = paramsOf(message);
+    if (isObject(meta) && asksByForm(meta[`${META}clientCapabilities`]))
+      return this.#confirmations.byResult(asker, { name: String(name), args, responses, state });
+    if (!sessionAsks(asker.session)) return undefined;
+    if (answer !== null) return begun(this.#confirmations.byRequest(asker, (told) => answer.tell(told)));
+    return async (asked) => {
+      throw notConfirmed(asked, 'unanswered');
+    };
   }
 
   /** Opens a GET: the stream of a session. Throws `METHOD_NOT_ALLOWED` without one, `NOT_FOUND`, and `OVERLOADED`. */
@@ -195,7 +259,7 @@ export class McpServer {
       return new ProtocolError(code, message, data);
     };
     const serverOf: McpServerFactory = ({ authInfo }): Server => {
-      const { tools, traceId, session } = (authInfo as { extra: unknown }).extra as Extra;
+      const { tools, traceId, session, confirm } = (authInfo as { extra: unknown }).extra as Extra;
       const server = new Server(
         { name: 'svc', title: tools.title, version },
         {
@@ -209,7 +273,11 @@ export class McpServer {
       });
       server.setRequestHandler('tools/call', async ({ params }, { mcpReq: { signal } }) => {
         const { name, arguments: args = {} } = params;
-        const answer = await tools.call({ name, args, traceId, signal }).catch(rethrow(failure));
+        const answer = await tools.call({ name, args, traceId, signal, confirm }).catch((error: unknown) => {
+          if (error instanceof InputRequired) return error.result;
+          throw failure(error);
+        });
+        if ('resultType' in answer) return answer;
         return {
           content: [{ type: 'text' as const, text: answer.text }],
           ...(answer.isError && { isError: true }),
@@ -242,6 +310,49 @@ export class McpServer {
     };
     // The library does not answer a valid `subscriptions/listen`.
     return createMcpHandler(serverOf, { maxSubscriptions: 0 });
+  }
+}
+
+/** The answer to a call: one JSON text, or from a question on the last event of a stream. */
+class CallAnswer {
+  readonly #exchange: Exchange;
+  readonly #readers: Pick<EventReaders, 'open'>;
+  readonly #left: () => void;
+  #reader: EventReader | null = null;
+  #gone = false;
+
+  /** `left` is called when nobody reads the stream any more. */
+  constructor(exchange: Exchange, readers: Pick<EventReaders, 'open'>, left: () => void) {
+    this.#exchange = exchange;
+    this.#readers = readers;
+    this.#left = left;
+  }
+
+  /** Begins the stream, if the client takes one. Throws `OVERLOADED`. */
+  begin(): void {
+    if (this.#reader !== null || !this.#exchange.header('accept')?.includes('text/event-stream')) return;
+    const gone = (): void => {
+      this.#gone = true;
+      this.#left();
+    };
+    this.#reader = this.#readers.open(this.#exchange, { gone, caughtUp: () => {} });
+    this.#reader?.write(ASKING);
+  }
+
+  tell(message: object): void {
+    if (!this.#gone) this.#reader?.write(Buffer.from(messageEvent(message)));
+  }
+
+  /** `json` is the whole message. */
+  end(json: string): void {
+    if (this.#gone) return;
+    if (this.#reader === null) {
+      this.#exchange.send(200, {}, json, JSON_HEADERS);
+      return;
+    }
+    // Between the members of a result there may be line breaks; in texts there are none.
+    this.#reader.write(Buffer.from(`event: message\ndata: ${json.replace(/[\r\n]+/g, ' ')}\n\n`));
+    this.#reader.end();
   }
 }
 
@@ -285,16 +396,13 @@ function lacksUri({ id, method, params }: Message): boolean {
 }
 
 /** A plain tool call; null for every other message, which the library handles or refuses. */
-function plainCall(
-  exchange: Exchange,
-  message: unknown,
-): { id: RequestId; name: string; args: Record<string, unknown>; isModern: boolean } | null {
+function plainCall(exchange: Exchange, message: unknown): PlainCall | null {
   if (!isObject(message) || message.jsonrpc !== '2.0' || message.method !== 'tools/call') return null;
   const { id, params } = message;
   if (!isRequestId(id)) return null;
   if (!isObject(params) || typeof params.name !== 'string') return null;
   const { name, arguments: args = {}, _meta: meta } = params;
-  if (!isObject(args) || Object.keys(params).some((key) => !['name', 'arguments', '_meta'].includes(key))) return null;
+  if (!isObject(args) || Object.keys(params).some((key) => !CALL_PARAMS.includes(key))) return null;
   if (exchange.header('content-type')?.startsWith('application/json') === false) return null;
   const version = exchange.header('mcp-protocol-version') ?? '';
   const isModern = version === MODERN;
@@ -326,6 +434,10 @@ function isWholeLegacy(exchange: Exchange, version: string, meta: unknown): bool
 
 function isRequestId(id: unknown): id is RequestId {
   return typeof id === 'string' || Number.isSafeInteger(id);
+}
+
+function paramsOf(message: unknown): Message {
+  return isObject(message) && isObject(message.params) ? message.params : {};
 }
 
 function isObject(value: unknown): value is Message {

@@ -24,6 +24,9 @@ type McpSessionsOptions = {
 /** The listening request of a client of 2026. */
 export type Listener = { endRefused(): void; end(): void };
 
+/** Ends the ids of sessions whose client can ask its person: so that is known of a session that was forgotten, too. */
+const ASKS = '-asks';
+
 const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: mcp\n\n`);
 
 export class McpSessions {
@@ -43,14 +46,17 @@ export class McpSessions {
     return { known: all.length, used: all.filter(({ used }) => used).length };
   }
 
-  /** The id of a new session, whose client sees these lists; undefined when all that there may be are in use. */
-  begin(owner: SessionOwner, lists: ListSource): string | undefined {
+  /**
+   * The id of a new session, whose client sees these lists, and says whether it can ask its person; undefined when all that there
+   * may be are in use.
+   */
+  begin(owner: SessionOwner, lists: ListSource, asks = false): string | undefined {
     if (this.#sessions.size >= LIMITS.mcpSessions) {
       const [unused] = [...this.#sessions].find(([, session]) => !session.used) ?? [];
       if (unused === undefined) return undefined;
       this.#sessions.delete(unused);
     }
-    const id = randomUUID();
+    const id = `${randomUUID()}${asks ? ASKS : ''}`;
     this.#sessions.set(id, new McpSession(owner, digestsOf(lists), this.options));
     return id;
   }
@@ -184,6 +190,11 @@ export class McpSession {
       if (this.subscriptions.size > 0) this.end();
     }, LIMITS.mcpAwayMs).unref();
   }
+}
+
+/** Whether the client of the session that is named so can ask its person. */
+export function sessionAsks(id: string | undefined): boolean {
+  return id?.endsWith(ASKS) === true;
 }
 
 export function endedSession(): SvcError {

@@ -8,6 +8,7 @@ import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { DraftCheck } from '../authoring/draft-check.ts';
 import { manifestOf } from '../dispatch/describe.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
+import type { Confirm } from '../dispatch/request.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 import {
   checkArguments,
@@ -30,13 +31,22 @@ import type { FollowedResource } from './subscriptions.ts';
 /** A tool's answer as JSON text. `structured`: the tool promised an object, and this is one. */
 export type McpAnswer = { text: string; isError: boolean; structured: boolean };
 
-export type McpCall = { name: string; args: Record<string, unknown>; traceId: string; signal?: AbortSignal };
+/** `confirm` asks a person before an action that wants it runs. */
+export type McpCall = {
+  name: string;
+  args: Record<string, unknown>;
+  traceId: string;
+  signal?: AbortSignal;
+  confirm?: Confirm | undefined;
+};
 
 /** The tools and resources of one address for one caller. */
 export type McpTools = {
   /** For people, and for agents that read instructions. */
   title: string;
   instructions: string;
+  /** How its person is asked, where that does not depend on the client. */
+  confirm: Confirm | undefined;
   list(): Promise<McpTool[]>;
   /** Rejects with `UNKNOWN_TOOL` and `INVALID_INPUT`, which are errors of the protocol; any other error of a tool is an answer. */
   call(call: McpCall): Promise<McpAnswer>;
@@ -66,6 +76,8 @@ export type McpCaller = {
   mayRead(key: string): boolean;
   /** Whose data it may reach by SQL. Throws `FORBIDDEN`. */
   demandSql(app: string, capability: 'read' | 'write'): void;
+  /** Asks the person whose agent it is. */
+  confirm?: Confirm;
 };
 
 type DispatcherCaller = McpCaller & {
@@ -82,6 +94,7 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
   const { permit, describe, mayCall, maySql } = caller;
   return {
     title: 'svc',
+    confirm: caller.confirm,
     instructions:
       'A gateway to small apps. Call svc_describe to see the apps and what they can do, svc_read to run a query of an app, ' +
       'svc_write to run an action.',
@@ -90,7 +103,7 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
       const sql = await allowedBy(maySql);
       return [...DISPATCHER_TOOLS.filter(calls), ...SQL_TOOLS.map(({ shown }) => shown).filter(sql)];
     },
-    call: async ({ name, args, traceId, signal }) => {
+    call: async ({ name, args, traceId, signal, confirm }) => {
       const sql = SQL_TOOLS.find(({ shown }) => shown.name === name);
       const tool = sql?.shown ?? DISPATCHER_TOOLS.find((one) => one.name === name);
       if (!tool) throw unknownTool(name, DISPATCHER_TOOLS);
@@ -102,7 +115,8 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
         const { app, input = {} } = args as { app: string; input?: unknown };
         await permit(kind === 'query' ? 'read' : 'write', app);
         const target = await dispatcher.resolve(app, kind, args[kind] as string);
-        return await run(dispatcher, target, JSON.stringify(input), { caller, traceId, signal, promisesObject: false });
+        const options = { caller, traceId, signal, promisesObject: false, confirm };
+        return await run(dispatcher, target, JSON.stringify(input), options);
       });
     },
     resources: async () => [],
@@ -156,6 +170,7 @@ export async function appTools(
   const may = (capability: 'read' | 'write') => permitted(permit, capability, app);
   return {
     title: manifest?.name ?? app,
+    confirm: caller.confirm,
     instructions:
       `The tools of the app "${app}". Queries only read; actions change its data. ` +
       `The resource ${manifestUri} is its manifest, ${tablesUri} has its tables.`,
@@ -163,7 +178,7 @@ export async function appTools(
       const shown = [...tools, ...sqlTools].map((tool) => tool.shown).filter(await allowedBy(may));
       return check === undefined ? shown : [...shown, DRAFT_CHECK];
     },
-    call: async ({ name, args, traceId, signal }) => {
+    call: async ({ name, args, traceId, signal, confirm }) => {
       const sql = sqlTools.find(({ shown }) => shown.name === name);
       if (sql) {
         checkArguments(sql.shown, args);
@@ -186,7 +201,8 @@ export async function appTools(
         await permit(tool.kind === 'query' ? 'read' : 'write', app);
         const target = await dispatcher.resolve(app, tool.kind, tool.own);
         const promisesObject = tool.shown.outputSchema !== undefined;
-        return await run(dispatcher, target, JSON.stringify(args), { caller, traceId, signal, promisesObject });
+        const options = { caller, traceId, signal, promisesObject, confirm };
+        return await run(dispatcher, target, JSON.stringify(args), options);
       }, true);
     },
     resources: async () => {
@@ -305,14 +321,20 @@ async function permitted(permit: Permit, capability: 'read' | 'write', app: stri
   }
 }
 
-type RunOptions = { caller: McpCaller; traceId: string; signal: AbortSignal | undefined; promisesObject: boolean };
+type RunOptions = {
+  caller: McpCaller;
+  traceId: string;
+  signal: AbortSignal | undefined;
+  promisesObject: boolean;
+  confirm?: Confirm | undefined;
+};
 
 /** Runs a tool with an input, which is JSON text, and takes what it answered as text. */
 function run(
   dispatcher: Dispatcher,
   target: Target,
   input: string,
-  { caller, traceId, signal, promisesObject }: RunOptions,
+  { caller, traceId, signal, promisesObject, confirm }: RunOptions,
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
     const { source, shown } = caller;
@@ -321,6 +343,7 @@ function run(
       traceId: () => traceId,
       source,
       caller: shown,
+      confirm,
     };
     const sink = new AnswerSink(promisesObject, resolve, reject);
     onAbort(signal, dispatcher.submit(target, request, sink));

@@ -61,9 +61,10 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
       tell(await subscriptions.answer(message));
       return;
     }
-    const response = await send('POST', message, { signal, text });
+    const response = await send('POST', message, { signal, text, headers: subscriptions.headers });
     if (message.method === 'initialize') subscriptions.begun(message, response);
-    let isAnswered = message.id === undefined;
+    // What has no method answers a question of the gateway.
+    let isAnswered = message.id === undefined || message.method === undefined;
     for await (const part of messagesOf(response)) {
       isAnswered ||= part.id === message.id;
       tell(part);

@@ -50,6 +50,22 @@ test('a question without an answer in time is denied', async () => {
   assert.throws(() => permissions.choose('a', 'yes'), { code: 'CONFLICT' });
 });
 
+test('a question that is withdrawn is denied, unless it was answered before', async () => {
+  const { permissions, results } = made();
+  for (const id of ['a', 'b']) permissions.ask(question(id));
+  permissions.choose('a', 'yes');
+  for (const id of ['a', 'b']) permissions.withdraw(id);
+  assert.deepEqual([await permissions.answer('a'), await permissions.answer('b')], ['yes', null]);
+  assert.throws(() => permissions.choose('b', 'yes'), { code: 'CONFLICT' });
+  assert.deepEqual(
+    results.map(({ requestId, ok }) => [requestId, ok]),
+    [
+      ['a', true],
+      ['b', false],
+    ],
+  );
+});
+
 test('a permission that the runner’s policy has answered asks no one', async () => {
   const { permissions, results } = made();
   for (const [id, optionId] of Object.entries({ a: 'yes', b: 'no', c: null, d: 'unknown' }))

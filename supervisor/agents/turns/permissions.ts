@@ -62,6 +62,11 @@ export class Permissions {
     return option;
   }
 
+  /** The question is asked no more: it is denied, unless it was answered. */
+  withdraw(requestId: string): void {
+    this.#settle(this.#of(requestId), null);
+  }
+
   /** The turn is about to end: what was not answered is denied. */
   close(): void {
     this.#closed = true;

@@ -4,11 +4,14 @@
  *   waiting → running → ending → ended
  *      └─ abort ─────────┘
  */
+import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import type { PermissionOption, TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { TurnEnd } from '../../../protocol/agents/turns.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { notConfirmed } from '../../dispatch/confirmation.ts';
+import type { Confirmation } from '../../dispatch/request.ts';
 import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
@@ -44,6 +47,13 @@ const EVENTS_AT_ONCE = 256;
 
 /** `asker` is null for one that has no right that could end. */
 type Wish = { readonly asker: Asker | null };
+/** Answers to the question whether an action may run. */
+const RUN = 'run';
+const CONFIRMATION: PermissionOption[] = [
+  { optionId: RUN, kind: 'allow_once', label: 'Run it' },
+  { optionId: 'refuse', kind: 'reject_once', label: 'Do not run it' },
+];
+
 type Yielded = { type: string; [member: string]: unknown };
 /** How a turn ends, but for its text. */
 type Ending = Omit<TurnOutcome, 'text'>;
@@ -59,6 +69,8 @@ export class TurnWork {
   readonly #log: Logger;
   readonly #controller = new AbortController();
   readonly #permissions: Permissions;
+  /** Questions of `confirm`, by their request. */
+  readonly #confirmations = new Set<string>();
   readonly #contract = new TurnContract();
   #phase: 'waiting' | 'running' | 'ending' = 'waiting';
   /** How it ends, once it was aborted. */
@@ -115,6 +127,31 @@ export class TurnWork {
   choose(requestId: string, optionId: string): { ok: boolean } {
     const { kind } = this.#permissions.choose(requestId, optionId);
     return { ok: kind === 'allow_once' || kind === 'allow_always' };
+  }
+
+  /**
+   * Asks the person before an action runs that the agent called. Rejects with `NOT_CONFIRMED` for a "no", without an answer in
+   * time, when the agent gives the call up (`signal`), and when the turn ends first.
+   */
+  async confirm(asked: Confirmation, signal?: AbortSignal): Promise<void> {
+    const requestId = randomUUID();
+    const { action: toolName, detail } = asked;
+    if (this.#phase !== 'running' || this.#stopped !== null) throw notConfirmed(asked, 'unanswered');
+    const question = { type: 'permission', requestId, toolName, detail, options: CONFIRMATION } as const;
+    this.#confirmations.add(requestId);
+    this.#add([question]);
+    this.#permissions.ask(question);
+    const withdraw = () => this.#permissions.withdraw(requestId);
+    if (signal?.aborted) withdraw();
+    signal?.addEventListener('abort', withdraw, { once: true });
+    const chosen = await this.#permissions.answer(requestId);
+    signal?.removeEventListener('abort', withdraw);
+    if (chosen !== RUN) throw notConfirmed(asked, chosen === null ? 'unanswered' : 'refused');
+  }
+
+  /** Whether it is a question of `confirm`. */
+  isConfirmation(requestId: string): boolean {
+    return this.#confirmations.has(requestId);
   }
 
   /** Runs the turn. Resolves when it has ended; never rejects. */

@@ -11,6 +11,7 @@ import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turn
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { hashOf } from '../../../storage/chat/transcript.ts';
+import type { Confirmation } from '../../dispatch/request.ts';
 import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
@@ -99,10 +100,28 @@ export class Turns {
     });
   }
 
-  /** A person answers a question of a turn's agent. Rejects as `Permissions.choose` does, and with `UNKNOWN_TURN`. */
-  async choose(name: SessionName, turnId: string, requestId: string, optionId: string): Promise<{ ok: boolean }> {
+  /**
+   * Asks the person of a conversation before an action runs that its agent called, as `TurnWork.confirm` does. Resolves at once
+   * where no turn of it runs here: an automation's agent has no one to ask.
+   */
+  async confirm(conversation: string, asked: Confirmation, signal?: AbortSignal): Promise<void> {
+    await this.#lanes.get(conversation)?.turns[0]?.work.confirm(asked, signal);
+  }
+
+  /**
+   * A person answers a question of a turn's agent. `permit` throws unless it may: `own` is whether the question is about an action
+   * of the app itself. Rejects as that and `Permissions.choose` do, and with `UNKNOWN_TURN`.
+   */
+  async choose(
+    name: SessionName,
+    turnId: string,
+    requestId: string,
+    optionId: string,
+    permit: (own: boolean) => void,
+  ): Promise<{ ok: boolean }> {
     return await this.#with(name, async (lane) => {
       const work = lane.turn(turnId);
+      permit(work?.isConfirmation(requestId) === true);
       if (work) return work.choose(requestId, optionId);
       lane.stored(turnId);
       throw new SvcError('CONFLICT', 'The turn has ended; nothing waits for an answer.');

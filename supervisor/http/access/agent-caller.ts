@@ -4,6 +4,7 @@ import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import type { Confirm } from '../../dispatch/request.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { BEARER, type Caller, unauthorized } from './access.ts';
 import type { AgentCapability, AgentGrant, AgentTokens } from './agent-tokens.ts';
@@ -18,10 +19,13 @@ export class AgentCaller implements Caller {
   readonly identity: string;
   readonly expiresAt = null;
   readonly grant: AgentGrant;
+  /** Asks the person whose turn it is. */
+  readonly confirm: Confirm;
   readonly #isGood: () => boolean;
 
-  constructor(grant: AgentGrant, isGood: () => boolean) {
+  constructor(grant: AgentGrant, isGood: () => boolean, confirm: Confirm) {
     this.grant = grant;
+    this.confirm = confirm;
     this.shown = { kind: 'agent', name: grant.runner };
     this.client = `agent ${grant.conversation}`;
     this.identity = this.client;
@@ -72,5 +76,6 @@ export function agentCaller(exchange: Exchange, tokens: AgentTokens): AgentCalle
   const token = BEARER.exec(authorization)?.[1] ?? '';
   const grant = tokens.find(token);
   if (grant === undefined) return unauthorized('The token of an agent is good only while a turn of it runs.');
-  return new AgentCaller(grant, () => tokens.find(token) === grant);
+  const isGood = () => tokens.find(token) === grant;
+  return new AgentCaller(grant, isGood, (asked, signal) => tokens.confirm(grant, asked, signal));
 }

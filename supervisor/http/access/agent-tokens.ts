@@ -6,6 +6,7 @@ import { hash, randomBytes } from 'node:crypto';
 import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import type { ChatSql } from '../../../protocol/manifest.ts';
+import type { Confirm, Confirmation } from '../../dispatch/request.ts';
 
 const PREFIX = 'svca_';
 
@@ -35,6 +36,7 @@ export class AgentTokens {
   /** By the token's digest, so that the time of a look-up does not reveal its text. */
   readonly #active = new Map<string, AgentGrant>();
   #onEnded: () => void = () => {};
+  #confirm: (conversation: string, ...asked: Parameters<Confirm>) => Promise<void> = async () => {};
 
   /**
    * A turn of a conversation begins: its token works until `end` is called. `draft` is the session in whose draft the turn works.
@@ -60,6 +62,15 @@ export class AgentTokens {
   /** Called when a token is good no more: what was opened with it must end. */
   whenEnded(call: () => void): void {
     this.#onEnded = call;
+  }
+
+  /** Called before an action that wants a confirmation runs for the agent of a conversation; see `Confirm`. */
+  confirmWith(call: (conversation: string, ...asked: Parameters<Confirm>) => Promise<void>): void {
+    this.#confirm = call;
+  }
+
+  confirm({ conversation }: AgentGrant, asked: Confirmation, signal?: AbortSignal): Promise<void> {
+    return this.#confirm(conversation, asked, signal);
   }
 
   /** The rights of a presented token; undefined unless its turn runs. */

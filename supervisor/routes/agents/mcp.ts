@@ -45,6 +45,7 @@ export function mcpRoutes(services: Services): Route[] {
       if (caller instanceof AgentCaller) caller.guardSql(app, capability);
       else demand(caller, 'manage', of.apps.keyOf(app));
     },
+    ...(caller instanceof AgentCaller && { confirm: caller.confirm }),
   });
   const draftTools = (session: string, app: string, caller: Caller): DraftTools => {
     const gitStore = gitStoreOf(services);

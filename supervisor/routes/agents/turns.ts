@@ -5,12 +5,13 @@
 import { CHAT_MODES, type ChatMode, THINKING_LEVELS } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { TurnRequest } from '../../agents/turns/turn-lane.ts';
 import { sendTurn } from '../../agents/turns/turn-stream.ts';
 import type { AcceptedTurn, HeldTurn } from '../../agents/turns/turns.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import type { Caller } from '../../http/access/access.ts';
+import { type Caller, demand } from '../../http/access/access.ts';
 import { answerJson } from '../../http/answers.ts';
 import type { EventReaders } from '../../http/event-streams.ts';
 import { type Needs, type Params, type Route, route } from '../../http/router.ts';
@@ -19,7 +20,8 @@ import { type Body, optionalText, readJson, refuse } from '../requests.ts';
 
 /**
  * The routes of the turns of what is at `path`; `nameOf` rejects unless it is there, and for this caller. To let an agent do what
- * it may not do by itself is for those who manage the app: pages of apps only talk with it.
+ * it may not do by itself is for those who manage the app: pages of apps only talk with it. An action of the app may be confirmed
+ * by all who talk with the agent and may call that action themselves.
  */
 export function turnRoutes(
   { chat, changes }: Services,
@@ -37,11 +39,14 @@ export function turnRoutes(
     route('DELETE', turn, needs, async (exchange, params, caller) => {
       answerJson(exchange, 200, await chat.turns.abort(await nameOf(params, caller), params.turnId ?? ''));
     }),
-    route('POST', `${turn}/permissions/:requestId`, 'manage', async (exchange, params, caller) => {
+    route('POST', `${turn}/permissions/:requestId`, needs, async (exchange, params, caller) => {
       const { turnId = '', requestId = '' } = params;
       const optionId = optionalText(await readJson(exchange), 'optionId');
       if (optionId === undefined) refuse('optionId', '"optionId" must be one of the options of the permission.');
-      const { ok } = await chat.turns.choose(await nameOf(params, caller), turnId, requestId, optionId);
+      const name = await nameOf(params, caller);
+      const key = name.draft === undefined ? name.app : draftKey(name.draft, name.app);
+      const permit = (own: boolean) => demand(caller, own ? 'write' : 'manage', key);
+      const { ok } = await chat.turns.choose(name, turnId, requestId, optionId, permit);
       answerJson(exchange, 200, { turnId, requestId, optionId, ok });
     }),
   ];

@@ -18,6 +18,7 @@ import {
 import type { RecordedAnswer } from '../../dispatch/idempotency.ts';
 import type { Exchange, ResponseHeaders } from '../../edge/edge.ts';
 import { type Caller, demand } from '../../http/access/access.ts';
+import { AgentCaller } from '../../http/access/agent-caller.ts';
 import { notPublic, shownToVisitors, Visitor } from '../../http/access/visitors.ts';
 import { answerError, JSON_HEADERS, toSvcError } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
@@ -134,13 +135,14 @@ class HttpCall implements Sink, RecordedSink {
     const exchange = this.#exchange;
     exchange.span?.set('svc.app', target.app.id);
     exchange.span?.set('svc.tool', target.tool.name);
-    const source = this.#caller.kind === 'agent' ? 'agent' : 'handler';
+    const agent = this.#caller instanceof AgentCaller ? this.#caller : null;
     const { shown: caller } = this.#caller;
     const request: Request = {
       body: bytes.length === 0 ? EMPTY : bytes,
       traceId: () => traceOf(exchange),
-      source,
+      source: agent === null ? 'handler' : 'agent',
       caller,
+      confirm: agent?.confirm,
     };
     const key = this.#kind === 'action' ? exchange.header('idempotency-key') : undefined;
     if (key === undefined) {

@@ -2,6 +2,7 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { RunnerSpec, TurnOrder } from '../../../protocol/agents/agents.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import { TOOL_SERVER } from '../own-tools.ts';
 import type { Params } from './json-rpc.ts';
 
@@ -98,6 +99,7 @@ export function threadSettings(order: TurnOrder, programFolders: string[], other
         url: order.gateway.url,
         bearer_token_env_var: TOKEN_VARIABLE,
         default_tools_approval_mode: 'approve',
+        tool_timeout_sec: LIMITS.toolTimeoutMs / 1000,
         required: true,
       },
       ...Object.fromEntries(otherServers.map((name) => [`mcp_servers.${name}.enabled`, false])),
