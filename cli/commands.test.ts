@@ -191,6 +191,14 @@ const ROUTES: Routes = {
   }),
   'POST /svc/_apps/notes/copies': { status: 201, json: { id: 'notes', copy: 'a.sqlite' } },
   'POST /svc/_apps/notes/restart': { json: { id: 'notes', restarted: true } },
+  'POST /svc/_apps/notes/repair': ({ body }) => ({
+    json: {
+      id: 'notes',
+      activeVersion: V2,
+      migrationsApplied: [1, 2],
+      aside: JSON.parse(body.toString()).newData ? 'data.sqlite.damaged-7' : null,
+    },
+  }),
   'POST /svc/_apps/odd/restart': failure(400, 'constructor', 'Odd.'),
   'DELETE /svc/_apps/notes': { json: { id: 'notes', deleted: true } },
   'DELETE /svc/_apps/notes?purge=1': { json: { id: 'notes', deleted: true } },
@@ -379,6 +387,19 @@ const CASES: Case[] = [
   { line: ['restart', 'odd'], code: EXIT.failed, err: ['✗ constructor: Odd.\n'] },
   { line: ['token', '--url', 'http://x'], code: EXIT.usage, err: ['--url is not for "svc token".'] },
   { line: ['restart', 'notes'], out: ['✓ notes is restarted'], request: 'POST /svc/_apps/notes/restart' },
+  {
+    line: ['repair', 'notes', '--new-data', '--yes'],
+    out: ['✓ notes begins with empty data'],
+    err: ['Migrations applied: 1, 2', 'apps/notes/data.sqlite.damaged-7'],
+    request: 'POST /svc/_apps/notes/repair',
+    body: { newData: true },
+  },
+  {
+    line: ['repair', 'notes', '--restore', 'svc-20260131T030000Z.svc-backup.tar.gz'],
+    out: ['✓ notes has the data of svc-20260131T030000Z.svc-backup.tar.gz'],
+    request: 'POST /svc/_apps/notes/repair',
+    body: { restore: 'svc-20260131T030000Z.svc-backup.tar.gz' },
+  },
   {
     line: ['rm', 'notes', '--yes'],
     out: ['kept in the trash'],

@@ -278,6 +278,21 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Restart an app and end its quarantine',
       load: async () => (await import('./commands/apps/apps.ts')).restart,
     },
+    'repair <app>': {
+      summary: 'Give an app data again whose database is lost or damaged',
+      details: [
+        'With the data of a backup, or with new data, and all migrations of the live version. What was there is renamed and stays beside it. Files of the app stay as they are.',
+        'Refuses an app whose data is whole.',
+      ],
+      options: {
+        '--restore <backup>':
+          'Take the data of this backup: a name from "svc backup ls", or a file on the machine of the gateway',
+        '--new-data': 'Begin with an empty database',
+        '-y, --yes': 'With --new-data: do not ask',
+      },
+      examples: ['svc repair notes --restore monday.svc-backup.tar.gz', 'svc repair notes --new-data'],
+      load: async () => (await import('./commands/apps/repair.ts')).repair,
+    },
     'rm <app>': {
       summary: 'Remove an app',
       details: [

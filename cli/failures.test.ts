@@ -70,7 +70,7 @@ const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --fo
   chat notes hi --attach a.txt; chat notes hi --mode full ${many}; backup --keep 2; backup verify; backup x --schedule off more;
   backup x --schedule daily; backup ls x; files ls notes x; files ls notes --sort x; files put notes; files get notes; files rm notes zz;
   versions notes 3; versions files notes 3 a.txt; versions show notes; versions show notes 3; check --session one;
-  versions rm notes; settings notes --default; settings notes theme x --default; settings notes theme; chats drop notes x; chats rm notes`;
+  versions rm notes; settings notes --default; settings notes theme x --default; settings notes theme; chats drop notes x; chats rm notes; repair notes; repair notes --restore none`;
 
 const FAILED = `read notes list @none; describe notes lst; new a.txt; new notes; export taken.bundle; export a.txt;
   export notes; import nothing; import a.txt; import blank; activate notes aaaaaa; push none; push blank; push broken;

@@ -18,7 +18,9 @@ export type AppRecord = {
   kind: 'app' | 'automation';
   backend: 'tarball' | 'git';
   /** `quarantined` comes from the supervisor's actors and is added to this. */
-  status: 'active' | 'no_active_version' | 'quarantined';
+  status: 'active' | 'no_active_version' | 'quarantined' | 'damaged';
+  /** What is wrong with its data and what to do; absent where nothing is known. */
+  damage?: string;
   activeVersion: string | null;
   registeredAt: number;
   updatedAt: number;

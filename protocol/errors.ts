@@ -125,7 +125,7 @@ export const ERROR_CODES = {
   },
   STORE_DAMAGED: {
     status: 500,
-    when: 'An object of the git repository, the files of a version, the settings of an app, or a database of the gateway are missing or damaged; the message names them. Live versions keep serving.',
+    when: 'An object of the git repository, the files of a version, the settings of an app, or a database of the gateway are missing or damaged; the message names them. Live versions keep serving. 503 for the data of an app.',
   },
   UNKNOWN_TRASH: { status: 404, when: 'The trash has no removed app of this id.' },
   VERSION_ACTIVE: { status: 409, when: 'The active version cannot be deleted.' },
@@ -208,9 +208,23 @@ export function errorEnvelope(error: ErrorBody): { isError: true; error: ErrorBo
 }
 
 const DISK_FULL = new Set(['ENOSPC', 'EDQUOT', 'EFBIG', 'SQLITE_FULL', 'SQLITE_IOERR_SHMSIZE']);
-const DISK_FAULTS = new Set(['EIO', 'EROFS', 'SQLITE_CORRUPT', 'SQLITE_NOTADB']);
+const DISK_FAULTS = new Set(['EIO', 'EROFS']);
 
-/** A disk that fails: statements name no files, so what SQLite calls corrupt is an unreadable sector. */
+/**
+ * Codes by which the writer and the hosts tell the supervisor what is wrong with the data of an app or draft: none of it is there, or
+ * SQLite finds it damaged.
+ */
+export const DATA_LOST = 'DATA_LOST';
+export const DATA_DAMAGED = 'DATA_DAMAGED';
+
+/** Whether SQLite says of a file that it is damaged, or no database. An app may let an index of its own go stale: that is no damage. */
+export function isDamage(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  if (typeof code !== 'string' || code === 'SQLITE_CORRUPT_VTAB') return false;
+  return code === 'SQLITE_NOTADB' || code.startsWith('SQLITE_CORRUPT');
+}
+
+/** A disk that fails. */
 export function isDiskFault(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code !== 'string') return false;

@@ -80,7 +80,8 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   NO_CHANGES: 'Change something first: `svc dev <dir> --session <session>`.',
   MERGE_CONFLICT:
     'Take the published lines in: `svc sessions update <session> --app <app>`. Choose between the marks, then publish again: `svc publish <app> --session <session>`.',
-  STORE_DAMAGED: 'Restore a backup into a new directory: `svc restore <file> --data-dir <dir>`.',
+  STORE_DAMAGED:
+    'Give an app its data again, where the message names that: `svc repair <app> --restore <backup>`. Else restore a backup into a new directory: `svc restore <file> --data-dir <dir>`.',
   UNKNOWN_TRASH: 'List what it has: `svc trash`.',
   VERSION_ACTIVE: 'Make another version live first: `svc activate <app> <version>`.',
   BACKUP_TOO_LARGE: 'Make the data smaller, or copy the data directory while the gateway is stopped.',

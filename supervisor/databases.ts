@@ -2,10 +2,11 @@
 
 import { rename } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { ERROR_CODES, type ErrorBody, errorFromBody, SvcError } from '../protocol/errors.ts';
+import { DATA_LOST, ERROR_CODES, type ErrorBody, errorFromBody, isDamage, SvcError } from '../protocol/errors.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
 import type { MigrationFile } from '../protocol/wire/frames.ts';
 import { openLink } from '../protocol/wire/link.ts';
+import { type Damage, damagedData } from '../storage/apps/app-data.ts';
 import { isMissing, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
 import { survive } from './outlive-writer.ts';
@@ -14,10 +15,17 @@ import type { Tree } from './tree/tree.ts';
 export class Databases {
   readonly #tree: Pick<Tree, 'writerSocket' | 'ticket'>;
   readonly #layout: Layout;
+  readonly #onDamaged: (key: string, damage: Damage) => void;
 
-  constructor(tree: Pick<Tree, 'writerSocket' | 'ticket'>, layout: Layout) {
+  /** `onDamaged` hears of the data of apps and drafts that was found damaged. */
+  constructor(
+    tree: Pick<Tree, 'writerSocket' | 'ticket'>,
+    layout: Layout,
+    onDamaged: (key: string, damage: Damage) => void,
+  ) {
     this.#tree = tree;
     this.#layout = layout;
+    this.#onDamaged = onDamaged;
   }
 
   /** A client for a database of the gateway's own. It connects when it is first used. Rejects with `STORE_DAMAGED`. */
@@ -25,13 +33,13 @@ export class Databases {
     return this.#client(name, file, false, (body) => (isDamage(body) ? damaged(file, body) : new DbError(body)));
   }
 
-  /** Renames a damaged database of the gateway's own, with what lies beside it, once the writer let go of it. Answers its new name. */
+  /** Renames a damaged database of the gateway's own or of an app, with what lies beside it, once the writer let go of it. Answers its new name. */
   async putAside(name: string, file: string, now: number): Promise<string> {
     const client = this.#client(name, file, true);
     try {
       // One that could not be opened is not open.
       await client.close().catch((error: unknown) => {
-        if (!isDamage(error as DbError)) throw error;
+        if (!isDamage(error)) throw error;
       });
     } finally {
       client.end();
@@ -64,6 +72,18 @@ export class Databases {
     return this.#maintain(app, (client) => client.migrate(files, backupTo));
   }
 
+  /** Applies migrations to a file that is to become the data of an app; its log is in it when this resolves. Rejects as `migrate` does. */
+  async migrateStaged(file: string, files: MigrationFile[]): Promise<number[]> {
+    const client = this.#client('_staged', file, true);
+    try {
+      return await client.migrate(files, null);
+    } catch (error) {
+      throw ofOurs(error);
+    } finally {
+      client.end();
+    }
+  }
+
   /** Resolves when the app's data, as found after a crash or disk failure, is on the disk. */
   async makeDurable(app: string): Promise<void> {
     await survive(() => this.migrate(app, [], null));
@@ -79,16 +99,26 @@ export class Databases {
     try {
       return await work(client);
     } catch (error) {
-      // Errors of the writer with our codes are for the caller, above all `MIGRATION_FAILED`.
-      throw error instanceof DbError && Object.hasOwn(ERROR_CODES, error.code) ? errorFromBody(error) : error;
+      const damage = damageIn(error as Error);
+      if (damage !== null) {
+        this.#onDamaged(app, damage);
+        throw damagedData(app, damage);
+      }
+      throw ofOurs(error);
     } finally {
       client.end();
     }
   }
 }
 
-function isDamage({ code }: { code: string }): boolean {
-  return code === 'SQLITE_NOTADB' || code.startsWith('SQLITE_CORRUPT');
+/** Errors of the writer with our codes are for the caller, above all `MIGRATION_FAILED`. */
+function ofOurs(error: unknown): unknown {
+  return error instanceof DbError && Object.hasOwn(ERROR_CODES, error.code) ? errorFromBody(error) : error;
+}
+
+function damageIn(error: Error): Damage | null {
+  if (isDamage(error)) return { what: `is damaged (${error.message})`, lost: false };
+  return (error as { code?: unknown }).code === DATA_LOST ? { what: error.message, lost: true } : null;
 }
 
 function damaged(file: string, { message }: ErrorBody): SvcError {

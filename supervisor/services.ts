@@ -1,4 +1,5 @@
 /** Lists the parts of a gateway for the routes; `wiring.ts` connects them once. */
+
 import type { Logger } from 'pino';
 import type { Attachments } from './agents/conversations/attachments.ts';
 import type { Chat } from './agents/conversations/chat.ts';
@@ -22,6 +23,7 @@ import type { LiveStreams } from './live/live-streams.ts';
 import type { McpSessions } from './mcp/sessions.ts';
 import type { Activity } from './operations/activity.ts';
 import type { Backups } from './operations/backups.ts';
+import type { DataRepair } from './operations/data-repair.ts';
 import type { EventLoopMonitor } from './operations/event-loop.ts';
 import type { HttpMeter } from './operations/metrics/http-meter.ts';
 import type { ScheduledBackups } from './operations/scheduled-backups.ts';
@@ -56,6 +58,7 @@ export type Services = AppsOptions & {
   versionFiles: VersionFiles;
   backups: Backups;
   scheduledBackups: ScheduledBackups;
+  dataRepair: DataRepair;
   /** Sessions, drafts and authoring; null on the tarball backend. */
   gitStore: GitStoreServices;
   templates: Templates;

@@ -52,6 +52,7 @@ import { LiveStreams } from './live/live-streams.ts';
 import { McpSessions } from './mcp/sessions.ts';
 import { Activity, dataBytes } from './operations/activity.ts';
 import { Backups } from './operations/backups.ts';
+import { DataRepair } from './operations/data-repair.ts';
 import { EventLoopMonitor } from './operations/event-loop.ts';
 import { roomToStart, unlessFull } from './operations/full-disk.ts';
 import { streamOf } from './operations/log-stream.ts';
@@ -138,6 +139,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       ...treeOptions(config, layout, log, host),
       appLog,
       onWriterLost,
+      onDamaged: (key, damage) => apps.damaged(key, damage),
       onCommitted: commits.committed.bind(commits),
       onProcess,
       secrets: (app) => secrets.given(app),
@@ -145,7 +147,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       keepBlob: (...asked) => blobs.keep(...asked),
     });
     undo.push(() => tree.destroy());
-    const databases = new Databases(tree, layout);
+    const databases = new Databases(tree, layout, (app, damage) => registry.noteDamage(app, damage));
     const treeReady = tree.start();
     // Observed here too, so that a failure below does not leave it unhandled.
     treeReady.catch(() => {});
@@ -159,7 +161,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     });
     opening.catch(() => {});
     await unlessFull(log, writeProfile(layout.profile, host.kind));
-    const registry = await opening;
+    const registry: Registry = await opening;
     const identity = { db: databases.own('_identity', layout.identityDb), file: layout.identityDb, log };
     const registered = (app: string) => registry.has(app);
     const programTokens = await ProgramTokens.open({ ...identity, registered });
@@ -218,7 +220,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       secrets,
       blobs,
     };
-    const apps = new Apps({ ...parts, programTokens });
+    const apps: Apps = new Apps({ ...parts, programTokens });
     const store = openStore(parts);
     const { versionRetention } = config;
     const deployments: Deployments = new Deployments({ ...parts, store, apps, versionRetention });
@@ -314,6 +316,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       versionFiles: new VersionFiles({ ...parts, store }),
       backups,
       scheduledBackups,
+      dataRepair: new DataRepair({ ...parts, apps, deployments, backups }),
       gitStore,
       templates,
       conversations,

@@ -63,6 +63,7 @@ const ATTEMPTS: Attempt[] = [
   { needs: 'never', method: 'GET', path: '/svc/_system' },
   { needs: 'never', method: 'GET', path: '/svc/_insights' },
   { needs: 'never', method: 'POST', path: '/svc/_backup' },
+  { needs: 'never', method: 'POST', path: '/svc/_apps/APP/repair', body: { newData: true } },
   { needs: 'never', method: 'PUT', path: '/_svc-user/prefs', body: { patch: { theme: 'dark' } } },
   { needs: 'never', method: 'POST', path: '/svc/_code/export' },
 ];

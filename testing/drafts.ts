@@ -109,7 +109,7 @@ export async function startDrafts(): Promise<DraftGateway> {
     ending.after(() => disassemble(parts, 1000));
     const { services, jobs } = parts;
     const { tree, layout } = services;
-    const databases = new Databases(tree, layout);
+    const databases = new Databases(tree, layout, () => {});
     const drafts = new Drafts({ ...services, source: sessions, databases, jobs });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;

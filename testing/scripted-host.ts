@@ -156,6 +156,7 @@ export class World {
     retired: (reason) => void this.retired.push(reason),
     log: () => {},
     appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
+    damaged: () => {},
   };
   now = 1000;
   #nextActorId = 0;

@@ -27,6 +27,7 @@ export function treeIn(folder: string, options: Partial<TreeOptions>): Tree {
     appLog: () => {},
     onCommitted: () => {},
     onWriterLost: () => {},
+    onDamaged: () => {},
     secrets: () => null,
     keepBlob: async () => ({ ok: false, value: null }),
     onFatal: () => {},

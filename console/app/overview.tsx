@@ -25,6 +25,11 @@ export function Overview({ app, reload: reloadApp }: AppViewProps) {
       {app.status === 'quarantined' && (
         <Quarantined app={app} reason={value?.reason} lastExit={value?.lastExit} onRestarted={reloadAll} />
       )}
+      {app.damage !== undefined && (
+        <Card class="quarantined" title="The data of this app is damaged">
+          <p>{app.damage}</p>
+        </Card>
+      )}
       {app.description && <p class="lead">{app.description}</p>}
       <section class="section" aria-labelledby="last-hour">
         <h2 id="last-hour">The last hour</h2>

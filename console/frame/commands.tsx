@@ -33,7 +33,8 @@ const THEMES: readonly [Theme, string][] = [
 export function commandsOf(context: CommandContext): Entry[] {
   const { gateway, signOut, app: shown } = context;
   const { apps = [], isShared } = gateway;
-  const rank = ({ id, status }: AppRecord) => (id === shown ? 0 : status === 'quarantined' ? 1 : 2);
+  const rank = ({ id, status }: AppRecord) =>
+    id === shown ? 0 : status === 'quarantined' || status === 'damaged' ? 1 : 2;
   const sorted = [...apps].sort((a, b) => rank(a) - rank(b));
   const urgent = sorted.filter((app) => rank(app) < 2);
   return [

@@ -217,6 +217,14 @@ function Health({ state: { apps, system, error, isShared } }: { state: GatewaySt
       </a>
     );
   }
+  const damaged = apps?.filter(({ status }) => status === 'damaged') ?? [];
+  if (damaged.length > 0) {
+    return (
+      <a href={hrefOf([])}>
+        <State state="damaged" text={`Data of ${plural(damaged.length, 'app')} damaged`} />
+      </a>
+    );
+  }
   if (isDiskNearlyFull(system)) {
     return (
       <a href={hrefOf([])}>

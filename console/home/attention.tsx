@@ -39,6 +39,7 @@ export function Attention({ apps }: { apps: readonly AppRecord[] }) {
   const { value } = usePolled(read, 'attention', READ_MS);
   const [isOpen, setOpen] = useState(false);
   const items = [
+    ...damaged(apps),
     ...quarantined(apps, system),
     ...disk(system),
     ...backup(system),
@@ -67,6 +68,22 @@ export function Attention({ apps }: { apps: readonly AppRecord[] }) {
 }
 
 type System = ReturnType<typeof useGateway>['system'];
+
+function damaged(apps: readonly AppRecord[]): Item[] {
+  return apps.flatMap(({ id, name, damage }) =>
+    damage === undefined
+      ? []
+      : {
+          key: `data ${id}`,
+          text: (
+            <>
+              The data of <a href={hrefOf(['apps', id])}>{name}</a> is damaged.
+              <span class="hint reason">{damage}</span>
+            </>
+          ),
+        },
+  );
+}
 
 function quarantined(apps: readonly AppRecord[], system: System): Item[] {
   const actors = system?.processes.flatMap(({ actors = [] }) => actors) ?? [];

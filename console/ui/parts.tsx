@@ -17,7 +17,7 @@ export function Tile({ id, name, small = false }: { id: string; name: string; sm
 }
 
 const GOOD = new Set(['ok', 'active', 'live', 'running', 'succeeded']);
-const BAD = new Set(['lost', 'quarantined', 'failed', 'failed_to_start', 'error']);
+const BAD = new Set(['lost', 'quarantined', 'damaged', 'failed', 'failed_to_start', 'error']);
 const WAITING = new Set(
   'degraded no_active_version placed waiting starting draining stopping backoff queued retrying'.split(' '),
 );

@@ -160,6 +160,8 @@ export type ActorSpec = {
   /** Folder with prepared files: `validators.js`, which must exist. */
   preparedDir: string;
   dataFile: string;
+  /** The version has migrations, which have run: the file is there and is not made. */
+  migrated: boolean;
   /** Sockets and signed tickets of this actor; those for the writer are empty where it is an automation's. */
   supervisorSocket: string;
   writerSocket: string;

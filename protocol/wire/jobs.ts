@@ -67,8 +67,20 @@ export type CheckResult = { manifestSha256: string };
 /** Checks the output of a fire, as JSON text (null for none), by the version's `validators.js`. */
 export type OutputJob = { app: string; validators: string; automation: string; output: string | null };
 
-/** `takenAt` is ISO 8601, the time at which the backup was begun; `dataFormat` that of the data directory. */
-export type BackupHead = { format: number; svcVersion: string; takenAt: string; dataFormat: number };
+/** A part of a data directory that is damaged, by its path in a backup, with what SQLite or the gateway says of it. */
+export type DamagedPart = { path: string; integrity: string };
+
+/**
+ * `takenAt` is ISO 8601, the time at which the backup was begun; `dataFormat` that of the data directory; `lost` what should have been
+ * there, and was not: absent where nothing was.
+ */
+export type BackupHead = {
+  format: number;
+  svcVersion: string;
+  takenAt: string;
+  dataFormat: number;
+  lost?: DamagedPart[];
+};
 
 /**
  * One thing to pack, from where it lies to its path in the backup. Missing files are left out. A folder is packed with
@@ -86,8 +98,16 @@ export type PackJob = {
 };
 /** Verifies the finished archive of a workspace as a restore would. */
 export type VerifyJob = { workspace: string };
-/** Databases that were damaged already when the backup was taken, with what SQLite says. */
-export type VerifyResult = { damaged: { path: string; integrity: string }[] };
+/** What was damaged or lost already when the backup was taken. */
+export type VerifyResult = { damaged: DamagedPart[] };
+
+/**
+ * For the repair of an app's data: looks whether a database is whole, or verifies the backup of a workspace and puts the data of an
+ * app that it has at `to`, a new file.
+ */
+export type DataJob = { check: string } | { take: { workspace: string; app: string; to: string } };
+/** What SQLite says of the one, `ok` for a whole one; the number of migrations that the other has had. */
+export type DataResult = { integrity: string } | { userVersion: number };
 /** How much it added: files and bytes of their content; for `finish`, the archive's own size. */
 export type PackResult = { files: number; bytes: number };
 
@@ -105,6 +125,7 @@ export type JobName =
   | 'layOut'
   | 'pack'
   | 'verifyBackup'
+  | 'appData'
   | 'git'
   | 'snapshot'
   | 'seed';

@@ -12,8 +12,11 @@ export type Ticket =
   | { role: 'jobs' }
   | { role: 'agents' }
   | { role: 'actor'; actorId: number; app: string }
-  /** A connection to the writer: the one database that it may use, and whether it may migrate and close it. */
-  | { role: 'database'; name: string; file: string; maintain: boolean };
+  /**
+   * A connection to the writer: the one database that it may use, and whether it may migrate and close it. `migrated`: the file is
+   * there and is not made.
+   */
+  | { role: 'database'; name: string; file: string; maintain: boolean; migrated?: boolean };
 
 export function signTicket(ticket: Ticket, key: Buffer): string {
   const body = Buffer.from(JSON.stringify(ticket)).toString('base64url');

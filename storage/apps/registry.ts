@@ -7,6 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
 import type { AppPaths, Layout } from '../layout.ts';
+import { type Damage, damagedData, lostData, lostDataOf } from './app-data.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
 import {
   isPrepared,
@@ -63,6 +64,8 @@ export class Registry {
   readonly #options: Options;
   readonly #loaded = new Map<string, AppState>();
   readonly #loading = new Map<string, Promise<AppState>>();
+  /** By app, or by the key of a draft: what was logged. */
+  readonly #damages = new Map<string, Damage>();
   #entries: Entries;
   #removed: ReadonlySet<string>;
   /** The ids of `#entries`, once they were asked for. */
@@ -177,7 +180,7 @@ export class Registry {
       removed.add(id);
       for (const oldest of removed) if (removed.size > LIMITS.removedIds) removed.delete(oldest);
     });
-    this.#loaded.delete(id);
+    this.forget(id);
   }
 
   /** Keeps the new record in memory. */
@@ -189,10 +192,34 @@ export class Registry {
   /** The app's files are read and repaired again when it is next needed. */
   forget(id: string): void {
     this.#loaded.delete(id);
+    this.#damages.delete(id);
+  }
+
+  /** What is known to be wrong with the data of an app or draft, until its repair or the next start; null for nothing. */
+  damageOf(key: string): Damage | null {
+    return this.#damages.get(key) ?? null;
+  }
+
+  /** The data of an app or draft was found damaged, which is logged once. */
+  noteDamage(key: string, damage: Damage): void {
+    const known = this.damageOf(key);
+    if (known !== null && (known.lost || !damage.lost)) return;
+    this.#damages.set(key, damage);
+    this.#options.log.error({ app: key }, damagedData(key, damage).message);
+  }
+
+  /** Looks again whether the data of an app is lost. Rejects with `STORE_DAMAGED`, and with `UNKNOWN_APP`. */
+  async checkData(id: string): Promise<void> {
+    const { active } = await this.state(id);
+    const what = active && (await lostData(this.#options.layout.app(id), active));
+    if (what !== null) this.noteDamage(id, { what, lost: true });
+    const damage = this.damageOf(id);
+    if (damage?.lost) throw damagedData(id, damage);
   }
 
   async #load(id: string, registeredAt: number): Promise<AppState> {
     const found = await repairApp(id, this.#options);
+    if (found !== null && found.lost !== null) this.noteDamage(id, { what: found.lost, lost: true });
     const updatedAt = Math.max(found?.activatedAt ?? 0, registeredAt);
     // An activation may have set a newer record meanwhile.
     const state = this.#loaded.get(id) ?? { id, registeredAt, updatedAt, active: found?.active ?? null };
@@ -267,9 +294,11 @@ async function entriesFromFolders(layout: Layout): Promise<Entries> {
 
 type Options = Required<RegistryOptions>;
 type Found = { active: VersionSummary; activatedAt: number } | null;
+/** `lost` says why its data is lost; null where it is not. */
+type Repaired = (NonNullable<Found> & { lost: string | null }) | null;
 
 /** The active version after the repair, and since when; null when there is none. */
-async function repairApp(id: string, options: Options): Promise<Found> {
+async function repairApp(id: string, options: Options): Promise<Repaired> {
   const app = options.layout.app(id);
   for (const dir of [app.dir, app.backupsDir]) await sweepTemporary(dir);
   // It is registered, so its folder stays.
@@ -277,9 +306,12 @@ async function repairApp(id: string, options: Options): Promise<Found> {
   await removeHalfVersions(app);
   const pointed = await activeIn(app);
   const whole = await prepareDamaged(id, app, options);
-  const found = (await settlePending(id, app, whole, options)) ?? (await findActive(id, app, options));
+  // Asking a lost database how many migrations it had would make a new one.
+  const isLost = (await lostDataOf(app)) !== null;
+  const settled = isLost ? null : await settlePending(id, app, whole, options);
+  const found = settled ?? (await findActive(id, app, options));
   await settleIncoming(app, [pointed, found?.active.versionId], options);
-  return found;
+  return found && { ...found, lost: await lostData(app, found.active) };
 }
 
 /**

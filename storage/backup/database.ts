@@ -1,15 +1,13 @@
 /** Copies SQLite files for backups while others write to them, and checks the copies. */
-import { chmodSync, copyFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, statSync, writeFileSync } from 'node:fs';
 import type Sqlite from 'better-sqlite3';
+import { isDamage } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { openSqlite } from '../sqlite.ts';
 import type { BackupDatabase } from './format.ts';
 
 /** Pages copied between two looks at whether to go on: at 4 KiB each, some milliseconds. */
 const STEP_PAGES = 2000;
-
-/** SQLite's error codes for a file that is not a database, or a damaged one. */
-const DAMAGED = new Set(['SQLITE_NOTADB', 'SQLITE_CORRUPT']);
 
 /**
  * Copies the database page by page as it is at one moment, while others go on writing: the transaction that is held open keeps
@@ -30,7 +28,7 @@ export async function copyDatabase(from: string, to: string, check: () => void):
       },
     });
   } catch (error) {
-    if (!DAMAGED.has((error as { code?: string }).code ?? '')) throw error;
+    if (!isDamage(error)) throw error;
     copyFileSync(from, to);
     chmodSync(to, 0o600);
   } finally {
@@ -51,8 +49,25 @@ export function inspectDatabase(file: string): Omit<BackupDatabase, 'path'> {
       db.close();
     }
   } catch (error) {
-    if (!DAMAGED.has((error as { code?: string }).code ?? '')) throw error;
+    if (!isDamage(error)) throw error;
     return { userVersion, integrity: (error as Error).message, tables: [] };
+  }
+}
+
+/** What SQLite says of a database that others may have open: `ok`, or the first thing that is wrong with it. Changes no file. */
+export function quickCheck(file: string): string {
+  // SQLite would take it for a new database, and delete the log beside it.
+  if (statSync(file).size === 0) return 'it is empty';
+  try {
+    const db = openSqlite(file, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
+    try {
+      return String(db.pragma('quick_check(1)', { simple: true }));
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return (error as Error).message;
   }
 }
 

@@ -3,7 +3,7 @@ import { DATA_FORMAT, tooNew } from '../../protocol/data-format.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId, isSessionId, isVersionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { BackupHead } from '../../protocol/wire/jobs.ts';
+import type { BackupHead, DamagedPart } from '../../protocol/wire/jobs.ts';
 
 export const BACKUP_FORMAT = 1;
 export const BACKUP_EXTENSION = '.svc-backup.tar.gz';
@@ -94,13 +94,20 @@ export function parseBackupManifest(text: string): BackupManifest {
       `it has format ${value.format}, made by a newer svc (${String(value.svcVersion)}); this one reads ${BACKUP_FORMAT}`,
       BACKUP_MANIFEST,
     );
-  if (value?.format !== BACKUP_FORMAT || !hasShape(value, MANIFEST))
+  const isWhole = hasShape(value, MANIFEST) && (value?.lost === undefined || hasShape(value, LOST));
+  if (value?.format !== BACKUP_FORMAT || !isWhole)
     throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
   const { dataFormat = 0, svcVersion } = value;
   if (!Number.isSafeInteger(dataFormat) || dataFormat < 0)
     throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
   if (dataFormat > DATA_FORMAT) throw tooNew({ format: dataFormat, svcVersion: svcVersion as string });
   return value as BackupManifest;
+}
+
+/** What was damaged when the backup was taken, or was not there. */
+export function damagedIn({ databases, lost = [] }: BackupManifest): DamagedPart[] {
+  const damaged = databases.filter(({ integrity }) => integrity !== 'ok');
+  return [...damaged.map(({ path, integrity }) => ({ path, integrity })), ...lost];
 }
 
 /** Compares what was found with the manifest. Throws `INVALID_BACKUP` with the first path that differs. */
@@ -151,6 +158,7 @@ const MANIFEST: Shape = {
   databases: [{ path: 'text', userVersion: 'integer', integrity: 'text', tables: [TABLE] }],
   files: [{ path: 'text', bytes: 'count', sha256: 'text' }],
 };
+const LOST: Shape = { lost: [{ path: 'text', integrity: 'text' }] };
 
 function hasShape(value: unknown, shape: Shape): boolean {
   if (typeof value !== 'object' || value === null) return false;

@@ -19,7 +19,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { syncDir, syncTree, writeFileAtomic } from '../files/atomic-file.ts';
+import { syncDir, syncFile, syncTree, writeFileAtomic } from '../files/atomic-file.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { inspectDatabase } from './database.ts';
 import {
@@ -76,6 +76,37 @@ export async function verifyBackup(
     return manifest;
   } finally {
     rmSync(scratch, { force: true });
+  }
+}
+
+/**
+ * Verifies the backup and puts the data of one app at `to`, durably, in a folder that exists. Resolves with the number of migrations
+ * that it has had. Throws as `verifyBackup` does, and `NOT_FOUND` where the backup has no whole data of the app; there is no file then.
+ */
+export async function takeData(
+  file: string,
+  app: string,
+  to: string,
+  check: () => void,
+): Promise<{ userVersion: number }> {
+  const path = `apps/${app}/data.sqlite`;
+  try {
+    const manifest = await read(
+      file,
+      new Reading({ place: (found) => (found === path ? to : null), check }),
+      undefined,
+    );
+    const database = manifest.databases.find((one) => one.path === path);
+    if (database?.integrity !== 'ok') {
+      const why = database === undefined ? 'no data' : 'only damaged data';
+      throw new SvcError('NOT_FOUND', `The backup has ${why} of "${app}". Name another one.`);
+    }
+    checkDatabase(inspectDatabase(to), database);
+    await syncFile(to, 'r+');
+    return { userVersion: database.userVersion };
+  } catch (error) {
+    rmSync(to, { force: true });
+    throw error;
   }
 }
 

@@ -1,6 +1,7 @@
 /** Takes a backup of a data directory, for a running gateway or a command that holds the lock. */
 import { basename, join } from 'node:path';
-import type { BackupSource, PackJob, PackResult } from '../../protocol/wire/jobs.ts';
+import type { BackupHead, BackupSource, DamagedPart, PackJob, PackResult } from '../../protocol/wire/jobs.ts';
+import { lostDataOf } from '../apps/app-data.ts';
 import type { AppPaths, CodeStorePaths, Layout } from '../layout.ts';
 import { BACKUP_FORMAT, BackupSize } from './format.ts';
 
@@ -32,15 +33,23 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
     size.add(files, bytes);
   };
   await add(gatewaySources(layout, config));
+  const lost: DamagedPart[] = [];
   const registered: [id: string, entry: { registeredAt: string }][] = [];
   for (const id of plan.apps) {
-    const at = await hold(id, () => add(appSources(id, layout.app(id))));
+    const at = await hold(id, async () => {
+      const app = layout.app(id);
+      const what = await lostDataOf(app);
+      const sources = appSources(id, app);
+      if (what !== null) lost.push({ path: `apps/${id}/${basename(app.data)}`, integrity: `it ${what}` });
+      await add(what === null ? sources : sources.filter(({ kind }) => kind !== 'database'));
+    });
     if (at !== null) registered.push([id, { registeredAt: new Date(at).toISOString() }]);
   }
   if (layout.codeStore !== null) await add(storeSources(layout.codeStore));
   const registry = `${JSON.stringify({ apps: Object.fromEntries(registered) }, null, 2)}\n`;
   await add([{ kind: 'text', path: 'apps/_registry.json', text: registry }]);
-  const head = { format: BACKUP_FORMAT, svcVersion, takenAt: new Date(plan.takenAt).toISOString(), dataFormat };
+  const takenAt = new Date(plan.takenAt).toISOString();
+  const head: BackupHead = { format: BACKUP_FORMAT, svcVersion, takenAt, dataFormat, ...(lost.length > 0 && { lost }) };
   return (await pack({ finish: head })).bytes;
 }
 

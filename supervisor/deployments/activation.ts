@@ -112,7 +112,7 @@ async function migrate(
     return await databases.migrate(id, files, backupTo);
   } catch (error) {
     const failed = error instanceof SvcError && error.code === 'MIGRATION_FAILED';
-    if (!(error instanceof SvcError)) await letGo();
+    if (!(error instanceof SvcError) || error.code === 'STORE_DAMAGED') await letGo();
     if (failed || (await databases.userVersion(id)) < version.migrations) {
       await removeDurable(app.pending);
       // A writer that died leaves half a copy.
@@ -125,7 +125,7 @@ async function migrate(
 }
 
 /** The files above `done`; a stored version has them checked and numbered from 1 without a gap. */
-async function migrationFiles(app: AppPaths, versionId: string, done: number): Promise<MigrationFile[]> {
+export async function migrationFiles(app: AppPaths, versionId: string, done: number): Promise<MigrationFile[]> {
   const dir = app.version(versionId).migrationsDir;
   const names = (await readdir(dir)).filter((name) => /^\d{4}_.*\.sql$/.test(name)).sort();
   return names.slice(done).map((name) => ({ name, path: join(dir, name) }));

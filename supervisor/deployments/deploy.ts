@@ -315,12 +315,12 @@ export class Deployments {
     });
   }
 
-  /** Copies the app's data aside; the copy's name in `backups/`, or null where there is no data. Rejects with `UNKNOWN_APP`. */
+  /** Copies the app's data aside; the copy's name in `backups/`, or null where there is no data. Rejects with `UNKNOWN_APP` and `STORE_DAMAGED`. */
   copyAside(id: string): Promise<string | null> {
     const { registry, layout, databases, now } = this.#options;
     return this.#serial.run(id, async () => {
       if (!registry.has(id)) throw unknownApp(id);
-      await registry.state(id);
+      await registry.checkData(id);
       return copyAside(id, layout.app(id), databases, now());
     });
   }

@@ -358,6 +358,8 @@ export class Publication {
   /** If that is interrupted, the app is repaired. */
   async #movePointer(): Promise<number[]> {
     const { registry, databases, log } = this.#options;
+    // Its migrations would run on a new database, in the place of the one that is lost.
+    if (this.previous !== null) await registry.checkData(this.#id);
     if (registry.loaded(this.#id)?.active?.versionId === this.version.versionId) return [];
     const tools = { databases, letGo: () => letGo(this.#options, this.#id), log };
     if (this.previous !== null) {

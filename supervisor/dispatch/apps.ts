@@ -3,8 +3,10 @@
  * and removes apps in all parts that hold live apps, in the right order.
  */
 import { rm } from 'node:fs/promises';
+import type { AppRecord } from '../../protocol/answers.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
+import { type Damage, damagedData } from '../../storage/apps/app-data.ts';
 import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
 import { isIntact, readVersion } from '../../storage/apps/versions.ts';
 import type { Layout } from '../../storage/layout.ts';
@@ -66,6 +68,8 @@ export class Apps implements AppsView {
   readonly #options: AppsOptions;
   readonly #ready = new Map<string, App>();
   readonly #loading = new Map<string, Promise<App>>();
+  /** Whose data is being replaced, with the answer to calls meanwhile. */
+  readonly #halted = new Map<string, SvcError>();
   readonly #pages = new Map<string, { version: VersionSummary; files: PageVersion }>();
 
   #later!: LaterParts;
@@ -79,7 +83,7 @@ export class Apps implements AppsView {
     this.#later = parts;
   }
 
-  /** The app; at once when it was used before. Throws or rejects with `UNKNOWN_APP`, `NO_ACTIVE_VERSION`, `INVALID_MANIFEST`. */
+  /** The app; at once when it was used before. Throws or rejects with `UNKNOWN_APP`, `NO_ACTIVE_VERSION`, `INVALID_MANIFEST`, `STORE_DAMAGED`. */
   get(id: string): App | Promise<App> {
     const app = this.#ready.get(id);
     if (app) return app;
@@ -197,6 +201,26 @@ export class Apps implements AppsView {
     await logs.close(id);
   }
 
+  /** The data of an app or draft was found damaged. Where it is lost, no call comes to the app any more. */
+  damaged(key: string, damage: Damage): void {
+    this.#options.registry.noteDamage(key, damage);
+    if (damage.lost) this.#ready.delete(key);
+  }
+
+  /** Replaces the data of an app: runs `work` while no thread of it runs, and no call comes to it. */
+  async within<T>(id: string, work: () => Promise<T>): Promise<T> {
+    const { tree } = this.#options;
+    const refusal = new SvcError('CONFLICT', `The data of "${id}" is being repaired; try again.`);
+    this.#halted.set(id, refusal);
+    this.#ready.delete(id);
+    try {
+      await Promise.all([tree.remove(id, refusal), tree.removeFires(id)]);
+      return await work();
+    } finally {
+      this.#halted.delete(id);
+    }
+  }
+
   /** Removes what is remembered of an app that was removed for good. */
   async forget(id: string): Promise<void> {
     const { programTokens, idempotency, secrets, blobs } = this.#options;
@@ -213,8 +237,10 @@ export class Apps implements AppsView {
     await this.#options.secrets.load(id);
   }
 
-  /** A registry record with the status that only the process tree knows. */
-  withStatus<T extends { id: string; status: string }>(record: T): T {
+  /** A registry record with the status that only the process tree knows, and with what is wrong with the app's data. */
+  withStatus(record: AppRecord): AppRecord {
+    const damage = this.#options.registry.damageOf(record.id);
+    if (damage !== null) return { ...record, status: 'damaged', damage: damagedData(record.id, damage).message };
     const state = this.#options.tree.apps.get(record.id)?.state;
     return state === 'quarantined' || state === 'failed_to_start' ? { ...record, status: 'quarantined' } : record;
   }
@@ -235,7 +261,11 @@ export class Apps implements AppsView {
   async #load(id: string): Promise<App> {
     const { active } = await this.#options.registry.state(id);
     if (!active) throw noActiveVersion(id);
+    const damage = this.#options.registry.damageOf(id);
+    if (damage?.lost) throw damagedData(id, damage);
     await this.#recheck(id, active);
+    const halted = this.#halted.get(id);
+    if (halted) throw halted;
     // It may have been removed meanwhile.
     if (!this.#options.registry.has(id)) throw unknownApp(id);
     const app = { id, key: id, active };

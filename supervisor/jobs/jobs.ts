@@ -10,6 +10,8 @@ import type { GitOperation, GitOperations } from '../../protocol/wire/git-jobs.t
 import type {
   CheckJob,
   CheckResult,
+  DataJob,
+  DataResult,
   IngestJob,
   IngestResult,
   JobAnswer,
@@ -165,6 +167,13 @@ export class Jobs {
   verifyBackup(job: VerifyJob, signal?: AbortSignal): Promise<VerifyResult> {
     const ms = LIMITS.backupVerifyMs;
     return this.#run('verifyBackup', job, { subject: 'backup', party: null, ...LONG, ms, signal });
+  }
+
+  /** Looks at the data of an app, or takes it from a backup. Rejects as `pack` does, with `INVALID_BACKUP` and `NOT_FOUND`. */
+  appData(job: DataJob & { check: string }): Promise<{ integrity: string }>;
+  appData(job: DataJob & { take: object }): Promise<{ userVersion: number }>;
+  appData(job: DataJob): Promise<DataResult> {
+    return this.#run('appData', job, { subject: 'backup', party: null, pool: 'long', ms: LIMITS.backupVerifyMs });
   }
 
   /** Does an operation on the repository of the git store. Rejects with its error. */

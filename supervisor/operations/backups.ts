@@ -21,7 +21,7 @@ type BackupsOptions = {
   svcVersion: string;
   registry: Pick<Registry, 'ids'>;
   deployments: Pick<Deployments, 'hold'>;
-  jobs: Pick<Jobs, 'pack' | 'verifyBackup'>;
+  jobs: Pick<Jobs, 'pack' | 'verifyBackup' | 'appData'>;
   /** The one in force, for the configuration in the backup. */
   schedule: () => BackupSchedule | null;
 };
@@ -66,15 +66,26 @@ export class Backups {
 
   /** As `verify`, of a backup anywhere: the job reaches it by a link. */
   async verifyFile(file: string, signal: AbortSignal): Promise<VerifyResult & { bytes: number }> {
+    return this.#reaching(file, (folder) => this.verify(new BackupWorkspace(folder).archive, signal));
+  }
+
+  async #reaching<T>(file: string, work: (workspace: string) => Promise<T>): Promise<T> {
     const folder = join(this.#options.layout.tmpDir, `backup-${randomUUID()}`);
     try {
       await mkdir(folder, { mode: 0o700 });
-      const { archive } = new BackupWorkspace(folder);
-      await symlink(file, archive);
-      return await this.verify(archive, signal);
+      await symlink(file, new BackupWorkspace(folder).archive);
+      return await work(folder);
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
+  }
+
+  /** Verifies a backup anywhere, and puts the data of an app that it has at `to`: how many migrations it has had. */
+  takeData(app: string, file: string, to: string): Promise<number> {
+    return this.#reaching(file, async (workspace) => {
+      const { userVersion } = await this.#options.jobs.appData({ take: { workspace, app, to } });
+      return userVersion;
+    });
   }
 
   /** Cancels the one that is under way; resolves when its files are gone. */

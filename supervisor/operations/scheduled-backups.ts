@@ -7,6 +7,7 @@ import type { CronTrigger } from '../../protocol/automations/automation.ts';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { DEFAULTS } from '../../protocol/limits.ts';
 import { joinSignals } from '../../protocol/signals.ts';
+import type { DamagedPart } from '../../protocol/wire/jobs.ts';
 import {
   type BackupFile,
   checkFolder,
@@ -23,6 +24,7 @@ import {
   readBackupRecord,
   writeBackupRecord,
 } from '../../storage/backup/record.ts';
+import { exists } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { Scheduler, type SchedulerOptions } from '../automations/schedule/scheduler.ts';
 import type { ConfiguredSchedule } from './backup-schedule.ts';
@@ -143,8 +145,8 @@ export class ScheduledBackups {
 
   /** Reads one of `files` again, as a restore would. Rejects with `NOT_FOUND` and `INVALID_BACKUP`. */
   async verify(name: string, signal: AbortSignal): Promise<BackupFile> {
-    const found = (await this.files()).find((file) => file.name === name);
-    if (found === undefined) throw new SvcError('NOT_FOUND', `There is no backup "${name}" of this gateway.`);
+    const found = await this.#kept(name);
+    if (found === undefined) throw noBackup(name);
     const joined = joinSignals([signal, this.#stopping.signal]);
     try {
       const { damaged } = await this.#options.backups.verifyFile(found.file, joined.signal);
@@ -152,6 +154,17 @@ export class ScheduledBackups {
     } finally {
       joined.release();
     }
+  }
+
+  /** The path of a backup on this machine: one of `files` by its name, or another by its absolute path. Rejects with `NOT_FOUND`. */
+  async fileOf(named: string): Promise<string> {
+    const file = (await this.#kept(named))?.file ?? named;
+    if (!isAbsolute(file) || !(await exists(file))) throw noBackup(named);
+    return file;
+  }
+
+  async #kept(name: string): Promise<BackupFile | undefined> {
+    return (await this.files()).find((file) => file.name === name);
   }
 
   /** Null ends it. Rejects with `CONFLICT` where the configuration has one, `BACKUP_FOLDER`, and `STORAGE_FULL`. */
@@ -237,7 +250,8 @@ export class ScheduledBackups {
       const { bytes, damaged } = await backups.verify(archive, signal);
       const file = await freeName(folder, takenAt, damaged.length > 0);
       await this.#place(archive, file, damaged.length > 0 ? null : schedule.keep, signal);
-      made = { file, bytes, damaged: damaged.length === 0 ? null : damageOf(damaged, file) };
+      const older = await listBackups(this.#known().files);
+      made = { file, bytes, damaged: damaged.length === 0 ? null : damageOf(damaged, file, older.length) };
     });
     await taking.catch((error: unknown) => {
       throw error instanceof PlaceError ? error.cause : this.#explain(error);
@@ -302,7 +316,17 @@ export class ScheduledBackups {
 /** The archive was made, and could not be brought into its folder. */
 class PlaceError extends Error {}
 
-function damageOf(damaged: { path: string; integrity: string }[], file: string): string {
+function noBackup(named: string): SvcError {
+  return new SvcError('NOT_FOUND', `There is no backup "${named.slice(0, 200)}" on the machine of the gateway.`);
+}
+
+function damageOf(damaged: DamagedPart[], file: string, older: number): string {
   const which = damaged.map(({ path, integrity }) => `${path} (${integrity})`).join(', ');
-  return `A database is damaged: ${which}. The backup with it is ${file}; older ones were kept. Restore one of them to look at what it had.`;
+  const app = damaged.map(({ path }) => /^apps\/([^/]+)\/data\.sqlite$/.exec(path)?.[1]).find((id) => id !== undefined);
+  const command = app === undefined ? '' : `: svc repair ${app} --restore <backup>`;
+  const others =
+    older === 0
+      ? 'there is no older good one.'
+      : `older ones were kept. Restore one of them to look at what it had${command || '.'}`;
+  return `A database is damaged: ${which}. The backup with it is ${file}; ${others}`;
 }

@@ -5,13 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/agents/tool-servers.ts';
-import { appOfKey } from '../../protocol/ids.ts';
+import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { EgressSettings } from '../../protocol/rules/egress.ts';
 import type { ActorSpec, SessionBegun } from '../../protocol/wire/frames.ts';
 import { hostFlags, jobsFlags, OWN_LIBRARIES, OWN_PROCESS } from '../../protocol/wire/host-flags.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
+import type { Damage } from '../../storage/apps/app-data.ts';
 import type { KeepBlob } from '../blobs.ts';
 import type { GivenSecrets } from '../secrets.ts';
 import type { Simulation } from '../simulation.ts';
@@ -47,6 +48,8 @@ export type TreeOptions = {
   keepBlob: KeepBlob;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
   appLog(app: string, line: string): void;
+  /** A call of the app or draft met damaged data. */
+  onDamaged(app: string, damage: Damage): void;
   /** A commit, see the frame. It is not acknowledged yet. */
   onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
   /** The writer died: what the app had asked of it may be stored or not. */
@@ -141,6 +144,7 @@ export class Specifications {
     const actorId = ++this.#nextActorId;
     const paths = this.#options.paths(app, summary.versionId);
     const { egress, simulation } = this.#options;
+    const migrated = summary.migrations > 0 && !isDraftKey(app);
     const reach = { ...egress, network: summary.network ?? null, port: this.#options.gatewayPort() };
     return {
       actorId,
@@ -150,11 +154,14 @@ export class Specifications {
       version: summary.version,
       versionId: summary.versionId,
       ...paths,
+      migrated,
       supervisorSocket: this.supervisorSocket,
       writerSocket: automation === null ? writers.socketOf(paths.dataFile) : '',
       supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
       writerTicket:
-        automation === null ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false }) : '',
+        automation === null
+          ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false, migrated })
+          : '',
       maxResultBytes: this.#options.maxResultBytes,
       egress: simulation === undefined ? reach : { ...reach, relay: simulation.relay },
       automation,

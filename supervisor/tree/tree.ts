@@ -59,7 +59,8 @@ export class Tree {
   #onWriterFailed: (reason: string) => void = () => {};
 
   constructor(options: TreeOptions) {
-    const { maxLiveActors, actorIdleMs: idleMs, mailboxLimit, handlerHosts: count, log, appLog } = options;
+    const { maxLiveActors, actorIdleMs: idleMs, mailboxLimit, handlerHosts: count } = options;
+    const { log, appLog, onDamaged: damaged } = options;
     this.#options = options;
     const shared = { idleMs, mailboxLimit, concurrency: LIMITS.actorConcurrency };
     this.apps = new Population({ places: maxLiveActors, ...shared });
@@ -79,6 +80,7 @@ export class Tree {
       retired: this.#retired,
       log,
       appLog,
+      damaged,
     };
     this.writers = new Writers(this.#specifications, this.#createWriter);
     this.hosts = new Hosts({ count, create: this.#createHost, now });

@@ -1,5 +1,13 @@
 /** Converts errors of handlers for their callers and for the app's log. */
-import { type ErrorBody, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
+import {
+  DATA_DAMAGED,
+  DATA_LOST,
+  type ErrorBody,
+  isDamage,
+  isDiskFault,
+  isDiskFull,
+  SvcError,
+} from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
 import type { SourcePositions } from './source-positions.ts';
@@ -39,11 +47,13 @@ export class Failures {
     this.#roots = [...roots].sort((a, b) => b.length - a.length);
   }
 
-  /** `HANDLER_ERROR` with the thrown message; the body of a gateway's error; the gateway's words for a full or broken disk. */
+  /** `HANDLER_ERROR` with the thrown message; the body of a gateway's error; the gateway's words for a full or broken disk; the codes of lost and damaged data. */
   toBody(thrown: unknown): ErrorBody {
     if (safely(() => thrown instanceof SvcError, false)) return this.#redactor.value((thrown as SvcError).toBody());
     if (safely(() => isDiskFull(thrown), false)) return DISK_FULL;
     const message = this.message(thrown);
+    if (safely(() => isDamage(thrown), false)) return { code: DATA_DAMAGED, message };
+    if (safely(() => (thrown as { code?: unknown }).code === DATA_LOST, false)) return { code: DATA_LOST, message };
     if (!safely(() => isDiskFault(thrown), false)) return { code: 'HANDLER_ERROR', message };
     return {
       code: 'INTERNAL',

@@ -2,7 +2,16 @@
 import { readFileSync } from 'node:fs';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import type { GitJob } from '../../protocol/wire/git-jobs.ts';
-import type { JobAnswer, LayOutJob, OutputJob, PackJob, SessionFilesJob, VerifyJob } from '../../protocol/wire/jobs.ts';
+import type {
+  DataJob,
+  DataResult,
+  JobAnswer,
+  LayOutJob,
+  OutputJob,
+  PackJob,
+  SessionFilesJob,
+  VerifyJob,
+} from '../../protocol/wire/jobs.ts';
 import { flushElsewhere } from '../../storage/files/flush.ts';
 import { checkOutput, loadValidators } from '../handler/validators.ts';
 import * as jobs from './content/ingest.ts';
@@ -60,9 +69,17 @@ export const verifyBackup = answers(async ({ workspace }: VerifyJob) => {
   const { BackupWorkspace } = await import('../../storage/backup/pack.ts');
   const reading = await import('../../storage/backup/read.ts');
   const { archive, databaseCopy } = new BackupWorkspace(workspace);
-  const { databases } = await reading.verifyBackup(archive, databaseCopy, checkCancelled);
-  const damaged = databases.filter(({ integrity }) => integrity !== 'ok');
-  return { damaged: damaged.map(({ path, integrity }) => ({ path, integrity })) };
+  const { damagedIn } = await import('../../storage/backup/format.ts');
+  return { damaged: damagedIn(await reading.verifyBackup(archive, databaseCopy, checkCancelled)) };
+});
+
+/** Fails as `pack` does, and with `NOT_FOUND` for a backup without the app's data. */
+export const appData = answers(async (job: DataJob): Promise<DataResult> => {
+  if ('check' in job) return { integrity: (await import('../../storage/backup/database.ts')).quickCheck(job.check) };
+  const { BackupWorkspace } = await import('../../storage/backup/pack.ts');
+  const { takeData } = await import('../../storage/backup/read.ts');
+  const { workspace, app, to } = job.take;
+  return takeData(new BackupWorkspace(workspace).archive, app, to, checkCancelled);
 });
 
 export const sessionFiles = answers(async (job: SessionFilesJob) =>

@@ -49,7 +49,7 @@ beforeEach(async () => {
     },
     close: () => {},
   };
-  const lane = lanes.join(file, 'app', asker);
+  const lane = lanes.join({ file, name: 'app' }, asker);
   let lastId = 0;
   ask = (op, tx, ...rest) =>
     new Promise((resolve, reject) => {

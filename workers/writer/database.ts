@@ -1,7 +1,9 @@
 /** Opens one database file, keeps its prepared statements, and runs operations, which return plain values. */
+import { renameSync, type Stats, statSync } from 'node:fs';
 import type Sqlite from 'better-sqlite3';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Row, RunResult, SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';
+import { openExisting } from '../../storage/data-file.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 import { isSameState, WalIndex } from '../../storage/wal-index.ts';
 import { programOf } from './programs.ts';
@@ -39,15 +41,16 @@ export class Database {
   readonly #walPages: Sqlite.Statement<[], WalPages>;
   #statements = new StatementCache<Prepared>(LIMITS.statementCache);
   readonly #index: WalIndex;
+  readonly #opened: Stats | undefined;
   /** The state before the open transaction, and the one after the latest commit. */
   #before: Uint8Array | null = null;
   #after: Uint8Array | null = null;
   /** The tables that the open transaction may have written; null when unknown. */
   #written: Set<string> | null = null;
 
-  /** Opens or creates `file`. Throws SQLite's error. */
-  static open(file: string, durability: Durability): Database {
-    const db = openSqlite(file, { timeout: LIMITS.writerBusyMs });
+  /** Opens `file`, or creates it unless it is `migrated`: then it throws `DataLost`. Throws SQLite's error. */
+  static open(file: string, durability: Durability, migrated = false): Database {
+    const db = (migrated ? openExisting : openSqlite)(file, { timeout: LIMITS.writerBusyMs });
     try {
       return new Database(db, durability);
     } catch (error) {
@@ -66,6 +69,7 @@ export class Database {
     db.pragma(`cache_size = ${-LIMITS.databaseCacheBytes / 1024}`);
     this.#db = db;
     this.#index = new WalIndex(db.name);
+    this.#opened = statSync(db.name, { throwIfNoEntry: false });
     this.#begin = db.prepare('BEGIN IMMEDIATE');
     this.#commit = db.prepare('COMMIT');
     this.#rollback = db.prepare('ROLLBACK');
@@ -133,6 +137,12 @@ export class Database {
     });
   }
 
+  /** Whether its file was removed or replaced since it was opened. */
+  hasMoved(): boolean {
+    const found = statSync(this.#db.name, { throwIfNoEntry: false });
+    return found?.ino !== this.#opened?.ino || found?.dev !== this.#opened?.dev;
+  }
+
   userVersion(): number {
     return Number(this.#db.pragma('user_version', { simple: true }));
   }
@@ -146,16 +156,24 @@ export class Database {
     this.#db.pragma('wal_checkpoint(PASSIVE)');
   }
 
-  /** Empties the log, unless there is a reader, and closes the file. Never throws. */
+  /** Empties the log, unless there is a reader, and closes the file. What only this handle still has is kept beside it. Never throws. */
   close(): void {
     try {
       this.#db.pragma('busy_timeout = 0');
+      if (this.hasMoved()) this.#keep();
       this.#db.pragma('wal_checkpoint(TRUNCATE)');
     } catch {
       // What could not be copied stays in the log, for the next one to open the file.
     }
     this.#db.close();
     this.#index.close();
+  }
+
+  /** The file has no name any more, or another file has it. */
+  #keep(): void {
+    const kept = `${this.#db.name}.removed-${Date.now()}`;
+    this.#db.prepare('VACUUM INTO ?').run(`${kept}.tmp`);
+    renameSync(`${kept}.tmp`, kept);
   }
 
   /** Closes a handle whose state is in doubt, which rolls back its transaction. A checkpoint may need the locks of the index. */

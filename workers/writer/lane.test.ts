@@ -56,7 +56,7 @@ class Client implements Asker {
 
   constructor(lanes: Lanes, file: string) {
     this.#lanes = lanes;
-    this.#lane = lanes.join(file, 'app', this);
+    this.#lane = lanes.join({ file, name: 'app' }, this);
   }
 
   begins(id: number): void {

@@ -6,11 +6,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { DbOp, type FrameOf, GROUP_BUCKETS } from '../../protocol/wire/frames.ts';
+import { DataLost } from '../../storage/data-file.ts';
 import type { Change, Database } from './database.ts';
 import { describeFailure, StatementError } from './statements.ts';
 import type { Pulse } from './watch.ts';
 
 const DRAIN_POLL_MS = 10;
+
+const MOVED = 'was removed or replaced while the gateway had it open';
 
 /** The lanes' clock, so that tests can end a lease. */
 export type Clock = {
@@ -40,7 +43,8 @@ type MigrateFrame = Extract<FrameOf<'db'>, { 2: typeof DbOp.migrate }>;
 export type LaneTools = {
   clock: Clock;
   pulse: Pulse;
-  open(file: string): Database;
+  /** `migrated`: as in a `Ticket`. */
+  open(file: string, migrated: boolean): Database;
   /** Applies migrations in a separate thread. */
   migrate(file: string, files: MigrateFrame[4], backupTo: string | null): Promise<number[]>;
   /** Checkpoints in a separate thread; never rejects. */
@@ -48,6 +52,9 @@ export type LaneTools = {
   /** The database of `name` changed; answers follow after this. */
   committed(name: string, change: Change): void;
 };
+
+/** Of a ticket; its maintenance says nothing of `migrated`. */
+type Joined = { file: string; name: string; migrated?: boolean | undefined };
 
 /** All lanes: decides whose turn it is, and opens and closes their files. */
 export class Lanes {
@@ -73,14 +80,14 @@ export class Lanes {
     return count;
   }
 
-  /** The lane of `file`; `name` is the supervisor's name for it. */
-  join(file: string, name: string, asker: Asker): Lane {
+  /** The lane of the file of a ticket, which has the supervisor's name for it. */
+  join({ file, name, migrated }: Joined, asker: Asker): Lane {
     let lane = this.#lanes.get(file);
     if (!lane) {
       lane = new Lane(file, name, this);
       this.#lanes.set(file, lane);
     }
-    lane.askers.add(asker);
+    lane.join(asker, migrated);
     return lane;
   }
 
@@ -123,7 +130,7 @@ export class Lanes {
   }
 
   /** Opens `file`; over `LIMITS.openDatabases` closes the least recently used idle one. */
-  openDatabase(file: string): Database {
+  openDatabase(file: string, migrated: boolean): Database {
     if (this.open >= LIMITS.openDatabases) {
       let oldest: Lane | null = null;
       for (const lane of this.#lanes.values()) {
@@ -131,7 +138,7 @@ export class Lanes {
       }
       oldest?.close();
     }
-    return this.tools.open(file);
+    return this.tools.open(file, migrated);
   }
 
   /** One lane at a time: between two commits, answers go out and requests come in. */
@@ -184,6 +191,10 @@ export class Lane {
   readonly #nameBytes: Uint8Array;
   readonly #queue: Waiting[] = [];
   #database: Database | null = null;
+  /** Whether the file is there and is not made, as the latest asker says who knows. */
+  #migrated = false;
+  /** The file was removed or replaced while it was open: what is written now would be lost. */
+  #moved = false;
   #lease: Lease | null = null;
   /** The latest transaction that ended, for the error of late operations. */
   #ended: { tx: number; how: LeaseEnd } = { tx: 0, how: 'committed' };
@@ -208,6 +219,13 @@ export class Lane {
   /** The lane has no waiting, running or holding operation. */
   get isQuiet(): boolean {
     return this.#queue.length === 0 && this.#lease === null && !this.#held && this.#checkpoint === null;
+  }
+
+  /** Also looks whether the open file is still the one that its name stands for. */
+  join(asker: Asker, migrated: boolean | undefined): void {
+    this.askers.add(asker);
+    if (migrated !== undefined) this.#migrated = migrated;
+    if (this.#database?.hasMoved()) this.#moved = true;
   }
 
   /** The connection of `asker` ended: its transaction is rolled back; its waiting operations are dropped at their turn. */
@@ -253,6 +271,7 @@ export class Lane {
     if (this.#lease) this.#endLease('rolled back');
     const database = this.#database;
     this.#database = null;
+    this.#moved = false;
     this.#tools.pulse.enter(this.#nameBytes);
     database?.close();
     this.#tools.pulse.leave();
@@ -263,7 +282,8 @@ export class Lane {
   }
 
   #open(): Database {
-    this.#database ??= this.#lanes.openDatabase(this.file);
+    if (this.#moved) throw new DataLost(MOVED);
+    this.#database ??= this.#lanes.openDatabase(this.file, this.#migrated);
     return this.#database;
   }
 

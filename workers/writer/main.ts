@@ -70,7 +70,7 @@ class Writer {
         },
       },
       pulse: this.#pulse,
-      open: (file) => Database.open(file, bootstrap.durability),
+      open: (file, migrated) => Database.open(file, bootstrap.durability, migrated),
       migrate: (file, files, backupTo) => this.#threads.migrate(file, files, backupTo),
       checkpoint: (file) => this.#threads.checkpoint(file),
       committed: (name, { before, after, tables }) => {
@@ -211,7 +211,8 @@ class Connection implements Asker {
     clearTimeout(this.#helloTimer);
     this.#name = ticket.name;
     this.#maintain = ticket.maintain;
-    this.#lane = this.#writer.lanes.join(ticket.file, ticket.name, this);
+    const { file, name, migrated } = ticket;
+    this.#lane = this.#writer.lanes.join({ file, name, migrated }, this);
   }
 
   #closed(error: Error | null): void {

@@ -14,9 +14,10 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type Sqlite from 'better-sqlite3';
-import { isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { isDamage, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { MigrationFile } from '../../protocol/wire/frames.ts';
+import { holdsAnything } from '../../storage/data-file.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 
 function openToMigrate(file: string): Sqlite.Database {
@@ -28,7 +29,7 @@ function openToMigrate(file: string): Sqlite.Database {
 
 /** Copies the write-ahead log of `file` into it, as far as readers let it, while others go on writing. */
 export async function checkpoint(file: string): Promise<void> {
-  const db = openSqlite(file);
+  const db = openSqlite(file, { fileMustExist: true });
   try {
     db.pragma('wal_checkpoint(PASSIVE)');
   } finally {
@@ -113,7 +114,7 @@ function apply(db: Sqlite.Database, pending: MigrationFile[]): void {
   } catch (error) {
     if (db.inTransaction) db.exec('ROLLBACK');
     // The disk failed, not the migration.
-    if (isDiskFull(error) || isDiskFault(error)) throw error;
+    if (isDiskFull(error) || isDiskFault(error) || isDamage(error)) throw error;
     const name = current.name;
     throw new SvcError('MIGRATION_FAILED', `${name}: ${(error as Error).message}`, { path: `migrations/${name}` });
   }
@@ -125,10 +126,6 @@ function textOf({ path }: MigrationFile): string {
   } catch {
     throw new Error('The file cannot be read.');
   }
-}
-
-function holdsAnything(db: Sqlite.Database): boolean {
-  return db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() !== undefined;
 }
 
 /** Room for the copy, and for the log of a migration that writes every page. Throws `STORAGE_FULL`. */

@@ -8,7 +8,7 @@ import { isDiskFull, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
-import { BACKUP_EXTENSION, type BackupManifest } from '../../../storage/backup/format.ts';
+import { BACKUP_EXTENSION, type BackupManifest, damagedIn } from '../../../storage/backup/format.ts';
 import { BackupWorkspace, packManifest, packSources } from '../../../storage/backup/pack.ts';
 import { readBackup, restoreBackup, verifyBackup } from '../../../storage/backup/read.ts';
 import { takeBackup } from '../../../storage/backup/take.ts';
@@ -227,8 +227,9 @@ function explainFull(error: unknown, message: string): unknown {
   return isDiskFull(error) ? new SvcError('STORAGE_FULL', message, { cause: error }) : error;
 }
 
-/** `damaged` lists databases that were already damaged when the backup was taken; `bytes` is the unpacked size. */
-function factsOf({ takenAt, svcVersion, files, databases }: BackupManifest) {
+/** `damaged` lists what was already damaged or lost when the backup was taken; `bytes` is the unpacked size. */
+function factsOf(manifest: BackupManifest) {
+  const { takenAt, svcVersion, files, databases } = manifest;
   const apps = new Set(
     files.map(({ path }) => /^apps\/([^/_][^/]*)\//.exec(path)?.[1]).filter((id) => id !== undefined),
   );
@@ -242,9 +243,7 @@ function factsOf({ takenAt, svcVersion, files, databases }: BackupManifest) {
     bytes: files.reduce((sum, file) => sum + file.bytes, 0),
     databases: databases.length,
     rows: tables.reduce((sum, table) => sum + table.rows, 0),
-    damaged: databases
-      .filter(({ integrity }) => integrity !== 'ok')
-      .map(({ path, integrity }) => ({ path, integrity })),
+    damaged: damagedIn(manifest),
   };
 }
 

@@ -12,7 +12,16 @@ import { shortVersion } from '../apps/versions.ts';
 const REFRESH_MS = 1000;
 
 const GOOD = new Set(['active', 'running', 'ready', 'up', 'live', 'connected']);
-const BAD = new Set(['quarantined', 'failed', 'failed_to_start', 'stopped', 'dead', 'crashed', 'unresponsive']);
+const BAD = new Set([
+  'quarantined',
+  'damaged',
+  'failed',
+  'failed_to_start',
+  'stopped',
+  'dead',
+  'crashed',
+  'unresponsive',
+]);
 
 const number = (title: string, drop: number): Column => ({ title, align: 'right', drop });
 /** On a narrow terminal columns are left out, `PID` first. */

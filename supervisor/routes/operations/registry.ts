@@ -11,7 +11,7 @@ import { answerRaw, pathOf } from '../app/raw-files.ts';
 import { integerOf, pageOf, publicOriginOf, queryOf, readJson, refuse } from '../requests.ts';
 
 export function registryRoutes(services: Services): Route[] {
-  const { apps, deployments, versionFiles, activity, blobs, tree } = services;
+  const { apps, deployments, versionFiles, activity, blobs, tree, scheduledBackups, dataRepair } = services;
   const version = '/svc/_apps/:id/versions/:versionId';
   const list = new KeptArray();
   return [
@@ -87,6 +87,16 @@ export function registryRoutes(services: Services): Route[] {
     route('POST', '/svc/_apps/:id/copies', 'manage', async (exchange, { id = '' }) => {
       checkAppId(id);
       answerJson(exchange, 201, { id, copy: await deployments.copyAside(id) });
+    }),
+    route('POST', '/svc/_apps/:id/repair', 'admin', async (exchange, { id = '' }) => {
+      const { restore, newData } = await readJson(exchange);
+      checkAppId(id);
+      if ((restore === undefined) === (newData === undefined))
+        refuse('restore', 'The body needs "restore", the name or path of a backup, or "newData": true.');
+      if (newData !== undefined && newData !== true) refuse('newData', '"newData" must be true.');
+      if (restore !== undefined && typeof restore !== 'string') refuse('restore', '"restore" must be a string.');
+      const file = restore === undefined ? null : await scheduledBackups.fileOf(restore);
+      answerJson(exchange, 200, await dataRepair.repair(id, file));
     }),
     route('GET', '/svc/_apps/:id/activity', 'manage', async (exchange, { id = '' }) => {
       checkAppId(id);

@@ -13,6 +13,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
+import type { Damage } from '../../../storage/apps/app-data.ts';
 import type { Meter } from '../../operations/metrics/meters.ts';
 import { COLD, heated, type Population, type Tenant } from '../population.ts';
 import { type Call, type Deadlines, Mailbox } from './call.ts';
@@ -47,6 +48,8 @@ export type ActorEnvironment = {
   retired(reason: RetireReason): void;
   log(level: 'info' | 'warn' | 'error', message: string, key: string): void;
   appLog(app: string, line: string): void;
+  /** A call of the app or draft met damaged data. */
+  damaged(app: string, damage: Damage): void;
 };
 
 export class Actor implements Tenant {
@@ -339,6 +342,7 @@ export class Actor implements Tenant {
     },
     onGone: (generation, death) => this.#died(generation, death),
     onLog: (line) => this.#env.appLog(this.app, line),
+    onDamaged: (damage) => this.#env.damaged(this.app, damage),
   };
 
   #died(generation: Generation, death: Death): void {

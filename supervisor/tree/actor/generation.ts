@@ -5,7 +5,14 @@
  *                                        └───────────── death at any point ────────────────────↑
  */
 import { automationRef } from '../../../protocol/automations/automation.ts';
-import { type ErrorBody, errorFromBody, type InputIssue, type SvcError } from '../../../protocol/errors.ts';
+import {
+  DATA_DAMAGED,
+  DATA_LOST,
+  type ErrorBody,
+  errorFromBody,
+  type InputIssue,
+  type SvcError,
+} from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
@@ -23,6 +30,7 @@ import {
 } from '../../../protocol/wire/frames.ts';
 import { CALLER_KINDS } from '../../../protocol/wire/handler-caller.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
+import { type Damage, damagedData } from '../../../storage/apps/app-data.ts';
 import { isMediaType } from '../../../storage/blobs.ts';
 import type { KeepBlob } from '../../blobs.ts';
 import type { GivenSecrets } from '../../secrets.ts';
@@ -56,6 +64,8 @@ export type GenerationEvents = {
   onSettled(generation: Generation, resultBytes: number): void;
   onGone(generation: Generation, death: Death): void;
   onLog(line: string): void;
+  /** A call met damaged data. */
+  onDamaged(damage: Damage): void;
 };
 
 /** An actor's name: the id of its app, or the ref of its automation. */
@@ -359,7 +369,9 @@ export class Generation implements LinkHandlers {
     const call = this.inFlight.take(id);
     if (!call) return;
     if (call.settled || wrote) call.outcomeUnknown();
-    if (!call.settled) call.fail(hostError(error), handlerMs);
+    const damage = damageIn(error);
+    if (damage !== null) this.#events.onDamaged(damage);
+    if (!call.settled) call.fail(damage === null ? hostError(error) : damagedData(this.spec.app, damage), handlerMs);
     this.#settled(0);
   }
 
@@ -568,6 +580,11 @@ const ACTOR_CODES = new Set([
   'QUOTA_EXCEEDED',
   'INTERNAL',
 ]);
+
+function damageIn({ code, message }: ErrorBody): Damage | null {
+  if (code === DATA_LOST) return { what: message, lost: true };
+  return code === DATA_DAMAGED ? { what: `is damaged (${message})`, lost: false } : null;
+}
 
 function hostError(body: ErrorBody): SvcError {
   return errorFromBody(ACTOR_CODES.has(body.code) ? body : { ...body, code: 'HANDLER_ERROR' });

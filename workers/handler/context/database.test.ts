@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { after, before, beforeEach, test } from 'node:test';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { Kind, ToolKind } from '../../../protocol/wire/frames.ts';
@@ -311,14 +311,31 @@ test('an app without a database reads from an empty one', async () => {
   assert.deepEqual((await fresh.sql('select 1 a')).value, { columns: ['a'], rows: [[1]], truncated: false });
 });
 
-test('a file that is not a database is a fault of the disk, not of the handler', async () => {
+test('a file that is not a database is damaged data, for handlers and for SQL by hand', async () => {
   const broken = await supervisor.app({
     files: { 'queries/one.js': `export default ({ db }) => db.get('select * from t');` },
   });
   writeFileSync(broken.spec.dataFile, 'this is no database, but it is long enough to be looked at as one'.repeat(20));
-  const error = await failure(broken.query('one'));
-  assert.equal(error.code, 'INTERNAL');
-  assert.match(error.message, /The disk failed \(file is not a database\)/);
+  for (const call of [() => broken.query('one'), () => broken.sql('SELECT 1 FROM t')])
+    assert.deepEqual(await failure(call()), { code: 'DATA_DAMAGED', message: 'file is not a database' });
+});
+
+test('the database of a version with migrations is never made anew: reads, writes and SQL by hand say that it is lost', async () => {
+  const files = {
+    'queries/one.js': `export default ({ db }) => db.get('SELECT 1');`,
+    'actions/write.js': `export default ({ db }) => db.run('CREATE TABLE t (x)');`,
+  };
+  const lost = await supervisor.app({ files }, { migrated: true });
+  const said = async (message: string) => {
+    for (const call of [() => lost.query('one'), () => lost.action('write'), () => lost.sql('SELECT 1')])
+      assert.deepEqual(await failure(call()), { code: 'DATA_LOST', message });
+  };
+  await said('is missing');
+  assert.ok(!existsSync(lost.spec.dataFile));
+  writeFileSync(lost.spec.dataFile, '');
+  writeFileSync(`${lost.spec.dataFile}-wal`, 'frames');
+  await said('is empty');
+  assert.equal(readFileSync(`${lost.spec.dataFile}-wal`, 'utf8'), 'frames', 'SQLite would have deleted it');
 });
 
 beforeEach(() => app?.action('reset'));

@@ -4,6 +4,7 @@ import type Sqlite from 'better-sqlite3';
 import { isDiskFull } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
+import { statExisting } from '../../../storage/data-file.ts';
 import { openSqlite } from '../../../storage/sqlite.ts';
 import { type Program, programOf, UNKNOWN_PROGRAM } from '../../writer/programs.ts';
 import {
@@ -21,6 +22,7 @@ import { JsonStatement } from './rows-json.ts';
 /** The actor's connection. The first read opens it. */
 export class Reader {
   readonly #file: string;
+  readonly #migrated: boolean;
   /** Null unless the text is a pure read. */
   readonly #statements = new StatementCache<ReadStatement | null>(LIMITS.statementCache);
   #db: Sqlite.Database | null = null;
@@ -28,13 +30,15 @@ export class Reader {
   /** Counts how often the schema may have changed. */
   schema = 0;
 
-  constructor(file: string) {
+  /** `migrated`: the file is there and is not made. */
+  constructor(file: string, migrated = false) {
     this.#file = file;
+    this.#migrated = migrated;
   }
 
   /**
    * The statement, when it can be answered here; null when it has to go to the writer: it writes, or there is no database yet,
-   * which the writer then creates. Throws SQLite's errors.
+   * which the writer then creates. Throws SQLite's errors, and `DataLost`.
    */
   statement(sql: string): ReadStatement | null {
     const known = this.#statements.get(sql);
@@ -91,6 +95,7 @@ export class Reader {
 
   #open(): Sqlite.Database | null {
     if (this.#db !== null) return this.#db;
+    if (this.#migrated) statExisting(this.#file);
     try {
       this.#db = openSqlite(this.#file, { readonly: true, fileMustExist: true, timeout: LIMITS.readBusyMs });
     } catch (error) {

@@ -2,7 +2,7 @@
  * Runs the built-in tools behind `svc sql` and `svc_sql_*`: lists the tables of an app's database, and runs one statement of
  * the caller.
  */
-import { SvcError } from '../../../protocol/errors.ts';
+import { DATA_LOST, isDamage, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlParams, SqlValue } from '../../../protocol/wire/frames.ts';
@@ -21,7 +21,7 @@ type Table = { name: string; type: string; sql: string; columns: Column[] };
 /**
  * Runs `{ sql, params?, mode? }`; `status` is that of the result frame. With `mode` "read" it runs only statements that read,
  * with "write" only those that change rows, as decided by SQLite itself; "describe" takes no statement. A refusal of SQLite is
- * `BAD_REQUEST`, with SQLite's message.
+ * `BAD_REQUEST`, with SQLite's message. What is wrong with the file is thrown as it is.
  */
 export async function runSql(
   request: Record<string, unknown>,
@@ -42,6 +42,7 @@ export async function runSql(
     const value = statement.reader ? fromRows(await writer.all(sql, bound)) : await writer.run(sql, bound);
     return { status: 201, value: { ...value, tables } };
   } catch (error) {
+    if (isDamage(error) || (error as { code?: unknown }).code === DATA_LOST) throw error;
     throw new SvcError('BAD_REQUEST', (error as Error).message, { cause: error });
   }
 }

@@ -97,9 +97,9 @@ export class Tools implements Runner {
   readonly #tools: { query: ReadonlySet<string>; action: ReadonlySet<string> };
 
   constructor(env: Environment) {
-    const { app, name, version, versionId, queries, actions, dataFile, writerSocket, writerTicket, egress } = env.spec;
+    const { app, name, version, versionId, queries, actions, writerSocket, writerTicket, egress } = env.spec;
     this.#env = env;
-    this.#reader = new Reader(dataFile);
+    this.#reader = new Reader(env.spec.dataFile, env.spec.migrated);
     this.#writer = new DbClient((handlers, session) => openLink(writerSocket, writerTicket, handlers, session));
     this.#http = new HttpClient(egress, env.redactor);
     this.#app = Object.freeze({ id: app, name, version, versionId });

@@ -1,0 +1,71 @@
+/** Tells whether the database of an app is lost: its live version has migrations, and the file nothing of what they made. */
+import { open, stat } from 'node:fs/promises';
+import { SvcError } from '../../protocol/errors.ts';
+import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
+import { EMPTY, MISSING } from '../data-file.ts';
+import { isMissing } from '../files/atomic-file.ts';
+import type { AppPaths } from '../layout.ts';
+import { readCurrent, readVersion } from './versions.ts';
+
+/** Why the data of an app or draft cannot be used: `what` goes on where the name of the file ends. `lost`: there is none. */
+export type Damage = { what: string; lost: boolean };
+
+/** The error of the data of an app, or of a draft, by its key. It names the file and the way out. */
+export function damagedData(key: string, { what }: Damage): SvcError {
+  const app = appOfKey(key);
+  const message = isDraftKey(key)
+    ? `The copy of the data of "${app}" that the draft works on ${what}. Reset the data of the draft.`
+    : `The file apps/${app}/data.sqlite ${what}. ${wayOut(app)}`;
+  return new SvcError('STORE_DAMAGED', message, { status: 503 });
+}
+
+/** What to do about the damaged data of an app. */
+export function wayOut(app: string): string {
+  return `Run: svc repair ${app} --restore <backup>, or to begin with empty data: svc repair ${app} --new-data`;
+}
+
+/** Places in the first page (sqlite.org/fileformat.html): the version of the schema, the kind of page, the number of its cells. */
+const USER_VERSION = 60;
+const PAGE_KIND = 100;
+const CELLS = 103;
+const HEAD_BYTES = 105;
+/** A table without pages below this one. */
+const LEAF = 13;
+
+/**
+ * Why the data of an app with this active version is lost; null where it is not, as far as the file's first page says: what only its
+ * log says is seen when it is opened. Not for a process that has the database open.
+ */
+export async function lostData(app: AppPaths, { migrations }: { migrations: number }): Promise<string | null> {
+  if (migrations === 0) return null;
+  const head = Buffer.alloc(HEAD_BYTES);
+  const read = await readHead(app.data, head);
+  if (read === null) return MISSING;
+  if (read === 0) return EMPTY;
+  const isBlank = head.readUInt32BE(USER_VERSION) === 0 && head[PAGE_KIND] === LEAF && head.readUInt16BE(CELLS) === 0;
+  if (read < HEAD_BYTES || !isBlank) return null;
+  const log = await stat(`${app.data}-wal`).catch(() => null);
+  return log === null || log.size === 0 ? EMPTY : null;
+}
+
+/** The same for the version that is live as the files of the app say. */
+export async function lostDataOf(app: AppPaths): Promise<string | null> {
+  const current = await readCurrent(app);
+  const active = current === null || current === 'damaged' ? null : await readVersion(app, current.activeVersion);
+  return active === null ? null : lostData(app, active);
+}
+
+/** How many bytes were read; null without a file. */
+async function readHead(path: string, head: Buffer): Promise<number | null> {
+  try {
+    const file = await open(path);
+    try {
+      return (await file.read(head, 0, head.length, 0)).bytesRead;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
