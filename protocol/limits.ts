@@ -252,7 +252,6 @@ export const LIMITS = {
   backupManifestBytes: 128 * MiB, // a file takes some 150 bytes of it
   backupPartMs: 1 * HOUR, // packing one app: its code and a copy of its data
   backupVerifyMs: 6 * HOUR, // reading a whole backup again
-  backupStallMs: 1 * MINUTE, // how long the gateway holds a finished backup for a reader that takes none of it
   backupWaitMs: 12 * HOUR, // how long the command line waits for the gateway to make a backup
   lowDiskBytes: 512 * MiB, // free disk below which `doctor` warns
   fullDiskBytes: 8 * MiB, // below which it says that the disk is full

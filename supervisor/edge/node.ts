@@ -34,6 +34,7 @@ import {
   type WaitingAnswer,
 } from './exchange.ts';
 import { checkFraming, type FramingRules } from './framing.ts';
+import { ReaderWatch } from './reader-watch.ts';
 
 const HTTP_1_1: FramingRules = { chunked: true, hostRequired: true };
 const HTTP_1_0: FramingRules = { chunked: false, hostRequired: false };
@@ -200,7 +201,10 @@ class NodeExchange extends BaseExchange implements Exchange {
   readonly #req: IncomingMessage;
   readonly #res: ServerResponse;
   readonly #isOwn: boolean;
+  /** A large answer that the socket did not take at once. */
   #waiting: WaitingAnswer | null = null;
+  /** Runs while something waits for the client to take it. */
+  #watch: ReaderWatch | null = null;
 
   /** `isOwn`: from our own server, where only Node handles the written bytes. */
   constructor(edge: EdgeState, req: IncomingMessage, res: ServerResponse, isOwn: boolean) {
@@ -216,6 +220,7 @@ class NodeExchange extends BaseExchange implements Exchange {
     this.#isOwn = isOwn;
     res.on('close', () => {
       clearTimeout(this.timer);
+      this.#stopWatch();
       this.giveBodyBack();
       if (this.#waiting !== null) edge.answers.done(this.#waiting);
       if (!res.writableFinished) this.abort();
@@ -268,7 +273,7 @@ class NodeExchange extends BaseExchange implements Exchange {
     else if (typeof body === 'string' || body.length > TEXT_BYTES || !this.#isOwn) res.end(body);
     else res.end(body.toString('latin1'), 'latin1');
     // Most answers have gone as a whole now; one that waits for those before it has no socket yet.
-    if (res.socket?.writableLength !== 0) this.#endWhenStalled();
+    if (res.socket?.writableLength !== 0) this.#watchReader();
   }
 
   protected open(status: number, headers: ResponseHeaders, length: number | undefined): ResponseStream {
@@ -278,11 +283,9 @@ class NodeExchange extends BaseExchange implements Exchange {
     res.writeHead(status, this.#closing(all));
     let left = this.method === 'HEAD' ? 0 : (length ?? 0);
     const isOver = () => this.aborted || res.writableEnded;
-    this.timer = undefined;
     let onDrain: (() => void) | null = null;
     res.on('drain', () => {
-      clearTimeout(this.timer);
-      this.timer = undefined;
+      this.#stopWatch();
       onDrain?.();
     });
     return {
@@ -290,7 +293,7 @@ class NodeExchange extends BaseExchange implements Exchange {
         if (isOver()) return true;
         left -= Buffer.byteLength(chunk);
         if (res.write(chunk)) return true;
-        this.timer ??= setTimeout(() => res.destroy(), LIMITS.stalledReaderMs);
+        this.#watchReader();
         return false;
       },
       get buffered() {
@@ -301,8 +304,12 @@ class NodeExchange extends BaseExchange implements Exchange {
       },
       end: () => {
         if (isOver()) return;
-        if (left > 0) res.destroy();
-        else res.end();
+        if (left > 0) {
+          res.destroy();
+          return;
+        }
+        res.end();
+        if (res.socket?.writableLength !== 0) this.#watchReader();
       },
     };
   }
@@ -322,7 +329,6 @@ class NodeExchange extends BaseExchange implements Exchange {
   /** It ends with `close`. */
   #writeLarge(body: Buffer): void {
     const res = this.#res;
-    this.#endWhenStalled();
     const { answers } = this.edge;
     const waiting = { bytes: body.length, cutOff: () => res.destroy() };
     let at = 0;
@@ -343,13 +349,32 @@ class NodeExchange extends BaseExchange implements Exchange {
     answers.wait(waiting);
   }
 
-  /**
-   * Ends the connection when the client takes nothing of this answer. Node checks after half of the time, and ends it after the
-   * other half.
-   */
-  #endWhenStalled(): void {
+  /** Cuts the client off when it takes nothing for too long. An answer that waits for those before it is not offered yet. */
+  #watchReader(): void {
+    if (this.#watch !== null) return;
     const res = this.#res;
-    res.setTimeout(LIMITS.stalledReaderMs / 2, () => res.destroy());
+    const { socket } = res;
+    if (socket === null) {
+      res.once('socket', () => this.#watchReader());
+      return;
+    }
+    let taken = takenOf(socket);
+    const look = (): void => {
+      const before = taken;
+      taken = takenOf(socket);
+      if (socket.writableLength === 0) this.#stopWatch();
+      else if (taken > before) {
+        watch.progress();
+        if (this.#waiting !== null) this.edge.answers.progress(this.#waiting);
+      }
+    };
+    const watch = new ReaderWatch(look, () => res.destroy());
+    this.#watch = watch;
+  }
+
+  #stopWatch(): void {
+    this.#watch?.stop();
+    this.#watch = null;
   }
 
   #closing(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
@@ -365,4 +390,13 @@ function parsedBody(req: IncomingMessage): Buffer | null {
   if (body === undefined || body === null) return NO_BODY;
   if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+}
+
+/**
+ * How many bytes of a connection its client has taken, as far as the system tells. Only the handle knows what it still holds of
+ * the write that is under way, which may be all that waits; Node's own timeout of sockets asks it too.
+ */
+function takenOf(socket: Socket): number {
+  const { _handle: handle } = socket as { _handle?: { bytesWritten?: number; writeQueueSize?: number } | null };
+  return (handle?.bytesWritten ?? 0) - (handle?.writeQueueSize ?? 0);
 }

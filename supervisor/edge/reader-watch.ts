@@ -1,42 +1,44 @@
-/** Cuts off clients that take nothing of an answer. */
+/** Cuts off a reader that takes nothing of an answer for `LIMITS.stalledReaderMs`, on both edges. */
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** Tries until the client is cut off; the native code gives none less than 8 s between two. */
-const TRIES = 6;
+/** Looks until a reader is cut off; the native code of the uws edge gives none less than 8 s between two. */
+const LOOKS = 6;
 
-/**
- * Cuts off a client on uWebSockets.js that takes nothing of the waiting bytes. The native code would do so after some 10 s;
- * each further try to send restarts its timer.
- */
+/** Watches one reader while something waits for it. The time begins anew with everything that it takes. */
 export class ReaderWatch {
-  readonly #tryAgain: () => void;
+  readonly #look: () => void;
   readonly #cutOff: () => void;
-  #timer: NodeJS.Timeout;
-  #left = TRIES;
+  #timer: NodeJS.Timeout | null;
+  #left = LOOKS;
 
-  /** Begins at once. `tryAgain` hands the socket what waits, `cutOff` ends the connection; neither runs after `stop`. */
-  constructor(tryAgain: () => void, cutOff: () => void) {
-    this.#tryAgain = tryAgain;
+  /** Begins at once. `look` may call `progress` or `stop`; `cutOff` ends the connection. Neither runs after `stop`. */
+  constructor(look: () => void, cutOff: () => void) {
+    this.#look = look;
     this.#cutOff = cutOff;
-    this.#timer = this.#start();
+    this.#timer = this.#wait();
   }
 
-  /** The client took something: its time begins anew. */
+  /** The reader took something. */
   progress(): void {
-    clearInterval(this.#timer);
-    this.#left = TRIES;
-    this.#timer = this.#start();
+    this.stop();
+    this.#left = LOOKS;
+    this.#timer = this.#wait();
   }
 
   stop(): void {
-    clearInterval(this.#timer);
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
   }
 
-  #start(): NodeJS.Timeout {
-    return setInterval(() => {
+  #wait(): NodeJS.Timeout {
+    const timer = setTimeout(() => {
       this.#left -= 1;
-      if (this.#left > 0) this.#tryAgain();
+      this.#look();
+      // That ended the watch, or began it anew.
+      if (this.#timer !== timer) return;
+      if (this.#left > 0) this.#timer = this.#wait();
       else this.#cutOff();
-    }, LIMITS.stalledReaderMs / TRIES);
+    }, LIMITS.stalledReaderMs / LOOKS);
+    return timer;
   }
 }

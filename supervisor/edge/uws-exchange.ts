@@ -318,6 +318,7 @@ class UwsExchange extends BaseExchange implements Exchange {
       }
       return false;
     };
+    // The native code would end the connection after some 10 s; each try to send restarts its timer.
     const watch = new ReaderWatch(() => res.cork(sendMore), cutOff);
     const waiting = { bytes, watch, cutOff };
     this.#waiting = waiting;

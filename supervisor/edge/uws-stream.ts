@@ -5,6 +5,7 @@ import { ReaderWatch } from './reader-watch.ts';
 
 /** Larger chunks are cut into slices of this many bytes, so that little of them waits out of our sight, in the socket. */
 const SLICE_BYTES = 64 * 1024;
+
 /**
  * The socket keeps what it cannot send of a slice; the slices after it wait here. How much the socket keeps cannot be asked, so
  * `buffered` counts its last slice whole until the socket is writable again.
@@ -20,7 +21,7 @@ export class UwsStream implements ResponseStream {
   #ending = false;
   #closed = false;
   #onDrain: (() => void) | null = null;
-  /** Runs while the socket takes nothing. */
+  /** Runs while something waits. The native code would end such a connection after some 10 s, a look restarts its timer. */
   #watch: ReaderWatch | null = null;
 
   /** `res` has its status and headers. `onEnd` is called when the answer is complete, right before that where there is no length. */

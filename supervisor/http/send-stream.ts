@@ -1,7 +1,5 @@
 /** Sends a file as an answer, as fast as the client reads. */
 import type { Logger } from 'pino';
-import { SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
 import type { Exchange, ResponseHeaders, ResponseStream } from '../edge/edge.ts';
 
 /** Aborts when the client goes away. */
@@ -38,20 +36,15 @@ export async function sendStream(
   }
 }
 
-/** Rejects when the reader takes nothing for too long, or `signal` aborts. */
+/** Rejects when `signal` aborts: the client went away, or the edge cut it off because it took nothing. */
 function drained(stream: ResponseStream, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = (error?: unknown) => {
-      clearTimeout(timer);
       signal.removeEventListener('abort', aborted);
       if (error === undefined) resolve();
       else reject(error as Error);
     };
     const aborted = () => end(signal.reason);
-    const timer = setTimeout(
-      () => end(new SvcError('BAD_REQUEST', 'The reader read nothing for too long.')),
-      LIMITS.backupStallMs,
-    );
     signal.addEventListener('abort', aborted, { once: true });
     stream.onDrain(() => end());
     if (signal.aborted) aborted();
