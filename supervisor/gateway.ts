@@ -18,10 +18,17 @@ export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
     dataDir: string;
     /** False when the embedding host checks who calls; the routes are then served without the Bearer check. */
     auth?: boolean;
+    /**
+     * Without the Bearer check and `authorize`, requests are served for names of this machine, `host`, `appDomain` and
+     * `allowedHosts` only (421 `MISDIRECTED`), and from browsers only those of the gateway's own pages, of `corsOrigins`, or
+     * that open a page in a tab (403 `FORBIDDEN`). True where the host checks that itself (decisions, section 19). Default false.
+     */
+    trustHost?: boolean;
     /** The gateway's kind in `profile.json`; by default `daemon`, and `plugin` with `auth: false`. */
     kind?: GatewayKind;
     /**
-     * Without the Bearer check: whether a request may use a capability, decided at once. Without it every page may do everything.
+     * Without the Bearer check: whether a request may use a capability, decided at once. Without it every caller may do
+     * everything, see `trustHost`.
      */
     authorize?: Authorize;
     /** A pino logger of the host's; by default JSON lines on standard error. */
@@ -36,6 +43,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
     auth = true,
     kind = auth ? 'daemon' : 'plugin',
     authorize,
+    trustHost = false,
     logger,
     onFatal,
     conversationRunner,
@@ -45,11 +53,13 @@ export function buildGateway(options: GatewayOptions): Gateway {
   } = options;
   if (auth && authorize !== undefined)
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
+  if (auth && trustHost)
+    throw new ConfigError('"trustHost" is for a host that owns authentication; set auth: false with it.', 'trustHost');
   if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? createLog(config);
   const extensions = { conversationRunner, runnerStatus, fireAutomationFactory };
-  const host = { auth, authorize, kind, extensions };
+  const host = { auth, authorize, trustHost, kind, extensions };
   return new Gateway(config, log, host, (reason) => onFatal?.(reason));
 }
 

@@ -91,6 +91,8 @@ export type Host = {
   /** False when the host checks who calls; `authorize` then decides, if given. */
   auth: boolean;
   authorize: Authorize | undefined;
+  /** The host checks itself for which names it serves requests, and which sites they come from. */
+  trustHost: boolean;
   kind: GatewayKind;
   extensions: GivenExtensions;
   /** Only where an app is tested. */
@@ -166,10 +168,11 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const registered = (app: string) => registry.has(app);
     const programTokens = await ProgramTokens.open({ ...identity, registered });
     undo.push(() => programTokens.close());
+    const places = new Places({ ...config, allowedHosts: [...config.allowedHosts, ...publicHost(config)] });
     let access: Access | null = null;
     if (host.auth) {
       access = await Access.open(layout.token, {
-        places: new Places({ ...config, allowedHosts: [...config.allowedHosts, ...publicHost(config)] }),
+        places,
         signIns: await SignIns.open(identity),
         programTokens,
         registeredAt: (app) => registry.registeredAt(app),
@@ -335,7 +338,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const { corsOrigins } = config;
     const { httpMeter: meter } = services;
     const seen = { meter, tracing, log };
-    const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, corsOrigins, ...seen });
+    const openTo = host.trustHost ? null : places;
+    const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, openTo, corsOrigins, ...seen });
     const assembly: Assembly = { services, pipeline, jobs, lock, sweeping: undefined };
     // From here on everything is there that a stop ends, the lock too; the log is closed after it.
     undo.splice(

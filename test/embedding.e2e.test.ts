@@ -34,6 +34,42 @@ function isAlive(pid: number): boolean {
   }
 }
 
+const READ = '/svc/_tool/svc_read';
+const EVIL = { host: 'evil.example' };
+const NAVIGATION = { accept: 'text/html', 'sec-fetch-mode': 'navigate', 'sec-fetch-site': 'cross-site' };
+
+/** Who asks a gateway that lets everyone in, and what it is answered. */
+const CALLERS: { name: string; path?: string; headers: Record<string, string>; status: number }[] = [
+  { name: 'a program', headers: {}, status: 200 },
+  { name: "the host's own page", headers: { 'sec-fetch-site': 'same-origin' }, status: 200 },
+  { name: 'an address that was typed', headers: { 'sec-fetch-site': 'none' }, status: 200 },
+  { name: 'another name of this machine', headers: { host: 'localhost:3000' }, status: 200 },
+  { name: 'another site', headers: { 'sec-fetch-site': 'cross-site' }, status: 403 },
+  { name: 'another port', headers: { 'sec-fetch-site': 'same-site' }, status: 403 },
+  { name: 'another site in an old browser', headers: { origin: 'https://evil.example' }, status: 403 },
+  { name: 'a sandboxed frame', headers: { origin: 'null' }, status: 403 },
+  { name: 'a site that rebinds its name', headers: EVIL, status: 421 },
+  {
+    name: 'such a site as its browser sees it',
+    headers: { ...EVIL, origin: 'http://evil.example', 'sec-fetch-site': 'same-origin' },
+    status: 421,
+  },
+  { name: 'an image of another site', path: '/svc/_apps', headers: { 'sec-fetch-site': 'cross-site' }, status: 403 },
+  {
+    name: 'a link of another site',
+    path: '/svc/notes/',
+    headers: { ...NAVIGATION, 'sec-fetch-dest': 'document' },
+    status: 200,
+  },
+  {
+    name: 'a frame of another site',
+    path: '/svc/notes/',
+    headers: { ...NAVIGATION, 'sec-fetch-dest': 'iframe' },
+    status: 403,
+  },
+  { name: 'a monitor that uses another name', path: '/svc/_health', headers: EVIL, status: 200 },
+];
+
 const HOSTS = [
   { file: 'express.js', hasToken: false, home: '<a href="/svc/">Apps</a>', stopBy: 'SIGTERM' },
   { file: 'fastify.js', hasToken: true, home: '{"apps":"/svc/"}', stopBy: 'SIGINT' },
@@ -79,6 +115,16 @@ for (const { file, hasToken, home, stopBy } of HOSTS) {
       assert.deepEqual([link.status, tokens.status], hasToken ? [201, 200] : [404, 404]);
     });
 
+    if (!hasToken) {
+      for (const { name, path = READ, headers, status } of CALLERS) {
+        test(`without the Bearer check, ${name} gets ${status}`, async () => {
+          const body = path === READ ? { body: { app: 'notes', query: 'list' } } : {};
+          const answer = await gateway.call(path === READ ? 'POST' : 'GET', path, { ...body, headers });
+          assert.equal(answer.status, status, answer.text);
+        });
+      }
+    }
+
     test(`${stopBy} ends open streams, the host, and every process of the gateway`, async () => {
       const pids = (await gateway.system()).processes.map(({ pid }: { pid: number }) => pid) as number[];
       assert.ok(pids.length >= 3 && pids.every(isAlive));
@@ -93,8 +139,11 @@ for (const { file, hasToken, home, stopBy } of HOSTS) {
 test('a body that a parser of the host has consumed still arrives', async (t) => {
   const example = readFileSync(join(root, 'examples/embedding/express.js'), 'utf8');
   const parsers = "app.use(express.json(), express.raw({ type: 'application/gzip' }));";
-  const program = example.replace('const app = express();', `$& ${parsers}`);
-  assert.ok(program.includes(parsers));
+  const listed = 'https://known.example';
+  const program = example
+    .replace('const app = express();', `$& ${parsers}`)
+    .replace('auth: false', `$&, corsOrigins: ['${listed}'], allowedHosts: ['apps.lan']`);
+  assert.ok(program.includes(parsers) && program.includes(listed));
   // With -e there is no file name in front of a program's arguments; the last word stands in its place.
   const host = new Host(['--input-type=module', '-e', program, 'host.js']);
   t.after(() => host.remove());
@@ -104,13 +153,19 @@ test('a body that a parser of the host has consumed still arrives', async (t) =>
   assert.equal((await host.gateway.upload('notes', NOTES)).status, 201);
   assert.equal((await host.gateway.write('notes', 'add', { text: 'Tea' }, { headers })).status, 201);
   assert.deepEqual((await host.gateway.read('notes', 'list', {}, { headers })).json.data, [{ text: 'Tea' }]);
+
+  // Names and origins that the configuration has are let in.
+  for (const given of [{ host: 'apps.lan' }, { origin: listed, 'sec-fetch-site': 'cross-site' }])
+    assert.equal((await host.gateway.read('notes', 'list', {}, { headers: { ...headers, ...given } })).status, 200);
 });
 
 test('a host that mounts the gateway below a path serves the same addresses', async (t) => {
   const example = readFileSync(join(root, 'examples/embedding/express.js'), 'utf8');
   // Express cuts the path off `url` there.
-  const program = example.replace('app.use((req', "app.use('/svc', (req");
-  assert.notEqual(program, example);
+  const program = example
+    .replace('app.use((req', "app.use('/svc', (req")
+    .replace('auth: false', 'auth: false, trustHost: true');
+  assert.ok(program.includes("'/svc', (req") && program.includes('trustHost'));
   const host = new Host(['--input-type=module', '-e', program, 'host.js']);
   t.after(() => host.remove());
   await host.listening(false);
@@ -120,6 +175,10 @@ test('a host that mounts the gateway below a path serves the same addresses', as
   assert.deepEqual((await host.gateway.read('notes', 'list')).json.data, [{ text: 'Tea' }]);
   assert.match((await host.gateway.call('GET', '/svc/notes/?a=b')).text, /<title>Notes/);
   assert.equal((await host.gateway.call('GET', '/')).text, '<a href="/svc/">Apps</a>');
+
+  // It says that it checks names and sites itself.
+  const strange = { host: 'evil.example', origin: 'https://other.example', 'sec-fetch-site': 'cross-site' };
+  assert.equal((await host.gateway.read('notes', 'list', {}, { headers: strange })).status, 200);
 });
 
 test('profile.json says what kind of host the gateway is in now, and keeps the rest', async (t) => {
@@ -219,11 +278,12 @@ test('a host without the Bearer check decides what a request may do', async (t) 
   assert.ok(!asked.some((need) => need.includes('_health')));
 });
 
-test('a host that decides what a request may do must own authentication', () => {
-  assert.throws(
-    () => buildGateway({ dataDir: 'never-made', authorize: () => true }),
-    (error) => error instanceof ConfigError && error.key === 'authorize',
-  );
+test('a host that decides what a request may do, or where it may come from, must own authentication', () => {
+  for (const options of [{ authorize: () => true }, { trustHost: true }])
+    assert.throws(
+      () => buildGateway({ dataDir: 'never-made', ...options }),
+      (error) => error instanceof ConfigError && error.key === Object.keys(options)[0],
+    );
 });
 
 test('a second gateway on a data directory gets DATA_LOCKED, and the first keeps running', async (t) => {

@@ -101,6 +101,7 @@ export async function startDrafts(): Promise<DraftGateway> {
     const parts = await assemble(resolveConfig(dataDir, { handlerHosts: 1 }), log, {
       auth: false,
       authorize: undefined,
+      trustHost: false,
       kind: 'plugin',
       extensions: {},
       listening: () => null,

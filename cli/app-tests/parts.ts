@@ -25,6 +25,7 @@ export function startParts(dataDir: string, simulation?: Simulation): Promise<As
   return assemble(config, pino({ level: 'silent' }), {
     auth: true,
     authorize: undefined,
+    trustHost: false,
     kind: 'daemon',
     listening: () => null,
     onFatal: (reason) => {

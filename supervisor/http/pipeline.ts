@@ -15,8 +15,8 @@ import { stoppingError } from '../tree/actor/call-errors.ts';
 import { type Access, ADMIN, type Authorize, type Caller, demand, HostCaller, NOBODY } from './access/access.ts';
 import { agentCaller } from './access/agent-caller.ts';
 import type { AgentTokens } from './access/agent-tokens.ts';
-import { isForeign, isNavigation } from './access/fetch-metadata.ts';
-import { EMBEDDED, type Place } from './access/places.ts';
+import { isBorrowed, isForeign, isNavigation } from './access/fetch-metadata.ts';
+import { EMBEDDED, type Place, type Places } from './access/places.ts';
 import type { Visitors } from './access/visitors.ts';
 import { answerError, toSvcError } from './answers.ts';
 import type { Match, Params, Route, Router } from './router.ts';
@@ -30,6 +30,8 @@ type PipelineOptions = {
   visitors: Visitors | null;
   /** The authorization of such a host; null: it checks callers itself. */
   authorize: Authorize | null;
+  /** The names by which everyone is let in; null where someone checks who calls. */
+  openTo: Places | null;
   corsOrigins: readonly string[];
   meter: AnswerMeter;
   /** Null where no traces are wanted. */
@@ -90,7 +92,8 @@ export class Pipeline {
       throw new SvcError('FORBIDDEN', 'Service workers are not allowed: they would outlive their version of the app.');
     }
     // Where the host name only stands in for an id, the cookie says whose files are at "/".
-    const known = place.kind === 'page' && place.owner === null ? this.#caller(exchange, place) : undefined;
+    const isNamed = place.kind === 'page' && place.owner === null;
+    const known = isNamed ? this.#caller(exchange, place, crossOrigin) : undefined;
     const path = this.#pathOf(exchange, place, known);
     const match = router.match(exchange.method, path);
     if ('route' in match) {
@@ -102,7 +105,7 @@ export class Pipeline {
       return;
     }
     const needs = 'route' in match ? match.route.needs : match.open ? 'anyone' : 'admin';
-    const caller = needs === 'anyone' ? NOBODY : (known ?? this.#caller(exchange, place));
+    const caller = needs === 'anyone' ? NOBODY : (known ?? this.#caller(exchange, place, crossOrigin));
     // Programs with a token may use any address.
     if (exchange.method === 'GET' && (caller instanceof SvcError || caller.kind === 'session')) {
       const elsewhere = rightPlace(exchange, place, path, match, this.#options);
@@ -161,11 +164,16 @@ export class Pipeline {
     return true;
   }
 
-  #caller(exchange: Exchange, place: Place): Caller | SvcError {
-    const { access, authorize, agentTokens } = this.#options;
+  /** `fromListed`: a page sent it whose origin the configuration names. */
+  #caller(exchange: Exchange, place: Place, fromListed: boolean): Caller | SvcError {
+    const { access, authorize, agentTokens, openTo } = this.#options;
     if (access === null) {
       // Where a host owns authentication, what an agent may do is still ours to decide.
-      return agentCaller(exchange, agentTokens) ?? (authorize === null ? ADMIN : new HostCaller(exchange, authorize));
+      const agent = agentCaller(exchange, agentTokens);
+      if (agent !== null) return agent;
+      if (authorize !== null) return new HostCaller(exchange, authorize);
+      if (openTo !== null && isBorrowed(exchange, openTo.of(exchange.header('host'))) && !fromListed) throw borrowed();
+      return ADMIN;
     }
     const caller = access.caller(exchange, place);
     return caller instanceof SvcError ? (agentCaller(exchange, agentTokens) ?? caller) : caller;
@@ -247,6 +255,14 @@ function foreign(): SvcError {
   return new SvcError(
     'FORBIDDEN',
     'The session cookie is accepted only from pages of its origin; use the access token.',
+  );
+}
+
+function borrowed(): SvcError {
+  return new SvcError(
+    'FORBIDDEN',
+    'Another site made this request, and this gateway asks its callers for nothing. To let pages of that site in, add its ' +
+      'origin to corsOrigins.',
   );
 }
 

@@ -44,6 +44,15 @@ export function isOfOtherOrigin(exchange: Exchange, place: Place): boolean {
   return origin !== undefined && isElsewhere(origin, place);
 }
 
+/**
+ * Whether another origin has a browser ask a gateway that lets everyone in. It may open a page in a tab, whose answer it cannot
+ * read; programs report nothing.
+ */
+export function isBorrowed(exchange: Exchange, place: Place): boolean {
+  const opensTab = isNavigation(exchange) && exchange.header('sec-fetch-dest') === 'document';
+  return !opensTab && isOfOtherOrigin(exchange, place);
+}
+
 function isElsewhere(origin: string, { host }: Place): boolean {
   return origin !== `http://${host}` && origin !== `https://${host}`;
 }

@@ -38,6 +38,7 @@ for (const edge of ['auto', 'node'] as const) {
         router: new Router(routes),
         access: null,
         authorize: null,
+        openTo: null,
         visitors: null,
         agentTokens: new AgentTokens(),
         corsOrigins: [],

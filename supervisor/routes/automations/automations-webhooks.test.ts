@@ -87,6 +87,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     router: new Router(hookRoutes(webhooks)),
     access,
     authorize: null,
+    openTo: null,
     visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],

@@ -61,6 +61,7 @@ async function serve(
     router: new Router(routes),
     access: null,
     authorize: null,
+    openTo: null,
     visitors: null,
     agentTokens: new AgentTokens(),
     corsOrigins: [],
