@@ -278,6 +278,24 @@ describe('with a service name, headers and attributes', () => {
     assert.equal(handled()?.attributes['svc.spans_left_out'], 202 - 128);
   });
 
+  test('a call that is answered from its idempotency key, or refused because of it, ends its span', async (t) => {
+    const url = await listen(t, () => {});
+    const again = async (text: string, flags: string) => {
+      const headers = { ...traceparent(flags), 'idempotency-key': 'once' };
+      return (await gateway.write('notes', 'add', { url, text }, { headers })).status;
+    };
+    assert.equal(await again('first', '00'), 200);
+    assert.equal(await again('first', '01'), 200);
+    assert.equal(await again('second', '01'), 422);
+    const calls = () => collector.spans.filter(({ traceId, name }) => traceId === trace && name === 'action notes.add');
+    await eventually(() => calls().length === 2);
+    const ends = calls().map(({ attributes }) => [attributes['svc.replayed'], attributes['error.type']]);
+    assert.deepEqual(ends, [
+      [true, undefined],
+      [undefined, 'IDEMPOTENCY_MISMATCH'],
+    ]);
+  });
+
   test('a trace that is not sampled is forwarded, and not recorded', async (t) => {
     const fetched: IncomingHttpHeaders[] = [];
     const url = await listen(t, (headers) => fetched.push(headers));

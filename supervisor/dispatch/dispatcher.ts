@@ -145,8 +145,16 @@ export class Dispatcher {
     const asked = confirmationOf(target, request);
     const make = () => this.#callOf(target, request, reply, performance.now());
     let call = asked === null ? make() : null;
-    const known = await idempotency.claim(key, input);
+    let known: RecordedAnswer | null;
+    try {
+      known = await idempotency.claim(key, input);
+    } catch (error) {
+      call?.refuse(error);
+      throw error;
+    }
     if (known) {
+      call?.request.span?.set('svc.replayed', true);
+      call?.drop();
       sink.recorded(known, null);
       return;
     }
@@ -182,11 +190,11 @@ export class Dispatcher {
       outcomeUnknown: () => this.#options.changes.reset(app.key),
       faulted: (error) => sink.faulted(error),
     };
+    const actor = this.apps.actor(app);
     // No handler runs, so none reads the caller.
     const traced = this.#trace(app, 'sql', 'sql', traceId);
     const statement = { kind: ToolKind.sql, tool: 'sql', body, ...traced, caller: ADMIN_CALLER, allowedMs };
     const call = new Call(statement, reply, performance.now());
-    const actor = this.apps.actor(app);
     actor.submit(call);
     return () => actor.abandon(call);
   }

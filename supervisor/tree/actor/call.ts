@@ -125,6 +125,12 @@ export class Call implements Timed {
     if (span != null && kind !== ToolKind.fire) span.end();
   }
 
+  /** It never reaches an actor, and its caller is told by other means. */
+  refuse(error: unknown): void {
+    this.request.span?.fail(error instanceof SvcError ? error.code : 'INTERNAL');
+    this.drop();
+  }
+
   expire(): void {
     this.#onExpired?.(this);
   }
