@@ -41,7 +41,8 @@ const ROUTES: Routes = {
   'GET /svc/_trash?limit=500': { json: [] },
   'GET /svc/notes/_blobs?prefix=1&limit=2': { json: { files: [] } },
   'GET /svc/notes/_blobs?prefix=2&limit=2': { json: { files: [blob('21'), blob('22')] } },
-  'GET /svc/notes/_blobs?prefix=3&limit=2': { json: { files: [blob('3')] } },
+  'GET /svc/notes/_blobs?prefix=3&limit=2': { json: { files: [blob('3'.repeat(64))] } },
+  'GET /svc/notes/_blobs?prefix=4&limit=2': { json: { files: [blob('4')] } },
   'POST /svc/_backups/files': { json: { running: false, lastSuccess: null, lastFailure: null } },
   'GET /svc/_apps': { json: [] },
   'GET /svc/_apps/notes': { json: { id: 'notes', name: 'Notes', activeVersion: null } },
@@ -79,7 +80,7 @@ const FAILED = `read notes list @none; describe notes lst; new a.txt; new notes;
   chat notes hi --window code --mode data; serve --config bad.json; convert --store git --config bad.json; secret set notes KEY; publish other;
   convert --store git --data-dir nothing; trash restore nothing; versions files notes; versions diff todos;
   versions show notes x app.jso; versions show todos x a.txt --out a.txt; token --data-dir nothing; files get notes 1;
-  files get notes 2; files get notes 3 --out a.txt; files get notes 3 --out none/x; files put notes none; files put notes blank;
+  files get notes 2; files get notes 3 --out a.txt; files get notes 3 --out none/x; files get notes 4; files put notes none; files put notes blank;
   files put notes large/big.txt; settings notes them x; settings notes theme x;
   chats show notes none; run again chat; push a.tgz; push empty.tgz; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x`;
 

@@ -141,16 +141,31 @@ function readable<T>(folder: string, read: () => T): T | null {
   }
 }
 
-function reasonToLeaveOut(entry: Dirent): LeftOut['reason'] | null {
-  const { name } = entry;
+/** Whether the folder's own file would not be sent, for its name or that of a folder above it: then none is taken either. */
+export function isLeftOut(path: string): boolean {
+  const names = path.split('/');
+  if (names.some((name) => /^\.{1,2}$/.test(name))) return false;
+  return names.some((name) => nameReason(name) !== null) || !isStored(path);
+}
+
+function isStored(name: string): boolean {
+  return STORED_EXTENSIONS.has(name.slice(name.lastIndexOf('.')).toLowerCase());
+}
+
+function nameReason(name: string): LeftOut['reason'] | null {
   if (name.startsWith('.')) return 'hidden';
   if (name === 'node_modules') return 'dependencies';
-  if (name === '_registry.json' || name.startsWith('data.sqlite')) return 'database';
+  return name === '_registry.json' || name.startsWith('data.sqlite') ? 'database' : null;
+}
+
+function reasonToLeaveOut(entry: Dirent): LeftOut['reason'] | null {
+  const { name } = entry;
+  const reason = nameReason(name);
+  if (reason !== null) return reason;
   if (entry.isSymbolicLink()) return 'link';
   if (entry.isDirectory()) return null;
   if (!entry.isFile()) return 'not a file';
-  const dot = name.lastIndexOf('.');
-  return STORED_EXTENSIONS.has(name.slice(dot).toLowerCase()) ? null : 'file type';
+  return isStored(name) ? null : 'file type';
 }
 
 type UploadOptions = {

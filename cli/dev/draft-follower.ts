@@ -69,7 +69,7 @@ export class DraftFollower {
   async openPreview(platform: NodeJS.Platform): Promise<void> {
     const { session, app } = this.#options;
     const { url } = await makeLink(this.#client, { session, app });
-    openBrowser(url, platform);
+    openBrowser(url, this.#client, platform);
   }
 
   /** Whether a retry would not help: a fault, if any, needs an edit. */

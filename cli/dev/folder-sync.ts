@@ -3,17 +3,19 @@
  * merged, an agent): a file that is unchanged here takes their text. Where both changed one, the local one wins. One that they
  * deleted stays in the folder, and is sent again only after a local edit.
  */
-import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
+import type { GitFile } from '../../protocol/wire/git-jobs.ts';
 import { inParallel, isMissing, StagedFile } from '../../storage/files/atomic-file.ts';
+import { objectId } from '../../storage/git/object.ts';
 import { CommandError, GatewayError, reasonOf, systemStep, UnreachableError } from '../failure.ts';
-import { filesPath, type SessionFile } from '../gateway/api.ts';
+import { filesPath } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
+import { checkContent, listedFiles, ReceivedFiles } from '../gateway/received.ts';
 import { formatBytes, formatCount } from '../terminal/units.ts';
-import { packBytes, scanAppFolder } from './app-folder.ts';
+import { isLeftOut, packBytes, scanAppFolder } from './app-folder.ts';
 import type { BundleFiles } from './app-reader.ts';
 import { Packages, refusal } from './packages.ts';
 
@@ -52,12 +54,15 @@ export class FolderSync {
   readonly #common = new Map<string, string>();
   /** Local files that the session no longer has. */
   readonly #gone = new Set<string>();
+  /** Where the session's files go. */
+  #received: ReceivedFiles;
   #agreed = false;
 
   constructor(session: string, app: string, folder: string) {
     this.#session = session;
     this.#app = app;
     this.#folder = folder;
+    this.#received = new ReceivedFiles(folder);
     this.#packages = new Packages(folder);
   }
 
@@ -78,14 +83,14 @@ export class FolderSync {
         'The folder is gone.',
         'The session keeps its files. Syncing continues when the folder is back.',
       );
-    const listed = await client.get<SessionFile[]>(filesPath(this.#session, this.#app));
-    const there = new Map(listed.map(({ path, sha }) => [path, sha]));
+    const there = await this.#list(client);
     const scanned = scanAppFolder(this.#folder);
     const bundles = await this.#packages.bundle(scanned.files);
     this.#bundles = bundles.files;
     const files = [...new Set([...scanned.files, ...bundles.files.keys()])];
     const total = scanned.bytes + [...bundles.files.values()].reduce((sum, { length }) => sum + length, 0);
     const here = new Set(files);
+    this.#received = new ReceivedFiles(this.#folder, files);
     const onlyThere = [...there].filter(([path]) => !here.has(path));
     const result: SyncResult = { written: [], deleted: [], taken: [], overwritten: [], gone: [] };
     const faults: FileFault[] = [];
@@ -111,7 +116,7 @@ export class FolderSync {
     const judge = async (path: string): Promise<Outcome> => {
       const bytes = this.#read(path);
       if (bytes === null) return null;
-      const outcome = await this.#judge(client, path, blobId(bytes), there.get(path));
+      const outcome = await this.#judge(client, path, objectId('blob', bytes), there.get(path));
       if (outcome === 'edited') return judge(path);
       if (outcome === 'differs') toSend.push({ path, bytes });
       else count(bytes.length);
@@ -135,6 +140,12 @@ export class FolderSync {
     return { result, faults, files: files.filter((path) => !this.#gone.has(path)), bundles: bundles.files };
   }
 
+  /** Path → git's id of the content. */
+  async #list(client: Client): Promise<Map<string, string>> {
+    const files = listedFiles(await client.get(filesPath(this.#session, this.#app)));
+    return new Map(files.map(({ path, sha }) => [path, sha]));
+  }
+
   /** What to do about a file whose content is `here`; `there` is its content in the session. */
   #judge(
     client: Client,
@@ -144,7 +155,7 @@ export class FolderSync {
   ): Promise<Outcome | 'edited'> | Outcome | 'differs' {
     if (here === there) return this.#keep(path, here, null);
     if (here !== this.#common.get(path) || this.#bundles.has(path)) return 'differs';
-    if (there !== undefined) return this.#take(client, path, here);
+    if (there !== undefined) return this.#take(client, path, here, there);
     if (this.#gone.has(path)) return null;
     this.#gone.add(path);
     return 'gone';
@@ -162,20 +173,20 @@ export class FolderSync {
   ): Promise<LocalFile[]> {
     if (files.length < TOGETHER_FROM) return files;
     const [fit, unfit] = fitForArchive(files);
-    let stored: SessionFile[];
+    let stored: GitFile[];
     try {
-      stored = await client.upload<SessionFile[]>(filesPath(this.#session, this.#app), await packBytes(fit));
+      stored = await client.upload<GitFile[]>(filesPath(this.#session, this.#app), await packBytes(fit));
     } catch (error) {
       if (!(error instanceof GatewayError) || isPassing(error) || isFinal(error)) throw error;
       return files;
     }
     const shas = new Map(stored.map(({ path, sha }) => [path, sha]));
-    for (const file of fit) await sent(file, shas.get(file.path) ?? blobId(file.bytes));
+    for (const file of fit) await sent(file, shas.get(file.path) ?? objectId('blob', file.bytes));
     return unfit;
   }
 
   async #put(client: Client, path: string, bytes: Buffer, there: string | undefined): Promise<Outcome> {
-    const { sha } = await client.put<SessionFile>(filesPath(this.#session, this.#app, path), bytes);
+    const { sha } = await client.put<GitFile>(filesPath(this.#session, this.#app, path), bytes);
     return this.#sent(path, sha, there);
   }
 
@@ -187,9 +198,10 @@ export class FolderSync {
   /** A file that only the session had when the folder was scanned. The next sync finds one that is new here. */
   async #follow(client: Client, path: string, sha: string): Promise<Outcome> {
     if (!this.#changedThere(path, sha)) return this.#delete(client, path);
-    const here = idOf(join(this.#folder, path));
+    if (isLeftOut(path)) return null;
+    const here = idOf(this.#received.place(path));
     if (here !== null && scanAppFolder(this.#folder).files.includes(path)) return null;
-    const outcome = await this.#take(client, path, here);
+    const outcome = await this.#take(client, path, here, sha);
     return outcome === 'edited' ? null : outcome;
   }
 
@@ -198,10 +210,20 @@ export class FolderSync {
     return this.#agreed && this.#common.get(path) !== sha;
   }
 
-  /** Gives the folder what the session has, unless the local file was edited meanwhile. `here` is what it was, null for none. */
-  async #take(client: Client, path: string, here: string | null): Promise<Outcome | 'edited'> {
+  /** What the session has, by its list, or by another one when it has changed since. */
+  async #fetch(client: Client, path: string, sha: string): Promise<Buffer> {
     const bytes = await client.getBytes(filesPath(this.#session, this.#app, path));
-    const file = join(this.#folder, path);
+    if (objectId('blob', bytes) !== sha) checkContent(path, bytes, (await this.#list(client)).get(path));
+    return bytes;
+  }
+
+  /**
+   * Gives the folder what the session has, unless the local file was edited meanwhile. `here` is what it was, null for none;
+   * `there` what the session has.
+   */
+  async #take(client: Client, path: string, here: string | null, there: string): Promise<Outcome | 'edited'> {
+    const file = this.#received.place(path);
+    const bytes = await this.#fetch(client, path, there);
     try {
       mkdirSync(dirname(file), { recursive: true });
       const staged = await StagedFile.write(file, bytes, statSync(file, { throwIfNoEntry: false })?.mode ?? NEW_FILE);
@@ -218,7 +240,7 @@ export class FolderSync {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw error;
       throw refusedBySystem(path, 'written', error);
     }
-    return this.#keep(path, blobId(bytes), 'taken');
+    return this.#keep(path, objectId('blob', bytes), 'taken');
   }
 
   async #delete(client: Client, path: string): Promise<Outcome> {
@@ -281,14 +303,10 @@ function tooLarge(path: string, size: number): GatewayError {
   return new GatewayError(413, { code: 'PAYLOAD_TOO_LARGE', message, path });
 }
 
-function blobId(bytes: Buffer): string {
-  return createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
-}
-
 /** Null for a file that is not there. */
 function idOf(file: string): string | null {
   try {
-    return blobId(readFileSync(file));
+    return objectId('blob', readFileSync(file));
   } catch (error) {
     if (isMissing(error)) return null;
     throw error;

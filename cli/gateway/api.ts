@@ -8,6 +8,7 @@ import type { SessionRow } from '../../supervisor/authoring/sessions.ts';
 import type { AutomationFault } from '../../supervisor/automations/catalog.ts';
 import type { ProgramTokenRow } from '../../supervisor/http/access/program-tokens.ts';
 import type { Client } from './client.ts';
+import { checkPages, listed } from './received.ts';
 
 /** A path whose values are encoded: route`/svc/_apps/${id}/versions`. Of a value with slashes pass the parts. */
 export function route(texts: TemplateStringsArray, ...values: (string | string[])[]): string {
@@ -72,10 +73,11 @@ export async function allAutomations(client: Client, app?: string): Promise<Auto
 
 /** Reads a list page by page; `read` gets the last row of the page before. */
 export async function allRows<T>(read: (last: T | undefined) => Promise<T[]>): Promise<T[]> {
-  const rows: T[] = [];
-  for (;;) {
-    const page = await read(rows.at(-1));
-    rows.push(...page);
+  let rows: T[] = [];
+  for (let pages = 1; ; pages++) {
+    checkPages(pages);
+    const page = listed(await read(rows.at(-1))) as T[];
+    rows = rows.concat(page);
     if (page.length < LIMITS.listRowsMax) return rows;
   }
 }
@@ -83,7 +85,6 @@ export async function allRows<T>(read: (last: T | undefined) => Promise<T[]>): P
 /** A page of the files that an app keeps; `usage` is of all of them, in bytes. */
 export type FileList = BlobPage & { usage: { files: number; bytes: number; quota: number } };
 
-export type SessionFile = { path: string; size: number; sha: string };
 /** The answer to creating an app; with `publish`, also the version. */
 export type StagedAnswer = {
   app: string;

@@ -132,7 +132,7 @@ test('a download that breaks off has created its file by then, so that it can be
   for (let n = 0; n < 20; n++) {
     const file = join(folder, String(n));
     await assert.rejects(
-      client.download('/', file, signal, 'GET'),
+      client.download('/', file, signal, { method: 'GET' }),
       /ended before it had sent everything|ended the connection/,
     );
     rmSync(file, { force: true });

@@ -6,13 +6,13 @@ import { open } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
-import { buffer } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
 import type { Connection } from './connection.ts';
+import { checkSize } from './received.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 type Headers = Record<string, string>;
@@ -117,14 +117,25 @@ export class Client {
 
   /**
    * Writes an answer to a new file that only its owner may read. With POST, the gateway makes the content first, then
-   * sends it.
+   * sends it. What `onChunk` throws ends it.
    */
-  async download(path: string, file: string, signal: AbortSignal, method: 'GET' | 'POST' = 'POST'): Promise<void> {
+  async download(
+    path: string,
+    file: string,
+    signal: AbortSignal,
+    { method = 'POST', onChunk = () => {} }: { method?: 'GET' | 'POST'; onChunk?: (chunk: Buffer) => void } = {},
+  ): Promise<void> {
     const answer = await this.#open(method, path, { timeoutMs: LIMITS.backupWaitMs, signal });
     try {
       // Created before anything can fail: a stream that opens it later could create it again after the cleanup.
       const target = await open(file, 'wx', 0o600);
-      await pipeline(answer, target.createWriteStream(), { signal });
+      const seen = async function* (chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+        for await (const chunk of chunks) {
+          onChunk(chunk);
+          yield chunk;
+        }
+      };
+      await pipeline(answer, seen, target.createWriteStream(), { signal });
     } catch (error) {
       answer.destroy();
       signal.throwIfAborted();
@@ -214,10 +225,19 @@ export class Client {
     }
   }
 
-  #readBytes(response: IncomingMessage, signal?: AbortSignal): Promise<Buffer> {
-    return buffer(response).catch((error) => {
-      throw this.#unreachable(error, signal);
-    });
+  async #readBytes(response: IncomingMessage, signal?: AbortSignal): Promise<Buffer> {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    try {
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        bytes += chunk.length;
+        checkSize(bytes);
+        chunks.push(chunk);
+      }
+    } catch (error) {
+      throw error instanceof CommandError ? error : this.#unreachable(error, signal);
+    }
+    return Buffer.concat(chunks);
   }
 
   /** What a failure of the connection means: an interruption, or that no gateway answers. */

@@ -12,8 +12,11 @@ export type Surroundings = { env: NodeJS.ProcessEnv; cwd: string; platform: Node
 
 export type ConnectionFlags = { url?: string | undefined; token?: string | undefined; dataDir?: string | undefined };
 
-/** `urlFrom` and `tokenFrom` say where each was found; errors repeat it. */
-export type Connection = { url: string; urlFrom: string; token: string | undefined; tokenFrom: string };
+/**
+ * `urlFrom` and `tokenFrom` say where each was found; errors repeat it. `pid` is that of a gateway which was found in a data
+ * directory of this machine.
+ */
+export type Connection = { url: string; urlFrom: string; token: string | undefined; tokenFrom: string; pid?: number };
 
 /** The data directory of the current folder, or of one above it, made by `svc serve --data-dir .svc`. */
 const LOCAL_DIRECTORY = '.svc';

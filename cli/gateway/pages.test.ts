@@ -10,6 +10,8 @@ import { findPages, forwardingPage, openBrowser } from './pages.ts';
 const NOTES = { app: 'notes' };
 const DRAFT = { app: 'notes', session: 's1' };
 
+const clientOf = (url: string): Client => new Client({ url, urlFrom: 'the test', token: TOKEN, tokenFrom: 'the test' });
+
 const session = (place: string, base: string | null): Routes => ({
   'GET /svc/_session': { json: { signedIn: false, place, console: base } },
 });
@@ -34,7 +36,7 @@ for (const [name, routes, notes, draft] of [
 ] as [string, Routes, string, string][]) {
   test(`where pages are: ${name}`, async (t) => {
     const { url } = await startGateway(t, routes);
-    const addressOf = await findPages(new Client({ url, urlFrom: 'the test', token: TOKEN, tokenFrom: 'the test' }));
+    const addressOf = await findPages(clientOf(url));
     assert.equal(addressOf(NOTES), notes.replace('<url>', url));
     assert.equal(addressOf(DRAFT), draft.replace('<url>', url));
   });
@@ -60,7 +62,7 @@ test('a browser is started with a private file that contains the link', {
   const { PATH, TMPDIR } = process.env;
   t.after(() => Object.assign(process.env, { PATH, TMPDIR: TMPDIR ?? '/tmp' }));
   Object.assign(process.env, { PATH: `${commands}:${PATH}`, TMPDIR: temporary });
-  openBrowser(LINK, 'linux');
+  openBrowser(LINK, clientOf('http://127.0.0.1:8787'), 'linux');
   while (!existsSync(heard)) await sleep(10);
   const file = readFileSync(heard, 'utf8');
   assert.equal(dirname(dirname(file)), temporary);

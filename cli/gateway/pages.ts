@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
 import type { Client } from './client.ts';
+import { checkOwnAddress, pageAddress } from './received.ts';
 
 /** The address of an app's page, or of a draft's. */
 type AddressOf = (page: PageOwner) => string;
@@ -12,28 +13,32 @@ type AddressOf = (page: PageOwner) => string;
 /** Milliseconds that a browser may take to start. */
 const FILE_MS = 60_000;
 
-/** Each app has a separate origin, or all share one (protocol/origins.ts). Never rejects. */
+/** Each app has a separate origin, or all share one (protocol/origins.ts). Rejects only for an address that is no page's. */
 export async function findPages(client: Client): Promise<AddressOf> {
   type Session = { place: string; console: string | null };
   const session = await client.get<Session>('/svc/_session').catch(() => null);
   // A host that embeds the gateway has no such route, and serves all pages at its address.
   const base = session === null || session.place === 'shared' ? null : session.console;
   if (base === null) return (page) => `${client.url}${pagePath(page)}/`;
-  const { protocol, host } = new URL(base);
+  const { protocol, host } = pageAddress(base);
   return (page) => `${protocol}//${pageHost(page)}.${host}/`;
 }
 
 /** A link that signs a browser in, once and within ten minutes: to the console, or on to a page. */
-export function makeLink(client: Client, page?: PageOwner): Promise<{ url: string; expiresAt: number }> {
-  return client.post('/svc/_session/links', page === undefined ? {} : { open: pagePath(page).slice('/svc/'.length) });
+export async function makeLink(client: Client, page?: PageOwner): Promise<{ url: string; expiresAt: number }> {
+  const open = page === undefined ? {} : { open: pagePath(page).slice('/svc/'.length) };
+  const link = await client.post<{ url: string; expiresAt: number }>('/svc/_session/links', open);
+  pageAddress(link.url);
+  return link;
 }
 
 /**
- * Opens such a link in the browser of this machine. Every user of the machine can read a browser's arguments while it
+ * Opens such a link in the browser of this machine, if it is an address of the gateway that it came from. Every user of the machine can read a browser's arguments while it
  * runs: so it is started with a file that only its owner may read, which redirects to the link. The file is removed
  * after a minute, or when this process ends.
  */
-export function openBrowser(url: string, platform: NodeJS.Platform): void {
+export function openBrowser(url: string, { connection }: Client, platform: NodeJS.Platform): void {
+  checkOwnAddress(url, connection);
   const folder = mkdtempSync(join(tmpdir(), 'svc-open-'));
   const file = join(folder, 'open.html');
   writeFileSync(file, forwardingPage(url), { mode: 0o600 });

@@ -6,6 +6,7 @@ import { askFirst, type CommandContext, jsonArgument } from '../../command.ts';
 import { EXIT } from '../../failure.ts';
 import { allApps, route, type SqlAnswer, type ToolAnswer, withQuery } from '../../gateway/api.ts';
 import type { Client, FollowOptions } from '../../gateway/client.ts';
+import { checkPages, listed } from '../../gateway/received.ts';
 import { drawLogEntry } from '../../terminal/log-entry.ts';
 import type { Style } from '../../terminal/style.ts';
 import { valueTable } from '../../terminal/table.ts';
@@ -178,10 +179,12 @@ export async function logs({ args, terminal, connect }: CommandContext): Promise
 async function readLastOf(client: Client, app: string, lines: number): Promise<LogEntry[]> {
   let entries: LogEntry[] = [];
   let before: string | undefined;
+  let pages = 0;
   do {
+    checkPages(++pages);
     const limit = Math.min(lines - entries.length, LIMITS.listRowsMax);
     const { headers, body } = await client.call('GET', withQuery('/svc/_logs', { app, limit, before }));
-    entries = [...(body as LogEntry[]), ...entries];
+    entries = [...(listed(body) as LogEntry[]), ...entries];
     before = headers['log-cursor'];
   } while (before !== undefined && entries.length < lines);
   return entries;

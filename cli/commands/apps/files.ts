@@ -10,6 +10,7 @@ import { askFirst, type CommandContext, interruptible, type RunCommand, runVerb 
 import { CommandError, UsageError } from '../../failure.ts';
 import { type FileList, route, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
+import { ReceivedContent, receivedSha256 } from '../../gateway/received.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import { right } from '../../terminal/table.ts';
 import { formatAge, formatBytes, formatCount, plural } from '../../terminal/units.ts';
@@ -56,6 +57,7 @@ async function get(context: CommandContext): Promise<void> {
   const { args, terminal, cwd, connect } = context;
   const client = connect();
   const row = await findFile(client, args.at(1), shaOf(context));
+  const content = new ReceivedContent(row);
   const out = args.text('out') ?? `${row.sha256.slice(0, SHOWN_CHARS)}${endingOf(row.type)}`;
   const file = resolve(cwd, out);
   const shown = shortPath(file, context);
@@ -64,7 +66,9 @@ async function get(context: CommandContext): Promise<void> {
   const unfinished = join(dirname(file), `.${basename(file)}.${randomUUID()}.tmp`);
   await interruptible(async (signal) => {
     try {
-      await client.download(route`/svc/${args.at(1)}/_blobs/${row.sha256}`, unfinished, signal, 'GET');
+      const path = route`/svc/${args.at(1)}/_blobs/${row.sha256}`;
+      await client.download(path, unfinished, signal, { method: 'GET', onChunk: (chunk) => content.take(chunk) });
+      content.check();
       renameSync(unfinished, file);
     } finally {
       rmSync(unfinished, { force: true });
@@ -136,7 +140,7 @@ async function findFile(client: Client, app: string, named: string): Promise<Blo
   const [first, second] = (await client.get<FileList>(query)).files;
   const hint = `List them: svc files ls ${app}`;
   if (first === undefined) throw new CommandError(`No file of "${app}" begins with ${named}.`, hint);
-  if (second === undefined) return first;
+  if (second === undefined) return { ...first, sha256: receivedSha256(first.sha256, named) };
   throw new CommandError(`Several files of "${app}" begin with ${named}.`, `Give more of its characters. ${hint}`);
 }
 

@@ -3,10 +3,14 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { objectId } from '../../../storage/git/object.ts';
 import { failure, type Reply, type Routes, startGateway, svc, temporaryFolder } from '../../../testing/command-line.ts';
 import { EXIT } from '../../failure.ts';
 
 const FILES = '/svc/_sessions/s1/apps';
+
+/** As a session lists it. */
+const file = (path: string, text: string) => ({ path, size: text.length, sha: objectId('blob', Buffer.from(text)) });
 
 /** Two live apps, and one without a live version. */
 function routes(second: Reply | (() => Reply) = { json: 'second' }): Routes {
@@ -21,9 +25,9 @@ function routes(second: Reply | (() => Reply) = { json: 'second' }): Routes {
     'POST /svc/_sessions': { status: 201, json: { sessionId: 's1' } },
     'DELETE /svc/_sessions/s1': { json: {} },
     [`GET ${FILES}/est/files`]: failure(503, 'NO_ACTIVE_VERSION', 'The app "est" has no active version.'),
-    [`GET ${FILES}/notes/files`]: { json: [{ path: 'queries/list.js' }] },
+    [`GET ${FILES}/notes/files`]: { json: [file('queries/list.js', '"first"')] },
     [`GET ${FILES}/notes/files/queries/list.js`]: { json: 'first' },
-    [`GET ${FILES}/todos/files`]: { json: [{ path: 'app.json' }] },
+    [`GET ${FILES}/todos/files`]: { json: [file('app.json', '"second"')] },
     [`GET ${FILES}/todos/files/app.json`]: second,
   };
 }

@@ -17,8 +17,9 @@ import type { ErrorBody, InputIssue } from '../../../protocol/errors.ts';
 import { type CommandContext, interruptible } from '../../command.ts';
 import { uploadApp } from '../../dev/app-folder.ts';
 import { CommandError, EXIT, errorBodyOf } from '../../failure.ts';
-import { allApps, filesPath, route, type SessionFile } from '../../gateway/api.ts';
+import { allApps, filesPath, route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
+import { checkContent, listedFiles, ReceivedFiles, receivedApp } from '../../gateway/received.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import { formatBytes, plural } from '../../terminal/units.ts';
 import { drawMinted, drawWarnings } from './versions.ts';
@@ -46,7 +47,7 @@ export async function exportCode(context: CommandContext): Promise<void> {
   if (existsSync(target) && readdirSync(target).length > 0)
     throw new CommandError(`${shown} is not empty.`, 'Name a new folder.');
   const records = await allApps(client);
-  const apps = records.filter(({ activeVersion }) => activeVersion !== null).map(({ id }) => id);
+  const apps = records.filter(({ activeVersion }) => activeVersion !== null).map(({ id }) => receivedApp(id));
   const skipped = records.filter(({ activeVersion }) => activeVersion === null).map(({ id }) => id);
   await interruptible((signal) => fillFolder(target, (folder) => readApps(client, apps, folder, signal)));
   terminal.answer({ folder: target, apps, skipped }, () => {
@@ -76,10 +77,13 @@ async function readApps(client: Client, apps: string[], folder: string, signal: 
   try {
     for (const app of apps) {
       const { body } = await client.call('GET', filesPath(sessionId, app), { signal });
-      for (const { path } of body as SessionFile[]) {
-        const file = join(folder, app, path);
+      const names = new ReceivedFiles(join(folder, app));
+      for (const { path, sha } of listedFiles(body)) {
+        const file = names.place(path);
+        const bytes = await client.getBytes(filesPath(sessionId, app, path), signal);
+        checkContent(path, bytes, sha);
         mkdirSync(dirname(file), { recursive: true });
-        writeFileSync(file, await client.getBytes(filesPath(sessionId, app, path), signal));
+        writeFileSync(file, bytes, { flag: 'wx' });
       }
     }
   } finally {

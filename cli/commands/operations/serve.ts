@@ -37,7 +37,13 @@ export async function serve(context: CommandContext): Promise<number> {
   const gateway = await start(config, context);
   terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output can no longer be written: ${message}.`));
   const { url, token, pid, dataDir } = gateway;
-  const client = new Client({ url, urlFrom: 'this gateway', token: token ?? undefined, tokenFrom: 'this gateway' });
+  const client = new Client({
+    url,
+    urlFrom: 'this gateway',
+    token: token ?? undefined,
+    tokenFrom: 'this gateway',
+    pid,
+  });
   const minted: NewWebhook[] = [];
   try {
     for (const folder of folders) minted.push(...(await install(client, folder, gateway.gateway.log)));
@@ -53,7 +59,7 @@ export async function serve(context: CommandContext): Promise<number> {
   if (args.has('open')) {
     const [first] = folders;
     const link = await makeLink(client, first === undefined ? undefined : { app: readAppId(first) });
-    openBrowser(link.url, context.platform);
+    openBrowser(link.url, client, context.platform);
   }
   return gateway.exited;
 }
