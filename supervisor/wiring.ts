@@ -226,7 +226,13 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const apps: Apps = new Apps({ ...parts, programTokens });
     const store = openStore(parts);
     const { versionRetention } = config;
-    const deployments: Deployments = new Deployments({ ...parts, store, apps, versionRetention });
+    const deployments: Deployments = new Deployments({
+      ...parts,
+      store,
+      apps,
+      versionRetention,
+      webhookHolder: (slug) => automations.catalog.bySlug(slug)?.app,
+    });
     const clock = host.simulation?.clock ?? systemClock;
     const backups = new Backups({
       ...parts,

@@ -10,7 +10,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import AUTOMATION_SCHEMA from '../schemas/automation.schema.json' with { type: 'json' };
 import { appOf, automation } from '../testing/apps.ts';
 import { eventually, gatewayOfSuite, onEachStore } from '../testing/edges.ts';
-import { push, runsOf } from '../testing/runs.ts';
+import { only, post, push, runsOf } from '../testing/runs.ts';
 
 type Members = Record<string, unknown>;
 type Case = [name: string, file: string | Members, code: string, field: string];
@@ -251,6 +251,29 @@ test('a refused upload does not change the live version, its schedule and its we
 });
 
 onEachStore({}, (own) => {
+  test('the address of a webhook stays with its app, also when a copy of the app is pushed', async () => {
+    const hook = (triggers: Members[]) => ({ automations: { in: { triggers, run: '() => ({})' } } });
+    const minted = only(await push(own, 'first', hook([{ kind: 'webhook', pending: true }])));
+    const claim = { kind: 'webhook', id: minted.webhookId, secretHash: HASH };
+    // The first ref of those that claim an address would get the posts.
+    for (const id of ['copy', 'other']) {
+      const answer = await own.upload(id, appOf(id, hook([claim])));
+      const path = 'automations/in/automation.json#triggers[0].id';
+      assert.deepEqual(
+        [answer.status, answer.json.error?.code, answer.json.error?.path],
+        [400, 'INVALID_AUTOMATION', path],
+      );
+      assert.equal((await own.call('GET', `/svc/_apps/${id}`)).status, 404);
+    }
+    assert.equal((await post(own, minted)).status, 200);
+    assert.equal((await runsOf(own, 'first/in')).length, 1);
+    // Its own address may be written out, and is free once the app is gone.
+    await push(own, 'first', hook([claim]));
+    assert.equal((await own.call('DELETE', '/svc/_apps/first')).status, 200);
+    await push(own, 'copy', hook([claim]));
+    assert.equal((await own.call('DELETE', '/svc/_apps/copy')).status, 200);
+  });
+
   test(`a file automations/<name>.json is reported in the list of automations, until it is moved`, async () => {
     const flat = { 'automations/daily.json': automation(), 'automations/odd name.json': '{}' };
     assert.equal((await own.upload('flat', { ...appOf('flat'), ...flat })).status, 201);

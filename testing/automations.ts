@@ -54,6 +54,7 @@ async function startIn(dataDir: string, jobs: Jobs) {
       regain: async () => {},
     },
     versionRetention: 2,
+    webhookHolder: (slug) => catalog.bySlug(slug)?.app,
     log,
   });
   const enablement = new Enablement({ layout, registry, deployments, catalog, log });

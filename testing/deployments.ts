@@ -67,6 +67,8 @@ async function startIn(
   const forgotten: string[] = [];
   const warnings: string[] = [];
   const atWork = new Set<string>();
+  /** Slug → app. */
+  const holders = new Map<string, string>();
   const log = {
     info: () => {},
     warn: (_: unknown, text?: string) => warnings.push(text ?? ''),
@@ -153,12 +155,13 @@ async function startIn(
       },
     },
     versionRetention,
+    webhookHolder: (slug) => holders.get(slug),
     log: log as never,
   });
   await deployments.open();
   const upload = (archive: Buffer, options?: { activate?: boolean }, id = 'notes') =>
     deployments.upload(id, Readable.from([archive]), options);
-  return { layout, registry, deployments, databases, events, forgotten, warnings, atWork, upload, withData };
+  return { layout, registry, deployments, databases, events, forgotten, warnings, atWork, holders, upload, withData };
 }
 
 /** A session for a publication; `told` gets the calls of the publication. */

@@ -160,6 +160,13 @@ export function automationFault(id: string, { code, path, message }: AutomationI
   return { file: automationFile(id), field: path, keyword: code, message };
 }
 
+/** The trigger at this place has the address of another automation's webhook: it would get that one's posts. */
+export function takenAddress(id: string, trigger: number): AutomationFault {
+  const message =
+    'is the address of another webhook; write "pending": true instead of "id" and "secretHash" for a new one';
+  return automationFault(id, { code: 'invalid_trigger', path: `triggers[${trigger}].id`, message });
+}
+
 /**
  * `INVALID_AUTOMATION`: `path` is the file and, behind `#`, the field of the first fault, which the message says with its code;
  * `issues` has all of them, up to `LIMITS.inputIssues`.

@@ -13,6 +13,7 @@ import { type AppState, unknownApp } from '../../storage/apps/registry.ts';
 import { removeTrashed } from '../../storage/apps/trash.ts';
 import { readVersion } from '../../storage/apps/versions.ts';
 import { exists } from '../../storage/files/atomic-file.ts';
+import { VersionPaths } from '../../storage/layout.ts';
 import { SerialByKey } from '../serial.ts';
 import { copyAside } from './activation.ts';
 import { Manifests } from './manifests.ts';
@@ -31,8 +32,13 @@ import {
 } from './publication.ts';
 import { type RestoreResult, removeApp, restoreApp, trashedOf, unknownTrash } from './removal.ts';
 import { unknownVersion, type VersionPage } from './store/code-store.ts';
+import { WebhookClaims } from './webhook-claims.ts';
 
-type DeploymentsOptions = Omit<PublicationOptions, 'now'> & { now?(): number };
+type DeploymentsOptions = Omit<PublicationOptions, 'now' | 'claims'> & {
+  /** The app whose live version has a webhook of this slug. */
+  webhookHolder(slug: string): string | undefined;
+  now?(): number;
+};
 
 /** `origin` is where the gateway is reached, for the addresses of webhooks, such as `http://127.0.0.1:8787`. */
 type UploadOptions = {
@@ -75,8 +81,8 @@ export class Deployments {
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #records = new WeakMap<AppState, AppRecord>();
 
-  constructor(options: DeploymentsOptions) {
-    this.#options = { now: Date.now, ...options };
+  constructor({ webhookHolder, ...options }: DeploymentsOptions) {
+    this.#options = { now: Date.now, claims: new WebhookClaims(webhookHolder), ...options };
     this.#manifests = new Manifests(options.layout);
   }
 
@@ -199,7 +205,7 @@ export class Deployments {
    * and stores nothing.
    */
   async review(id: string, { folder, base }: Pick<SessionCopy, 'folder' | 'base'>): Promise<void> {
-    const { registry, layout, store, jobs, now } = this.#options;
+    const { registry, layout, store, jobs, claims, now } = this.#options;
     const active = registry.has(id) ? (await registry.state(id)).active : null;
     const live = active === null ? null : layout.app(id).version(active.versionId);
     const staging = stagingFolder(layout);
@@ -214,6 +220,8 @@ export class Deployments {
         known: [],
         active: live && { code: live.code, prepared: live.prepared },
       });
+      const endClaims = await claims.claim(id, new VersionPaths(folder, ''));
+      endClaims();
     } finally {
       await rm(staging, { recursive: true, force: true });
     }

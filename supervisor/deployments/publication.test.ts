@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after as afterAll, test } from 'node:test';
-import { appFiles } from '../../testing/archive.ts';
+import { automation } from '../../testing/apps.ts';
+import { appFiles, tarball } from '../../testing/archive.ts';
 import { openDeployments, sessionCopy, version } from '../../testing/deployments.ts';
 import { root as projectRoot } from '../../testing/gateway.ts';
 import { Publication } from './publication.ts';
@@ -132,4 +133,72 @@ test('a version that is only stored stays when its tag was made before the job d
     assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), []);
   }
   assert.equal((await upload(version('2'), { activate: false })).deduplicated, true);
+});
+
+const SLUG = 'ab'.repeat(12);
+const CLAIM = 'automations/in/automation.json';
+const CLAIMING = {
+  [CLAIM]: automation({ triggers: [{ kind: 'webhook', id: SLUG, secretHash: 'c'.repeat(64) }] }),
+  'automations/in/handler.js': 'export default () => {};',
+};
+const TAKEN = { code: 'INVALID_AUTOMATION', path: `${CLAIM}#triggers[0].id` };
+
+for (const store of ['tarball', 'git'] as const) {
+  test(`a version that names the webhook of another app is never live, on the ${store} store`, async () => {
+    const { deployments, layout, registry, holders, upload } = await startOn(newDataDir(), { store });
+    const other = () => holders.set(SLUG, 'other');
+    const live = async () => (await registry.state('notes')).active?.version;
+    other();
+    await assert.rejects(upload(version('1', 0, CLAIMING)), TAKEN);
+    assert.equal(registry.has('notes'), false);
+    await upload(version('1'));
+    await assert.rejects(upload(version('2', 0, CLAIMING)), TAKEN);
+    await assert.rejects(upload(version('2', 0, CLAIMING), { activate: false }), TAKEN);
+    assert.equal(await live(), '1');
+    assert.equal((await deployments.versions('notes')).length, 1, 'nothing is stored');
+
+    holders.set(SLUG, 'notes');
+    const { versionId } = await upload(version('2', 0, CLAIMING));
+    await upload(version('3'));
+    other();
+    await assert.rejects(deployments.activate('notes', versionId), TAKEN);
+    assert.equal(await live(), '3');
+    holders.clear();
+    await deployments.activate('notes', versionId);
+    await deployments.remove('notes');
+    const trashed = readdirSync(layout.trashDir);
+    other();
+    await assert.rejects(deployments.restore(trashed[0]!), TAKEN);
+    assert.deepEqual([registry.has('notes'), readdirSync(layout.trashDir)], [false, trashed]);
+    holders.clear();
+    await deployments.restore(trashed[0]!);
+    assert.equal(await live(), '2');
+  });
+
+  test(`of two apps that are published at once with one address, one is live, on the ${store} store`, async () => {
+    const claim = (id: string) => tarball({ ...appFiles(id), ...CLAIMING });
+    const running = await startOn(newDataDir(), {
+      store,
+      moments: { swapping: () => running.holders.set(SLUG, running.registry.ids()[0]!) },
+    });
+    const both = await Promise.allSettled(['one', 'two'].map((id) => running.upload(claim(id), {}, id)));
+    assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+    const refused = both.find((one) => one.status === 'rejected');
+    assert.equal(refused?.reason.code, 'INVALID_AUTOMATION');
+    assert.equal(running.registry.ids().length, 1);
+  });
+}
+
+test('a session with the webhook of another app is not published, and its check says so', async () => {
+  const { deployments, holders } = await start(newDataDir());
+  const { sha } = await deployments.publish('notes', { session: sessionCopy(session('1', 0), null) });
+  const folder = session('2', 0);
+  mkdirSync(join(folder, 'automations/in'), { recursive: true });
+  for (const [path, text] of Object.entries(CLAIMING)) writeFileSync(join(folder, path), text);
+  holders.set(SLUG, 'other');
+  await assert.rejects(deployments.review('notes', { folder, base: sha }), TAKEN);
+  await assert.rejects(deployments.publish('notes', { session: sessionCopy(folder, sha) }), TAKEN);
+  holders.clear();
+  await deployments.review('notes', { folder, base: sha });
+  assert.equal((await deployments.publish('notes', { session: sessionCopy(folder, sha) })).version, 2);
 });

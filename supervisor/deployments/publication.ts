@@ -38,6 +38,7 @@ import type { Apps } from '../dispatch/apps.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { activateVersion, settlePointer } from './activation.ts';
 import { type CodeStore, unknownVersion } from './store/code-store.ts';
+import type { WebhookClaims } from './webhook-claims.ts';
 
 export type PublicationOptions = {
   layout: Layout;
@@ -46,6 +47,7 @@ export type PublicationOptions = {
   jobs: Pick<Jobs, 'ingest' | 'review' | 'prepareAgain'>;
   databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable' | 'close'>;
   apps: Pick<Apps, 'swap' | 'versionsAtWork' | 'stop' | 'forget' | 'regain'>;
+  claims: WebhookClaims;
   /** Versions kept on disk for each app; the active one always is. */
   versionRetention: number;
   log: Pick<Logger, 'info' | 'error'>;
@@ -99,7 +101,10 @@ export class Publication {
       words:
         "Merge the session's files with `main` on their base, check manifest, handlers, automations and schemas, commit",
       where: 'jobs',
-      run: (it) => it.#check(),
+      run: async (it) => {
+        await it.#check();
+        await it.#claimWebhooks();
+      },
     },
     {
       words: "Note the commit in the session's record",
@@ -167,6 +172,8 @@ export class Publication {
   #sent: Required<PublishedFiles> | null = null;
   #now = 0;
   #isSettled = false;
+  /** The addresses of its webhooks are kept for it until it is live or dropped. */
+  #endClaims = (): void => {};
 
   constructor(options: PublicationOptions, id: string, order: PublicationOrder) {
     this.#options = options;
@@ -188,6 +195,7 @@ export class Publication {
       await this.#takeBack();
       throw error;
     } finally {
+      this.#endClaims();
       await rm(this.#staging, { recursive: true, force: true });
     }
     return this;
@@ -229,6 +237,12 @@ export class Publication {
     if (onDisk === null || !(await this.#isUsable(onDisk))) await this.#ingest();
     else this.version = (await readVersion(this.#app, onDisk.versionId)) ?? onDisk;
     this.#now = this.#options.now();
+  }
+
+  async #claimWebhooks(): Promise<void> {
+    if (this.version.automations === 0) return;
+    const files = this.#staged ?? this.#app.version(this.version.versionId);
+    this.#endClaims = await this.#options.claims.claim(this.#id, files);
   }
 
   /** Whether a version on the disk can serve, after a repair of what was prepared of it. */

@@ -84,26 +84,30 @@ export function unknownTrash(id: string): SvcError {
 
 /**
  * Registers a removed app again with everything it had: code with its versions, data, files, settings, secrets, chat windows,
- * logs. Rejects with `UNKNOWN_TRASH`, `CONFLICT` and `STORE_DAMAGED`; it then stays in the trash.
+ * logs. Rejects with `UNKNOWN_TRASH`, `CONFLICT`, `STORE_DAMAGED`, and `INVALID_AUTOMATION` for a webhook whose address another
+ * app has now; it then stays in the trash.
  */
 export async function restoreApp(options: PublicationOptions, trashed: Trashed): Promise<RestoreResult> {
-  const { registry, layout, store, apps, log } = options;
+  const { registry, layout, store, apps, claims, log } = options;
   const { id, app } = trashed;
   if (registry.has(app))
     throw new SvcError('CONFLICT', `There is an app "${app}" now. Remove that one first, then restore this one.`);
   await checkStore(options, trashed);
   // Until the app is registered, this says of all that follows that it did not happen.
   await store.begin(app, { kind: 'remove' });
+  let endClaims = (): void => {};
   try {
     await clearLeftovers(options, app);
     await apps.forget(app);
     if (!(await takeFromTrash(layout, trashed))) throw unknownTrash(id);
     const active = await readCurrent(layout.app(app));
     const activeVersion = active === null || active === 'damaged' ? null : active.activeVersion;
+    if (activeVersion !== null) endClaims = await claims.claim(app, layout.app(app).version(activeVersion));
     await store.revive(app, await versionsOf(layout.app(app), app), activeVersion);
     await apps.regain(app);
     await registry.register(app);
   } catch (error) {
+    endClaims();
     const words = 'An app that could not be restored is not back in the trash yet; the next start does that.';
     await afterwards(options, app, words, () => moveToTrash(layout, app, trashed.removedAt));
     await afterwards(options, app, words, () => apps.forget(app));
@@ -117,6 +121,7 @@ export async function restoreApp(options: PublicationOptions, trashed: Trashed):
     await afterwards(options, app, 'What follows a restored app could not be told of it.', () =>
       apps.swap(app, active),
     );
+  endClaims();
   log.info({ app, trash: id, version: active?.versionId ?? null }, 'Restored an app from the trash.');
   return { id: app, restored: true, activeVersion: active?.versionId ?? null };
 }

@@ -18,6 +18,7 @@ after(() => rmSync(root, { recursive: true, force: true }));
 let uploads = 0;
 
 const PENDING = { kind: 'webhook', pending: true };
+const CLAIMED = { kind: 'webhook', id: 'ab'.repeat(12), secretHash: 'c'.repeat(64) };
 const hook = (more: object = {}) => automation({ triggers: [PENDING], ...more });
 
 /** Takes an app in that has these automations: the text of their files by id. */
@@ -99,6 +100,16 @@ const REFUSED: [name: string, automations: Record<string, string>, path: string,
     { daily: automation({ outputSchema: { type: 'object', allOf: [{ $ref: '#' }] } }) },
     `${FILE}#outputSchema`,
     `${FILE}: outputSchema cannot be used`,
+    1,
+  ],
+  [
+    'the address of another automation',
+    {
+      also: automation({ triggers: [CLAIMED] }),
+      daily: automation({ triggers: [{ kind: 'cron', expr: '@daily' }, CLAIMED] }),
+    },
+    `${FILE}#triggers[1].id`,
+    `${FILE}: triggers[1].id is the address of another webhook`,
     1,
   ],
   [

@@ -17,6 +17,7 @@ import {
   type PendingWebhook,
   pendingWebhook,
   provisionedWebhook,
+  takenAddress,
 } from '../../protocol/automations/automation.ts';
 import { type AutomationChange, editAutomation, mintWebhook } from '../../protocol/automations/automation-edit.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -39,6 +40,7 @@ export function checkAutomations(paths: string[], code: string, now: number): Ch
   const ids = paths.flatMap((path) => AUTOMATION.exec(path)?.[1] ?? []).sort();
   const faults: AutomationFault[] = [];
   const checked: CheckedAutomation[] = [];
+  const slugs = new Set<string>();
   if (ids.length > LIMITS.automations) {
     const message = `has more than ${LIMITS.automations} automations`;
     faults.push({ file: 'automations', field: '', keyword: 'maxItems', message });
@@ -63,8 +65,16 @@ export function checkAutomations(paths: string[], code: string, now: number): Ch
     }
     const text = readFileSync(join(code, file), 'utf8');
     const parsed = parseAutomation(text, { firesAfter: now });
-    if ('issues' in parsed) faults.push(...parsed.issues.map((issue) => automationFault(id, issue)));
-    else checked.push({ id, text, manifest: parsed.manifest });
+    if ('issues' in parsed) {
+      faults.push(...parsed.issues.map((issue) => automationFault(id, issue)));
+      continue;
+    }
+    for (const [at, trigger] of parsed.manifest.triggers.entries()) {
+      if (!('id' in trigger)) continue;
+      if (slugs.has(trigger.id)) faults.push(takenAddress(id, at));
+      slugs.add(trigger.id);
+    }
+    checked.push({ id, text, manifest: parsed.manifest });
   }
   if (faults.length > 0) throw invalidAutomation(faults);
   return checked;
