@@ -412,7 +412,9 @@ export const LIMITS = {
   gitPackCacheBytes: 64 * MiB, // packs that a job thread keeps in memory for its next job
   gitBundleBytes: 1 * GiB,
   gitObjectBytes: 16 * MiB, // one object of a bundle that is imported, and all of them, inflated
-  gitBundleInflatedBytes: 32 * GiB,
+  gitBundleInflatedBytes: 32 * GiB, // a delta counts with those below it, which are made again for it
+  gitDeltaDepth: 250, // deltas below one object; git makes up to 50
+  gitVersion: 1_000_000, // highest number of an imported version: the next ones need room below nine digits
   gitBundleMs: 15 * MINUTE, // writing or reading a bundle
   gitMergeEdits: 5000, // lines in which a side differs; over this or the time, both sides meet as a whole
   gitMergeMs: 2 * SECOND, // of one file

@@ -130,24 +130,39 @@ function isSummed(file: Buffer): boolean {
 const OFS_DELTA = 6;
 const REF_DELTA = 7;
 
+/** What it takes to read an object: the deltas below it, and the bytes of all that are made. */
+type Chain = { depth: number; bytes: number };
+
+const NO_DELTA: Chain = { depth: -1, bytes: 0 };
+
 /**
  * Checks the sizes in a pack before it is inflated as a whole: each object starts with its size, and a delta with that of its
- * result. Nothing larger than `LIMITS.gitObjectBytes` is inflated. Throws `BACKUP_TOO_LARGE`; another error when it is no
- * whole pack.
+ * result. Whoever reads a delta makes its base first: without a limit, the last of a long chain takes work with all of them, and
+ * the whole chain work that grows with its square. Nothing larger than `LIMITS.gitObjectBytes` is inflated. Throws
+ * `BACKUP_TOO_LARGE`; another error when it is no whole pack, or has a delta on a name, as `git bundle` never writes it.
  */
 export function checkPackSizes(pack: Buffer): void {
   if (pack.toString('latin1', 0, 4) !== 'PACK') throw new Error('It is no pack.');
   const end = pack.length - ID_BYTES;
   let left = pack.readUInt32BE(8);
   let total = 0;
+  /** By the place of the object. */
+  const chains = new Map<number, Chain>();
   for (let at = PACK_HEAD; left > 0; left--) {
     const { type, size, next } = objectHead(pack, at);
     checkSize(size);
-    const data = afterBase(pack, type, next);
+    if (type === REF_DELTA) throw new Error('A delta names its base instead of its place.');
+    const { distance, data } = type === OFS_DELTA ? baseOf(pack, next) : { distance: 0, data: next };
     const { content, read } = inflated(pack.subarray(data, end), size);
-    const result = type === OFS_DELTA || type === REF_DELTA ? deltaResult(content) : size;
+    const result = type === OFS_DELTA ? deltaResult(content) : size;
     checkSize(result);
-    total += result;
+    const below = type === OFS_DELTA ? chains.get(at - distance) : NO_DELTA;
+    if (below === undefined) throw new Error('A delta has no base.');
+    const chain = { depth: below.depth + 1, bytes: below.bytes + result };
+    if (chain.depth > LIMITS.gitDeltaDepth)
+      throw tooLarge(`an object of it is made of more than ${LIMITS.gitDeltaDepth} deltas`);
+    chains.set(at, chain);
+    total += chain.bytes;
     if (total > LIMITS.gitBundleInflatedBytes)
       throw tooLarge(`its objects have more than ${LIMITS.gitBundleInflatedBytes} bytes`);
     at = data + read;
@@ -170,12 +185,16 @@ function objectHead(pack: Buffer, start: number): { type: number; size: number; 
   return { type: (first >> 4) & 7, size: (first & 15) + rest.value * 16, next: rest.next };
 }
 
-/** Where the data begins, after the base of a delta. */
-function afterBase(pack: Buffer, type: number, start: number): number {
-  if (type === REF_DELTA) return start + ID_BYTES;
+/** How far before the delta its base begins, and where its data does. The highest seven bits come first, each but the last one less. */
+function baseOf(pack: Buffer, start: number): { distance: number; data: number } {
   let at = start;
-  if (type === OFS_DELTA) while (byteAt(pack, at++) & 0x80);
-  return at;
+  let byte = byteAt(pack, at++);
+  let distance = byte & 0x7f;
+  while (byte & 0x80) {
+    byte = byteAt(pack, at++);
+    distance = (distance + 1) * 128 + (byte & 0x7f);
+  }
+  return { distance, data: at };
 }
 
 /** A delta begins with the sizes of its base and its result. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
@@ -68,6 +68,59 @@ describe('a bundle', () => {
       (await git.listVersions({ repository: other.repository, app: 'todos', limit: 9, before: null })).total,
       3,
     );
+  });
+
+  /** A bundle of the store's refs, made by git, after `change`. */
+  async function changed(change: () => void): Promise<string> {
+    for (const n of [1, 2, 3]) await publish('todos', String(n));
+    change();
+    const file = store.fresh();
+    store.git('bundle', 'create', '-q', file, '--all');
+    return file;
+  }
+
+  const ref = (name: string): string => store.git('rev-parse', name).trim();
+
+  for (const [what, change, words] of [
+    ['a tag on a tree', () => store.git('tag', 'todos/v4', 'main^{tree}'), /refs\/tags\/todos\/v4 is not on a commit/],
+    ['a tag object on a file', () => store.git('tag', '-m', 'x', 'x', 'main:apps/todos/app.json'), /tags\/x is not on/],
+    [
+      'a removed version on a tree',
+      () => store.git('update-ref', 'refs/deleted/a/v1', 'main^{tree}'),
+      /deleted\/a\/v1/,
+    ],
+    ['a number that leaves no room', () => store.git('tag', 'todos/v999999999', 'main'), /a number over 1000000/],
+    [
+      'versions out of order',
+      () => {
+        const [first, last] = [ref('todos/v1'), ref('todos/v3')];
+        store.git('update-ref', 'refs/tags/todos/v1', last);
+        store.git('update-ref', 'refs/tags/todos/v3', first);
+      },
+      /refs\/tags\/todos\/v2 is older than refs\/tags\/todos\/v1/,
+    ],
+  ] as [string, () => void, RegExp][]) {
+    test(`with ${what} is refused, and nothing of it stays`, { ...NEEDS_GIT }, async () => {
+      const file = await changed(change);
+      const packs = () => readdirSync(join(other.repository, 'objects/pack'));
+      const before = packs();
+      const importing = git.importBundle({ repository: other.repository, from: file });
+      await assert.rejects(importing, { code: 'INVALID_BACKUP', message: words });
+      assert.deepEqual([packs(), other.git('for-each-ref', '--format=%(refname)')], [before, 'refs/heads/main\n']);
+    });
+  }
+
+  test('with versions of a branch beside main is taken', NEEDS_GIT, async () => {
+    const file = await changed(() => {
+      // The second is on a way of its own, which is longer than that to the third.
+      let commit = ref('todos/v1^{commit}');
+      for (const n of [1, 2, 3, 4, 5])
+        commit = store
+          .git('-c', 'user.name=a', '-c', 'user.email=b', 'commit-tree', '-m', `${n}`, '-p', commit, 'main^{tree}')
+          .trim();
+      store.git('update-ref', 'refs/tags/todos/v2', commit);
+    });
+    assert.equal((await git.importBundle({ repository: other.repository, from: file })).tags, 3);
   });
 
   test('is refused where versions are, and when it is none or not whole', async () => {
