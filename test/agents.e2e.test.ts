@@ -10,13 +10,12 @@ import { after, before, describe, type TestContext, test } from 'node:test';
 import type { RunnerEvent } from '../protocol/agents/agents.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { type ChildRecord, reapChildren } from '../storage/processes/children.ts';
-import { eventsOf, finalOf, type RunningAgents, startAgents, stubRunner } from '../testing/agents.ts';
+import { eventsOf, finalOf, type RunningAgents, SHELLS, shellsOf, startAgents, stubRunner } from '../testing/agents.ts';
 import { eventually } from '../testing/edges.ts';
 import { isRunning } from '../testing/processes.ts';
 import { inTime, LONG_MS, pause } from '../testing/waiting.ts';
 
 const onLinux = { skip: process.platform !== 'linux' };
-const SHELLS = ['sleep 1000', 'say {result}', 'daemon 1000', 'say {result}'];
 
 let running: RunningAgents;
 before(async () => {
@@ -32,7 +31,6 @@ let conversations = 0;
 /** A conversation that no other test has. */
 const fresh = () => ({ conversation: `svc-chat:notes:w${++conversations}` });
 
-const numbers = (text: string) => text.trim().split(/\s+/).map(Number);
 const records = (of: RunningAgents) => JSON.parse(readFileSync(of.record, 'utf8')) as ChildRecord[];
 const recorded = (of: RunningAgents, role: string) => records(of).filter((child) => child.role === role);
 
@@ -139,17 +137,12 @@ describe('a turn', () => {
     const own = fresh();
     const abort = new AbortController();
     const turn = running.run([...SHELLS, 'deaf'], own, { signal: abort.signal });
-    let text = '';
-    while (numbers(text).length < 2) {
-      const event = await until(turn, 'assistant.delta');
-      if (event.type === 'assistant.delta') text += event.delta;
-    }
-    const pids = numbers(text);
+    const pids = await shellsOf(turn);
     assert.ok(pids.every(isRunning));
     abort.abort();
     const events = await inTime(eventsOf(turn), 'the end of the turn', LONG_MS);
     assert.ok(!events.some(({ type }) => type === 'final' || type === 'error'), JSON.stringify(events));
-    await eventually(() => !pids.some(isRunning));
+    assert.deepEqual(pids.filter(isRunning), []);
   });
 
   test('twenty conversations have their turns, eight at a time', async () => {
@@ -166,12 +159,11 @@ describe('a turn', () => {
 describe('nothing is left', onLinux, () => {
   test('of an agent that is killed: its turn fails, the next one has another', async () => {
     const own = fresh();
-    const pids = numbers(await finalOf(running.run([...SHELLS, 'say {result}'], own)));
-    const before = new Set(recorded(running, 'agent').map(({ pid }) => pid));
-    const turn = running.run(['say begin', 'hang'], own);
-    await until(turn, 'assistant.delta');
+    const turn = running.run([...SHELLS, 'hang'], own);
+    const pids = await shellsOf(turn);
+    assert.ok(pids.every(isRunning));
     // The agent of these shells is the one that was recorded last.
-    process.kill([...before].at(-1) as number, 'SIGKILL');
+    process.kill(recorded(running, 'agent').at(-1)?.pid as number, 'SIGKILL');
     const last = (await inTime(eventsOf(turn), 'the end of the turn', LONG_MS)).at(-1);
     assert.ok(last?.type === 'error' && last.code === 'AGENT_FAILED', JSON.stringify(last));
     await eventually(() => !pids.some(isRunning));
@@ -181,7 +173,7 @@ describe('nothing is left', onLinux, () => {
   test('when the process of the agents is killed: turns fail, the next one works', async (t) => {
     const struck = await startAgents();
     t.after(() => struck.stop());
-    const pids = numbers(await finalOf(struck.run(SHELLS)));
+    const pids = await shellsOf(struck.run([...SHELLS, 'hang']));
     const turn = struck.run(['say begin', 'hang'], fresh());
     await until(turn, 'assistant.delta');
     const leaders = recorded(struck, 'agent').map(({ pid }) => pid);
@@ -196,7 +188,7 @@ describe('nothing is left', onLinux, () => {
 
   test('when the gateway stops, also of agents that ignore it', async () => {
     const stopped = await startAgents();
-    const pids = numbers(await finalOf(stopped.run(SHELLS)));
+    const pids = await shellsOf(stopped.run([...SHELLS, 'hang']));
     const turn = eventsOf(stopped.run(['say begin', 'deaf'], fresh()));
     await eventually(() => recorded(stopped, 'agent').length === 2);
     pids.push(...records(stopped).map(({ pid }) => pid));

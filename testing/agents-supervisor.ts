@@ -1,8 +1,8 @@
 /** A process that starts agents like a gateway, to be killed by a test. Prints the pids that must end with it. */
-import { eventsOf, finalOf, startAgents } from './agents.ts';
+import { eventsOf, SHELLS, shellsOf, startAgents } from './agents.ts';
 
 const running = await startAgents();
-const pids = await finalOf(running.run(['sleep 1000', 'say {result}', 'daemon 1000', 'say {result}']));
+const pids = await shellsOf(running.run([...SHELLS, 'hang']));
 void eventsOf(running.run(['deaf'], { conversation: 'svc-chat:notes:wtwo' }));
 const { record, tag, tree } = running;
-console.log(JSON.stringify({ pids: pids.split(/\s+/).map(Number), agents: tree.agents?.pid, record, tag }));
+console.log(JSON.stringify({ pids, agents: tree.agents?.pid, record, tag }));

@@ -12,6 +12,7 @@ import { tagOf } from '../storage/processes/tagged.ts';
 import { AgentProcess, type RunOptions } from '../supervisor/agents/runners/agent-process.ts';
 import type { Tree } from '../supervisor/tree/tree.ts';
 import { treeIn } from './tree.ts';
+import { inTime, LONG_MS } from './waiting.ts';
 
 const STUB_AGENT = new URL('./stub-agent.mjs', import.meta.url).pathname;
 
@@ -103,4 +104,19 @@ export async function finalOf(turn: AsyncIterable<RunnerEvent>): Promise<string>
   const last = (await eventsOf(turn)).at(-1);
   if (last?.type === 'final') return last.text;
   throw new Error(`The turn ended with ${JSON.stringify(last)}.`);
+}
+
+/** Steps that start two processes: one below the agent, and one that lost its parent. They end with the turn. */
+export const SHELLS = ['sleep 1000', 'say {result}', 'daemon 1000', 'say {result}'];
+
+/** The pids of these processes, of a turn that goes on. */
+export async function shellsOf(turn: AsyncGenerator<RunnerEvent, void>): Promise<number[]> {
+  let text = '';
+  const pids = (): number[] => text.split(/\s+/).filter(Boolean).map(Number);
+  while (pids().length < 2) {
+    const { done, value } = await inTime(turn.next(), 'the pids of the shells', LONG_MS);
+    if (done || value === undefined) throw new Error(`The turn has ended: ${text}`);
+    if (value.type === 'assistant.delta') text += value.delta;
+  }
+  return pids();
 }
