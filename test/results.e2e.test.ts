@@ -40,6 +40,9 @@ const UNSTEADY: Record<string, string> = {
     '() => { const form = new FormData(); form.append("a", new Blob(["a"])); return form.get("a").lastModified; }',
   'the time of an event': '() => new Event("a").timeStamp',
   'the start of the thread': '() => performance.timeOrigin',
+  "a time of Node's": '() => performance.nodeTiming.duration',
+  "a time of Node's that was kept": '((timing) => () => timing.idleTime)(performance.nodeTiming)',
+  "Node's times as JSON": '((timing) => () => timing.toJSON())(performance.nodeTiming)',
   'a mark': '() => performance.mark("a").startTime',
   'the clock of a class': '() => new (class { at = new Date() })().at',
   'a boundary':

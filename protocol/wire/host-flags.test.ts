@@ -12,6 +12,7 @@ test('a Node gets the flags that it knows, in the name that it knows them by', (
     '--allow-worker',
     '--allow-addons',
     '--experimental-vm-modules',
+    '--zero-fill-buffers',
     '--no-warnings',
   ]);
   assert.deepEqual(hostFlags(['/a', '/b c'], node20), [
@@ -19,6 +20,7 @@ test('a Node gets the flags that it knows, in the name that it knows them by', (
     '--allow-worker',
     '--allow-addons',
     '--experimental-vm-modules',
+    '--zero-fill-buffers',
     '--no-warnings',
     '--allow-fs-read=/a',
     '--allow-fs-read=/b c',

@@ -19,6 +19,8 @@ const HANDLERS: string[][] = [
   ['--experimental-vm-modules'],
   // eval and new Function: ways round the module loader. WebAssembly still compiles.
   ['--disallow-code-generation-from-strings'],
+  // New memory may hold what another app in the process had; handlers see it in `Buffer.allocUnsafe`, `allocUnsafeSlow` and pools.
+  ['--zero-fill-buffers'],
 ];
 
 const QUIET: string[][] = [['--no-warnings']];

@@ -57,8 +57,9 @@ export function countLoaded(name: string, value: unknown): void {
   else if ((name === 'Request' || name === 'Response') && prototype !== undefined) countUses(prototype);
 }
 
-/** Counts each call of these methods and each read of these accessors; by default all of them. */
-function countUses(owner: object, names: readonly PropertyKey[] = ownKeys(owner)): void {
+/** Counts each call of these methods and each read of these accessors; by default all of them, and of other values too. */
+function countUses(owner: object, given?: readonly PropertyKey[]): void {
+  const names = given ?? ownKeys(owner);
   if (counted.has(owner)) return;
   counted.add(owner);
   for (const name of names) {
@@ -75,12 +76,21 @@ function countUses(owner: object, names: readonly PropertyKey[] = ownKeys(owner)
       });
     } else if (typeof value === 'function') {
       const counting = new Proxy(value as (...given: unknown[]) => unknown, {
-        apply(method, self, given) {
+        apply(method, self, args) {
           count++;
-          return apply(method, self, given) as unknown;
+          return apply(method, self, args) as unknown;
         },
       });
       defineProperty(owner, name, { ...found, value: counting });
+    } else if (given === undefined && typeof name === 'string') {
+      // Such as `performance.nodeTiming`, whose times are read from an object that a module may keep.
+      if (typeof value === 'object' && value !== null) countUses(value);
+      const { enumerable = false } = found;
+      const get = (): unknown => {
+        count++;
+        return value;
+      };
+      defineProperty(owner, name, { configurable: true, enumerable, get });
     }
   }
 }

@@ -124,6 +124,17 @@ before(async () => {
         ];
         for (const attempt of attempts) try { attempt(); } catch {}
         return { a: 1 };`),
+      'queries/memory.js': handler(`
+        const used = [];
+        for (let round = 0; round < 500; round++) {
+          for (const make of [Buffer.allocUnsafe, Buffer.allocUnsafeSlow])
+            for (const size of [100, 5000, 100_000]) used.push(make(size));
+          const dirty = used.filter((bytes) => bytes.some((byte) => byte !== 0)).length;
+          if (dirty > 0) return dirty;
+          for (const bytes of used) bytes.fill(7);
+          used.length = 0;
+        }
+        return 0;`),
       'queries/echo.js': handler('return input'),
       'queries/fetch.js': handler(`
         const response = await ctx.fetch(input.url, { method: 'POST', body: 'x' });
@@ -137,6 +148,10 @@ after(() => supervisor.close());
 test('globals that reach the machine are missing', async () => {
   const { value } = await app.query('absent');
   assert.deepEqual(value, Object.fromEntries(ABSENT.map((name) => [name, 'undefined'])));
+});
+
+test('new memory is empty', async () => {
+  assert.equal((await app.query('memory')).value, 0);
 });
 
 test('the language and the web data types are there', async () => {

@@ -48,7 +48,12 @@ const FOUND: Record<string, (string | [text: string, from: string])[]> = {
     'new globalThis.Date();',
     ['const Clock = Date; new Clock();', 'new Clock'],
   ],
-  'performance-now': ['performance.now();', 'performance.timeOrigin;', ['const { now } = performance;', 'now }']],
+  'performance-now': [
+    'performance.now();',
+    'performance.timeOrigin;',
+    'performance.nodeTiming;',
+    ['const { now } = performance;', 'now }'],
+  ],
   'math-random': ['Math.random();', ['const { random } = Math;', 'random }'], ['[].sort(Math.random);', 'Math']],
   'random-id': [
     'crypto.randomUUID();',

@@ -12,6 +12,7 @@ const REQUEST = 'bypasses the run: it ends neither with it nor at its deadline; 
 const GLOBALS = new Map<string, { rule: DeterminismRule; advice: string }>([
   ['Date.now', { rule: 'date-now', advice: 'reads the clock; use ctx.now, the time of the fire.' }],
   ['performance.now', { rule: 'performance-now', advice: 'reads the clock; use ctx.now, the time of the fire.' }],
+  ['performance.nodeTiming', { rule: 'performance-now', advice: 'has times of the process; use ctx.now.' }],
   ['performance.timeOrigin', { rule: 'performance-now', advice: 'is a time of the thread; use ctx.now.' }],
   ['Math.random', { rule: 'math-random', advice: RANDOM }],
   ['crypto.randomUUID', { rule: 'random-id', advice: RANDOM }],
