@@ -42,6 +42,10 @@ export const ERROR_CODES = {
     status: 403,
     when: 'An agent called an action with `confirmation: "required"`, and a person refused it or did not answer.',
   },
+  OUTCOME_UNKNOWN: {
+    status: 500,
+    when: 'SQL of a caller that writes was interrupted; what it writes is stored completely or not at all.',
+  },
   IDEMPOTENCY_MISMATCH: { status: 422, when: 'The idempotency key was used before with another input.' },
 
   INVALID_MANIFEST: {
@@ -222,6 +226,12 @@ export function isDamage(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code !== 'string' || code === 'SQLITE_CORRUPT_VTAB') return false;
   return code === 'SQLITE_NOTADB' || code.startsWith('SQLITE_CORRUPT');
+}
+
+/** Which of the two codes an error stands for; undefined for any other error. */
+export function damageCode(error: unknown): typeof DATA_LOST | typeof DATA_DAMAGED | undefined {
+  if (isDamage(error)) return DATA_DAMAGED;
+  return (error as { code?: unknown } | null)?.code === DATA_LOST ? DATA_LOST : undefined;
 }
 
 /** A disk that fails. */

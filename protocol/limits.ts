@@ -138,8 +138,16 @@ export const LIMITS = {
   openDatabases: 128, // databases the writer keeps open
   databaseIdleMs: 30 * SECOND, // a database without connections is closed after this time
 
-  sqlRows: 200, // ad-hoc SQL from the command line: rows and time
-  sqlMs: 2 * SECOND,
+  // SQL of callers: `svc sql`, the console, `svc_sql_*`.
+  sqlRows: 200,
+  sqlMs: 2 * SECOND, // one statement; its process is killed if it takes longer
+  sqlProcesses: 4, // each runs one statement at a time; one app has half of them
+  sqlQueue: 64, // statements that may wait for one of them; one app has half of these places
+  sqlWaitMs: 10 * SECOND, // how long they wait, the start of the process included
+  sqlWriterMs: 500, // how long one may keep the writer busy that apps share
+  sqlIdleMs: 30 * SECOND, // a process without a statement is kept this long for the next one
+  sqlHeapMb: 256, // heap of its thread, and all memory of the process
+  sqlMemoryMb: 1024,
 
   turnMs: 5, // after so long, work on many apps lets the supervisor's event loop go on
   notifyMs: 5 * SECOND, // of one message to systemd
@@ -339,7 +347,6 @@ export const LIMITS = {
   reportedProcesses: 1024, // programs of agents, or MCP servers, that are recorded at a time
   agentsMemoryMb: 512, // heap of the process that owns the agents, in MiB
   catalogItems: 1000, // models of one runner that are kept, and as many tools
-  groundingMs: 10 * SECOND, // that a turn waits for the app's tables; its thread may have to start
   groundingTextBytes: 8 * KiB, // text that every agent gets; the next three are its parts for one app
   groundingToolsBytes: 16 * KiB,
   groundingTablesBytes: 8 * KiB,

@@ -40,6 +40,7 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   HANDLER_ERROR:
     'See the details: `svc logs <app>`. If the outcome is unknown, check the data before you repeat an action.',
   NOT_CONFIRMED: 'Ask the person who uses the agent, then let it try again: each call is asked for.',
+  OUTCOME_UNKNOWN: 'Look whether it is stored: `svc sql <app> "SELECT …"`. Repeat it only if it is not.',
   IDEMPOTENCY_MISMATCH: 'Take a new key for another input, or repeat the first input with this one.',
   INVALID_MANIFEST: 'Correct the field at `path` in `app.json`. What each takes: docs/app-guide.md.',
   INVALID_AUTOMATION: 'Correct the fields that `issues` names. What each takes: docs/automations.md.',

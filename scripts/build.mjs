@@ -166,6 +166,8 @@ export async function buildAll(outdir = dist, further = []) {
         host: 'workers/handler/host.ts',
         actor: 'workers/handler/actor.ts',
         mcp: 'workers/mcp/main.ts',
+        sql: 'workers/sql/main.ts',
+        'sql-thread': 'workers/sql/thread.ts',
       },
       outdir,
       plugins,

@@ -2,11 +2,11 @@
 
 import { rename } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import { DATA_LOST, ERROR_CODES, type ErrorBody, errorFromBody, isDamage, SvcError } from '../protocol/errors.ts';
+import { damageCode, ERROR_CODES, type ErrorBody, errorFromBody, isDamage, SvcError } from '../protocol/errors.ts';
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
-import type { MigrationFile } from '../protocol/wire/frames.ts';
+import type { MigrationFile, SqlOrder, SqlWriter } from '../protocol/wire/frames.ts';
 import { openLink } from '../protocol/wire/link.ts';
-import { type Damage, damagedData } from '../storage/apps/app-data.ts';
+import { type Damage, damagedData, damageIn } from '../storage/apps/app-data.ts';
 import { isMissing, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
 import { survive } from './outlive-writer.ts';
@@ -31,6 +31,16 @@ export class Databases {
   /** A client for a database of the gateway's own. It connects when it is first used. Rejects with `STORE_DAMAGED`. */
   own(name: string, file: string): DbClient {
     return this.#client(name, file, false, (body) => (isDamage(body) ? damaged(file, body) : new DbError(body)));
+  }
+
+  /**
+   * The database of an app or draft, and the way to its writer, for a process that runs a caller's statement. `migrated` as in a
+   * `Ticket`.
+   */
+  ofCaller(app: string, migrated: boolean): Pick<SqlOrder, 'dataFile' | 'migrated'> & { writer: SqlWriter } {
+    const file = this.#layout.app(app).data;
+    const ticket = this.#tree.ticket({ role: 'database', name: app, file, maintain: false, migrated, brief: true });
+    return { dataFile: file, migrated, writer: { socket: this.#tree.writerSocket(file), ticket } };
   }
 
   /** Renames a damaged database of the gateway's own or of an app, with what lies beside it, once the writer let go of it. Answers its new name. */
@@ -99,8 +109,9 @@ export class Databases {
     try {
       return await work(client);
     } catch (error) {
-      const damage = damageIn(error as Error);
-      if (damage !== null) {
+      const code = damageCode(error);
+      const damage = code && damageIn({ code, message: (error as Error).message });
+      if (damage) {
         this.#onDamaged(app, damage);
         throw damagedData(app, damage);
       }
@@ -114,11 +125,6 @@ export class Databases {
 /** Errors of the writer with our codes are for the caller, above all `MIGRATION_FAILED`. */
 function ofOurs(error: unknown): unknown {
   return error instanceof DbError && Object.hasOwn(ERROR_CODES, error.code) ? errorFromBody(error) : error;
-}
-
-function damageIn(error: Error): Damage | null {
-  if (isDamage(error)) return { what: `is damaged (${error.message})`, lost: false };
-  return (error as { code?: unknown }).code === DATA_LOST ? { what: error.message, lost: true } : null;
 }
 
 function damaged(file: string, { message }: ErrorBody): SvcError {

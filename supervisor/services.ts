@@ -29,6 +29,7 @@ import type { HttpMeter } from './operations/metrics/http-meter.ts';
 import type { ScheduledBackups } from './operations/scheduled-backups.ts';
 import type { ConsoleFiles } from './pages/console-files.ts';
 import type { Preferences } from './pages/preferences.ts';
+import type { SqlProcesses } from './sql/sql-processes.ts';
 import type { Tracing } from './tracing/tracing.ts';
 
 export type Services = AppsOptions & {
@@ -45,6 +46,8 @@ export type Services = AppsOptions & {
   agentTokens: AgentTokens;
   apps: Apps;
   reads: CachedReads;
+  /** Runs SQL of callers. */
+  sql: SqlProcesses;
   /** To the tools of the live apps. */
   dispatcher: Dispatcher;
   automations: Automations;

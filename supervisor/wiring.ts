@@ -67,6 +67,7 @@ import { allRoutes } from './routes/all.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
 import type { Simulation } from './simulation.ts';
+import { SqlProcesses } from './sql/sql-processes.ts';
 import { Tracing } from './tracing/tracing.ts';
 import { packageRoot, withRealPaths } from './tree/entry-points.ts';
 import type { TreeOptions } from './tree/specifications.ts';
@@ -142,6 +143,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       appLog,
       onWriterLost,
       onDamaged: (key, damage) => apps.damaged(key, damage),
+      onSqlEnded: (app, alone) => sql.endedByWriter(app, alone),
       onCommitted: commits.committed.bind(commits),
       onProcess,
       secrets: (app) => secrets.given(app),
@@ -196,6 +198,17 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       writable: folders.writable,
       onFault: (what) => log.error(what),
     });
+    const sql = new SqlProcesses({
+      createChild: (name, events) => tree.sqlChild(name, events),
+      database: (app, migrated) => databases.ofCaller(app, migrated),
+      onDamaged: (app, damage) => apps.damaged(app, damage),
+      maxResultBytes: config.maxResultBytes,
+      onEnded: (app, msg) => {
+        const versionId = tree.existing(app)?.summary.versionId;
+        const origin = { app: appOfKey(app), versionId, tool: 'sql', traceId: null };
+        appLog(app, JSON.stringify({ ts: new Date().toISOString(), level: 'error', ...origin, msg }));
+      },
+    });
     const runtime = databases.own('_runtime', layout.runtimeDb);
     const idempotency = new Idempotency(runtime);
     const attachments = new Attachments({ db: runtime, layout, log });
@@ -213,6 +226,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       databases,
       tree,
       jobs,
+      sql,
       commits,
       reads: new CachedReads(results, config),
       changes,
@@ -482,6 +496,7 @@ export async function disassemble(
     () => agentProcess.stop(),
     () => services.programTokens.close(),
     () => jobs.close(),
+    () => services.sql.close(),
     () => tree.stop(drainMs),
     () => logs.flush(),
     () => access?.close(),

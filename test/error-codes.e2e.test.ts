@@ -178,6 +178,7 @@ const ELSEWHERE: Partial<Record<ErrorCode, string>> = {
   LENGTH_REQUIRED: 'test/http.e2e.test.ts',
   OVERLOADED: 'test/dispatcher.e2e.test.ts',
   INTERNAL: 'test/disk.e2e.test.ts',
+  OUTCOME_UNKNOWN: 'test/runaway-writes.e2e.test.ts',
   QUARANTINED: 'test/runaway.e2e.test.ts',
   MODE_UNAVAILABLE: 'test/chat.e2e.test.ts',
   AGENT_FAILED: 'test/chat.e2e.test.ts',

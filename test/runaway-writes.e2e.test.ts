@@ -1,5 +1,5 @@
-// Writes that never end: the first one loses no write of another app, later ones run in a separate writer for their
-// app.
+// Writes that never end, of handlers and by SQL of callers: the first one loses no write of another app, later ones run in a
+// separate writer for their app.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
@@ -76,7 +76,7 @@ async function stored(gateway: TestGateway): Promise<number[]> {
 
 test('a write without end loses no write of others, and the next one of its app delays none', async (t) => {
   const gateway = await startGateway(t);
-  for (const id of ['runaway', 'other']) assert.equal((await gateway.upload(id, appOf(id, APP))).status, 201);
+  for (const id of ['runaway', 'asked', 'other']) assert.equal((await gateway.upload(id, appOf(id, APP))).status, 201);
   assert.equal((await gateway.write('runaway', 'put', { n: 1 })).status, 200);
 
   const writing = new Writing(gateway);
@@ -96,6 +96,20 @@ test('a write without end loses no write of others, and the next one of its app 
   const after = await writers(gateway);
   assert.deepEqual(after.writer, before.writer);
   assert.notEqual(after['writer-1']?.pid, before['writer-1']?.pid);
+
+  // SQL of a caller gets less of the shared writer, and is not stored; in the app's own writer nobody else waits for it.
+  const sql = async (statement: string) =>
+    (await gateway.call('POST', '/svc/_apps/asked/sql', { body: { sql: statement } })).json;
+  const first = (await sql(ENDLESS)).error;
+  assert.equal(first.code, 'OVERLOADED', JSON.stringify(first));
+  assert.match(first.message, /busy for over 0\.5 s.* It is not stored\. The app has a separate writer now/);
+  const meanwhile = writing.written.length;
+  const second = (await sql(ENDLESS)).error;
+  assert.equal(second.code, 'OUTCOME_UNKNOWN', JSON.stringify(second));
+  assert.ok(writing.written.length > meanwhile + 100, `${writing.written.length - meanwhile} writes meanwhile`);
+  assert.deepEqual((await sql('SELECT count(*) FROM t')).rows, [[0]]);
+  const moved = await writers(gateway);
+  assert.deepEqual([Object.keys(moved), moved.writer?.restarts], [['writer', 'writer-1', 'writer-2'], 2]);
 
   await writing.stop();
   const kept: number[] = (await gateway.read('other', 'all')).json.data;

@@ -152,6 +152,54 @@ describe('an app that misbehaves', () => {
     }
   });
 
+  test('SQL of a caller without an end is ended, and no call of any app notices', async () => {
+    await install('queried', {});
+    const endless = 'WITH n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n) SELECT count(*) FROM n';
+    const sql = (id: string, statement: string) =>
+      gateway.call('POST', `/svc/_apps/${id}/sql`, { body: { sql: statement } });
+    const agents = (id: string, statement: string) =>
+      gateway.call('POST', '/svc/_mcp', {
+        headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-06-18' },
+        body: {
+          ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+          params: { name: 'svc_sql_read', arguments: { app: id, sql: statement } },
+        },
+      });
+    const hosts = async () => {
+      const { processes } = await gateway.system();
+      const all = processes.filter(({ role }: { role: string }) => role === 'host' || role === 'writer');
+      return all.map((one: Record<string, unknown>) => [one.name, one.pid, one.restarts]);
+    };
+    const before = await hosts();
+    const answers = [sql('queried', endless), agents('queried', endless), sql('queried', `EXPLAIN ${endless}`)];
+    let isOver = false;
+    const all = Promise.all(answers).finally(() => {
+      isOver = true;
+    });
+    let calls = 0;
+    for (; !isOver; calls++) {
+      await stillServes();
+      const own = await gateway.read('queried', 'ok', { calls });
+      assert.deepEqual([own.status, own.json.data], [200, 1], own.text);
+      const other = await sql('good', 'SELECT 42');
+      assert.deepEqual([other.status, other.json.rows], [200, [[42]]], other.text);
+    }
+    const [byHand, byAgent, explained] = await all;
+    assert.deepEqual([byHand?.status, byHand?.json.error.code], [500, 'HANDLER_ERROR'], byHand?.text);
+    assert.match(byHand?.json.error.message, /timed out after 2 s/);
+    assert.doesNotMatch(byHand?.text ?? '', /crash|stored|unknown/);
+    assert.match(byAgent?.text ?? '', /HANDLER_ERROR.*timed out after 2 s/);
+    assert.equal(explained?.status, 200, explained?.text);
+    assert.deepEqual(await hosts(), before);
+    assert.equal((await actorOf('queried')).lastExit, null);
+    await logged('queried', /SQL of a caller timed out after 2 s/);
+    // The processes of these statements are gone; that of the other app waits for the next one.
+    await eventually(async () => {
+      const { processes } = await gateway.system();
+      return processes.filter(({ role }: { role: string }) => role === 'sql').length <= 2;
+    });
+  });
+
   test('an unhandled rejection does not end anything else', async () => {
     await install('careless', {
       bad: 'Promise.reject(new Error("lost")); setTimeout(() => { throw new Error("late"); }, 1); return 1;',

@@ -144,9 +144,11 @@ onEachStore({}, (gateway, store) => {
     const kept = await gateway.write('shop', 'keep', {});
     assert.deepEqual([kept.status, kept.json.data.body], [201, SHOWN]);
     assert.deepEqual((await gateway.read('shop', 'kept')).json.data, [{ value: SHOWN }]);
-    const body = { app: 'shop', sql: 'SELECT value FROM kept' };
-    const sql = await gateway.call('POST', '/svc/_tool/svc_sql', { body });
-    assert.doesNotMatch(sql.text, PART);
+    const sql = await gateway.call('POST', '/svc/_apps/shop/sql', { body: { sql: 'SELECT value FROM kept' } });
+    assert.deepEqual(sql.json.rows, [[SHOWN]]);
+    const odd = await gateway.call('POST', '/svc/_apps/shop/sql', { body: { sql: `SELECT "${KEY}"` } });
+    assert.equal(odd.json.error.code, 'BAD_REQUEST');
+    assert.doesNotMatch(odd.text, PART);
     assert.equal((await gateway.read('shop', 'echo', { a: `<${KEY}>` })).json.data.a, `<${SHOWN}>`);
     const logs = await gateway.call('GET', '/svc/_logs?app=shop&limit=500');
     assert.match(logs.text, /\[secret KEY\]/);

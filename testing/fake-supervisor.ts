@@ -304,10 +304,6 @@ export class App {
     return this.call(ToolKind.action, tool, JSON.stringify({ input }));
   }
 
-  sql(sql: string, params?: unknown): Promise<Outcome> {
-    return this.call(ToolKind.sql, '', JSON.stringify({ sql, params }));
-  }
-
   /** One fire of the automation; members of `request` replace the usual ones. */
   fire(request: Record<string, unknown> = {}, remainingMs?: number): Promise<Outcome> {
     const id = this.spec.automation ?? '';

@@ -28,6 +28,7 @@ export function treeIn(folder: string, options: Partial<TreeOptions>): Tree {
     onCommitted: () => {},
     onWriterLost: () => {},
     onDamaged: () => {},
+    onSqlEnded: () => {},
     secrets: () => null,
     keepBlob: async () => ({ ok: false, value: null }),
     onFatal: () => {},

@@ -199,9 +199,9 @@ function isDispatch(frame: FrameOf<'dispatch'>): boolean {
   return typeof frame[4] === 'string' && typeof frame[6] === 'string' && frame[5] instanceof Uint8Array;
 }
 
-/** The numbers of `ToolKind`, without a gap from 0 on. */
+/** The numbers of `ToolKind`. */
 function isToolKind(kind: unknown): kind is ToolKindValue {
-  return kind === 0 || kind === 1 || kind === 2 || kind === 3 || kind === 4 || kind === 5;
+  return kind === 0 || kind === 1 || kind === 3 || kind === 4 || kind === 5;
 }
 
 /** The places in `CALLER_KINDS`. */

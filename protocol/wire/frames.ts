@@ -48,14 +48,15 @@ export const Kind = {
   spans: 43,
   flush: 44,
   flushed: 45,
+  sql: 46,
 } as const;
 
 /**
- * What a dispatched call runs. `sql` is the built-in tool behind `svc sql`; `fire` is an automation's handler; `server` is a
- * tool of an MCP server, named `<server>.<tool>`, whose body is the JSON text of its arguments and whose result is JSON text.
- * `tracked` is a query that says what it read, see the frame `reads`.
+ * What a dispatched call runs. `fire` is an automation's handler; `server` is a tool of an MCP server, named `<server>.<tool>`,
+ * whose body is the JSON text of its arguments and whose result is JSON text. `tracked` is a query that says what it read, see
+ * the frame `reads`.
  */
-export const ToolKind = { query: 0, action: 1, sql: 2, fire: 3, server: 4, tracked: 5 } as const;
+export const ToolKind = { query: 0, action: 1, fire: 3, server: 4, tracked: 5 } as const;
 export type ToolKindValue = (typeof ToolKind)[keyof typeof ToolKind];
 
 /** After `client-gone` the call may still finish; the others end it. */
@@ -191,6 +192,25 @@ export const RETIRE_REASONS = [
 ] as const;
 export type RetireReason = (typeof RETIRE_REASONS)[number];
 
+/** Where the writer of a database is reached, and the ticket for it. */
+export type SqlWriter = { socket: string; ticket: string };
+
+/**
+ * A statement of a caller. `body` is JSON text with `sql`, `params` and `mode`, see `sql-tool.ts`. Without `writer` it only reads:
+ * one that writes is answered with the status `writes`, and nothing was done.
+ */
+export type SqlOrder = {
+  body: Uint8Array;
+  dataFile: string;
+  /** The file is there: it is lost where it is not, and none is made. */
+  migrated: boolean;
+  writer: SqlWriter | null;
+  maxResultBytes: number;
+};
+
+/** How a statement of a caller ended: it only read, it may have written, or it would write. */
+export const SqlStatus = { read: 200, wrote: 201, writes: 202 } as const;
+
 /** The highest `id` of a session that has begun. */
 export type SessionBegun = [session: number, id: number];
 
@@ -219,12 +239,12 @@ type Frames = {
     callerName: string,
   ];
   /**
-   * Actor → supervisor. `status` is 200 for queries, 201 for `sql` that may have written and 200 for what only read, else the
-   * envelope's; `body` is JSON text: a query's value, an action's `body` member, the answer of `sql`, a fire's
-   * `{ summary?, output? }`. `handlerMs` is the time from the arrival of the dispatch.
+   * Actor → supervisor. `status` is 200 for queries, else the envelope's; `body` is JSON text: a query's value, an action's `body`
+   * member, a fire's `{ summary?, output? }`. `handlerMs` is the time from the arrival of the dispatch. SQL process → supervisor:
+   * `status` is a `SqlStatus`, `body` the answer.
    */
   result: [callId: number, status: number, body: Uint8Array, handlerMs: number];
-  /** Actor → supervisor: the call failed; `wrote` says that one of its writes is stored. */
+  /** Actor or SQL process → supervisor: the call failed; `wrote` says that one of its writes is stored. */
   error: [callId: number, error: ErrorBody, handlerMs: number, wrote?: boolean];
   /** Supervisor → actor: the caller no longer waits for this call. */
   cancel: [callId: number, reason: CancelReason];
@@ -272,7 +292,7 @@ type Frames = {
   exited: [actorId: number, reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start', detail: string];
   /**
    * Writer → supervisor, from its watch thread: the writer has been busy with one statement of this app for `ms`, and begins no
-   * more operations. `begun` gives the progress of each session; null when there were too many.
+   * more operations; what it was busy with is not stored. `begun` gives the progress of each session; null when there were too many.
    */
   stuck: [app: string, ms: number, begun: SessionBegun[] | null];
   /** MCP process → supervisor: the state of a server, the reason, and for our log the end of its standard error. */
@@ -287,6 +307,8 @@ type Frames = {
   flush: [flushId: number, path: string];
   /** Supervisor → jobs process, once it is durable, or why it is not: a fault with the code that `fsync` gave. */
   flushed: [flushId: number, fault: FlushFault | null];
+  /** Supervisor → SQL process: run this statement now. It has one at a time. */
+  sql: [statementId: number, order: SqlOrder];
   /** Supervisor → agents: run this turn. A `cancel` frame with the same number ends it. */
   turn: [turn: number, order: TurnOrder];
   /** Agents → supervisor: events of the agent; `bytes` is their size as counted in `turnTaken`. */

@@ -10,13 +10,14 @@ export type Ticket =
   | { role: 'host'; host: string }
   | { role: 'mcp' }
   | { role: 'jobs' }
+  | { role: 'sql'; name: string }
   | { role: 'agents' }
   | { role: 'actor'; actorId: number; app: string }
   /**
    * A connection to the writer: the one database that it may use, and whether it may migrate and close it. `migrated`: the file is
-   * there and is not made.
+   * there and is not made. A `brief` one may keep the writer that apps share busy for `LIMITS.sqlWriterMs` only.
    */
-  | { role: 'database'; name: string; file: string; maintain: boolean; migrated?: boolean };
+  | { role: 'database'; name: string; file: string; maintain: boolean; migrated?: boolean; brief?: true };
 
 export function signTicket(ticket: Ticket, key: Buffer): string {
   const body = Buffer.from(JSON.stringify(ticket)).toString('base64url');

@@ -1,6 +1,6 @@
 /** Tells whether the database of an app is lost: its live version has migrations, and the file nothing of what they made. */
 import { open, stat } from 'node:fs/promises';
-import { SvcError } from '../../protocol/errors.ts';
+import { DATA_DAMAGED, DATA_LOST, type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { EMPTY, MISSING } from '../data-file.ts';
 import { isMissing } from '../files/atomic-file.ts';
@@ -9,6 +9,17 @@ import { readCurrent, readVersion } from './versions.ts';
 
 /** Why the data of an app or draft cannot be used: `what` goes on where the name of the file ends. `lost`: there is none. */
 export type Damage = { what: string; lost: boolean };
+
+/** Whether the data of an app or draft with this version is there, and is never made anew. */
+export function isMigrated(key: string, { migrations }: { migrations: number }): boolean {
+  return migrations > 0 && !isDraftKey(key);
+}
+
+/** What a process said of the data, by the codes for that; null for any other error. */
+export function damageIn({ code, message }: ErrorBody): Damage | null {
+  if (code === DATA_LOST) return { what: message, lost: true };
+  return code === DATA_DAMAGED ? { what: `is damaged (${message})`, lost: false } : null;
+}
 
 /** The error of the data of an app, or of a draft, by its key. It names the file and the way out. */
 export function damagedData(key: string, { what }: Damage): SvcError {

@@ -7,10 +7,12 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { membersOf } from '../../protocol/rules/json-text.ts';
-import { ToolKind } from '../../protocol/wire/frames.ts';
-import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
+import { SqlStatus, ToolKind } from '../../protocol/wire/frames.ts';
+import { isMigrated } from '../../storage/apps/app-data.ts';
 import type { Config } from '../config.ts';
 import type { Commits } from '../results/commits.ts';
+import type { Secrets } from '../secrets.ts';
+import type { SqlProcesses } from '../sql/sql-processes.ts';
 import type { Span } from '../tracing/span.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
@@ -24,9 +26,11 @@ import type { Confirmation, Request, Sink, Target } from './request.ts';
 export type DispatcherOptions = {
   apps: AppsView;
   changes: ChangeStreams;
-  commits: Pick<Commits, 'acknowledging'>;
+  commits: Pick<Commits, 'acknowledging' | 'changed'>;
   reads: CachedReads;
   idempotency: Idempotency;
+  sql: Pick<SqlProcesses, 'run'>;
+  secrets: Pick<Secrets, 'redactor'>;
   tracing: Tracing | null;
   config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
 };
@@ -92,7 +96,7 @@ export class Dispatcher {
     if (cache === false)
       return reads.bypass(app.key, request.tracked ? { ...request, tracked: false } : request, sink, start);
     // Of a draft none are kept. A quarantined app answers its error even if some are.
-    if (app.key !== app.id || actor.refusing) return reads.bypass(app.key, request, sink, start);
+    if (app.key !== app.id || actor.refusal !== null) return reads.bypass(app.key, request, sink, start);
     return reads.submit(target, versionId, request, sink, start, actor.meter);
   }
 
@@ -169,34 +173,42 @@ export class Dispatcher {
   }
 
   /**
-   * Runs one SQL statement of a caller's own in the app's thread, within `allowedMs` (`LIMITS.sqlMs` by default): `body` is JSON
-   * text with `sql`, `params` and `mode`, see `sql-tool.ts`. Subscribers hear of the tables that it wrote. Rejects with the
-   * app's error.
+   * Runs one SQL statement of a caller's own: `body` is JSON text with `sql`, `params` and `mode`, see `sql-tool.ts`. No thread
+   * of the app takes part. Subscribers hear of the tables that it wrote. Rejects with the app's error.
    */
   async sql(
     id: string,
-    request: Pick<Request, 'body' | 'traceId' | 'source'> & { allowedMs?: number },
+    { body, traceId, source }: Pick<Request, 'body' | 'traceId' | 'source'>,
     sink: Sink,
   ): Promise<() => void> {
-    const { body, traceId, source, allowedMs = LIMITS.sqlMs } = request;
+    const { commits, changes, secrets, sql } = this.#options;
     const app = await this.apps.get(id);
-    const reply: CallReply = {
-      result: (status, answer, timing) => {
-        this.#options.commits.acknowledging();
-        if (status === 201) this.#announceSql(app, answer, source);
-        sink.answered(200, answer, timing);
+    const { refusal, summary } = this.apps.actor(app);
+    if (refusal !== null) throw refusal;
+    const { span } = this.#trace(app, 'sql', 'sql', traceId);
+    const redactor = secrets.redactor(app.key);
+    return sql.run(
+      app.key,
+      { body, migrated: isMigrated(app.key, summary) },
+      {
+        result: (status, answer, timing) => {
+          span?.end();
+          commits.acknowledging();
+          if (status === SqlStatus.wrote) this.#announceSql(app, answer, source);
+          sink.answered(200, redactor.json(answer), timing);
+        },
+        failed: (error, timing) => {
+          span?.fail(error.code);
+          span?.end();
+          sink.failed(new SvcError(error.code, redactor.text(error.message), error), timing);
+        },
+        outcomeUnknown: () => {
+          commits.changed(app.key);
+          changes.reset(app.key);
+        },
+        faulted: (error) => sink.faulted(error),
       },
-      failed: (error, timing) => sink.failed(error, timing),
-      outcomeUnknown: () => this.#options.changes.reset(app.key),
-      faulted: (error) => sink.faulted(error),
-    };
-    const actor = this.apps.actor(app);
-    // No handler runs, so none reads the caller.
-    const traced = this.#trace(app, 'sql', 'sql', traceId);
-    const statement = { kind: ToolKind.sql, tool: 'sql', body, ...traced, caller: ADMIN_CALLER, allowedMs };
-    const call = new Call(statement, reply, performance.now());
-    actor.submit(call);
-    return () => actor.abandon(call);
+    );
   }
 
   /** Tells the subscribers of an app what an action that answered with this status wrote. */
@@ -302,7 +314,7 @@ export function toolOf(body: Record<string, unknown>, kind: Target['kind']): str
   throw new SvcError('BAD_REQUEST', `Say which ${kind}: "${kind}" must be a string.`, { path: kind });
 }
 
-/** The app's own thread says what it wrote, and is not believed. */
+/** Its process says what it wrote, and is not believed. */
 function isTableList(value: unknown): value is string[] {
   if (!Array.isArray(value) || value.length > LIMITS.sqlRows) return false;
   return value.every((name) => typeof name === 'string' && name.length <= LIMITS.textChars);

@@ -30,6 +30,7 @@ import type { Pages, PageVersion } from '../pages/pages.ts';
 import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
 import { SerialByKey } from '../serial.ts';
+import type { SqlProcesses } from '../sql/sql-processes.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import type { Tree } from '../tree/tree.ts';
@@ -57,8 +58,9 @@ export type DraftsOptions = {
   logs: AppLogs;
   idempotency: Idempotency;
   tracing: Tracing | null;
-  secrets: Pick<Secrets, 'load' | 'forget'>;
+  secrets: Pick<Secrets, 'load' | 'forget' | 'redactor'>;
   blobs: Pick<Blobs, 'reset' | 'forget'>;
+  sql: Pick<SqlProcesses, 'run'>;
   config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
   log: Logger;
   jobs: Pick<Jobs, 'seed' | 'snapshot'>;

@@ -1,25 +1,25 @@
 /** Orders jobs: one app never gets all threads or all places in the queue, and apps take turns. Pure. */
 import type { JobPool } from '../../protocol/wire/jobs.ts';
 
-export type QueuedJob = {
-  pool: JobPool;
+export type QueuedJob<P extends string = JobPool> = {
+  pool: P;
   /** Whom it is done for, an app as a rule; null for the gateway itself, which is bound by the threads alone. */
   party: string | null;
   /** Runs alone: it may have caused the end of its last process. */
   alone: boolean;
 };
 
-type QueueLimits = { threads: Record<JobPool, number>; waiting: number };
+type QueueLimits<P extends string> = { threads: Record<P, number>; waiting: number };
 
-export class JobQueue<J extends QueuedJob> {
-  readonly #limits: QueueLimits;
+export class JobQueue<J extends QueuedJob<P>, P extends string = JobPool> {
+  readonly #limits: QueueLimits<P>;
   #waiting: J[] = [];
   readonly #running = new Set<J>();
   /** When a party that waits last had a job started, as a count of starts. */
   readonly #turns = new Map<string | null, number>();
   #starts = 0;
 
-  constructor(limits: QueueLimits) {
+  constructor(limits: QueueLimits<P>) {
     this.#limits = limits;
   }
 

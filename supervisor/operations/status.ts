@@ -49,7 +49,7 @@ export type SystemStatus = Awaited<ReturnType<typeof systemStatus>>;
 /** Every process that was started, the supervisor first. */
 export async function processes({ tree }: Pick<Services, 'tree'>): Promise<ProcessStatus[]> {
   const single = [tree.jobs, tree.toolServers, tree.agents].filter((child) => child !== null && child.startedAt > 0);
-  const children = [...tree.writers.all, ...tree.hosts.all, ...(single as Child[])];
+  const children = [...tree.writers.all, ...tree.hosts.all, ...(single as Child[]), ...runningSql(tree)];
   return [supervisorStatus(), ...(await Promise.all(children.map(childStatus)))];
 }
 
@@ -86,6 +86,7 @@ export async function systemStatus(services: Services) {
       ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),
       // Most gateways never start it.
       ...(tree.agents && tree.agents.startedAt > 0 ? [await childStatus(tree.agents)] : []),
+      ...(await Promise.all(runningSql(tree).map(childStatus))),
     ],
     /** Free space of the data directory; null where it cannot be read. */
     disk: await diskOf(services.config.dataDir),
@@ -104,6 +105,11 @@ export async function systemStatus(services: Services) {
       retired: tree.retired,
     },
   };
+}
+
+/** There are none while nobody uses SQL. */
+function runningSql(tree: Services['tree']): Child[] {
+  return tree.sql.filter(({ pid }) => pid !== null);
 }
 
 async function diskOf(folder: string): Promise<{ freeBytes: number; sizeBytes: number } | null> {

@@ -11,7 +11,7 @@ export const packageRoot: string = (() => {
   return folder;
 })();
 
-export function entryPoint(name: 'writer' | 'host' | 'jobs' | 'job' | 'mcp' | 'agents'): string {
+export function entryPoint(name: 'writer' | 'host' | 'jobs' | 'job' | 'mcp' | 'agents' | 'sql'): string {
   return join(packageRoot, 'dist', `${name}.js`);
 }
 

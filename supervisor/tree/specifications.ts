@@ -5,14 +5,14 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/agents/tool-servers.ts';
-import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
+import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { EgressSettings } from '../../protocol/rules/egress.ts';
 import type { ActorSpec, SessionBegun } from '../../protocol/wire/frames.ts';
 import { hostFlags, jobsFlags, OWN_LIBRARIES, OWN_PROCESS } from '../../protocol/wire/host-flags.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
-import type { Damage } from '../../storage/apps/app-data.ts';
+import { type Damage, isMigrated } from '../../storage/apps/app-data.ts';
 import type { KeepBlob } from '../blobs.ts';
 import type { GivenSecrets } from '../secrets.ts';
 import type { Simulation } from '../simulation.ts';
@@ -54,6 +54,11 @@ export type TreeOptions = {
   onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
   /** The writer died: what the app had asked of it may be stored or not. */
   onWriterLost(app: string): void;
+  /**
+   * SQL of a caller kept the writer that apps share busy for too long, and is not stored. `alone`: the app has a separate writer from
+   * now on.
+   */
+  onSqlEnded(app: string, alone: boolean): void;
   /** The writer cannot be kept running: the daemon must end. */
   onFatal(reason: string): void;
   /** A process started or ended: what the next gateway has to know should this one be killed. */
@@ -135,6 +140,12 @@ export class Specifications {
     return this.#process('jobs', { role: 'jobs' }, { flags, memoryMb }, bootstrap);
   }
 
+  /** A process that runs SQL of callers. It reads what handler hosts read, and writes through the writer only. */
+  sql(name: string): ChildSpec {
+    const readable = [OWN_LIBRARIES, ...hostReadable(), ...withRealPaths(this.#options.codeDirs)];
+    return this.#process(name, { role: 'sql', name }, { flags: jobsFlags({ readable, writable: [] }) }, () => ({}));
+  }
+
   /** A thread, with a new number. That of an automation has no database. `writers` know where a file's writer is. */
   thread(
     { app, automation }: { app: string; automation: string | null },
@@ -144,7 +155,7 @@ export class Specifications {
     const actorId = ++this.#nextActorId;
     const paths = this.#options.paths(app, summary.versionId);
     const { egress, simulation } = this.#options;
-    const migrated = summary.migrations > 0 && !isDraftKey(app);
+    const migrated = isMigrated(app, summary);
     const reach = { ...egress, network: summary.network ?? null, port: this.#options.gatewayPort() };
     return {
       actorId,

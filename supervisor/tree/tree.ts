@@ -41,6 +41,8 @@ export class Tree {
   agents: Child | null = null;
   /** Does what costs CPU or disk; started with its first job. */
   jobs: Child | null = null;
+  /** Run SQL of callers; each is started when it is needed. */
+  readonly sql: Child[] = [];
   /** Counts of each app's calls. */
   readonly meters = new Meters();
   /** How often each retire reason happened. */
@@ -185,7 +187,7 @@ export class Tree {
   destroy(): void {
     this.#stopping = true;
     clearInterval(this.#housekeeping);
-    for (const child of [...this.hosts.all, ...(this.jobs ? [this.jobs] : [])]) child.destroy();
+    for (const child of [...this.hosts.all, ...this.sql, ...(this.jobs ? [this.jobs] : [])]) child.destroy();
     this.writers.destroy();
     for (const actor of this.actors) void actor.stop('shutdown', 0);
     // Not killed: they end their programs first, and end without their connections in any case.
@@ -251,6 +253,8 @@ export class Tree {
         return this.agents?.attach(link) ?? null;
       case 'jobs':
         return this.jobs?.attach(link) ?? null;
+      case 'sql':
+        return this.sql.find((child) => child.name === ticket.name)?.attach(link) ?? null;
       case 'actor':
         return this.#generations.get(ticket.actorId)?.attach(link) ?? null;
       case 'database':
@@ -320,6 +324,13 @@ export class Tree {
     return this.jobs;
   }
 
+  /** A process that runs SQL of callers; its owner starts it, on need, and stops it. */
+  sqlChild(name: string, events: ChildEvents): Child {
+    const child = this.#child(this.#specifications.sql(name), events);
+    this.sql.push(child);
+    return child;
+  }
+
   #child(spec: ChildSpec, events: ChildEvents): Child {
     const { onProcess, log } = this.#options;
     return new Child(spec, { ...events, onProcess, log });
@@ -372,7 +383,9 @@ export class Tree {
       const { dataFile } = this.#options.paths(app, actor.summary.versionId);
       const alone = this.writers.isolate(app, dataFile);
       actor.blame(`a statement kept the writer busy for ${Math.round(ms)} ms`);
-      if (!alone) actor.quarantine('it kept the writer busy, and too many apps already have a separate writer');
+      const isSql = ms < LIMITS.writerStuckMs;
+      if (isSql) this.#options.onSqlEnded(app, alone);
+      else if (!alone) actor.quarantine('it kept the writer busy, and too many apps already have a separate writer');
       // Where the culprit is known, the death is not the writer's own.
       writer.revive();
     }

@@ -14,6 +14,7 @@ import { CallTrace } from './call-trace.ts';
 import type { AppLog, LogOrigin } from './context/log.ts';
 import { Reads } from './context/reads.ts';
 import type { Failures } from './failure.ts';
+import { parseRequest } from './request.ts';
 import type { Answer } from './result.ts';
 import type { Failed } from './unhandled.ts';
 
@@ -28,7 +29,6 @@ const REASONS: Record<CancelReason, string> = {
 const TRACE_ID_CHARS = 32;
 
 // App code could replace them.
-const { parse } = JSON;
 const { now } = Date;
 const { floor } = Math;
 const { freeze } = Object;
@@ -233,19 +233,4 @@ export class Calls {
     this.#finished++;
     if (this.#running.size === 0) this.#whenIdle?.();
   }
-}
-
-/** The request's JSON, which must be an object; an empty body is `{}`. Throws `BAD_REQUEST`. */
-function parseRequest(body: Uint8Array): Record<string, unknown> {
-  if (body.length === 0) return {};
-  let request: unknown;
-  try {
-    request = parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
-  } catch {
-    throw new SvcError('BAD_REQUEST', 'The body is not valid JSON.');
-  }
-  if (typeof request !== 'object' || request === null || Array.isArray(request)) {
-    throw new SvcError('BAD_REQUEST', 'The body must be a JSON object.');
-  }
-  return request as Record<string, unknown>;
 }

@@ -1,13 +1,5 @@
 /** Converts errors of handlers for their callers and for the app's log. */
-import {
-  DATA_DAMAGED,
-  DATA_LOST,
-  type ErrorBody,
-  isDamage,
-  isDiskFault,
-  isDiskFull,
-  SvcError,
-} from '../../protocol/errors.ts';
+import { damageCode, type ErrorBody, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
 import type { SourcePositions } from './source-positions.ts';
@@ -52,8 +44,8 @@ export class Failures {
     if (safely(() => thrown instanceof SvcError, false)) return this.#redactor.value((thrown as SvcError).toBody());
     if (safely(() => isDiskFull(thrown), false)) return DISK_FULL;
     const message = this.message(thrown);
-    if (safely(() => isDamage(thrown), false)) return { code: DATA_DAMAGED, message };
-    if (safely(() => (thrown as { code?: unknown }).code === DATA_LOST, false)) return { code: DATA_LOST, message };
+    const damage = safely(() => damageCode(thrown), undefined);
+    if (damage !== undefined) return { code: damage, message };
     if (!safely(() => isDiskFault(thrown), false)) return { code: 'HANDLER_ERROR', message };
     return {
       code: 'INTERNAL',

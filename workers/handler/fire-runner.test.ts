@@ -293,7 +293,7 @@ describe('a fire that does not end well', () => {
 
   test('is no fire of this automation: neither another one nor a tool of the app', async () => {
     app = await start('return {};', { files: { 'queries/one.js': 'export default () => 1;' } });
-    for (const call of [app.query('one'), app.sql('select 1'), app.call(ToolKind.fire, 'other', '{}')]) {
+    for (const call of [app.query('one'), app.call(ToolKind.fire, 'other', '{}')]) {
       assert.match((await failure(call)).message, /runs the automation "digest" and nothing else/);
     }
     const tools = await supervisor.app({ files: { 'queries/one.js': 'export default () => 1;' } });

@@ -38,6 +38,7 @@ beforeEach(async () => {
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   const asker: Asker = {
     closed: false,
+    brief: false,
     begins: () => {},
     answer: (id, value) => {
       course.push(id);

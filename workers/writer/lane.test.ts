@@ -42,6 +42,7 @@ type Settled = { resolve: (value: unknown) => void; reject: (error: Error) => vo
 /** A connection without the socket. */
 class Client implements Asker {
   closed = false;
+  brief = false;
   /** Numbers of the operations in the order in which they were answered. */
   readonly answered: number[] = [];
   /** What the answers said of their time. */
@@ -559,6 +560,26 @@ test('close releases the file, empties the log and ends other connections', asyn
   assert.equal(existsSync(`${file}-wal`), false);
   assert.equal(other.closed, true);
   assert.deepEqual(await values(), ['a']);
+});
+
+test('only the statements of a brief client are brief, not the commits', async () => {
+  const beats: boolean[] = [];
+  const pulse = new Pulse();
+  const beat = pulse.beat.bind(pulse);
+  pulse.beat = (brief = false) => {
+    beats.push(brief);
+    beat(brief);
+  };
+  const watched = newLanes({ pulse });
+  const path = newFile();
+  const brief = new Client(watched, path);
+  brief.brief = true;
+  const other = new Client(watched, path);
+  await brief.exec('CREATE TABLE t (v)');
+  beats.length = 0;
+  await Promise.all([brief.run('INSERT INTO t VALUES (1)'), other.run('INSERT INTO t VALUES (2)')]);
+  // The begin of the group, its statements, and its commit.
+  assert.deepEqual(beats, [false, true, false, false]);
 });
 
 test('a database without connections is closed after a while, not before', async () => {

@@ -29,6 +29,8 @@ export type Timing = { receivedAt: number; begunAt: number; endedAt: number; gro
 /** The requester, which gets the answers. One object per connection. */
 export type Asker = {
   readonly closed: boolean;
+  /** Its statements may keep the writer busy for less time than others, see `Pulse.beat`. */
+  readonly brief: boolean;
   /** The operation of this id is about to begin. */
   begins(id: number): void;
   answer(id: number, value: unknown, timing?: Timing): void;
@@ -305,7 +307,7 @@ export class Lane {
     for (const { asker, request, timing } of group) {
       if (timing !== undefined) timing.begunAt = clock.now();
       asker.begins(request[1]);
-      outcomes.push(asker.closed ? null : this.#perform(database, request));
+      outcomes.push(asker.closed ? null : this.#perform(database, request, asker.brief));
       // SQLite rolls everything back by itself when the disk is full or cannot be read.
       if (!database.inTransaction || clock.now() > until) break;
     }
@@ -314,6 +316,8 @@ export class Lane {
     let change: Change | null;
     try {
       if (!database.inTransaction) throw (outcomes.at(-1) as Failure).body;
+      // What a commit takes depends on the disk. After a verdict none begins, so that what was stuck is not stored.
+      this.#tools.pulse.beat();
       change = database.commit();
     } catch (error) {
       this.#rollback(database);
@@ -331,9 +335,9 @@ export class Lane {
     this.#afterCommit(database);
   }
 
-  #perform(database: Database, request: FrameOf<'db'>): unknown {
+  #perform(database: Database, request: FrameOf<'db'>, brief = false): unknown {
     const { counters } = this.#lanes;
-    this.#tools.pulse.beat();
+    this.#tools.pulse.beat(brief);
     counters.statements++;
     try {
       switch (request[2]) {
@@ -428,6 +432,7 @@ export class Lane {
     let change: Change | null;
     try {
       if (since > 0 && failedId >= since) throw new StatementError('SQLITE_ABORT', 'An operation before it failed.');
+      this.#tools.pulse.beat();
       change = database.commit();
     } catch (error) {
       this.#endLease('rolled back');

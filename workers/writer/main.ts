@@ -92,6 +92,10 @@ class Writer {
     });
   }
 
+  get isShared(): boolean {
+    return this.#bootstrap.only === null;
+  }
+
   /** Whether this writer writes that database. */
   writes(file: string): boolean {
     const { only } = this.#bootstrap;
@@ -133,6 +137,7 @@ class Connection implements Asker {
   #lane: Lane | null = null;
   #name = 'a stranger';
   #maintain = false;
+  #brief = false;
   #session = 0;
   #place = -1;
 
@@ -147,6 +152,10 @@ class Connection implements Asker {
 
   get closed(): boolean {
     return this.#link.closed;
+  }
+
+  get brief(): boolean {
+    return this.#brief;
   }
 
   begins(id: number): void {
@@ -211,6 +220,8 @@ class Connection implements Asker {
     clearTimeout(this.#helloTimer);
     this.#name = ticket.name;
     this.#maintain = ticket.maintain;
+    // Where only this app writes, nobody else waits.
+    this.#brief = ticket.brief === true && this.#writer.isShared;
     const { file, name, migrated } = ticket;
     this.#lane = this.#writer.lanes.join({ file, name, migrated }, this);
   }

@@ -91,7 +91,7 @@ export function collectRows(source: IterableIterator<Row>, bytesOf: (row: Row) =
   return rows;
 }
 
-function tooBig(limit: string): StatementError {
+export function tooBig(limit: string): StatementError {
   return new StatementError('SQLITE_TOOBIG', `The result is over the limit of ${limit}.`);
 }
 
@@ -113,7 +113,7 @@ export function bindIntegers(params: SqlParams): SqlParams {
 }
 
 /** Approximate size of a row: the length of its strings and blobs, and 8 bytes for every other value. */
-function rowBytes(row: Row): number {
+export function rowBytes(row: Row): number {
   let bytes = 0;
   for (const key in row) {
     const value = row[key];

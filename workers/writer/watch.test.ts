@@ -27,24 +27,45 @@ test('a statement that has ended meanwhile is not halted', () => {
   assert.equal(pulse.halt(pulse.read() as number), true);
 });
 
+test('the number of a statement says whether it is a brief one', () => {
+  const pulse = new Pulse();
+  pulse.enter(Buffer.from('todos'));
+  const seen = [false, true, true, false].map((brief) => {
+    pulse.beat(brief);
+    return pulse.read() as number;
+  });
+  assert.equal(new Set(seen).size, 4);
+  assert.deepEqual(
+    seen.map((beat) => beat % 2),
+    [0, 1, 1, 0],
+  );
+});
+
 test('a name longer than the memory is cut', () => {
   const pulse = new Pulse();
   pulse.enter(Buffer.alloc(1000, 'x'));
   assert.equal(pulse.name(), 'x'.repeat(256));
 });
 
+/** Even beats are of statements that may take 300 ms, odd ones of brief ones, which may take 200. */
 const LOOKS: [name: string, beats: (number | null)[], stuckAt: number[]][] = [
   ['idle', [null, null, null, null, null], []],
-  ['many short statements', [1, 2, 3, 4, 5], []],
-  ['one that is stuck is told once', [7, 7, 7, 7, 7, 7], [3]],
-  ['one that ends in time', [7, 7, 7, null, 7, 7, 7], []],
-  ['a second one', [7, 7, 7, 7, 8, 8, 8, 8], [3, 7]],
+  ['many short statements', [2, 4, 6, 7, 9], []],
+  ['one that is stuck is told once', [8, 8, 8, 8, 8, 8], [3]],
+  ['one that ends in time', [8, 8, 8, null, 8, 8, 8], []],
+  ['a second one', [8, 8, 8, 8, 10, 10, 10, 10], [3, 7]],
+  ['a brief one', [7, 7, 7, 7, 7], [2]],
+  ['the commit of a brief one', [7, 7, 8, 8, 8, 8], [5]],
 ];
 for (const [name, beats, stuckAt] of LOOKS) {
   test(`stuck: ${name}`, () => {
-    const detector = new StuckDetector(100, 300);
-    const told = beats.map((beat) => detector.look(beat)).flatMap((stuck, at) => (stuck ? [at] : []));
-    assert.deepEqual(told, stuckAt);
+    const detector = new StuckDetector(100, 300, 200);
+    const told = beats.map((beat) => [beat, detector.look(beat)] as const);
+    assert.deepEqual(
+      told.flatMap(([, allowed], at) => (allowed === null ? [] : [at])),
+      stuckAt,
+    );
+    for (const [beat, allowed] of told) if (allowed !== null) assert.equal(allowed, (beat ?? 0) % 2 === 0 ? 300 : 200);
   });
 }
 

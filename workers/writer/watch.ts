@@ -41,10 +41,15 @@ export class Pulse {
     Atomics.store(this.#cells, BUSY, 1);
   }
 
-  /** Before each statement. Does not return after `halt`: the process is about to be killed. */
-  beat(): void {
+  /**
+   * Before each statement and each commit; `brief` ones have less time. Does not return after `halt`: the process is about to be
+   * killed.
+   */
+  beat(brief = false): void {
+    // Only this thread writes it. The lowest bit says whether it is a brief one.
+    const beat = ((this.#cells[BEAT] as number) & ~1) + 2;
     // This order makes sure that either the watch thread counts this statement, or this statement does not begin.
-    Atomics.add(this.#cells, BEAT, 1);
+    Atomics.store(this.#cells, BEAT, brief ? beat + 1 : beat);
     if (Atomics.load(this.#cells, HALT) !== 0) Atomics.wait(this.#cells, HALT, 1);
   }
 
@@ -61,7 +66,7 @@ export class Pulse {
     return false;
   }
 
-  /** The count of statements so far while there is work, else null. */
+  /** A number of its own for the statement under way, odd for a brief one; null while there is no work. */
   read(): number | null {
     return Atomics.load(this.#cells, BUSY) === 1 ? Atomics.load(this.#cells, BEAT) : null;
   }
@@ -149,37 +154,44 @@ export class Begun {
 }
 
 /**
- * Decides that the main thread is stuck: it sees the same statement at every look for `limitMs`. It counts looks, not time, so that
- * a machine that was suspended does not wake up to a verdict.
+ * Decides that the main thread is stuck: it sees the same statement at every look for as long as that may take. It counts looks, not
+ * time, so that a machine that was suspended does not wake up to a verdict.
  */
 export class StuckDetector {
-  readonly #limit: number;
+  readonly #everyMs: number;
+  readonly #limitMs: number;
+  readonly #briefMs: number;
   #last: number | null = null;
   #looks = 0;
 
-  constructor(everyMs: number, limitMs: number) {
-    this.#limit = Math.ceil(limitMs / everyMs);
+  constructor(everyMs: number, limitMs: number, briefMs: number) {
+    this.#everyMs = everyMs;
+    this.#limitMs = limitMs;
+    this.#briefMs = briefMs;
   }
 
-  /** Takes what `Pulse.read` says; true once for each statement that is stuck. */
-  look(beat: number | null): boolean {
+  /** Takes what `Pulse.read` says. Once for each statement that is stuck, answers the milliseconds that it was allowed; else null. */
+  look(beat: number | null): number | null {
     this.#looks = beat !== null && beat === this.#last ? this.#looks + 1 : 0;
     this.#last = beat;
-    return this.#looks === this.#limit;
+    if (beat === null) return null;
+    const allowedMs = beat % 2 === 0 ? this.#limitMs : this.#briefMs;
+    return this.#looks === Math.ceil(allowedMs / this.#everyMs) ? allowedMs : null;
   }
 }
 
 /** The shared memory of `Pulse` and `Begun`. */
 export type WatchedMemory = { pulse: SharedArrayBuffer; begun: SharedArrayBuffer };
 
-const LOOKS = 10;
+/** At a statement that may take the least time. */
+const LOOKS = 4;
 
 /** The work of the watch thread. It also ends an orphan whose main thread is stuck. */
 export function watch(memory: WatchedMemory, supervisorSocket: string, ticket: string): void {
-  const everyMs = LIMITS.writerStuckMs / LOOKS;
+  const everyMs = LIMITS.sqlWriterMs / LOOKS;
   const pulse = new Pulse(memory.pulse);
   const begun = new Begun(() => performance.now(), memory.begun);
-  const detector = new StuckDetector(everyMs, LIMITS.writerStuckMs);
+  const detector = new StuckDetector(everyMs, LIMITS.writerStuckMs, LIMITS.sqlWriterMs);
   const link = openLink(supervisorSocket, ticket, {
     onFrame: () => {},
     // The main thread ends by itself when the supervisor is gone, unless it cannot.
@@ -187,7 +199,8 @@ export function watch(memory: WatchedMemory, supervisorSocket: string, ticket: s
   });
   setInterval(() => {
     const beat = pulse.read();
-    if (!detector.look(beat) || beat === null || !pulse.halt(beat)) return;
-    link.send([Kind.stuck, pulse.name(), LIMITS.writerStuckMs, begun.read()]);
+    const allowedMs = detector.look(beat);
+    if (allowedMs === null || beat === null || !pulse.halt(beat)) return;
+    link.send([Kind.stuck, pulse.name(), allowedMs, begun.read()]);
   }, everyMs);
 }

@@ -138,7 +138,7 @@ async function tablesOf(dispatcher: Dispatcher, app: string): Promise<ShownTable
   const body = Buffer.from(JSON.stringify({ mode: 'describe' }));
   const answer = await new Promise<Uint8Array>((resolve, reject) => {
     const sink = { answered: (_status: number, bytes: Uint8Array) => resolve(bytes), failed: reject, faulted: reject };
-    const request = { body, traceId: newTraceId, source: 'agent', allowedMs: LIMITS.groundingMs } as const;
+    const request = { body, traceId: newTraceId, source: 'agent' } as const;
     dispatcher.sql(app, request, sink).catch(reject);
   });
   return (JSON.parse(Buffer.from(answer).toString()) as { tables: ShownTable[] }).tables;

@@ -130,9 +130,10 @@ export class Actor implements Tenant {
     return this.#isGivenUp ? this.#givenUp : null;
   }
 
-  /** It takes no calls at present. */
-  get refusing(): boolean {
-    return this.#isGivenUp || this.state === 'stopped';
+  /** The error of every call at present; null where it takes calls. */
+  get refusal(): SvcError | null {
+    if (this.#isGivenUp) return this.#quarantineError();
+    return this.state === 'stopped' ? stoppingError() : null;
   }
 
   get waiting(): boolean {
@@ -142,7 +143,7 @@ export class Actor implements Tenant {
   submit(call: Call): void {
     if (call.settled) return;
     call.meter = this.meter;
-    const refusal = this.#refusal(call);
+    const refusal = this.#refusalOf(call);
     if (refusal) {
       call.fail(refusal);
       return;
@@ -246,9 +247,9 @@ export class Actor implements Tenant {
     this.#giveUp('quarantined', why);
   }
 
-  #refusal(call: Call): SvcError | null {
-    if (this.#isGivenUp) return this.#quarantineError();
-    if (this.state === 'stopped') return stoppingError();
+  #refusalOf(call: Call): SvcError | null {
+    const { refusal } = this;
+    if (refusal) return refusal;
     if (this.#crashes.refuses(call)) return poisonousCall(appOfKey(this.key));
     return this.mailbox.push(call) ? null : mailboxFull(appOfKey(this.key), this.mailbox.size);
   }

@@ -5,14 +5,7 @@
  *                                        └───────────── death at any point ────────────────────↑
  */
 import { automationRef } from '../../../protocol/automations/automation.ts';
-import {
-  DATA_DAMAGED,
-  DATA_LOST,
-  type ErrorBody,
-  errorFromBody,
-  type InputIssue,
-  type SvcError,
-} from '../../../protocol/errors.ts';
+import { type ErrorBody, errorFromBody, type InputIssue, type SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
@@ -30,7 +23,7 @@ import {
 } from '../../../protocol/wire/frames.ts';
 import { CALLER_KINDS } from '../../../protocol/wire/handler-caller.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
-import { type Damage, damagedData } from '../../../storage/apps/app-data.ts';
+import { type Damage, damagedData, damageIn } from '../../../storage/apps/app-data.ts';
 import { isMediaType } from '../../../storage/blobs.ts';
 import type { KeepBlob } from '../../blobs.ts';
 import type { GivenSecrets } from '../../secrets.ts';
@@ -580,11 +573,6 @@ const ACTOR_CODES = new Set([
   'QUOTA_EXCEEDED',
   'INTERNAL',
 ]);
-
-function damageIn({ code, message }: ErrorBody): Damage | null {
-  if (code === DATA_LOST) return { what: message, lost: true };
-  return code === DATA_DAMAGED ? { what: `is damaged (${message})`, lost: false } : null;
-}
 
 function hostError(body: ErrorBody): SvcError {
   return errorFromBody(ACTOR_CODES.has(body.code) ? body : { ...body, code: 'HANDLER_ERROR' });

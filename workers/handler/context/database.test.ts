@@ -308,26 +308,25 @@ test('an app without a database reads from an empty one', async () => {
   });
   assert.match((await failure(fresh.query('missing'))).message, /no such table: t/);
   assert.deepEqual((await fresh.query('tables')).value, []);
-  assert.deepEqual((await fresh.sql('select 1 a')).value, { columns: ['a'], rows: [[1]], truncated: false });
 });
 
-test('a file that is not a database is damaged data, for handlers and for SQL by hand', async () => {
+test('a file that is not a database is damaged data', async () => {
   const broken = await supervisor.app({
     files: { 'queries/one.js': `export default ({ db }) => db.get('select * from t');` },
   });
   writeFileSync(broken.spec.dataFile, 'this is no database, but it is long enough to be looked at as one'.repeat(20));
-  for (const call of [() => broken.query('one'), () => broken.sql('SELECT 1 FROM t')])
-    assert.deepEqual(await failure(call()), { code: 'DATA_DAMAGED', message: 'file is not a database' });
+  const said = await failure(broken.query('one'));
+  assert.deepEqual(said, { code: 'DATA_DAMAGED', message: 'file is not a database' });
 });
 
-test('the database of a version with migrations is never made anew: reads, writes and SQL by hand say that it is lost', async () => {
+test('the database of a version with migrations is never made anew: reads and writes say that it is lost', async () => {
   const files = {
     'queries/one.js': `export default ({ db }) => db.get('SELECT 1');`,
     'actions/write.js': `export default ({ db }) => db.run('CREATE TABLE t (x)');`,
   };
   const lost = await supervisor.app({ files }, { migrated: true });
   const said = async (message: string) => {
-    for (const call of [() => lost.query('one'), () => lost.action('write'), () => lost.sql('SELECT 1')])
+    for (const call of [() => lost.query('one'), () => lost.action('write')])
       assert.deepEqual(await failure(call()), { code: 'DATA_LOST', message });
   };
   await said('is missing');
@@ -432,68 +431,6 @@ test('operations of a transaction that are not awaited travel together with its 
     }
     await done;
     assert.deepEqual(course.slice(0, sent.length), sent, name);
-  }
-});
-
-test('the sql tool: rows, writes, limits and refusals', async () => {
-  assert.deepEqual((await app.sql('select id, s from t where id = ?', [1])).value, {
-    columns: ['id', 's'],
-    rows: [[1, 'one']],
-    truncated: false,
-  });
-  assert.deepEqual((await app.sql('select id from t where s = :s', { s: 'none' })).value, {
-    columns: ['id'],
-    rows: [],
-    truncated: false,
-  });
-  assert.deepEqual((await app.sql("insert into t(s) values ('two')")).value, {
-    changes: 1,
-    lastInsertRowid: 2,
-    tables: ['t'],
-  });
-  assert.deepEqual((await app.sql("insert into t(s) values ('x') returning id, s")).value, {
-    columns: ['id', 's'],
-    rows: [[3, 'x']],
-    truncated: false,
-    tables: ['t'],
-  });
-  const endless = 'with n(v) as (select 1 union all select v + 1 from n) select v from n';
-  const { rows, truncated } = (await app.sql(endless)).value as { rows: unknown[]; truncated: boolean };
-  assert.deepEqual([rows.length, truncated], [200, true]);
-  for (const [sql, message] of [
-    ['selec 1', /syntax error/],
-    ['select 1; select 2', /more than one statement/],
-    ["attach 'x' as y", /ATTACH is refused/],
-    ['', /needs a statement/],
-    ['insert into t(id) values (1)', /UNIQUE constraint failed/],
-  ] as const) {
-    const error = await failure(app.sql(sql));
-    assert.equal(error.code, 'BAD_REQUEST');
-    assert.match(error.message, message);
-  }
-});
-
-test('the sql tool names the tables that a statement wrote, by triggers and cascades too', async () => {
-  for (const sql of [
-    'create table parent (id integer primary key)',
-    'create table child (id integer primary key, of references parent (id) on delete cascade)',
-    'create index children on child (of)',
-    'create table notes (text primary key) without rowid',
-    "create trigger noted after delete on child begin insert into notes values ('gone'); end",
-    'create virtual table words using fts5 (word)',
-  ])
-    await app.sql(sql);
-  for (const [sql, tables] of [
-    ['insert into parent values (1)', ['parent']],
-    ['insert into child values (1, ?)', ['child']],
-    ['delete from parent', ['parent', 'child', 'notes']],
-    ['update notes set text = 1 where 0', ['notes']],
-    ['delete from notes', ['notes']],
-    ["insert into words values ('a')", null],
-    ['drop table notes', null],
-  ] as const) {
-    const { value } = await app.sql(sql, sql.includes('?') ? [1] : undefined);
-    assert.deepEqual((value as { tables: unknown }).tables, tables, sql);
   }
 });
 

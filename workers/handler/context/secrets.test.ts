@@ -80,7 +80,6 @@ test('results, errors, logs and values from elsewhere contain no secrets', async
     'n/a': 1.5,
   });
   assert.deepEqual(await app.action('keep').then(({ status, value }) => [status, value]), [202, { kept: shown }]);
-  assert.deepEqual(((await app.sql('select value from kept')).value as { rows: unknown }).rows, [[shown]]);
   assert.equal((await failure(app.query('thrown'))).message, `no: ${shown}`);
   assert.match((await failure(app.query('odd'))).message, /\[secret KEY\]/);
   const { message } = await failure(app.call(ToolKind.query, KEY, '{}'));

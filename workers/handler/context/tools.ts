@@ -1,6 +1,5 @@
 /**
- * Runs the queries and actions of an app, and the `sql` tool: checks the input, calls the handler, turns its value into an
- * answer.
+ * Runs the queries and actions of an app: checks the input, calls the handler, turns its value into an answer.
  */
 import { SvcError } from '../../../protocol/errors.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
@@ -20,7 +19,6 @@ import { type FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
 import { Reader } from './reader.ts';
 import type { ActorSecrets, SecretsOfContext } from './secrets.ts';
-import { runSql } from './sql-tool.ts';
 
 // App code could replace them.
 const { defineProperties } = Object;
@@ -114,10 +112,6 @@ export class Tools implements Runner {
         return queryAnswer(await this.#runHandler(call, 'query', request.input ?? {}), maxResultBytes);
       case ToolKind.action:
         return actionAnswer(await this.#runHandler(call, 'action', request.input ?? {}), maxResultBytes);
-      case ToolKind.sql: {
-        const { status, value } = await runSql(request, this.#reader, this.#writer);
-        return { ...queryAnswer(value, maxResultBytes), status };
-      }
       default:
         throw new SvcError('HANDLER_ERROR', 'This thread runs the tools of an app, not its automations.');
     }
