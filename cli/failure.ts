@@ -28,10 +28,23 @@ export class UsageError extends CommandError {
   }
 }
 
-/** No gateway answers at the address. */
+/** No gateway answers at the address. `sent`: it had taken the whole request, and may have done what that asks. */
 export class UnreachableError extends CommandError {
   override readonly code = 'UNREACHABLE';
   override readonly exitCode = EXIT.unreachable;
+  readonly sent: boolean;
+
+  constructor(message: string, hint: Hint | undefined, sent = false) {
+    super(message, hint);
+    this.sent = sent;
+  }
+}
+
+/** SQL that writes, whose answer did not come. */
+export function sqlOutcomeUnknown(): SvcError {
+  const message =
+    'The gateway ended before it had answered. The statement may be stored or not: look before you repeat it.';
+  return new SvcError('OUTCOME_UNKNOWN', message);
 }
 
 /** The gateway answered with an error. */

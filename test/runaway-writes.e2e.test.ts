@@ -104,8 +104,16 @@ test('a write without end loses no write of others, and the next one of its app 
   assert.equal(first.code, 'OVERLOADED', JSON.stringify(first));
   assert.match(first.message, /busy for over 0\.5 s.* It is not stored\. The app has a separate writer now/);
   const meanwhile = writing.written.length;
-  const second = (await sql(ENDLESS)).error;
-  assert.equal(second.code, 'OUTCOME_UNKNOWN', JSON.stringify(second));
+  const params = { name: 'svc_sql_write', arguments: { app: 'asked', sql: ENDLESS } };
+  const [second, byAgent] = await Promise.all([
+    sql(ENDLESS),
+    gateway.call('POST', '/svc/_mcp', {
+      headers: { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-06-18' },
+      body: { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+    }),
+  ]);
+  assert.equal(second.error.code, 'OUTCOME_UNKNOWN', JSON.stringify(second));
+  assert.match(byAgent.text, /OUTCOME_UNKNOWN/);
   assert.ok(writing.written.length > meanwhile + 100, `${writing.written.length - meanwhile} writes meanwhile`);
   assert.deepEqual((await sql('SELECT count(*) FROM t')).rows, [[0]]);
   const moved = await writers(gateway);

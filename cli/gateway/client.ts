@@ -185,7 +185,7 @@ export class Client {
     try {
       for await (const chunk of response.setEncoding('utf8')) yield* parser.push(chunk as string);
     } catch (error) {
-      throw this.#unreachable(error, signal);
+      throw this.#unreachable(error, signal, true);
     }
   }
 
@@ -221,7 +221,7 @@ export class Client {
       else pipeline(Readable.from(parts(body, onSent)), sent).catch(() => {});
       return await response;
     } catch (error) {
-      throw this.#unreachable(error, signal);
+      throw this.#unreachable(error, signal, sent.writableFinished);
     }
   }
 
@@ -235,23 +235,24 @@ export class Client {
         chunks.push(chunk);
       }
     } catch (error) {
-      throw error instanceof CommandError ? error : this.#unreachable(error, signal);
+      throw error instanceof CommandError ? error : this.#unreachable(error, signal, true);
     }
     return Buffer.concat(chunks);
   }
 
   /** What a failure of the connection means: an interruption, or that no gateway answers. */
-  #unreachable(error: unknown, signal: AbortSignal | undefined): unknown {
-    return signal?.aborted ? signal.reason : unreachable(this.connection, error);
+  #unreachable(error: unknown, signal: AbortSignal | undefined, sent: boolean): unknown {
+    return signal?.aborted ? signal.reason : unreachable(this.connection, error, sent);
   }
 }
 
-/** `error` is what the system said of the connection. */
-export function unreachable({ url, urlFrom }: Connection, error: unknown): UnreachableError {
+/** `error` is what the system said of the connection; `sent` see `UnreachableError`. */
+export function unreachable({ url, urlFrom }: Connection, error: unknown, sent: boolean): UnreachableError {
   const { code = '', message } = error as NodeJS.ErrnoException;
   return new UnreachableError(
     `No gateway answers at ${url}: ${CAUSES[code] ?? message}.`,
     `The address comes from ${urlFrom}. Start a gateway with "svc serve", or look closer with "svc doctor".`,
+    sent,
   );
 }
 

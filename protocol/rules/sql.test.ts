@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openSqlite } from '../../storage/sqlite.ts';
 import { LIMITS } from '../limits.ts';
-import { refuseMigration, refuseUnsafe, splitStatements, sweepingKeyword } from './sql.ts';
+import { mayWrite, refuseMigration, refuseUnsafe, splitStatements, sweepingKeyword } from './sql.ts';
 
 const TRIGGER = `CREATE TRIGGER t AFTER INSERT ON a WHEN new.x > 0 BEGIN
   UPDATE a SET x = CASE WHEN x > 1 THEN 1 ELSE 0 END;
@@ -256,4 +256,20 @@ test('statements for all rows, and DROP, are found anywhere', () => {
     ['SELECT 1; DROP TABLE t', 'DROP'],
   ] as const)
     assert.equal(sweepingKeyword(sql), does, sql);
+});
+
+test('what only reads is told from what may write', () => {
+  for (const [sql, writes] of [
+    ['SELECT 1', false],
+    ['-- all\nvalues (1)', false],
+    ['PRAGMA table_info(t)', false],
+    ['EXPLAIN DELETE FROM t', false],
+    ['WITH n AS (SELECT 1) SELECT * FROM n', false],
+    ['WITH n AS (SELECT 1) INSERT INTO t SELECT * FROM n', true],
+    ['insert into t values (1) returning id', true],
+    ['CREATE TABLE t (a)', true],
+    ['SELECT 1; DELETE FROM t', true],
+    ['REINDEX', true],
+  ] as const)
+    assert.equal(mayWrite(sql), writes, sql);
 });

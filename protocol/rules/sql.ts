@@ -114,6 +114,17 @@ export function sweepingKeyword(sql: string): 'DROP' | 'DELETE' | 'UPDATE' | nul
   return null;
 }
 
+/** Whether a statement may change something, as far as its words tell: all but those that only read. */
+export function mayWrite(sql: string): boolean {
+  return tokenizedStatements(sql).some(({ tokens, keyword, keywordAt }) => {
+    const does = keyword === 'WITH' ? topWords(tokens).find((word) => DOES.has(word)) : keyword;
+    return keywordAt === 0 && !READS.has(does ?? '');
+  });
+}
+
+/** PRAGMAs that set something are refused. */
+const READS = new Set(['SELECT', 'VALUES', 'PRAGMA']);
+
 /** What may follow the tables of a `WITH`. */
 const DOES = new Set(['SELECT', 'VALUES', 'INSERT', 'REPLACE', 'UPDATE', 'DELETE']);
 

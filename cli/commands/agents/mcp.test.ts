@@ -53,3 +53,24 @@ test('the app does not exist, or the token is wrong', async (t) => {
   assert.match(await told(['nots'], env), /^UNKNOWN_APP: No app "nots" is registered\.\nDid you mean "notes"\?$/);
   assert.match(await told(['--url', url, '--token', 'b'], {}), /^UNAUTHORIZED: .*\n.*"svc token" prints the right one/);
 });
+
+test('a gateway that ends during a call: what SQL wrote is not known, whatever else was asked is not answered', async (t) => {
+  const server = createServer((request) => {
+    request.resume().on('end', () => request.socket.destroy());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  for (const [name, code] of [
+    ['svc_sql_write', 'OUTCOME_UNKNOWN'],
+    ['svc_sql_read', undefined],
+  ] as const) {
+    const params = { name, arguments: { app: 'notes', sql: 'x' } };
+    const stdin = `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })}\n`;
+    const { stdout } = await svc(['mcp', '--url', url], { env: { SVC_TOKEN: TOKEN }, stdin });
+    const { error } = JSON.parse(stdout);
+    assert.equal(error.data?.code, code);
+    assert.match(error.message, code === undefined ? /^No gateway answers at / : /^OUTCOME_UNKNOWN: .*stored or not/);
+  }
+});

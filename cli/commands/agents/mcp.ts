@@ -1,7 +1,8 @@
 /** `svc mcp`: speaks MCP over standard input and output, for clients that start a program, and passes each message to the gateway. */
 import { createInterface } from 'node:readline';
+import { SvcError } from '../../../protocol/errors.ts';
 import type { CommandContext } from '../../command.ts';
-import { GatewayError, UsageError } from '../../failure.ts';
+import { CommandError, GatewayError, sqlOutcomeUnknown, UnreachableError, UsageError } from '../../failure.ts';
 import { route } from '../../gateway/api.ts';
 import { unreachable } from '../../gateway/client.ts';
 import { type McpFetch, type McpMessage, McpSubscriptions, messagesOf } from '../../gateway/mcp-subscriptions.ts';
@@ -18,6 +19,9 @@ const NOT_ANSWERED = -32_000;
 const LISTEN = 'subscriptions/listen';
 /** Methods of clients of 2025; newer clients use `LISTEN`. */
 const OF_SESSION: unknown[] = ['resources/subscribe', 'resources/unsubscribe'];
+
+/** Codes of `fetch` for a connection that ended after it had taken the request. */
+const TAKEN = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 export async function mcp({ args, terminal, connect, subject }: CommandContext): Promise<void> {
   if (terminal.stdin.isTTY)
@@ -51,7 +55,9 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
       ...(signal && { signal }),
     });
     return await sent.catch((error: Error) => {
-      throw signal?.aborted ? error : unreachable(connection, error.cause ?? error);
+      if (signal?.aborted) throw error;
+      const cause = (error.cause ?? error) as NodeJS.ErrnoException;
+      throw unreachable(connection, cause, TAKEN.has(cause.code ?? ''));
     });
   };
   const subscriptions = new McpSubscriptions(send, tell);
@@ -88,7 +94,10 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
       await answer(message, text, leaving.signal);
     } catch (error) {
       if (message.id === undefined || leaving.signal.aborted) return;
-      const told = { code: NOT_ANSWERED, message: await explained(error) };
+      const isUnknown = message.params?.name === 'svc_sql_write' && mayBeDone(error);
+      const known = isUnknown ? sqlOutcomeUnknown() : error;
+      const data = known instanceof SvcError ? { data: known.toBody() } : {};
+      const told = { code: NOT_ANSWERED, message: await explained(known), ...data };
       terminal.event({ jsonrpc: '2.0', id: message.id, error: told });
     } finally {
       if (message.id !== undefined) running.delete(message.id);
@@ -122,6 +131,12 @@ export async function mcp({ args, terminal, connect, subject }: CommandContext):
   for (const leaving of listening) leaving.abort();
   await Promise.all(underWay);
   await subscriptions.close();
+}
+
+/** The gateway took the message, and it is not known what became of it. */
+function mayBeDone(error: unknown): boolean {
+  if (error instanceof UnreachableError) return error.sent;
+  return !(error instanceof CommandError) && !(error instanceof GatewayError);
 }
 
 /** Members of the body repeated as headers, as MCP over HTTP requires. */

@@ -1,9 +1,9 @@
 /** `svc read`, `svc write`, `svc live`, `svc sql`, `svc changes`, `svc logs`: an app's data and what it reports. */
 import { LIMITS } from '../../../protocol/limits.ts';
-import { sweepingKeyword } from '../../../protocol/rules/sql.ts';
+import { mayWrite, sweepingKeyword } from '../../../protocol/rules/sql.ts';
 import type { LogEntry } from '../../../storage/logs/log-pages.ts';
 import { askFirst, type CommandContext, jsonArgument } from '../../command.ts';
-import { EXIT } from '../../failure.ts';
+import { EXIT, sqlOutcomeUnknown, UnreachableError } from '../../failure.ts';
 import { allApps, route, type SqlAnswer, type ToolAnswer, withQuery } from '../../gateway/api.ts';
 import type { Client, FollowOptions } from '../../gateway/client.ts';
 import { checkPages, listed } from '../../gateway/received.ts';
@@ -93,7 +93,11 @@ export async function sql(context: CommandContext): Promise<void> {
     if (copy !== null)
       terminal.hint(`Copy of the data before this: apps/${app}/backups/${copy} in the data directory.`);
   }
-  const answer = await connect().post<SqlAnswer>(route`/svc/_apps/${app}/sql`, statement);
+  const answer = await connect()
+    .post<SqlAnswer>(route`/svc/_apps/${app}/sql`, statement)
+    .catch((error: unknown) => {
+      throw error instanceof UnreachableError && error.sent && mayWrite(statement.sql) ? sqlOutcomeUnknown() : error;
+    });
   terminal.answer(answer, () => {
     if (!('rows' in answer)) {
       terminal.done(`${plural(answer.changes, 'row')} changed`);
