@@ -2,14 +2,15 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, before, beforeEach, describe, test } from 'node:test';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
 import { isAppId } from '../../protocol/ids.ts';
 import { openConsole } from '../../testing/console.ts';
 import { eventually, gatewayOfSuite } from '../../testing/edges.ts';
 import { root } from '../../testing/gateway.ts';
+import { startModelStub } from '../../testing/model-stub.ts';
 import { baseOf, consoleOf, enter, linkTo, originOf } from '../../testing/pages.ts';
-import { STUB_RUNNERS, script } from '../../testing/stub-runner.ts';
+import { script } from '../../testing/stub-runner.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 import { sharedToolsSuite } from './console-tools.ts';
 
@@ -244,8 +245,13 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
   });
 });
 
+// Sessions at a shared address reach no program that does as it likes.
+const model = await startModelStub();
+after(() => model.close());
+
 describe('an address that all apps share, in a browser', { skip: withoutChromium() }, () => {
-  const gateway = gatewayOfSuite({ store: 'git', apps: APPS, config: { ...STUB_RUNNERS, pageOrigins: 'shared' } });
+  const runners = { local: { kind: 'model', baseUrl: `${model.url}/v1`, model: 'stub-model' } };
+  const gateway = gatewayOfSuite({ store: 'git', apps: APPS, config: { runners, pageOrigins: 'shared' } });
 
   test('an app shows its name and page in the console, and its chat works', async () => {
     const context = await (await sharedChromium()).newContext();
@@ -255,7 +261,7 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     const frame = page.frameLocator('iframe');
     await frame.getByText('Nothing to do yet.').waitFor();
     const message = page.getByRole('textbox', { name: 'Message' });
-    await message.fill(script('call add {"title": "Shared milk"}', 'say Done.'));
+    await message.fill(script('call: add {"title": "Shared milk"}', 'say: Done.'));
     await message.press('Enter');
     await frame.getByText('Shared milk').waitFor();
     assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
