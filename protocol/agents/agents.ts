@@ -15,6 +15,13 @@ export const ENFORCES_DATA: Record<RunnerKind, boolean> = { codex: true, 'claude
 /** Runners that need no configuration if PATH has their program, the preferred one first. Each has the kind of its name. */
 export const BUILT_IN_RUNNERS = ['codex', 'claude-code'] as const satisfies RunnerKind[];
 
+/**
+ * The oldest version of Claude Code that is known to work. Without a version npm on Node 20 picks an older one, because of the
+ * `engines` of its package; the program itself needs no Node.
+ */
+export const CLAUDE_CODE = '2.1.329';
+export const INSTALL_CLAUDE_CODE = `npm install -g @anthropic-ai/claude-code@${CLAUDE_CODE}`;
+
 /** The protocol of a model server: Chat Completions, Responses or Messages. */
 export const MODEL_APIS = ['chat', 'responses', 'messages'] as const;
 export type ModelApi = (typeof MODEL_APIS)[number];
@@ -158,6 +165,8 @@ export type AgentModel = { id: string; name?: string; description?: string; isDe
 export type HostTool = { name: string; description?: string };
 export type ProbeResult = {
   version?: string;
+  /** Why a program of this version cannot be used, with what to do. */
+  fault?: string;
   models?: AgentModel[];
   tools?: HostTool[];
   /** Absent where the agent does not say. */

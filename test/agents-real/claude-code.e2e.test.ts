@@ -261,8 +261,12 @@ runnerCases(
       chmodSync(old, 0o700);
       assert.match(
         errorOf(await turns.run('say: x', { ...conversation('old'), spec: { command: [old] } })),
-        /too old.*npm install/,
+        /too old.*npm install -g @anthropic-ai\/claude-code@2\.1\.329/,
       );
+      writeFileSync(old, '#!/bin/sh\necho "2.1.197 (Claude Code)"\n');
+      const { version, fault = '' } = await turns.probe('version', { command: [old] });
+      assert.equal(version, '2.1.197');
+      assert.match(fault, /2\.1\.197; 2\.1\.329 or newer is needed.*@2\.1\.329/);
     });
 
     runnerTest('tells its version, models and tools without asking a model', async ({ turns, place, gateway }) => {

@@ -1,5 +1,5 @@
 /** `svc agents`: the agents that the gateway found, their models, and how to get or sign in to one. */
-import type { AgentModel } from '../../../protocol/agents/agents.ts';
+import { type AgentModel, INSTALL_CLAUDE_CODE } from '../../../protocol/agents/agents.ts';
 import type { CommandContext } from '../../command.ts';
 import { withQuery } from '../../gateway/api.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
@@ -15,13 +15,15 @@ const SIGN_IN: Record<string, string> = {
 };
 const INSTALL = [
   'Codex: npm install -g @openai/codex, then codex login',
-  'Claude Code: npm install -g @anthropic-ai/claude-code, then claude, then /login',
+  `Claude Code: ${INSTALL_CLAUDE_CODE}, then claude, then /login`,
   'Any agent that speaks ACP, or a model server: "runners" in the configuration, see docs/agents.md',
 ];
 
 export async function agents({ args, terminal, connect }: CommandContext): Promise<void> {
-  const refresh = args.has('refresh') ? 1 : undefined;
-  const status = await connect().get<AgentStatus>(withQuery('/svc/_agents/status', { refresh }));
+  const ask = (refresh: 1 | undefined) => connect().get<AgentStatus>(withQuery('/svc/_agents/status', { refresh }));
+  let status = await ask(args.has('refresh') ? 1 : undefined);
+  // After a start: whether somebody is signed in is known with the models.
+  if (isBeingAsked(status)) status = await ask(1);
   terminal.answer(status, () => {
     const names = Object.keys(status).flatMap((key) => /^(.+)Available$/.exec(key)?.[1] ?? []);
     for (const name of names) draw(terminal, name, status);
@@ -31,18 +33,33 @@ export async function agents({ args, terminal, connect }: CommandContext): Promi
   });
 }
 
+/** Whether the gateway has not yet heard from an agent that is there. */
+function isBeingAsked(status: AgentStatus): boolean {
+  return Object.entries(status).some(([key, value]) => {
+    const name = /^(.+)ModelsStatus$/.exec(key)?.[1];
+    return status[`${name}Available`] === true && (value === 'cold' || value === 'loading');
+  });
+}
+
 function draw(terminal: Terminal, name: string, status: AgentStatus): void {
   const { style } = terminal;
   const of = (member: string): unknown => status[`${name}${member}`];
   const isThere = of('Available') === true;
   const wrong = whatIsWrong(of);
-  const sign = !isThere ? style('dim', '–') : wrong === null ? style('green', '✓') : style('yellow', '!');
-  terminal.line(
-    `${sign} ${style('bold', name)} ${isThere ? (of('Version') ?? '') : style('dim', 'not found')}`.trimEnd(),
-  );
+  const version = of('Version') ?? null;
+  // A program that cannot be used as it is says its version all the same.
+  const isMissing = !isThere && version === null;
+  const sign = isMissing ? style('dim', '–') : wrong === null ? style('green', '✓') : style('yellow', '!');
+  terminal.line(`${sign} ${style('bold', name)} ${isMissing ? style('dim', 'not found') : (version ?? '')}`.trimEnd());
   if (wrong !== null) terminal.line(`  ${wrong}`);
   if (!isThere) return;
-  const models = (of('Models') ?? []) as AgentModel[];
+  drawModels(terminal, (of('Models') ?? []) as AgentModel[], wrong !== null);
+  if (of('EnforcesData') === false)
+    terminal.line(style('dim', '  For the console and tokens for "all" only: it does not enforce mode "data"'));
+}
+
+function drawModels(terminal: Terminal, models: AgentModel[], isWrong: boolean): void {
+  const { style } = terminal;
   for (const { id, name: title, isDefault } of models.slice(0, SHOWN_MODELS)) {
     const more = [title === id ? '' : (title ?? ''), isDefault ? 'default' : '']
       .filter((part) => part !== '')
@@ -51,10 +68,8 @@ function draw(terminal: Terminal, name: string, status: AgentStatus): void {
   }
   if (models.length > SHOWN_MODELS)
     terminal.line(style('dim', `  ${models.length - SHOWN_MODELS} more: svc agents --json`));
-  if (models.length === 0 && wrong === null)
+  if (models.length === 0 && !isWrong)
     terminal.line(style('dim', '  Its models are not known yet: svc agents --refresh'));
-  if (of('EnforcesData') === false)
-    terminal.line(style('dim', '  For the console and tokens for "all" only: it does not enforce mode "data"'));
 }
 
 /** Null without a known problem; `of` reads a member of what the gateway says about the agent. */

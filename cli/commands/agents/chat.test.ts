@@ -419,7 +419,12 @@ test('svc agents: the agents with their models, how to sign in, and which are mi
     localModels: [],
     localDetail: 'The model server does not tell its models.',
     geminiAvailable: false,
+    geminiVersion: null,
     geminiDetail: 'There is no program gemini.',
+    oldAvailable: false,
+    oldVersion: '2.1.197',
+    oldDetail: 'This is Claude Code 2.1.197; 2.1.329 or newer is needed.',
+    oldModelsStatus: 'cold',
   };
   const { env } = await startGateway(t, {
     'GET /svc/_agents/status': { json: status },
@@ -438,8 +443,20 @@ test('svc agents: the agents with their models, how to sign in, and which are mi
     '  The model server does not tell its models.',
     '– gemini not found',
     '  There is no program gemini.',
+    '! old 2.1.197',
+    '  This is Claude Code 2.1.197; 2.1.329 or newer is needed.',
   ]);
   assert.deepEqual(JSON.parse((await svc(['agents', '--json'], { env })).stdout), status);
   const none = await svc(['agents', '--refresh'], { env });
   assert.match(none.stderr, /No agent was found.*\n.*npm install -g @openai\/codex/);
+});
+
+test('svc agents: waits until the gateway has heard from the agents that are there', async (t) => {
+  const { env } = await startGateway(t, {
+    'GET /svc/_agents/status': { json: { codexAvailable: true, codexModelsStatus: 'loading' } },
+    'GET /svc/_agents/status?refresh=1': {
+      json: { codexAvailable: true, codexKind: 'codex', codexModelsStatus: 'ready', codexSignedIn: false },
+    },
+  });
+  assert.match((await svc(['agents'], { env })).stdout, /^! codex\n {2}Not signed in/);
 });

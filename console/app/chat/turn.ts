@@ -22,7 +22,7 @@ const ENDED: Partial<Record<TurnState, string>> = {
 /** What to do about an error, beside what it says. */
 export const ADVICE: Record<string, string> = {
   NO_RUNNER:
-    'On the gateway’s machine, install Codex (npm install -g @openai/codex, then codex login) or Claude Code (npm install -g @anthropic-ai/claude-code, then claude and /login), or name another agent or a model server as “runners” in the configuration.',
+    'On the gateway’s machine, install Codex (npm install -g @openai/codex, then codex login) or Claude Code (npm install -g @anthropic-ai/claude-code@2.1.329, then claude and /login), or name another agent or a model server as “runners” in the configuration.',
   AGENT_FAILED: 'Send the message again. If it fails again, run “svc agents” to see what is wrong with the agent.',
   MODE_UNAVAILABLE:
     'A conversation keeps its mode: begin a new one for another mode. Editing code needs the git store.',

@@ -309,12 +309,13 @@ function parsed(line: unknown): { level?: unknown; message?: unknown } {
 /** Lists of things with a name each; what else they hold is not looked at. */
 function isProbeResult(value: unknown): value is ProbeResult {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  const { version, models, tools, signedIn } = value as Record<string, unknown>;
+  const { version, fault, models, tools, signedIn } = value as Record<string, unknown>;
   const lists = (list: unknown, key: string) =>
     list === undefined ||
     (Array.isArray(list) && list.every((item) => typeof (item as Record<string, unknown> | null)?.[key] === 'string'));
   return (
     (version === undefined || typeof version === 'string') &&
+    (fault === undefined || typeof fault === 'string') &&
     (signedIn === undefined || typeof signedIn === 'boolean') &&
     lists(models, 'id') &&
     lists(tools, 'name')

@@ -153,6 +153,17 @@ test('a runner that does not say its version is not available, and is not asked 
   assert.deepEqual(asked, ['version mine']);
 });
 
+test('a program that is too old is not available, though it says its version, and is not asked for more', async (t) => {
+  const { make, state, asked } = world(t);
+  state.answer = async () => ({ version: '0.9', fault: 'This is 0.9; 1.0 or newer is needed.' });
+  const [report] = await (await warmed(make())).report();
+  assert.deepEqual(
+    [report?.available, report?.version, report?.detail],
+    [false, '0.9', 'This is 0.9; 1.0 or newer is needed.'],
+  );
+  assert.deepEqual(asked, ['version mine']);
+});
+
 test('a program that is not there is not started; one that appears is noticed', async (t) => {
   const { make, state, asked, file } = world(t, {});
   const program = `${file}.sh`;

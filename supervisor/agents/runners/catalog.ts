@@ -19,7 +19,7 @@ export type RunnerReport = {
   kind: RunnerKind;
   /** Whether pages may use it, see `Runners.enforcesData`. */
   enforcesData: boolean;
-  /** Its program is there and says its version; always so for a model server. */
+  /** Its program is there, says its version, and is not too old; always so for a model server. */
   available: boolean;
   version: string | null;
   /** Null where the agent does not say. */
@@ -158,8 +158,10 @@ export class RunnerCatalog {
         return;
       }
       const answer = await this.#probe(name, 'version');
-      known.available = answer !== null;
+      const fault = answer?.fault?.slice(0, LIMITS.errorMessageChars);
+      known.available = answer !== null && fault === undefined;
       known.version = answer?.version?.slice(0, LIMITS.textChars) ?? null;
+      if (fault !== undefined) known.details.version = fault;
     });
   }
 

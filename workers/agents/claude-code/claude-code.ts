@@ -3,25 +3,28 @@
  * stream-json`).
  */
 import { randomUUID } from 'node:crypto';
-import type {
-  AgentModel,
-  PermissionOption,
-  ProbeOrder,
-  ProbeResult,
-  RunnerSpec,
-  TurnOrder,
+import {
+  type AgentModel,
+  CLAUDE_CODE,
+  INSTALL_CLAUDE_CODE,
+  type PermissionOption,
+  type ProbeOrder,
+  type ProbeResult,
+  type RunnerSpec,
+  type TurnOrder,
 } from '../../../protocol/agents/agents.ts';
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { listModels } from '../model-list.ts';
 import { TOOL_SERVER } from '../own-tools.ts';
 import type { AgentProgram } from '../program.ts';
+import { versionReport } from '../program-version.ts';
 import { fileText, historyText, promptFile } from '../prompt-parts.ts';
 import type { Agent, Runner, RunnerHost, Turn } from '../runner.ts';
 import { type ClaudeMessage, ClaudeProcess } from './claude-process.ts';
 import { ClaudeTurn } from './claude-turn.ts';
 
-const INSTALL = 'npm install --global @anthropic-ai/claude-code';
+const WANTED = { what: 'Claude Code', oldest: CLAUDE_CODE, install: `Install it: ${INSTALL_CLAUDE_CODE}` };
 
 /** Read and written in its folder alone (`--restricted`); its shell asks each time. */
 const FILE_TOOLS = ['Read', 'Glob', 'Grep', 'Edit', 'Write'];
@@ -217,7 +220,7 @@ async function probe(
   host: RunnerHost,
   signal: AbortSignal,
 ): Promise<ProbeResult> {
-  if (want === 'version') return { version: await versionOf(runner, folder, host) };
+  if (want === 'version') return versionReport(await versionOf(runner, folder, host), WANTED);
   if (want === 'models' && runner.baseUrl !== undefined) {
     // It always lists Anthropic's models, whatever server it uses.
     return { models: await listModels(`${serverOf(runner.baseUrl)}/v1`, keyOf(runner), signal) };
@@ -295,14 +298,14 @@ async function start(runner: RunnerSpec, args: string[], cwd: string, host: Runn
     return await host.spawn({ command, args: [...first, ...args], cwd, env: environmentOf(runner) });
   } catch (error) {
     if (!(error instanceof SvcError) || error.code !== 'NO_RUNNER') throw error;
-    throw new SvcError('NO_RUNNER', `${error.message} Install it: ${INSTALL}`);
+    throw new SvcError('NO_RUNNER', `${error.message} ${WANTED.install}`);
   }
 }
 
 function startFailure(error: unknown, program: AgentProgram, { command }: RunnerSpec): unknown {
   if (!/unknown option/i.test(program.said)) return error;
   const name = command?.[0] ?? 'claude';
-  return new SvcError('NO_RUNNER', `The program ${name} is too old for this gateway. Update it: ${INSTALL}`);
+  return new SvcError('NO_RUNNER', `The program ${name} is too old for this gateway. ${WANTED.install}`);
 }
 
 function environmentOf({ baseUrl, env }: RunnerSpec): Record<string, string> {

@@ -7,6 +7,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { listModels } from '../model-list.ts';
 import { TOOL_SERVER } from '../own-tools.ts';
 import type { AgentProgram } from '../program.ts';
+import { versionFault, versionReport } from '../program-version.ts';
 import { fileText, historyText, promptFile } from '../prompt-parts.ts';
 import type { Agent, Runner, RunnerHost, Turn } from '../runner.ts';
 import {
@@ -24,6 +25,7 @@ import { JsonRpc, type Params, RpcError, type RpcListener } from './json-rpc.ts'
 const OLDEST = '0.169.0';
 const HOW_TO_INSTALL =
   'Install Codex with `npm install -g @openai/codex`, or name its program in "command" of the runner.';
+const WANTED = { what: 'Codex', oldest: OLDEST, install: HOW_TO_INSTALL };
 
 export const codexRunner: Runner = {
   async open(order, host) {
@@ -41,7 +43,7 @@ export const codexRunner: Runner = {
   },
 
   async probe({ runner, want, folder }, host, signal) {
-    if (want === 'version') return { version: await versionOf(runner, folder, host) };
+    if (want === 'version') return versionReport(await versionOf(runner, folder, host), WANTED);
     // It has no list of its own tools, and the MCP servers of its user's settings are off in turns.
     if (want === 'tools') return { tools: [] };
     // Codex always lists OpenAI's models, whatever server it uses.
@@ -261,22 +263,13 @@ async function versionOf(spec: RunnerSpec, folder: string, host: RunnerHost): Pr
   await program.end();
   const version = /\d+\.\d+\.\d+\S*/.exec(said)?.[0];
   if (version === undefined) throw program.failure();
-  checkVersion(version);
   return version;
 }
 
 function checkVersion(version: string | undefined): void {
-  if (version !== undefined && !isOlder(version, OLDEST)) return;
-  const found =
-    version === undefined ? 'a program that is not Codex, or too old to say its version' : `Codex ${version}`;
-  throw new SvcError('AGENT_FAILED', `This is ${found}; ${OLDEST} or newer is needed. ${HOW_TO_INSTALL}`);
-}
-
-function isOlder(version: string, than: string): boolean {
-  const numbers = (text: string): number[] => text.split(/[.-]/).slice(0, 3).map(Number);
-  const [a, b] = [numbers(version), numbers(than)];
-  const at = a.findIndex((number, i) => number !== b[i]);
-  return at >= 0 && (a[at] as number) < (b[at] as number);
+  const unknown = `This is no Codex, or one too old to say its version; ${OLDEST} or newer is needed. ${HOW_TO_INSTALL}`;
+  const fault = version === undefined ? unknown : versionFault(version, WANTED);
+  if (fault !== null) throw new SvcError('AGENT_FAILED', fault);
 }
 
 async function spawn(
