@@ -27,6 +27,9 @@ const home = mkdtempSync(join(tmpdir(), 'svc-e2e-'));
 // The daemons' sockets are in it too, and are removed with it.
 const env = { PATH: process.env.PATH, HOME: home, TMPDIR: home };
 
+/** Only Linux says what a process may have. */
+const NO_LIMITS = process.platform !== 'linux';
+
 type Outcome = { code: number; stdout: string; stderr: string };
 
 function start(...argv: string[]): ChildProcess {
@@ -39,12 +42,15 @@ function start(...argv: string[]): ChildProcess {
   });
 }
 
-async function svc(...argv: string[]): Promise<Outcome> {
-  const child = start(...argv);
+function svc(...argv: string[]): Promise<Outcome> {
+  return outcomeOf(start(...argv));
+}
+
+async function outcomeOf(child: ChildProcess): Promise<Outcome> {
   const output = { stdout: '', stderr: '' };
   child.stdout?.on('data', (chunk) => (output.stdout += chunk));
   child.stderr?.on('data', (chunk) => (output.stderr += chunk));
-  const [code] = await inTime(once(child, 'close'), `the end of svc ${argv.join(' ')}`, LONG_MS);
+  const [code] = await inTime(once(child, 'close'), `the end of ${child.spawnargs.join(' ')}`, LONG_MS);
   return { code, ...output };
 }
 
@@ -231,6 +237,25 @@ test('a second gateway on the directory, or on the port, says why it cannot star
   const who = process.platform === 'linux' ? `node.* \\(pid ${process.pid}\\)` : 'Another program';
   assert.match(refused.stderr, new RegExp(`✗ ${who} is listening on port ${port}\\.\\n.*--port 0`));
 });
+
+const FEW = 'a gateway opens at least 512 files, and may open';
+const RAISE = '4096 (in a service: LimitNOFILE=4096)';
+for (const { limit, said } of [
+  { limit: '-n 20', said: `${FEW} 20 here. Run: ulimit -n ${RAISE}` },
+  { limit: '-n 511', said: `${FEW} 511 here. Run: ulimit -n ${RAISE}` },
+  {
+    limit: `-v ${4 * 1024 * 1024 - 4}`,
+    said: 'a gateway reserves at least 4 GiB of address space, and may have 4.0 GiB here. Run: ulimit -v unlimited (in a service: LimitAS=infinity)',
+  },
+]) {
+  test(`with ulimit ${limit} a gateway does not start, and says what it needs`, { skip: NO_LIMITS }, async () => {
+    const line = `ulimit ${limit}; exec "$0" "$@"`;
+    const words = ['-c', line, process.execPath, SVC, 'serve', '--data-dir', 'limited', '--port', '0', '--json'];
+    const { code, stdout, stderr } = await outcomeOf(spawn('/bin/sh', words, { cwd: home, env }));
+    assert.deepEqual({ code, stdout, stderr }, { code: 1, stdout: '', stderr: `svc cannot serve: ${said}\n` });
+    assert.ok(!existsSync(join(home, 'limited')));
+  });
+}
 
 test('names that do not exist are reported as unknown, and hints name the tool', async () => {
   for (const [words, said] of [

@@ -226,7 +226,8 @@ const RANGES: [range: string, status: number, contentRange: string | undefined, 
   ['bytes=a-b', 200, undefined, STYLE],
 ];
 
-onEachEdge({}, (gateway, edge) => {
+// As few descriptors as `svc serve` takes.
+onEachEdge({ descriptors: 512 }, (gateway, edge) => {
   const get = (path: string, headers: Record<string, string> = {}) => gateway.call('GET', path, { headers });
   let versionId = '';
   before(async () => {
