@@ -310,6 +310,7 @@ export const LIMITS = {
   cronLateMs: 1 * MINUTE, // a cron fire that is noticed later than this was missed
   cronWaitMs: 1 * MINUTE, // the longest wait of the scheduler's one timer, so that a clock that was set is noticed
   cronBackMs: DAY, // fired times further ahead come of a clock that was wrong, and may come again
+  cronStretches: 8, // between jumps of the clock, that are told apart for an automation: a clock that was set back repeats none
   cronTurn: 100, // what the scheduler does in one turn of the event loop: fires and next times together, and how long
   cronTurnMs: 10,
   cronCache: 2000, // cron expressions that are kept ready, each with its time zone; they take some 3 KiB

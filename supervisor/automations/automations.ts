@@ -157,8 +157,8 @@ export class Automations {
       await this.runs.open();
       // An automation added after the scheduler's start is new and has missed nothing.
       await loaded;
-      const fired = await this.runs.cronFiredAfter(this.now()).catch((error: unknown) => {
-        this.#log.warn({ err: error }, 'What had fired before the clock was set back could not be read.');
+      const fired = await this.runs.lastCronFires(this.now()).catch((error: unknown) => {
+        this.#log.warn({ err: error }, 'What fired last could not be read: a clock that was set back may repeat it.');
         return new Map<string, number>();
       });
       if (!this.#stopped) this.scheduler.start(fired);

@@ -250,10 +250,10 @@ export class RunLedger {
     return row === null ? null : Number(row.last_at);
   }
 
-  /** By ref, the latest cron fires whose scheduled time lies ahead of this one, by what a clock that is set back may be wrong. */
-  async cronFiredAfter(at: number): Promise<Map<string, number>> {
-    const sql = 'SELECT app_id, automation_id, last_at FROM cron_fired WHERE last_at > ? AND last_at <= ?';
-    const rows = await survive(() => this.#db.all(sql, [at, at + LIMITS.cronBackMs]));
+  /** By ref, the scheduled times of the latest cron fires, but for those ahead of `at` by more than a clock that is set back may be wrong. */
+  async lastCronFires(at: number): Promise<Map<string, number>> {
+    const sql = 'SELECT app_id, automation_id, last_at FROM cron_fired WHERE last_at <= ?';
+    const rows = await survive(() => this.#db.all(sql, [at + LIMITS.cronBackMs]));
     return new Map(
       rows.map((row) => [automationRef(String(row.app_id), String(row.automation_id)), Number(row.last_at)]),
     );

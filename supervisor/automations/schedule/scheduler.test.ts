@@ -4,6 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { Random } from '../../../testing/random.ts';
 import { ScriptedClock } from '../../../testing/scripted-clock.ts';
 import { CronTimes } from './cron-times.ts';
 import { type Schedulable, Scheduler, type SchedulerOptions } from './scheduler.ts';
@@ -181,14 +182,14 @@ test('a clock that was set forward makes no storm', async () => {
   assert.deepEqual(fired, ['a/second 06-01 10:20:31', 'a/quarter 06-01 10:15:00']);
 });
 
-test('a clock that was set back repeats no fire, and other fires come soon', async () => {
+test('a clock that was set back repeats no fire, also of before the start, and other fires come soon', async () => {
   const { clock, fired, scheduler } = setUp('2026-06-01T10:00:30Z');
-  scheduler.start();
   scheduler.reconcile('a', [
     automation('a/quarter', [cron('*/15 * * * *')]),
     automation('a/evening', [cron('0 20 * * *')]),
     automation('a/morning', [cron('30 9 * * *')]),
   ]);
+  scheduler.start(new Map([['a/quarter', Date.parse('2026-06-01T10:00:00Z')]]));
   await clock.pass(30 * MINUTE);
   assert.deepEqual(fired.splice(0), ['a/quarter 06-01 10:15:00', 'a/quarter 06-01 10:30:00']);
   clock.now = Date.parse('2026-06-01T09:00:00Z');
@@ -204,6 +205,66 @@ test('a clock that was wrong by more than a day does not silence what fired by i
   clock.now = Date.parse('2026-06-01T10:00:30Z');
   await clock.pass(15 * MINUTE);
   assert.deepEqual(fired, ['a/quarter 01-01 00:15:00', 'a/quarter 06-01 10:15:00']);
+});
+
+for (const [there, back] of [
+  [-2, 2],
+  [2, -2],
+] as const) {
+  const name = there < 0 ? 'back and then forward' : 'forward and then back';
+  test(`a clock that is set ${name} again is noticed within a minute, and nothing fires twice`, async () => {
+    const { clock, fired, scheduler } = setUp('2026-06-01T10:00:30Z');
+    scheduler.start();
+    scheduler.reconcile('a', [automation('a/minute', [cron('* * * * *')])]);
+    await clock.pass(5 * MINUTE);
+    clock.now += there * HOUR;
+    await clock.pass(10 * MINUTE);
+    clock.now += back * HOUR;
+    await clock.pass(MINUTE);
+    fired.splice(0);
+    // At 10:16:30, or by the clock that was set forward until 12:15:30.
+    await clock.pass(5 * MINUTE);
+    const right = ['10:17', '10:18', '10:19', '10:20', '10:21'].map((at) => `a/minute 06-01 ${at}:00`);
+    assert.deepEqual(fired.splice(0), right);
+    await clock.pass(2 * HOUR);
+    assert.equal(fired.length, there < 0 ? 120 : 120 - 10);
+  });
+}
+
+test('a gateway that started with its clock ahead fires as soon as the clock is right', async () => {
+  const { clock, fired, scheduler } = setUp('2026-06-01T12:00:30Z');
+  scheduler.reconcile('a', [automation('a/minute', [cron('* * * * *')])]);
+  scheduler.start(new Map([['a/minute', Date.parse('2026-05-31T23:59:00Z')]]));
+  await clock.pass(2 * MINUTE);
+  clock.now -= 2 * HOUR;
+  await clock.pass(3 * MINUTE);
+  // It is noticed half a minute later, when the timer rings: that is 10:03.
+  const at = ['12:01', '12:02', '10:04', '10:05'];
+  assert.deepEqual(
+    fired,
+    at.map((minute) => `a/minute 06-01 ${minute}:00`),
+  );
+});
+
+test('however a clock jumps within a day, every minute that it comes to fires, once', async () => {
+  for (let seed = 1; seed <= 60; seed++) {
+    const random = new Random(seed);
+    const { clock, fired, scheduler } = setUp('2026-06-01T10:00:30Z');
+    scheduler.start();
+    const trigger = cron('* * * * *', { catchUp: seed % 2 === 0 });
+    scheduler.reconcile('a', [automation('a/minute', [trigger])]);
+    await clock.pass(5 * MINUTE);
+    for (let jumps = 0; jumps < 6; jumps++) {
+      const scale = random.pick([2 * MINUTE, 30 * MINUTE, 3 * HOUR]);
+      clock.now += random.between(-scale, scale);
+      await clock.pass(2 * MINUTE);
+      const from = clock.now;
+      await clock.pass(random.between(2, 10) * MINUTE);
+      for (let at = from - (from % MINUTE) + MINUTE; at <= clock.now; at += MINUTE)
+        assert.ok(fired.includes(`a/minute ${time(at)}`), `seed ${seed}: ${time(at)} did not fire`);
+    }
+    assert.equal(new Set(fired).size, fired.length, `seed ${seed}: one fired twice`);
+  }
 });
 
 test('a correction by less than a minute, as time servers make it, changes nothing', async () => {

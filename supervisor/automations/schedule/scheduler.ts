@@ -28,8 +28,22 @@ export type SchedulerOptions<A> = {
 /** `collecting` until `start`; `idle` without work, `armed` with the timer set, `working` in a turn, `yielded` between turns, `stopped`. */
 type State = 'collecting' | 'idle' | 'armed' | 'working' | 'yielded' | 'stopped';
 
-/** `fired` is the scheduled time of the last fire by any trigger, or `-Infinity`. Kept small: ten thousand may be registered. */
-type Watched<A> = { automation: A; entries: Entry<A>[]; fired: number };
+/** A stretch of the clock in which every time of an automation has fired, the first and the last one included. */
+type Stretch = { from: number; to: number };
+
+/**
+ * `fired` is the scheduled time of the last fire by any trigger, or `-Infinity`, and `from` the first one of its stretch, which
+ * the next fire continues unless `broken`. `earlier` are the stretches before, oldest first: a clock that was set back may come
+ * to them again. Kept small: ten thousand may be registered.
+ */
+type Watched<A> = {
+  automation: A;
+  entries: Entry<A>[];
+  fired: number;
+  from: number;
+  broken: boolean;
+  earlier: readonly Stretch[];
+};
 
 /**
  * One trigger, which belongs to the manifest. `fresh` until its next time is computed, then `due`, and in the list; `ended` when it
@@ -91,13 +105,14 @@ export class Scheduler<A extends Schedulable> {
     this.#wake();
   }
 
-  /** Begins to fire. What is registered by now may have missed fires. `ahead`: last fires, by ref, that a clock set back has yet to reach. */
-  start(ahead: ReadonlyMap<string, number> = new Map()): void {
+  /** Begins to fire. What is registered by now may have missed fires. `fired`: last fires, by ref, also such as lie ahead of a clock set back. */
+  start(fired: ReadonlyMap<string, number> = new Map()): void {
     if (this.#state !== 'collecting') return;
     this.#state = 'idle';
-    this.#ahead = new Map(ahead);
-    for (const [ref, watched] of this.#watched) watched.fired = ahead.get(ref) ?? watched.fired;
-    this.#present = { at: this.#options.now(), before: this.#order, suspects: new Set() };
+    const at = this.#options.now();
+    this.#ahead = new Map([...fired].filter(([, last]) => last > at));
+    for (const [ref, watched] of this.#watched) watched.fired = fired.get(ref) ?? watched.fired;
+    this.#present = { at, before: this.#order, suspects: new Set() };
     // Sorted by expression, because only some parsed ones are kept.
     this.#fresh.sort((one, other) => compare(one.trigger.expr, other.trigger.expr));
     this.#wake();
@@ -129,7 +144,7 @@ export class Scheduler<A extends Schedulable> {
     const triggers = cronTriggers(automation);
     if (triggers.length === 0) return false;
     const { ref } = automation;
-    const watched = this.#watched.get(ref) ?? { automation, entries: [], fired: this.#ahead.get(ref) ?? -Infinity };
+    const watched = this.#watched.get(ref) ?? newlyWatched(automation, this.#ahead.get(ref) ?? -Infinity);
     const before = watched.entries;
     watched.automation = automation;
     watched.entries = triggers.map((trigger) => {
@@ -240,21 +255,45 @@ export class Scheduler<A extends Schedulable> {
   #fire(entry: Entry<A>, now: number): void {
     const { watched, trigger, due } = entry;
     let scheduledAt = due;
-    let next = this.times.next(trigger, due);
+    let next = this.#next(entry, due, now);
     if (next !== null && next <= now) {
-      scheduledAt = this.times.latest(trigger, next, now);
-      next = this.times.next(trigger, scheduledAt);
+      scheduledAt = this.#latest(entry, next, now);
+      next = this.#next(entry, scheduledAt, now);
     }
     this.#putAt(entry, next);
     const isMissed = now - scheduledAt > LIMITS.cronLateMs;
+    if (now - due > LIMITS.cronLateMs) watched.broken = true;
     if (!isMissed || trigger.catchUp) this.#fireOnce(watched, scheduledAt);
+    if (isMissed) watched.broken = true;
   }
 
   /** Two triggers of an automation may have a time in common. */
   #fireOnce(watched: Watched<A>, scheduledAt: number): void {
-    if (watched.fired === scheduledAt) return;
+    const { fired, from } = watched;
+    if (fired === scheduledAt) return;
+    if (watched.broken || scheduledAt < fired) {
+      if (fired !== -Infinity) watched.earlier = joined(watched.earlier, { from, to: fired }, scheduledAt);
+      watched.from = scheduledAt;
+      watched.broken = false;
+    }
     watched.fired = scheduledAt;
     this.#options.fire(watched.automation, scheduledAt);
+  }
+
+  /** The next time after this one that has not fired yet. Of a clock that was set forward and back again, only some ahead have. */
+  #next({ watched, trigger }: Entry<A>, after: number, now: number): number | null {
+    let next = this.times.next(trigger, after);
+    for (let stretch = stretchOf(watched, next, now); stretch !== null; stretch = stretchOf(watched, next, now))
+      next = this.times.next(trigger, stretch.to);
+    return next;
+  }
+
+  /** The last time up to `now` that has not fired yet, given one that is not after it. */
+  #latest({ watched, trigger }: Entry<A>, first: number, now: number): number {
+    let latest = this.times.latest(trigger, first, now);
+    for (let stretch = stretchOf(watched, latest, now); stretch !== null; stretch = stretchOf(watched, latest, now))
+      latest = this.times.latest(trigger, first, stretch.from - 1);
+    return latest;
   }
 
   #place(entry: Entry<A>, now: number): void {
@@ -269,9 +308,10 @@ export class Scheduler<A extends Schedulable> {
   }
 
   /** The next time of an entry that has none. */
-  #firstOf({ watched, trigger, order }: Entry<A>, now: number): number | null {
-    // A fire does not repeat when the clock is set back, unless that clock was plainly wrong.
-    if (watched.fired > now && watched.fired - now <= LIMITS.cronBackMs) return this.times.next(trigger, watched.fired);
+  #firstOf(entry: Entry<A>, now: number): number | null {
+    const { watched, trigger, order } = entry;
+    const next = this.#next(entry, now, now);
+    if (watched.fired > now && watched.fired - now <= LIMITS.cronBackMs) return next;
     const present = this.#present;
     if (present && order < present.before) {
       const first = this.times.next(trigger, present.at - LIMITS.cronLateMs - 1);
@@ -279,7 +319,7 @@ export class Scheduler<A extends Schedulable> {
       if (isPast || trigger.catchUp) present.suspects.add(watched);
       return isPast ? this.times.next(trigger, present.at) : first;
     }
-    return this.times.next(trigger, now);
+    return next;
   }
 
   #putAt(entry: Entry<A>, next: number | null): void {
@@ -296,6 +336,27 @@ export class Scheduler<A extends Schedulable> {
     this.#fresh = [...this.#watched.values()].flatMap(({ entries }) => entries);
     for (const entry of this.#fresh) entry.state = 'fresh';
   }
+}
+
+/** Everything up to its last fire, if there was one, counts as fired. */
+function newlyWatched<A>(automation: A, fired: number): Watched<A> {
+  return { automation, entries: [], fired, from: -Infinity, broken: true, earlier: [] };
+}
+
+/** The stretch that has this time; null where it has not fired, or by a clock that was plainly wrong. */
+function stretchOf({ fired, from, earlier }: Watched<unknown>, at: number | null, now: number): Stretch | null {
+  if (at === null || (at > fired && earlier.length === 0)) return null;
+  const has = ({ from, to }: Stretch) => from <= at && at <= to && to - now <= LIMITS.cronBackMs;
+  const last = { from, to: fired };
+  return has(last) ? last : (earlier.find(has) ?? null);
+}
+
+/** With one more. Those that are over for a day are left out, and of too many the two oldest become one. */
+function joined(earlier: readonly Stretch[], last: Stretch, at: number): Stretch[] {
+  const all = [...earlier.filter(({ to }) => at - to <= LIMITS.cronBackMs), last];
+  if (all.length <= LIMITS.cronStretches) return all;
+  const [one, two, ...rest] = all as [Stretch, Stretch, ...Stretch[]];
+  return [{ from: Math.min(one.from, two.from), to: Math.max(one.to, two.to) }, ...rest];
 }
 
 function compare(one: string, other: string): number {
