@@ -19,6 +19,8 @@ export type BackupRecord = {
   doneUntil: number | null;
   lastSuccess: BackupSuccess | null;
   lastFailure: BackupFailure | null;
+  /** The last one failed; their times do not tell, because a clock may have been set between. */
+  failing: boolean;
   /** Absolute paths of the good ones, the oldest first, each noted before it gets its name. */
   files: string[];
   /** One whose databases were damaged: only the latest of these stays. */
@@ -32,6 +34,7 @@ const NEW: BackupRecord = {
   doneUntil: null,
   lastSuccess: null,
   lastFailure: null,
+  failing: false,
   files: [],
   damagedFile: null,
   folder: null,
@@ -44,6 +47,9 @@ export async function readBackupRecord(path: string, damaged: () => void): Promi
   if (isRecord(stored)) {
     const known = Object.keys(NEW).filter((key) => key in stored);
     const record = { ...NEW, ...Object.fromEntries(known.map((key) => [key, stored[key]])) } as BackupRecord;
+    // Older records have their times only.
+    const { lastFailure, lastSuccess } = record;
+    if (!('failing' in stored)) record.failing = lastFailure !== null && lastFailure.at >= (lastSuccess?.at ?? 0);
     if (Array.isArray(record.files)) return record;
   }
   damaged();

@@ -182,21 +182,21 @@ export class LockFile {
   /** On a file of the repository. Waits for a git program that holds it, and takes over what a crash left. Rejects with `CONFLICT`. */
   static async take(path: string, repository: string): Promise<LockFile> {
     const lock = `${path}.lock`;
-    const deadline = Date.now() + LIMITS.gitLockMs;
+    const deadline = performance.now() + LIMITS.gitLockMs;
     for (;;) {
       try {
         const held = new LockFile(path, repository, lock, await open(lock, 'wx', 0o600));
         await held.#write(OWNER);
         return held;
       } catch (error) {
-        if (isMissing(error) && Date.now() <= deadline) {
+        if (isMissing(error) && performance.now() <= deadline) {
           await makeFolder(dirname(path));
           continue;
         }
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
       }
       if (await isLeft(lock)) await rm(lock, { force: true });
-      else if (Date.now() > deadline) {
+      else if (performance.now() > deadline) {
         throw new SvcError('CONFLICT', 'Another program is changing the git repository; try again.');
       } else await wait(LIMITS.gitLockPollMs);
     }

@@ -74,10 +74,10 @@ export async function reapChildren(path: string, tag: string): Promise<ChildReco
       ofAgents.filter(({ role }) => role === AGENT_LEADER),
     );
   }
-  const deadline = Date.now() + LIMITS.heartbeatDeadMs;
+  const deadline = performance.now() + LIMITS.heartbeatDeadMs;
   for (const child of left) {
     while (compareIdentity(child) === 'same') {
-      if (Date.now() > deadline)
+      if (performance.now() > deadline)
         throw new Error(`A ${child.role} of an earlier gateway (pid ${child.pid}) does not end.`);
       await wait(POLL_MS);
     }

@@ -85,6 +85,24 @@ test('a backup is made when its time comes; the oldest go after a good one', asy
   assert.ok((lastSuccess?.at ?? 0) >= Date.parse('2026-02-04T03:00:00Z'));
 });
 
+test('the last backup says whether backups fail, also when the clock was set back since the one before', async (t) => {
+  const on = trial(t);
+  const backups = await on.open();
+  const made = async (archive: () => string): Promise<string> => {
+    on.making.archive = archive;
+    on.clock.now -= HOUR;
+    backups.makeNow();
+    await eventually(() => !backups.status().running);
+    return backups.status().state;
+  };
+  const fails = () => {
+    throw new Error('No disk.');
+  };
+  const states: string[] = [];
+  for (const archive of [() => 'whole', fails, () => 'whole']) states.push(await made(archive));
+  assert.deepEqual(states, ['ok', 'failed', 'ok']);
+});
+
 test('other files in the folder stay, with any name', async (t) => {
   const on = trial(t);
   const backups = await on.open({ ...NIGHTLY, keep: 1 });

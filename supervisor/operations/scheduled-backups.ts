@@ -113,9 +113,8 @@ export class ScheduledBackups {
 
   status(): BackupStatus {
     const { schedule } = this;
-    const { lastSuccess, lastFailure } = this.#known();
-    const hasFailed = lastFailure !== null && lastFailure.at >= (lastSuccess?.at ?? 0);
-    const state = hasFailed ? 'failed' : lastSuccess !== null ? 'ok' : 'waiting';
+    const { lastSuccess, lastFailure, failing } = this.#known();
+    const state = failing ? 'failed' : lastSuccess !== null ? 'ok' : 'waiting';
     return {
       state: schedule === null ? 'off' : state,
       running: this.#working !== null,
@@ -221,6 +220,7 @@ export class ScheduledBackups {
       const at = clock.now();
       if (damaged !== null) throw new SvcError('INVALID_BACKUP', damaged);
       record.lastSuccess = { at, file, bytes, ms: at - startedAt };
+      record.failing = false;
       log.info({ file, bytes, ms: at - startedAt }, 'A backup was made and verified.');
     } catch (error) {
       // The next start makes it up.
@@ -229,6 +229,7 @@ export class ScheduledBackups {
       const isKnown = error instanceof SvcError;
       const message = isKnown ? error.message : `${String(error)}. The log of the gateway has the details.`;
       record.lastFailure = { at: clock.now(), message };
+      record.failing = true;
       log.error(isKnown ? { code: error.code } : { err: error }, `A backup on schedule failed: ${message}`);
     }
     if (this.#dueUntil > 0) record.doneUntil = this.#dueUntil;

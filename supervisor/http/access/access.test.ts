@@ -32,12 +32,12 @@ async function setUp(t: TestContext) {
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'token.bin');
   const lines = new PassThrough();
-  const clock = { now: 1_000_000 };
+  const clock = { now: 1_000_000, elapsed: 0 };
   const now = () => clock.now;
   const places = new Places({ ...CONFIG, allowedHosts: [...CONFIG.allowedHosts] });
   // What was ended is stored by the gateway's own databases, which the end-to-end tests have.
   const db = { exec: async () => {}, batch: async () => [] } as unknown as DbClient;
-  const signIns = new SignIns(db, now);
+  const signIns = new SignIns(db, now, () => clock.elapsed);
   const registered = new Map([['todos', 5]]);
   const programTokens = { find: () => undefined, whenRevoked: () => {} };
   const options = { places, signIns, programTokens, registeredAt: (app: string) => registered.get(app) ?? null };
@@ -306,14 +306,21 @@ test('a ticket and a link are good once, for a while, and a ticket at its own or
   assert.equal(signIns.takeTicket(ticket, TODOS), null);
   assert.equal(signIns.takeTicket(signIns.ticket(wanted), CONSOLE), null);
   const late = signIns.ticket(wanted);
-  clock.now += LIMITS.ticketMs;
+  clock.elapsed += LIMITS.ticketMs;
   assert.equal(signIns.takeTicket(late, TODOS), null);
   const { code, expiresAt } = signIns.link();
   assert.equal(expiresAt, clock.now + LIMITS.linkMs);
   assert.deepEqual([signIns.takeLink(code), signIns.takeLink(code), signIns.takeLink('')], [true, false, false]);
   const old = signIns.link();
-  clock.now += LIMITS.linkMs;
+  clock.elapsed += LIMITS.linkMs;
   assert.equal(signIns.takeLink(old.code), false);
+  // Whatever the clock is set to meanwhile.
+  const [ahead, behind] = [signIns.ticket(wanted), signIns.ticket(wanted)];
+  clock.now += LIMITS.sessionMs;
+  assert.deepEqual(signIns.takeTicket(ahead, TODOS), wanted);
+  clock.now -= 2 * LIMITS.sessionMs;
+  clock.elapsed += LIMITS.ticketMs;
+  assert.equal(signIns.takeTicket(behind, TODOS), null);
 });
 
 test('unused tickets make room for others', async (t) => {

@@ -21,11 +21,12 @@ export class SignIns {
   /** Id of a sign-in that was ended → when it would have expired. */
   readonly #ended = new Map<string, number>();
 
-  constructor(db: DbClient, now: () => number = Date.now) {
+  /** `elapsed` is a clock that is never set, in milliseconds: for what does not outlive this process. */
+  constructor(db: DbClient, now: () => number = Date.now, elapsed: () => number = () => performance.now()) {
     this.#db = db;
     this.#now = now;
-    this.#tickets = new OneTime(LIMITS.ticketMs, now);
-    this.#links = new OneTime(LIMITS.linkMs, now);
+    this.#tickets = new OneTime(LIMITS.ticketMs, elapsed);
+    this.#links = new OneTime(LIMITS.linkMs, elapsed);
   }
 
   /** Reads the ended sign-ins; an unreadable database does not prevent the start. Without `file` there are none stored. */
@@ -93,26 +94,26 @@ export class SignIns {
 class OneTime<T> {
   readonly #entries = new Map<string, { value: T; until: number }>();
   readonly #ms: number;
-  readonly #now: () => number;
+  readonly #elapsed: () => number;
 
-  constructor(ms: number, now: () => number) {
+  constructor(ms: number, elapsed: () => number) {
     this.#ms = ms;
-    this.#now = now;
+    this.#elapsed = elapsed;
   }
 
   add(value: T): string {
     for (const [text, { until }] of this.#entries) {
-      if (until > this.#now() && this.#entries.size < LIMITS.ticketsWaiting) break;
+      if (until > this.#elapsed() && this.#entries.size < LIMITS.ticketsWaiting) break;
       this.#entries.delete(text);
     }
     const text = randomBytes(32).toString('hex');
-    this.#entries.set(text, { value, until: this.#now() + this.#ms });
+    this.#entries.set(text, { value, until: this.#elapsed() + this.#ms });
     return text;
   }
 
   take(text: string): T | null {
     const entry = this.#entries.get(text);
     this.#entries.delete(text);
-    return entry !== undefined && entry.until > this.#now() ? entry.value : null;
+    return entry !== undefined && entry.until > this.#elapsed() ? entry.value : null;
   }
 }
