@@ -67,7 +67,10 @@ interface AnyContext {
   secrets: { get(name: string): Promise<string> };
   /** The files that the app keeps, each of up to 16 MiB here. A missing file is null or false. */
   blobs: {
-    /** Not in queries. A text is `text/plain` by default, bytes are `application/octet-stream`. */
+    /**
+     * Not in queries. A text is `text/plain` by default, bytes are `application/octet-stream`. A failure that the handler
+     * neither awaits nor catches fails the call, here and in `delete`.
+     */
     put(content: string | Uint8Array | ArrayBuffer, options?: { type?: string }): Promise<StoredFile>;
     get(sha256: string): Promise<Uint8Array | null>;
     stat(sha256: string): Promise<StoredFile | null>;

@@ -10,6 +10,32 @@ import { runToEnd } from '../testing/runs.ts';
 const MiB = 1024 * 1024;
 const sha256 = (bytes: Buffer | string): string => createHash('sha256').update(bytes).digest('hex');
 
+/** What a handler does with a put that fails → the call's code; null where it handled it. The put is refused by the gateway. */
+const LARGE = `ctx.blobs.put(Buffer.alloc(${10 * MiB}))`;
+/** Files are stored one after the other. */
+const LATER = `await ctx.blobs.put('later')`;
+const UNAWAITED: [what: string, statements: string, code: string | null][] = [
+  ['nothing', `${LARGE};`, 'QUOTA_EXCEEDED'],
+  ['nothing, and returns after it failed', `${LARGE}; ${LATER};`, 'QUOTA_EXCEEDED'],
+  ['awaits it in a function that nobody awaits', `(async () => { await ${LARGE}; })(); ${LATER};`, 'QUOTA_EXCEEDED'],
+  ['nothing, and its content is refused', `ctx.blobs.put(7); ${LATER};`, 'HANDLER_ERROR'],
+  ['nothing, and its type is refused', `ctx.blobs.put('x', { type: 'none' });`, 'HANDLER_ERROR'],
+  ['nothing, and another one is stored', `${LARGE}; await ctx.blobs.put('beside');`, 'QUOTA_EXCEEDED'],
+  ['catches it', `${LARGE}.catch(() => {}); ${LATER};`, null],
+  ['catches it, and returns before it fails', `${LARGE}.catch(() => {});`, null],
+  ['awaits it later', `const put = ${LARGE}; ${LATER}; try { await put; } catch {}`, null],
+];
+const full = appOf('full', {
+  actions: Object.fromEntries(
+    UNAWAITED.map(([, statements], at) => [`put${at}`, `async ({ ctx }) => { ${statements} return { status: 202 }; }`]),
+  ),
+  automations: {
+    careless: `async ({ ctx }) => { ${LARGE}; ${LATER}; return { summary: 'done' }; }`,
+    careful: `async ({ ctx }) => { ${LARGE}.catch(() => {}); return { summary: 'done' }; }`,
+  },
+  manifest: { blobQuotaMb: 1 },
+});
+
 const ALBUM = appOf('album', {
   queries: {
     text: 'async ({ input, ctx }) => { const file = await ctx.blobs.get(input.sha256); return file && Buffer.from(file).toString(); }',
@@ -90,6 +116,21 @@ describe('ctx.blobs', () => {
     const many = await gateway.write('album', 'many', {});
     assert.deepEqual(many.json.data.body.length, 40);
     assert.equal((await gateway.call('GET', `/svc/album/_blobs/${sha256('file 39')}`)).text, 'file 39');
+  });
+
+  for (const [at, [what, , code]] of UNAWAITED.entries()) {
+    test(`a put fails, and the handler does with it: ${what}`, async () => {
+      if (at === 0) assert.equal((await gateway.upload('full', full)).status, 201);
+      const answer = await gateway.write('full', `put${at}`);
+      if (code === null) assert.equal(answer.status, 202, answer.text);
+      else assert.equal(answer.json.error?.code, code, answer.text);
+    });
+  }
+
+  test('a put of an automation that fails and that it does not handle fails the run', async () => {
+    const careless = await runToEnd(gateway, 'full/careless');
+    assert.deepEqual([careless.state, careless.error?.code], ['error', 'QUOTA_EXCEEDED'], JSON.stringify(careless));
+    assert.equal((await runToEnd(gateway, 'full/careful')).state, 'ok');
   });
 
   test('a put that is not allowed is refused, with a code that the caller sees', async () => {

@@ -16,7 +16,7 @@ import { Reads } from './context/reads.ts';
 import type { Failures } from './failure.ts';
 import { parseRequest } from './request.ts';
 import type { Answer } from './result.ts';
-import type { Failed } from './unhandled.ts';
+import { type Failed, firstUnhandled } from './unhandled.ts';
 
 const REASONS: Record<CancelReason, string> = {
   deadline: 'its time is up',
@@ -53,7 +53,7 @@ export class Call {
   followed = false;
   /** Whether one of its writes is stored. */
   wrote = false;
-  /** Writes that failed; made with the first of them. */
+  /** Writes that failed, of rows and of files; made with the first of them. */
   failedWrites: Failed[] | null = null;
   /** Ends all its fetches; made by the first of them. */
   fetchEnd: AbortSignal | null = null;
@@ -113,6 +113,18 @@ export class Call {
     if (this.#over || this.#aborted === null) this.#aborted = error;
     this.#controller?.abort(error);
     if (this.#over) this.#onOver?.(error);
+  }
+
+  /** `promise` is what the handler got for the write. */
+  noteFailedWrite(error: unknown, promise: Promise<unknown>): void {
+    this.failedWrites ??= [];
+    this.failedWrites.push({ error, promise });
+  }
+
+  /** Throws when a write failed and nobody handles that, whether the handler awaited it or not. */
+  async assertWritten(): Promise<void> {
+    const failed = this.failedWrites === null ? undefined : await firstUnhandled(this.failedWrites);
+    if (failed !== undefined) throw failed.error;
   }
 
   /** Throws once the call is over, so that a handler that runs on changes nothing more. */

@@ -84,9 +84,11 @@ export class Fires implements Runner {
     const ctx = contextOf(call, asks, this.#http, secrets.context, blobs, now, input);
     const value = await handler({ ctx, log: log.logger(call.origin, call.id), input, request: received, automation });
     // The run ends after everything that the handler asked for, also where it did not wait.
-    if (asks.open) await asks.settled();
-    const unstored = blobs.settled(call);
-    if (unstored !== null) await unstored;
+    do {
+      await asks.settled();
+      await blobs.finished(call);
+      await call.assertWritten();
+    } while (asks.open || blobs.isPending(call));
     return value;
   }
 

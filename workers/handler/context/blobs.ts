@@ -11,7 +11,11 @@ import type { Call } from '../calls.ts';
 import { effect } from '../effects.ts';
 import { AskError } from '../failure.ts';
 
-/** `ctx.blobs` of one call. `get` and `stat` resolve to null for a missing file, `delete` to false. */
+/**
+ * `ctx.blobs` of one call. `get` and `stat` resolve to null for a missing file, `delete` to false. A `put` or `delete` that
+ * fails and that the handler neither awaits nor catches fails the call, whether that happened before the handler returned or
+ * after; what it returned is then not answered (decisions, section 3).
+ */
 export type BlobsOfContext = {
   readonly put: (content: unknown, options?: { type?: unknown } | null) => Promise<BlobRecord>;
   readonly get: (sha256: string) => Promise<Uint8Array | null>;
@@ -43,13 +47,15 @@ export class ActorBlobs {
   /** `mayWrite` is false for queries: they may run twice, or not at all. */
   of(call: Call, mayWrite: boolean): BlobsOfContext {
     return freeze({
-      put: async (content: unknown, options?: { type?: unknown } | null) => {
-        checkWriter(mayWrite, 'put');
-        const bytes = bytesOf(content);
-        const type = options?.type ?? (typeof content === 'string' ? 'text/plain; charset=utf-8' : UNTYPED);
-        if (!isMediaType(type)) throw badRequest('The type of ctx.blobs.put must be a media type, such as image/png.');
-        return (await this.#ask(call, 'put', type, bytes)) as BlobRecord;
-      },
+      put: (content: unknown, options?: { type?: unknown } | null) =>
+        this.#write(call, async () => {
+          checkWriter(mayWrite, 'put');
+          const bytes = bytesOf(content);
+          const type = options?.type ?? (typeof content === 'string' ? 'text/plain; charset=utf-8' : UNTYPED);
+          if (!isMediaType(type))
+            throw badRequest('The type of ctx.blobs.put must be a media type, such as image/png.');
+          return (await this.#ask(call, 'put', type, bytes)) as BlobRecord;
+        }),
       get: (sha256: string) => {
         effect();
         return this.#get(sha256);
@@ -58,10 +64,11 @@ export class ActorBlobs {
         effect();
         return statBlob(this.#folders, sha256);
       },
-      delete: async (sha256: unknown) => {
-        checkWriter(mayWrite, 'delete');
-        return (await this.#ask(call, 'delete', String(sha256).slice(0, LIMITS.textChars), NO_BYTES)) as boolean;
-      },
+      delete: (sha256: unknown) =>
+        this.#write(call, async () => {
+          checkWriter(mayWrite, 'delete');
+          return (await this.#ask(call, 'delete', String(sha256).slice(0, LIMITS.textChars), NO_BYTES)) as boolean;
+        }),
     });
   }
 
@@ -69,10 +76,8 @@ export class ActorBlobs {
     this.#answered?.(frame);
   }
 
-  /** Null when the call has no unanswered request; else rejects with its first failure. */
-  settled(call: Call): Promise<unknown> | null {
-    const open = this.#open.get(call);
-    return open === undefined ? null : Promise.all(open);
+  isPending(call: Call): boolean {
+    return this.#open.has(call);
   }
 
   /** Resolves when the call's requests are answered or have failed. */
@@ -93,16 +98,34 @@ export class ActorBlobs {
     }
   }
 
+  /** The promise of a write for the handler. Its failure is noted before anybody who waits for the write can go on. */
+  #write<T>(call: Call, work: () => Promise<T>): Promise<T> {
+    const open = this.#open.get(call) ?? new Set();
+    const writing = work();
+    this.#open.set(call, open.add(writing));
+    const done = (): void => {
+      open.delete(writing);
+      if (open.size === 0) this.#open.delete(call);
+    };
+    const written = new Promise<T>((resolve, reject) => {
+      writing.then(
+        (value) => {
+          done();
+          resolve(value);
+        },
+        (error: unknown) => {
+          done();
+          call.noteFailedWrite(error, written);
+          reject(error as Error);
+        },
+      );
+    });
+    return written;
+  }
+
   #ask(call: Call, verb: 'put' | 'delete', name: string, content: Uint8Array): Promise<unknown> {
     const asked = this.#last.then(() => this.#exchange(call, verb, name, content));
     this.#last = asked.catch(() => {});
-    const open = this.#open.get(call) ?? new Set();
-    this.#open.set(call, open.add(asked));
-    const done = () => {
-      open.delete(asked);
-      if (open.size === 0) this.#open.delete(call);
-    };
-    asked.then(done, done);
     return asked;
   }
 

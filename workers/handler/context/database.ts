@@ -6,7 +6,6 @@ import type { DbClient, Timed } from '../../../protocol/wire/db-client.ts';
 import type { Row, RunResult } from '../../../protocol/wire/frames.ts';
 import type { Call } from '../calls.ts';
 import { type RowsJson, rowsJsonOf, rowsToJson } from '../result.ts';
-import { firstUnhandled } from '../unhandled.ts';
 import type { Reader, ReadStatement } from './reader.ts';
 import { statementRuns, writerAsked } from './reads.ts';
 import { toParams, toStatements, toText } from './sql-params.ts';
@@ -24,11 +23,8 @@ const ENDED = 'This transaction has ended; tx cannot be used after its callback.
 const IN_TRANSACTION = 'A transaction of this call is open: write through its tx, not through db.';
 
 // Not methods, because handlers hold the object.
-/**
- * Resolves when all operations of the call are answered, rejects when one of them failed and nobody handles that; null when
- * there is nothing to wait for.
- */
-export let settled: (db: CallDatabase) => Promise<void> | null;
+/** Whether operations of the call are not answered yet. */
+export let isPending: (db: CallDatabase) => boolean;
 /** Resolves when the call's operations are answered or have failed. */
 export let finished: (db: CallDatabase) => Promise<void>;
 
@@ -46,8 +42,7 @@ export class CallDatabase {
   #pending: Set<Promise<unknown>> | null = null;
 
   static {
-    settled = (db) =>
-      (db.#pending !== null && db.#pending.size > 0) || db.#call.failedWrites !== null ? db.#settle() : null;
+    isPending = (db) => db.#pending !== null && db.#pending.size > 0;
     finished = async (db) => {
       while (db.#pending !== null && db.#pending.size > 0) await Promise.allSettled(db.#pending);
     };
@@ -188,15 +183,6 @@ export class CallDatabase {
     while (this.#pending !== null && this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
-  async #settle(): Promise<void> {
-    do {
-      await finished(this);
-      const { failedWrites } = this.#call;
-      const failed = failedWrites === null ? undefined : await firstUnhandled(failedWrites);
-      if (failed !== undefined) throw failed.error;
-    } while (this.#pending !== null && this.#pending.size > 0);
-  }
-
   #ask<T>(operation: (client: DbClient) => Promise<T>): Promise<T> {
     let asked: Promise<T>;
     try {
@@ -222,7 +208,7 @@ export class CallDatabase {
         (error: unknown) => {
           if (tracked instanceof Asked && !tracked.awaited) tracked.failed = true;
           else pending.delete(entry);
-          if (this.#tx === 0) this.#note(error, tracked);
+          if (this.#tx === 0) this.#call.noteFailedWrite(error, tracked);
           reject(error as Error);
         },
       );
@@ -243,13 +229,8 @@ export class CallDatabase {
       return refused;
     }
     const refused = Promise.reject<T>(error);
-    this.#note(error, refused);
+    this.#call.noteFailedWrite(error, refused);
     return refused;
-  }
-
-  #note(error: unknown, promise: Promise<unknown>): void {
-    this.#call.failedWrites ??= [];
-    this.#call.failedWrites.push({ error, promise });
   }
 }
 

@@ -14,7 +14,7 @@ import { type Answer, actionAnswer, queryAnswer } from '../result.ts';
 import { checkInput, type Validators } from '../validators.ts';
 import type { ActorBlobs, BlobsOfContext } from './blobs.ts';
 import { shownTime } from './clock.ts';
-import { CallDatabase, finished, settled } from './database.ts';
+import { CallDatabase, finished, isPending } from './database.ts';
 import { type FetchInput, HttpClient } from './fetch.ts';
 import type { AppLog } from './log.ts';
 import { Reader } from './reader.ts';
@@ -151,10 +151,7 @@ export class Tools implements Runner {
           : { input, body: input, db, log: toolLog, app: this.#app, ctx },
       );
       // No answer leaves before the writes it reports, even those that the handler did not await.
-      const unsettled = settled(db);
-      if (unsettled !== null) await unsettled;
-      const unstored = blobs.settled(call);
-      if (unstored !== null) await unstored;
+      if (isPending(db) || blobs.isPending(call) || call.failedWrites !== null) await allWritten(call, db, blobs);
       return value;
     } catch (error) {
       // Its pending writes may still be stored, and subscribers get the change after that.
@@ -163,4 +160,13 @@ export class Tools implements Runner {
       throw error;
     }
   }
+}
+
+/** Rejects with a write that failed and that nobody handled. What is answered may let the handler write more. */
+async function allWritten(call: Call, db: CallDatabase, blobs: ActorBlobs): Promise<void> {
+  do {
+    await finished(db);
+    await blobs.finished(call);
+    await call.assertWritten();
+  } while (isPending(db) || blobs.isPending(call));
 }
