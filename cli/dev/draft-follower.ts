@@ -17,6 +17,8 @@ import { type FileFault, FolderSync, isFinal, isPassing, type Synced, type SyncR
 import { checkRules, checkSyntax, excerpt } from './source-check.ts';
 
 const RETRY_MS = 1000;
+/** How often one update starts over: where files go on vanishing, the next one tries again after a pause. */
+const STARTS = 10;
 /** Files with a fault that are listed after the first. */
 const LISTED = 5;
 
@@ -97,27 +99,37 @@ export class DraftFollower {
    * session was closed, the token is refused.
    */
   async update(isMore: () => boolean = () => false): Promise<boolean> {
-    try {
-      if (this.#lost || this.#unsure) await this.#find();
-      const { faults, ...sent } = await this.#send();
-      const [first, ...others] = faults;
-      if (first !== undefined) {
-        await this.#tellFault('broken', first.error, first.path, await this.#titlesOf(others));
+    for (let start = 1; ; start++) {
+      try {
+        return await this.#updateOnce(isMore);
+      } catch (error) {
+        if (start < STARTS && this.#mayStartOver(error)) continue;
+        if (isPassing(error) && this.#createdAt > 0) this.#lose();
+        else if (isFinal(error)) throw this.#closed(error);
+        else await this.#tellFault('broken', error);
         return false;
       }
-      const fault = await this.#look(sent, isMore);
-      if (fault !== null) await this.#tellFault('unfit', new GatewayError(400, fault));
-      if (fault === null && !isMore()) this.#mended();
-      return fault === null;
-    } catch (error) {
-      // Files vanished while they were read: start over with what is left.
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return this.update(isMore);
-      if (error instanceof GatewayError && error.status === 401 && this.#takeNewToken()) return this.update(isMore);
-      if (isPassing(error) && this.#createdAt > 0) this.#lose();
-      else if (isFinal(error)) throw this.#closed(error);
-      else await this.#tellFault('broken', error);
+    }
+  }
+
+  async #updateOnce(isMore: () => boolean): Promise<boolean> {
+    if (this.#lost || this.#unsure) await this.#find();
+    const { faults, ...sent } = await this.#send();
+    const [first, ...others] = faults;
+    if (first !== undefined) {
+      await this.#tellFault('broken', first.error, first.path, await this.#titlesOf(others));
       return false;
     }
+    const fault = await this.#look(sent, isMore);
+    if (fault !== null) await this.#tellFault('unfit', new GatewayError(400, fault));
+    if (fault === null && !isMore()) this.#mended();
+    return fault === null;
+  }
+
+  /** Files vanished while they were read, and what is left can be sent; or there is another token than the refused one. */
+  #mayStartOver(error: unknown): boolean {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true;
+    return error instanceof GatewayError && error.status === 401 && this.#takeNewToken();
   }
 
   async #send(): Promise<Omit<Synced, 'result'>> {
