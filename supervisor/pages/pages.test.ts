@@ -20,7 +20,7 @@ const JS = 'text/javascript; charset=utf-8';
 const SCRIPT = 'export const answer = 42;\n'.repeat(200);
 
 /** An app with two versions as activation leaves them, and a server: `/svc/todos/…` is v2, `/svc/todos/_v/<version>/…`. */
-async function setUp(t: TestContext) {
+async function setUp(t: TestContext, log = pino({ enabled: false })) {
   const folder = mkdtempSync(join(tmpdir(), 'svc-pages-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const pathsOf = (versionId: string) =>
@@ -31,9 +31,15 @@ async function setUp(t: TestContext) {
     writeFileSync(path, content);
   };
   const entries: Record<string, StaticEntry> = {
-    'index.html': { type: HTML, etag: '"page"', bytes: 14, prepared: true, scriptHashes: [HASH] },
-    'docs/index.html': { type: HTML, etag: '"docs"', bytes: 14, prepared: true, scriptHashes: [] },
-    'app.js': { type: JS, etag: '"script"', bytes: SCRIPT.length, br: 1, gzip: 1 },
+    'index.html': { type: HTML, etag: '"page"', bytes: 9, prepared: true, scriptHashes: [HASH] },
+    'docs/index.html': { type: HTML, etag: '"docs"', bytes: 11, prepared: true, scriptHashes: [] },
+    'app.js': {
+      type: JS,
+      etag: '"script"',
+      bytes: SCRIPT.length,
+      br: brotliCompressSync(SCRIPT).length,
+      gzip: gzipSync(SCRIPT).length,
+    },
     'a b/ü.svg': { type: 'image/svg+xml', etag: '"image"', bytes: 6 },
     'digits.json': { type: 'application/json; charset=utf-8', etag: '"digits"', bytes: 10 },
     'empty.css': { type: 'text/css; charset=utf-8', etag: '"empty"', bytes: 0 },
@@ -67,7 +73,7 @@ async function setUp(t: TestContext) {
     symlinkSync('..', join(code, 'linked'));
   }
   const clientFile = join(folder, 'client.js');
-  const pages = new Pages(pino({ enabled: false }));
+  const pages = new Pages(log);
   const consoleFiles = new ConsoleFiles(pino({ enabled: false }), (name) => join(folder, name));
   const port = await serveExchanges(t, (exchange) => {
     if (exchange.path === '/svc/_client.js') {
@@ -132,7 +138,7 @@ test('files are found by their decoded path only', async (t) => {
     ['/%zz.js', 400, 'BAD_REQUEST'],
     ['/%ff.js', 400, 'BAD_REQUEST'],
     ['/index.html%00.js', 400, 'BAD_REQUEST'],
-    ['/gone.css', 500, 'INTERNAL'],
+    ['/gone.css', 500, 'STORE_DAMAGED'],
   ];
   for (const [path, status, content] of cases) {
     const answer = await send(port, 'GET', `/svc/todos${path}`);
@@ -311,12 +317,38 @@ test('a file is read once, for many at a time, until its version is forgotten', 
   assert.deepEqual(new Set(first), new Set(['0123456789']));
   assert.equal(await get('/_v/v1/digits.json'), '0123456789');
 
-  for (const versionId of ['v1', 'v2']) writeFileSync(join(pathsOf(versionId).code, 'digits.json'), 'changed');
+  for (const versionId of ['v1', 'v2']) writeFileSync(join(pathsOf(versionId).code, 'digits.json'), 'is changed');
   assert.equal(await get('/digits.json'), '0123456789');
   pages.forget('todos', 'v2');
-  assert.deepEqual([await get('/digits.json'), await get('/_v/v1/digits.json')], ['changed', '0123456789']);
+  assert.deepEqual([await get('/digits.json'), await get('/_v/v1/digits.json')], ['is changed', '0123456789']);
   pages.forget('todos');
-  assert.equal(await get('/_v/v1/digits.json'), 'changed');
+  assert.equal(await get('/_v/v1/digits.json'), 'is changed');
+});
+
+test('a file of another size is not served under its tag, and is named in the log once', async (t) => {
+  const lines: string[] = [];
+  const { port, pathsOf } = await setUp(
+    t,
+    pino({ level: 'error' }, { write: (line: string) => void lines.push(line) }),
+  );
+  const { code, staticDir } = pathsOf('v1');
+  writeFileSync(join(code, 'digits.json'), '01234');
+  writeFileSync(join(staticDir, 'app.js.br'), 'short');
+  for (const [path, encoding, what] of [
+    ['digits.json', 'identity', 'digits.json'],
+    ['app.js', 'br', 'the copy app.js.br that is served'],
+  ] as const) {
+    for (let turn = 0; turn < 2; turn++) {
+      const answer = await send(port, 'GET', `/svc/todos/_v/v1/${path}`, { 'accept-encoding': encoding });
+      const { error } = JSON.parse(answer.body.toString());
+      assert.deepEqual([answer.status, error.code], [500, 'STORE_DAMAGED'], path);
+      assert.match(error.message, new RegExp(`"todos" is damaged: ${what} is missing or has another size`));
+      assert.equal(answer.headers['cache-control'], 'no-store');
+      assert.equal(answer.headers.etag, undefined);
+    }
+    assert.equal(lines.filter((line) => line.includes(what)).length, 1);
+  }
+  assert.equal((await send(port, 'GET', '/svc/todos/_v/v1/app.js')).body.toString(), SCRIPT, 'the others are served');
 });
 
 test('the client script', async (t) => {

@@ -7,6 +7,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry } from '../../protocol/manifest.ts';
 import { staticType } from '../../protocol/rules/static-files.ts';
+import { isMissing } from '../../storage/files/atomic-file.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.ts';
 import { isNavigation } from '../http/access/fetch-metadata.ts';
@@ -46,6 +47,8 @@ export function sendPageError(exchange: Exchange, place: Place, error: SvcError)
 export class Pages {
   readonly #log: Pick<Logger, 'error'>;
   readonly #files = new ReadCache<Buffer>(LIMITS.staticCacheBytes, (bytes) => bytes.length);
+  /** The damaged files that were logged. */
+  readonly #logged = new Set<string>();
   readonly #indexes = new ReadCache<PageIndex>(LIMITS.staticIndexBytes, (index) => index.bytes);
 
   constructor(log: Pick<Logger, 'error'>) {
@@ -94,15 +97,27 @@ export class Pages {
     const prefix = versionId === undefined ? `${id}/` : `${id}/${versionId}/`;
     this.#indexes.forget(prefix);
     this.#files.forget(prefix);
+    for (const key of this.#logged) if (key.startsWith(prefix)) this.#logged.delete(key);
   }
 
   #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Buffer | Promise<Buffer> {
     const name = path + EXTENSION[encoding];
-    return this.#files.get(`${version.id}/${version.versionId}/${name}`, () => {
+    const key = `${version.id}/${version.versionId}/${name}`;
+    return this.#files.get(key, async () => {
       const isPrepared = page.prepared === true || encoding !== 'identity';
       const { code, staticDir } = new VersionPaths(version.codeDir, version.preparedDir);
-      return readPlainFile(isPrepared ? staticDir : code, name);
+      const bytes = await readPlainFile(isPrepared ? staticDir : code, name, sizeOf(page, encoding));
+      if (bytes !== null) return bytes;
+      throw this.#damaged(key, version, isPrepared ? `the copy ${name} that is served` : name);
     });
+  }
+
+  /** A file that is missing or has another size than the index says, which is logged once: its tag stands for other bytes. */
+  #damaged(key: string, { id, versionId }: PageVersion, what: string): SvcError {
+    const message = `The version ${versionId} of "${id}" is damaged: ${what} is missing or has another size. Push the app again.`;
+    if (!this.#logged.has(key)) this.#log.error({ app: id, version: versionId }, message);
+    this.#logged.add(key);
+    return new SvcError('STORE_DAMAGED', message);
   }
 
   #index(version: PageVersion): PageIndex | Promise<PageIndex> {
@@ -174,15 +189,29 @@ function notFound(): SvcError {
   return new SvcError('NOT_FOUND', 'The app serves no file at this address.');
 }
 
-/** Reads `root/name`, without following a symbolic link on the way from `root`. What is no plain file is not found. */
-async function readPlainFile(root: string, name: string): Promise<Buffer> {
-  const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, name))]);
-  if (real !== join(realRoot, name)) throw notFound();
-  const file = await open(real, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+/** As the index has it. */
+function sizeOf({ bytes, br, gzip }: Page, encoding: Encoding): number | undefined {
+  return encoding === 'identity' ? bytes : encoding === 'br' ? br : gzip;
+}
+
+/**
+ * Reads `root/name`, without following a symbolic link on the way from `root`; null where it is missing or has not that many bytes.
+ * What is no plain file is not found.
+ */
+async function readPlainFile(root: string, name: string, size: number | undefined): Promise<Buffer | null> {
   try {
-    if (!(await file.stat()).isFile()) throw notFound();
-    return await file.readFile();
-  } finally {
-    await file.close();
+    const [realRoot, real] = await Promise.all([realpath(root), realpath(join(root, name))]);
+    if (real !== join(realRoot, name)) throw notFound();
+    const file = await open(real, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+    try {
+      const found = await file.stat();
+      if (!found.isFile()) throw notFound();
+      return found.size === size ? await file.readFile() : null;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
   }
 }

@@ -20,7 +20,7 @@ import type {
 import { namesInSync, syncTree } from '../../../storage/files/atomic-file.ts';
 import { listTreeSync, pathOf } from '../../../storage/files/list-tree.ts';
 import { VersionPaths } from '../../../storage/layout.ts';
-import { isReusable, noteUploaded, prepareAutomations } from '../automations.ts';
+import { isAutomationFile, isReusable, noteUploaded, prepareAutomations } from '../automations.ts';
 import { type ErasedModules, inspectHandlers, writeErased } from '../handlers.ts';
 import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from '../migrations.ts';
 import {
@@ -74,7 +74,7 @@ export async function review(job: IngestJob): Promise<void> {
   }
 }
 
-/** Id of the stored version with the same content as the upload. */
+/** Id of the stored version with the same content as the upload, whose files are still those. */
 async function findKnown(
   job: IngestJob,
   sha256: string,
@@ -84,11 +84,27 @@ async function findKnown(
 ): Promise<string | null> {
   const paths = files.map((file) => file.path);
   for (const version of job.known) {
-    if (version.sha256 !== sha256) continue;
+    if (version.sha256 !== sha256 || !hasFiles(version.code, files)) continue;
     if (await isReusable(new VersionPaths(version.code, version.prepared), staged, active, paths))
       return version.versionId;
   }
   return null;
+}
+
+/** Whether a stored version has these files undamaged. Those of automations are rewritten when they are stored. */
+function hasFiles(code: string, files: ExtractedFile[]): boolean {
+  return files.every(({ path, sha256 }) => {
+    if (isAutomationFile(path)) return true;
+    try {
+      return (
+        createHash('sha256')
+          .update(readFileSync(join(code, path)))
+          .digest('hex') === sha256
+      );
+    } catch {
+      return false;
+    }
+  });
 }
 
 /** Makes anew what was prepared of a stored version; its code, whose webhooks have their addresses, stays as it is. */
