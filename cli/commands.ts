@@ -85,6 +85,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       options: {
         '--port <port>': `Port that should be free (default ${DEFAULTS.port})`,
         '--mend': 'Make files of the data directory private that other users can open',
+        '--deep': 'Also read every stored file of the apps, and compare it with its checksum',
         ...DATA_DIRECTORY,
       },
       load: async () => (await import('./commands/operations/doctor.ts')).doctor,

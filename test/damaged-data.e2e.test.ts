@@ -3,6 +3,7 @@
  * what they have, and `svc repair` gives the app data again.
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
   existsSync,
@@ -19,7 +20,7 @@ import { test } from 'node:test';
 import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';
 import { gatewayOfSuite } from '../testing/edges.ts';
-import type { Answer } from '../testing/gateway.ts';
+import { type Answer, root } from '../testing/gateway.ts';
 
 const gateway = gatewayOfSuite({ store: 'tarball' });
 
@@ -272,4 +273,107 @@ test('apps whose database is not there yet, or was made without migrations, work
   await gateway.kill();
   await gateway.start();
   assert.deepEqual(await list('logged'), [{ text: 'in the log' }]);
+});
+
+/** What `svc doctor` prints, and its exit code. */
+function doctor(...more: string[]): {
+  code: number;
+  checks: { name: string; state: string; finding: string; fix?: string }[];
+} {
+  const args = [join(root, 'bin/svc.js'), 'doctor', '--json', '--data-dir', gateway.dataDir, ...more];
+  const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  return { code: status ?? -1, checks: JSON.parse(stdout).checks };
+}
+
+const problems = (...more: string[]) => {
+  const { code, checks } = doctor(...more);
+  const found = checks.filter(({ state }) => state === 'problem');
+  assert.equal(code, found.length > 0 ? 1 : 0);
+  return found.map(({ finding, fix }) => `${finding} → ${fix}`);
+};
+
+test('svc doctor reads every database, while the gateway runs and when it is stopped', async () => {
+  await install('first', 'second', 'third');
+  // It is made with its first use.
+  assert.equal((await gateway.call('GET', '/_svc-user/id')).status, 200);
+  const whole = () => {
+    assert.deepEqual(problems(), []);
+    const { checks } = doctor();
+    assert.ok(
+      checks.some(({ name, finding }) => name === 'databases' && /^\d+ databases checked by SQLite$/.test(finding)),
+    );
+  };
+  whole();
+  await gateway.stop();
+  whole();
+  rmSync(data('first'));
+  truncateSync(data('second'));
+  writeFileSync(data('second', '-wal'), 'what was left of it');
+  writeFileSync(data('third'), readFileSync(data('third')).fill(0xa5, 4096));
+  const identity = readFileSync(join(gateway.dataDir, 'identity.sqlite'));
+  writeFileSync(join(gateway.dataDir, 'identity.sqlite'), 'garbage '.repeat(1000));
+  const check = () => {
+    const found = problems();
+    assert.equal(found.length, 4, found.join('\n'));
+    assert.ok(found.some((text) => /^identity\.sqlite: file is not a database → Stop the gateway and move/.test(text)));
+    for (const [id, what] of [
+      ['first', ' is missing'],
+      ['second', ' is empty'],
+      ['third', ': '],
+    ])
+      assert.ok(
+        found.some(
+          (text) => text.startsWith(`apps/${id}/data.sqlite${what}`) && text.includes(`→ Run: svc repair ${id} `),
+        ),
+        found.join('\n'),
+      );
+    assert.equal(readFileSync(data('second', '-wal'), 'utf8'), 'what was left of it');
+    assert.ok(!existsSync(data('first')));
+  };
+  check();
+  await gateway.start();
+  check();
+  await gateway.stop();
+  writeFileSync(join(gateway.dataDir, 'identity.sqlite'), identity);
+  await gateway.start();
+  for (const id of ['first', 'second', 'third']) assert.equal(code(await repair(id, { newData: true })), '200 ok');
+  whole();
+});
+
+test('a file of an app that was cut is not served under its tag, --deep finds what differs, and a push mends it', async () => {
+  const pages = (style: string) =>
+    appOf('cut', {
+      queries: { here: '() => "here"' },
+      files: { 'index.html': '<p>Page', 'style.css': style, 'other.css': 'p { margin: 0 }' },
+    });
+  const style = 'p { color: red }\n'.repeat(200);
+  await gateway.install('cut', pages(style));
+  const blob = await gateway.call('PUT', '/svc/cut/_blobs', { body: Buffer.from('content') });
+  assert.equal(blob.status, 201);
+  const { activeVersion } = await record('cut');
+  assert.deepEqual(problems('--deep'), []);
+  await gateway.stop();
+  const inVersion = (path: string) => join(gateway.dataDir, 'apps/cut/versions', activeVersion, path);
+  truncateSync(inVersion('style.css'), 40);
+  writeFileSync(inVersion('other.css'), 'p { margin: 9 }');
+  writeFileSync(join(gateway.dataDir, 'apps/cut/_blobs', blob.json.sha256), 'changed');
+  await gateway.start();
+  for (const path of ['style.css', `_v/${activeVersion}/style.css`]) {
+    const answer = await gateway.call('GET', `/svc/cut/${path}`);
+    assert.equal(code(answer), '500 STORE_DAMAGED', answer.text);
+    assert.match(answer.json.error.message, /style\.css is missing or has another size\. Push the app again/);
+  }
+  const found = problems('--deep');
+  for (const name of [`versions/${activeVersion}/style.css`, `versions/${activeVersion}/other.css`, '_blobs/'])
+    assert.ok(
+      found.some((text) => text.startsWith(`apps/cut/${name}`)),
+      found.join('\n'),
+    );
+  assert.equal(found.length, 3);
+  assert.deepEqual(problems(), [], 'without --deep no file is read');
+  // The same content: the damaged copy of it is not taken for it.
+  const pushed = await gateway.upload('cut', pages(style));
+  assert.equal(pushed.json.deduplicated, false, pushed.text);
+  assert.equal((await gateway.call('GET', '/svc/cut/style.css')).text, style);
+  assert.equal((await gateway.upload('cut', pages(style))).json.deduplicated, true);
 });

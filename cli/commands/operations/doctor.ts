@@ -22,9 +22,7 @@ import { shellPath, shortPath } from '../../terminal/paths.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { formatAge, formatBytes, formatDuration } from '../../terminal/units.ts';
 import { wrap } from '../../terminal/wrap.ts';
-
-/** `warning`: it works, but not as well or as safely as it could. `problem`: it does not work. */
-type Check = { name: string; state: 'ok' | 'warning' | 'problem'; finding: string; fix?: string };
+import { type Check, ok, problem, warning } from './check.ts';
 
 const MARKS = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
 /** The versions that are tested, each with its first minor version: `engines` of package.json. */
@@ -66,6 +64,7 @@ export async function doctor(context: CommandContext): Promise<number> {
     ...(await checkDataFormat(dataDirectory)),
     ...privacy,
     checkDisk(dataDirectory, context),
+    ...(await checkData(dataDirectory, args.has('deep'), terminal)),
     checkProfile(context),
     ...(await checkDaemon(dataDirectory, context)),
     ...(await checkSessions(dataDirectory, context)),
@@ -93,10 +92,6 @@ function drawCheck({ state, name, finding, fix }: Check, terminal: Terminal): vo
   const advice = fix === undefined ? [] : wrap(`→ ${fix}`, columns - indent.length).map((line) => style('dim', line));
   terminal.lines([isNarrow ? title : `${title} ${first}`, ...[...below, ...advice].map((line) => indent + line)]);
 }
-
-const ok = (name: string, finding: string): Check => ({ name, state: 'ok', finding });
-const warning = (name: string, finding: string, fix: string): Check => ({ name, state: 'warning', finding, fix });
-const problem = (name: string, finding: string, fix: string): Check => ({ name, state: 'problem', finding, fix });
 
 export function checkNode(version: string): Check {
   const [major = 0, minor = 0] = version.split('.').map(Number);
@@ -181,6 +176,13 @@ export function checkDataDirectory(dataDirectory: string, surroundings: Surround
   const folder = closedToOthers(name, dataDirectory, `${shown} is writable`, `chmod 700 ${shown}`);
   if (!existsSync(token)) return [folder];
   return [folder, closedToOthers('token', token, 'token.bin is there', `chmod 600 ${shown}/token.bin`)];
+}
+
+/** What is stored in it. Without SQLite there is another problem. */
+async function checkData(dataDirectory: string, deep: boolean, terminal: Terminal): Promise<Check[]> {
+  if (checkSqlite().state !== 'ok') return [];
+  if (deep && terminal.interactive) terminal.hint('Reading every file …');
+  return (await import('./stored-data.ts')).checkStored(dataDirectory, deep);
 }
 
 /** Which release ran on it last, and whether this one can. */
