@@ -3,7 +3,17 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { appOf } from '../testing/apps.ts';
@@ -257,11 +267,50 @@ test('a missing object is named', async () => {
   fsck();
 });
 
-function run(...args: string[]): { stdout: string } {
+test('a repository that is gone, or was emptied, is said and never made anew, and works again when it is back', async () => {
+  await gateway.upload('orphan', wordApp('orphan', 'one'));
+  const repository = inStore('apps.git');
+  const away = inStore('away.git');
+  const check = async (): Promise<void> => {
+    for (const answer of [
+      await gateway.call('GET', '/svc/_apps/orphan/versions'),
+      await gateway.call('POST', '/svc/_apps/orphan/rollback', { body: {} }),
+      await gateway.upload('orphan', wordApp('orphan', 'two')),
+      await gateway.call('POST', '/svc/_sessions', { body: {} }),
+    ]) {
+      assert.equal(code(answer), '500 STORE_DAMAGED', answer.text);
+      assert.match(answer.json.error.message, /apps\.git of the code store is missing, or has no branch and no tag/);
+    }
+    assert.equal(await word('orphan'), 'one');
+  };
+  renameSync(repository, away);
+  await check();
+  assert.match(run('doctor', '--data-dir', gateway.dataDir).stdout, /code store .*apps\.git is missing/);
+  await gateway.stop();
+  rmSync(inStore('active-main'));
+  for (const emptied of [false, true]) {
+    if (emptied) mkdirSync(repository);
+    await gateway.start();
+    await check();
+    assert.deepEqual(existsSync(repository) ? readdirSync(repository) : null, emptied ? [] : null);
+    assert.match(gateway.log, /The git repository cannot be used; what is live is served all the same/);
+    await gateway.stop();
+  }
+  assert.equal(run('doctor', '--data-dir', gateway.dataDir).code, 1);
+  rmSync(repository, { recursive: true });
+  renameSync(away, repository);
+  await gateway.start();
+  assert.equal((await gateway.call('GET', '/svc/_apps/orphan/versions')).json.length, 1);
+  assert.equal((await gateway.upload('orphan', wordApp('orphan', 'two'))).json.versionId, 'orphan/v2');
+});
+
+function run(...args: string[]): { stdout: string; code: number } {
   try {
-    return { stdout: execFileSync(process.execPath, [join(root, 'bin/svc.js'), ...args], { encoding: 'utf8' }) };
+    const stdout = execFileSync(process.execPath, [join(root, 'bin/svc.js'), ...args], { encoding: 'utf8' });
+    return { stdout, code: 0 };
   } catch (error) {
     // It found something to repair.
-    return { stdout: String((error as { stdout?: string }).stdout) };
+    const { stdout, status } = error as { stdout?: string; status?: number };
+    return { stdout: String(stdout), code: status ?? -1 };
   }
 }

@@ -105,7 +105,8 @@ export type PackLooseResult = { loose: number; packed: number; joined: number };
 
 /** Every operation by name: its arguments and its answer. `main` in an answer is the commit of `main`. */
 export type GitOperations = {
-  openRepository: { job: OnRepository & Signed; result: { main: string } };
+  /** With `existing` it was made before, and none is made in its place. */
+  openRepository: { job: OnRepository & Signed & { existing?: boolean }; result: { main: string } };
   /**
    * `folder` holds the app's files as they are to be; null removes the app. With `always` a commit is made even when `main` has
    * the same files: it is still a new version.

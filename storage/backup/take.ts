@@ -2,6 +2,7 @@
 import { basename, join } from 'node:path';
 import type { BackupHead, BackupSource, DamagedPart, PackJob, PackResult } from '../../protocol/wire/jobs.ts';
 import { lostDataOf } from '../apps/app-data.ts';
+import { exists } from '../files/atomic-file.ts';
 import type { AppPaths, CodeStorePaths, Layout } from '../layout.ts';
 import { BACKUP_FORMAT, BackupSize } from './format.ts';
 
@@ -45,7 +46,11 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
     });
     if (at !== null) registered.push([id, { registeredAt: new Date(at).toISOString() }]);
   }
-  if (layout.codeStore !== null) await add(storeSources(layout.codeStore));
+  if (layout.codeStore !== null) {
+    const isLost = registered.length > 0 && !(await exists(layout.codeStore.repository));
+    if (isLost) lost.push({ path: 'code-store/apps.git', integrity: 'it is missing' });
+    await add(storeSources(layout.codeStore));
+  }
   const registry = `${JSON.stringify({ apps: Object.fromEntries(registered) }, null, 2)}\n`;
   await add([{ kind: 'text', path: 'apps/_registry.json', text: registry }]);
   const takenAt = new Date(plan.takenAt).toISOString();

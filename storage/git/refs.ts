@@ -24,6 +24,11 @@ const HOST = hostname().replaceAll(/\s/g, '_');
 /** Written into a lock while it is held. */
 const OWNER = `svc ${HOST} ${process.pid}\n`;
 
+/** The error of a repository that is gone, or was emptied. */
+export function nothingIn(): SvcError {
+  return damaged('apps.git of the code store is missing, or has no branch and no tag');
+}
+
 export class Refs {
   readonly #dir: string;
   readonly #packed: string;
@@ -47,7 +52,7 @@ export class Refs {
     return isLoose || (readBytes(this.#packed)?.includes(' refs/') ?? false);
   }
 
-  /** Name → id of all below the prefix, which ends with a slash. */
+  /** Name → id of all below the prefix, which ends with a slash. Throws `STORE_DAMAGED`, also where there is no name at all. */
   list(prefix: string): Map<string, string> {
     // In this order: git removes the file of a name only after packing it. If both exist, the file counts.
     const loose = new Map<string, string>();
@@ -56,6 +61,7 @@ export class Refs {
       if (text !== null) loose.set(prefix + file, this.#checked(prefix + file, text.trim()));
     }
     const packed = this.#packedLines(prefix).map(({ name, id }): [string, string] => [name, id]);
+    if (loose.size === 0 && packed.length === 0 && !this.any()) throw nothingIn();
     return new Map([...packed, ...loose]);
   }
 

@@ -20,7 +20,7 @@ import {
   type TreeEntry,
 } from './object.ts';
 import { ObjectStore } from './object-store.ts';
-import { MAIN, Refs, TAGS } from './refs.ts';
+import { MAIN, nothingIn, Refs, TAGS } from './refs.ts';
 
 const FILE_MODE = '100644';
 /** Git's modes of files; apps do not use the bits in which they differ. */
@@ -104,18 +104,24 @@ export class Repository {
 const HEAD = `ref: ${MAIN}\n`;
 const CONFIG = '[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n';
 
-/** The commit of `main`. A repository without any branch or tag gets its root commit. Rejects with `STORE_DAMAGED`. */
-export async function openRepository(path: string, by: Signature): Promise<string> {
-  if (!(await exists(path))) await create(path);
+/**
+ * The commit of `main`. A missing repository is made, and one without any branch or tag gets its root commit, unless it is `existing`:
+ * a new one in its place would give numbers of versions again. Rejects with `STORE_DAMAGED`.
+ */
+export async function openRepository(path: string, by: Signature, existing = false): Promise<string> {
+  if (!existing && !(await exists(path))) await create(path);
   try {
     const repository = new Repository(path);
-    if (!repository.refs.any()) await makeRoot(repository, by);
+    if (!repository.refs.any()) {
+      if (existing) throw nothingIn();
+      await makeRoot(repository, by);
+    }
     const main = repository.main();
     await repository.commit(main);
     await mend(path);
     return main;
   } catch (error) {
-    if (!(await exists(join(path, 'HEAD')))) throw damaged('it has no HEAD', error);
+    if (!existing && !(await exists(join(path, 'HEAD')))) throw damaged('it has no HEAD', error);
     throw error;
   }
 }

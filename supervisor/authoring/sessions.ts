@@ -25,7 +25,6 @@ import {
   sweepSessions,
   touchedAt,
 } from '../../storage/authoring/sessions.ts';
-import { exists } from '../../storage/files/atomic-file.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Deployments, PublishResult } from '../deployments/deploy.ts';
 import { SerialByKey } from '../serial.ts';
@@ -157,11 +156,8 @@ export class Sessions {
 
   /** The commit of `main`. Rejects with `STORE_DAMAGED`. */
   async #main(): Promise<string> {
-    const { store, git, author, now } = this.#options;
-    // A new repository in its place would reuse version numbers.
-    if (!(await exists(store.repository)))
-      throw new SvcError('STORE_DAMAGED', 'The git repository is missing; restore it from a clone or a backup.');
-    return (await git('openRepository', { author, at: now() })).main;
+    const { git, author, now } = this.#options;
+    return (await git('openRepository', { author, at: now(), existing: true })).main;
   }
 
   /** The work that an unfinished session was opened for is done, and its caller will hear of it. Rejects with `UNKNOWN_SESSION`. */

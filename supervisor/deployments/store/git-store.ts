@@ -24,9 +24,10 @@ import {
   sweepMaterialized,
   writeChange,
 } from '../../../storage/apps/code-store.ts';
+import { readEntries } from '../../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../../storage/apps/trash.ts';
 import { readVersion } from '../../../storage/apps/versions.ts';
-import { clearPlace, exists, isThere, mkdirDurable, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
+import { clearPlace, isThere, mkdirDurable, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
 import type { CodeStorePaths, Layout, VersionPaths } from '../../../storage/layout.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { SerialByKey } from '../../serial.ts';
@@ -67,14 +68,13 @@ export class GitStore implements CodeStore {
   }
 
   async open(): Promise<string[]> {
-    const { paths, git, log } = this.#options;
+    const { layout, paths, git, log } = this.#options;
     for (const dir of [paths.mainDir, paths.sessionsDir]) await mkdirDurable(dir);
     await sweepTemporary(paths.dir);
     try {
-      // A new repository in place of a lost one would reuse version numbers.
-      const isLost = (await isThere(paths.activeMain)) && !(await exists(paths.repository));
-      if (isLost) throw new SvcError('STORE_DAMAGED', `The git repository ${paths.repository} is gone.`);
-      this.#main = (await git('openRepository', this.#signed())).main;
+      const apps = (await readEntries(layout.registry))?.size ?? 0;
+      const existing = apps > 0 || (await isThere(paths.activeMain));
+      this.#main = (await git('openRepository', { ...this.#signed(), existing })).main;
       await this.#writeActiveMain();
     } catch (error) {
       // The live version is served from its own files.

@@ -33,8 +33,8 @@ const PACK_LIMITS: PackLimits = {
 };
 
 export const git: Operations = {
-  async openRepository({ repository, author, at }) {
-    return { main: await openRepository(repository, { author, at }) };
+  async openRepository({ repository, author, at, existing = false }) {
+    return { main: await openRepository(repository, { author, at }, existing) };
   },
 
   async commitApp({ app, folder, message, author, at, always = false, ...job }) {
