@@ -142,7 +142,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       ...treeOptions(config, layout, log, host),
       appLog,
       onWriterLost,
-      onDamaged: (key, damage) => apps.damaged(key, damage),
+      onDamaged: (key, damage) => registry.noteDamage(key, damage),
       onSqlEnded: (app, alone) => sql.endedByWriter(app, alone),
       onCommitted: commits.committed.bind(commits),
       onProcess,
@@ -201,7 +201,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const sql = new SqlProcesses({
       createChild: (name, events) => tree.sqlChild(name, events),
       database: (app, migrated) => databases.ofCaller(app, migrated),
-      onDamaged: (app, damage) => apps.damaged(app, damage),
+      onDamaged: (app, damage) => registry.noteDamage(app, damage),
       maxResultBytes: config.maxResultBytes,
       onEnded: (app, msg) => {
         const versionId = tree.existing(app)?.summary.versionId;
@@ -237,7 +237,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       secrets,
       blobs,
     };
-    const apps: Apps = new Apps({ ...parts, programTokens });
+    const apps = new Apps({ ...parts, programTokens });
     const store = openStore(parts);
     const { versionRetention } = config;
     const deployments: Deployments = new Deployments({

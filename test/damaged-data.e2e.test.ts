@@ -247,6 +247,19 @@ test('a database that is removed or replaced while the gateway has it open is no
   }
 });
 
+test('a backup and the doctor say of a file that was replaced while it was open', async () => {
+  await install('swapped');
+  rmSync(data('swapped'));
+  copyFileSync(data('other'), data('swapped'));
+  assert.match((await backUp()).lastFailure?.message ?? '', /apps\/swapped\/data\.sqlite \(it was removed or replaced/);
+  assert.match(
+    problems().join('\n'),
+    /The file apps\/swapped\/data\.sqlite was removed or replaced while the gateway had it open/,
+  );
+  assert.equal(code(await gateway.read('swapped', 'list')), '503 STORE_DAMAGED');
+  assert.equal(code(await repair('swapped', { newData: true })), '200 ok');
+});
+
 test('apps whose database is not there yet, or was made without migrations, work as ever', async () => {
   await gateway.install(
     'plain',

@@ -34,8 +34,8 @@ export function filesPath(session: string, app: string, file?: string): string {
 }
 
 /** Every registered app, sorted by id. */
-export function allApps(client: Client): Promise<AppRecord[]> {
-  return allRows((last) => client.get(withQuery('/svc/_apps', { after: last?.id })));
+export function allApps(client: Client, timeoutMs?: number): Promise<AppRecord[]> {
+  return allRows((last) => client.get(withQuery('/svc/_apps', { after: last?.id }), timeoutMs));
 }
 
 /** All open sessions, newest first. */

@@ -66,6 +66,8 @@ export class Registry {
   readonly #loading = new Map<string, Promise<AppState>>();
   /** By app, or by the key of a draft: what was logged. */
   readonly #damages = new Map<string, Damage>();
+  /** Called once the data of an app is known to be lost. */
+  onLost: (id: string) => void = () => {};
   #entries: Entries;
   #removed: ReadonlySet<string>;
   /** The ids of `#entries`, once they were asked for. */
@@ -206,6 +208,7 @@ export class Registry {
     if (known !== null && (known.lost || !damage.lost)) return;
     this.#damages.set(key, damage);
     this.#options.log.error({ app: key }, damagedData(key, damage).message);
+    if (damage.lost) this.onLost(key);
   }
 
   /** Looks again whether the data of an app is lost. Rejects with `STORE_DAMAGED`, and with `UNKNOWN_APP`. */

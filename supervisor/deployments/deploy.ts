@@ -323,6 +323,19 @@ export class Deployments {
     });
   }
 
+  /** Looks whether the data of an app is lost, or its file is not the one that the writer has open; the registry has what is found. */
+  async lookAtData(id: string): Promise<void> {
+    const { registry, databases, apps, layout, log } = this.#options;
+    try {
+      await registry.checkData(id);
+      // The writer looks at a file that it has open when somebody connects; without a thread none has.
+      if (apps.versionsAtWork(id).size > 0 && (await exists(layout.app(id).data))) await databases.userVersion(id);
+    } catch (error) {
+      if (registry.damageOf(id) === null)
+        log.error({ app: id, err: error }, 'The data of an app could not be looked at.');
+    }
+  }
+
   /** Copies the app's data aside; the copy's name in `backups/`, or null where there is no data. Rejects with `UNKNOWN_APP` and `STORE_DAMAGED`. */
   copyAside(id: string): Promise<string | null> {
     const { registry, layout, databases, now } = this.#options;

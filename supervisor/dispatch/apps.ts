@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import type { AppRecord } from '../../protocol/answers.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
-import { type Damage, damagedData } from '../../storage/apps/app-data.ts';
+import { damagedData } from '../../storage/apps/app-data.ts';
 import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
 import { isIntact, readVersion } from '../../storage/apps/versions.ts';
 import type { Layout } from '../../storage/layout.ts';
@@ -76,6 +76,8 @@ export class Apps implements AppsView {
 
   constructor(options: AppsOptions) {
     this.#options = options;
+    // No call comes to it any more.
+    options.registry.onLost = (id) => this.#ready.delete(id);
   }
 
   /** Call it before any other method. */
@@ -199,12 +201,6 @@ export class Apps implements AppsView {
     pages.forget(id);
     tree.meters.forget(id);
     await logs.close(id);
-  }
-
-  /** The data of an app or draft was found damaged. Where it is lost, no call comes to the app any more. */
-  damaged(key: string, damage: Damage): void {
-    this.#options.registry.noteDamage(key, damage);
-    if (damage.lost) this.#ready.delete(key);
   }
 
   /** Replaces the data of an app: runs `work` while no thread of it runs, and no call comes to it. */

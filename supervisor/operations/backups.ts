@@ -19,8 +19,8 @@ type BackupsOptions = {
   layout: Layout;
   config: Config;
   svcVersion: string;
-  registry: Pick<Registry, 'ids'>;
-  deployments: Pick<Deployments, 'hold'>;
+  registry: Pick<Registry, 'ids' | 'damageOf' | 'has'>;
+  deployments: Pick<Deployments, 'hold' | 'lookAtData'>;
   jobs: Pick<Jobs, 'pack' | 'verifyBackup' | 'appData'>;
   /** The one in force, for the configuration in the backup. */
   schedule: () => BackupSchedule | null;
@@ -107,7 +107,14 @@ export class Backups {
         takenAt: Date.now(),
         dataFormat: DATA_FORMAT,
         apps: [...registry.ids()],
-        hold: (app, work) => deployments.hold(app, work),
+        hold: async (app, work) => {
+          if (registry.has(app)) await deployments.lookAtData(app);
+          return deployments.hold(app, work);
+        },
+        lostData: (app) => {
+          const damage = registry.damageOf(app);
+          return damage?.lost ? damage.what : null;
+        },
         pack: async (work) => {
           signal.throwIfAborted();
           // The job looks at it between two chunks; a thread that is ended in the middle would still be writing when we clean up.

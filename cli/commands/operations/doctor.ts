@@ -14,7 +14,7 @@ import { loadUws, NoUws } from '../../../supervisor/edge/uws-binding.ts';
 import type { SystemStatus } from '../../../supervisor/operations/status.ts';
 import type { CommandContext } from '../../command.ts';
 import { EXIT, fileFault, GatewayError, reasonOf } from '../../failure.ts';
-import { allSessions } from '../../gateway/api.ts';
+import { allApps, allSessions } from '../../gateway/api.ts';
 import { Client } from '../../gateway/client.ts';
 import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../../gateway/connection.ts';
 import { whoListens } from '../../gateway/listener.ts';
@@ -64,7 +64,7 @@ export async function doctor(context: CommandContext): Promise<number> {
     ...(await checkDataFormat(dataDirectory)),
     ...privacy,
     checkDisk(dataDirectory, context),
-    ...(await checkData(dataDirectory, args.has('deep'), terminal)),
+    ...(await checkData(dataDirectory, context)),
     checkProfile(context),
     ...(await checkDaemon(dataDirectory, context)),
     ...(await checkSessions(dataDirectory, context)),
@@ -179,10 +179,15 @@ export function checkDataDirectory(dataDirectory: string, surroundings: Surround
 }
 
 /** What is stored in it. Without SQLite there is another problem. */
-async function checkData(dataDirectory: string, deep: boolean, terminal: Terminal): Promise<Check[]> {
+async function checkData(dataDirectory: string, context: CommandContext): Promise<Check[]> {
+  const { args, terminal } = context;
+  const deep = args.has('deep');
   if (checkSqlite().state !== 'ok') return [];
+  const daemon = daemonOf(dataDirectory, context);
+  const apps = daemon === null ? [] : await allApps(new Client(daemon), LIMITS.helloMs).catch(() => []);
+  const noticed = apps.filter(({ damage }) => damage !== undefined);
   if (deep && terminal.interactive) terminal.hint('Reading every file …');
-  return (await import('./stored-data.ts')).checkStored(dataDirectory, deep);
+  return (await import('./stored-data.ts')).checkStored(dataDirectory, deep, noticed);
 }
 
 /** Which release ran on it last, and whether this one can. */

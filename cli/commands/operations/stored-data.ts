@@ -7,6 +7,7 @@ import { createReadStream } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
+import type { AppRecord } from '../../../protocol/answers.ts';
 import { draftKey, isAppId } from '../../../protocol/ids.ts';
 import type { StaticEntry } from '../../../protocol/manifest.ts';
 import { lostDataOf, wayOut } from '../../../storage/apps/app-data.ts';
@@ -24,20 +25,20 @@ import { type Check, ok, problem } from './check.ts';
 const PUSH_AGAIN = 'Push or publish the app again; a version that is not live can also be deleted: svc versions rm';
 const ETAG_CHARS = 32;
 
-/** None without apps that ever ran in the directory. */
-export async function checkStored(dataDirectory: string, deep: boolean): Promise<Check[]> {
+/** `noticed` are apps of the running gateway that it found damaged. None without apps that ever ran in the directory. */
+export async function checkStored(dataDirectory: string, deep: boolean, noticed: AppRecord[]): Promise<Check[]> {
   const layout = new Layout(dataDirectory);
   const entries = await readEntries(layout.registry).catch(() => null);
   const ids = entries === null ? (await namesIn(layout.appsDir).catch(() => [])).filter(isAppId) : [...entries.keys()];
   return [
-    ...(await checkDatabases(layout, ids)),
+    ...(await checkDatabases(layout, ids, noticed)),
     ...(await checkRepository(layout, ids)),
     ...(deep ? await checkFiles(layout, ids) : []),
   ];
 }
 
 /** SQLite's quick check of every database: the gateway's own, those of the apps, and those of drafts. */
-async function checkDatabases(layout: Layout, ids: string[]): Promise<Check[]> {
+async function checkDatabases(layout: Layout, ids: string[], noticed: AppRecord[]): Promise<Check[]> {
   const bad: Check[] = [];
   let read = 0;
   const check = async (file: string, shown: string, fix: string): Promise<void> => {
@@ -64,6 +65,11 @@ async function checkDatabases(layout: Layout, ids: string[]): Promise<Check[]> {
       const fix = `Let it copy the live data again, or close the session: svc sessions rm ${session}`;
       await check(layout.app(draftKey(session, id)).data, `apps/_drafts/${session}/${id}/data.sqlite`, fix);
     }
+  }
+  // Such as a file that was replaced while it was open: what is there now may be whole.
+  for (const { id, damage = '' } of noticed) {
+    const isNamed = bad.some(({ finding }) => finding.startsWith(`apps/${id}/`));
+    if (!isNamed) bad.push(problem('databases', damage, wayOut(id)));
   }
   if (bad.length > 0) return bad;
   return read === 0 ? [] : [ok('databases', `${plural(read, 'database')} checked by SQLite`)];
