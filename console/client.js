@@ -4,19 +4,24 @@
  *     <script src="/svc/_client.js" data-app="todos"></script>
  *
  * It gives the page `window.svc` (decisions, section 5), one change stream, and its settings on `<html>` before the first
- * paint. The session cookie authenticates. The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
+ * paint. The session cookie authenticates, together with the page key that it sends with each call (section 19). The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
  * that page talks to the draft's routes only, and loads itself again when the draft's files change. A live page does so when
  * another version of its app goes live, but not while something that somebody has written in it would be lost. When the gateway
  * is away or its session has ended it says so, and goes on where it was once that is over. It keeps no calls for later. A visitor of
  * a public page has no session and follows no changes, until somebody signs in.
  */
+import { PAGE_KEY_HEADER } from '../protocol/page-key.ts';
 import { createBar } from './bridge/bar.js';
 import { answerOf, retryDelay, watchConnection } from './bridge/connection.js';
 import { hasEdits } from './bridge/edits.js';
+import { EventStream } from './bridge/event-stream.ts';
+import { watchFiles } from './bridge/files.js';
 import { createLiveQueries } from './bridge/live.js';
+import { keyHeaders, signedAddress, takePageKey } from './bridge/page-key.ts';
 import { put } from './bridge/upload.js';
 
 (() => {
+  takePageKey();
   /** A browser allows six HTTP/1.1 connections per origin over all tabs, so a tab in the background gives its own back. */
   const HIDDEN_MS = 30_000;
   /** How often it is looked whether somebody still writes in a page that is to load itself again. */
@@ -25,6 +30,8 @@ import { put } from './bridge/upload.js';
   const { app: appId, draft, version: shown } = document.currentScript.dataset;
   const root = draft === undefined ? '/svc' : `/svc/_draft/${draft}`;
   const settingsUrl = `${root}/_apps/${appId}/settings`;
+  /** The page has no page key, and is on the way to get it. */
+  let leaving = false;
   const { knobs = [], prefs = {}, settings = {}, versionId, visitor = false } = loadSettings();
   /** What the page shows, so that it hears of another one that came while it followed no stream. */
   const version = shown ?? versionId;
@@ -49,12 +56,14 @@ import { put } from './bridge/upload.js';
   const UNANSWERED = 'The server did not answer. Try again.';
 
   function request(method, url, value, { headers = {}, unanswered } = {}) {
-    const init = { method, headers: { 'content-type': 'application/json', ...headers }, redirect: 'manual' };
-    return exchange(() => fetch(url, { ...init, body: JSON.stringify(value) }), { unanswered });
+    const init = { method, redirect: 'manual', body: JSON.stringify(value) };
+    const all = () => ({ 'content-type': 'application/json', ...keyHeaders(), ...headers });
+    return exchange(() => fetch(url, { ...init, headers: all() }), { unanswered });
   }
 
   /** `send` resolves to a Response. `unanswered` is what a person is told when nobody knows whether it was taken. */
   async function exchange(send, { unanswered = UNANSWERED, signal }) {
+    if (leaving) return new Promise(() => {});
     if (svc.status === 'offline' && (await connection.check()) === 'offline') {
       const message = 'There is no connection, so this was not sent. Try again when the connection is back.';
       throw new SvcError(0, { code: 'OFFLINE', message });
@@ -82,7 +91,7 @@ import { put } from './bridge/upload.js';
 
   /** Resolves to the query's value. */
   svc.read = ({ query, input = {} }) => {
-    if (![source, ...replaced].some((stream) => stream?.readyState === EventSource.OPEN)) missed = true;
+    if (![source, ...replaced].some((stream) => stream?.readyState === EventStream.OPEN)) missed = true;
     return tool('svc_read', { app: appId, query, input });
   };
 
@@ -139,14 +148,27 @@ import { put } from './bridge/upload.js';
   const newKey = () => [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join('-');
 
   /**
-   * Stores a file beside the app's database, for as long as nobody deletes it; the page finds it at `_blobs/<sha256>`. `file` is a
+   * Stores a file beside the app's database, for as long as nobody deletes it; `svc.url('_blobs/<sha256>')` shows it. `file` is a
    * File or Blob. Resolves to `{ sha256, size, type }`. `onProgress` is told a number from 0 to 1; `signal` stops it.
    */
   svc.upload = async (file, { onProgress, signal } = {}) => {
     signal?.throwIfAborted();
     writes++;
     const url = `${root}/${appId}/_blobs`;
-    return exchange(() => put(url, file, { onProgress, signal }), { signal }).finally(written);
+    const send = () => put(url, file, { headers: keyHeaders(), onProgress, signal });
+    return exchange(send, { signal }).finally(written);
+  };
+
+  /** The address of a file, `_blobs/<sha256>`, for what the browser loads by itself: a picture, a video, a download. */
+  svc.url = signedAddress;
+  watchFiles(signedAddress);
+
+  /** As `fetch`, with what lets this page call the gateway. */
+  svc.fetch = (address, init) => {
+    const asked = new Request(address, init);
+    const isOurs = new URL(asked.url).origin === location.origin;
+    for (const [name, value] of Object.entries(isOurs ? keyHeaders() : {})) asked.headers.set(name, value);
+    return fetch(asked);
   };
 
   /** The app's manifest, or one tool of it: `describe({ action: 'add' })`. */
@@ -185,7 +207,7 @@ import { put } from './bridge/upload.js';
 
   function connect() {
     clearTimeout(retryTimer);
-    if (source || svc.visitor || svc.status !== 'online') return;
+    if (source || leaving || svc.visitor || svc.status !== 'online') return;
     open();
   }
 
@@ -193,35 +215,35 @@ import { put } from './bridge/upload.js';
     const following = version === undefined ? '' : `version=${encodeURIComponent(version)}`;
     const { address, take } = liveQueries.next();
     const path = address === '' ? `_changes?${following}` : `_live?${address}&changes&${following}`;
-    const stream = new EventSource(`${root}/${appId}/${path}`);
+    const stream = new EventStream(`${root}/${appId}/${path}`);
     source = stream;
-    stream.addEventListener('open', () => {
+    stream.on('open', () => {
       for (const old of replaced.splice(0)) old.close();
       retries = 0;
       if (missed) reset();
       missed = false;
     });
-    stream.addEventListener('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
-    stream.addEventListener('reset', reset);
-    stream.addEventListener('reload', draft === undefined ? renew : reload);
-    stream.addEventListener('data', take);
+    stream.on('change', (event) => emit({ type: 'change', ...JSON.parse(event.data) }));
+    stream.on('reset', reset);
+    stream.on('reload', draft === undefined ? renew : reload);
+    stream.on('data', take);
     // Only drafts have these: `dev.js` shows them.
-    stream.addEventListener('fault', ({ data }) =>
+    stream.on('fault', ({ data }) =>
       document.dispatchEvent(new CustomEvent('svc:fault', { detail: JSON.parse(data) })),
     );
-    stream.addEventListener('error', (event) => {
+    stream.on('error', (event) => {
       // What a live query failed with has data, what ended the stream has none.
       if (event.data !== undefined) {
         take(event);
         return;
       }
       if (stream !== source) return;
-      // A lost connection the browser reopens by itself, with Last-Event-ID. An HTTP error it takes as final; we do not.
-      if (stream.readyState === EventSource.CLOSED) {
+      // A lost connection it reopens by itself. An HTTP error it takes as final; we do not.
+      if (stream.readyState === EventStream.CLOSED) {
         disconnect();
         retryTimer = setTimeout(connect, retryDelay(retries++));
       }
-      // An EventSource does not tell what ended it.
+      // It does not tell what ended it.
       void connection.check();
     });
   }
@@ -318,8 +340,22 @@ import { put } from './bridge/upload.js';
   const SCROLL_MS = 2000;
 
   function reload() {
-    sessionStorage.setItem(SCROLL, JSON.stringify([scrollX, scrollY]));
+    try {
+      sessionStorage.setItem(SCROLL, JSON.stringify([scrollX, scrollY]));
+    } catch {
+      // A browser that stores nothing begins at the top.
+    }
     location.reload();
+  }
+
+  function takeScroll() {
+    try {
+      const stored = sessionStorage.getItem(SCROLL);
+      sessionStorage.removeItem(SCROLL);
+      return JSON.parse(stored ?? '[0, 0]');
+    } catch {
+      return [0, 0];
+    }
   }
 
   /** A reload would lose something: what was written, what a dialog shows, or the answer to an action. */
@@ -343,8 +379,7 @@ import { put } from './bridge/upload.js';
 
   /** The browser restores the position too, but before a page whose content its script makes is long enough. */
   function restoreScroll() {
-    const [x, y] = JSON.parse(sessionStorage.getItem(SCROLL) ?? '[0, 0]');
-    sessionStorage.removeItem(SCROLL);
+    const [x, y] = takeScroll();
     const until = performance.now() + SCROLL_MS;
     let moved = x === 0 && y === 0;
     for (const sign of ['wheel', 'touchstart', 'keydown', 'pointerdown']) {
@@ -364,14 +399,22 @@ import { put } from './bridge/upload.js';
   /**
    * Settings must be on `<html>` before the first paint, HTML is served as it was stored and the script tag is the same for
    * everybody: so the script asks, and asks synchronously. The gateway that has just served the page answers in about a
-   * millisecond. Without an answer the page keeps the looks of its own style sheet.
+   * millisecond. Without an answer the page keeps the looks of its own style sheet. A page that has a session but no page key gets
+   * it at the console: it was opened in a browser that does not store it, or that forgot it.
    */
   function loadSettings() {
     try {
       const xhr = new XMLHttpRequest();
       xhr.open('GET', settingsUrl, false);
+      for (const [name, value] of Object.entries(keyHeaders())) xhr.setRequestHeader(name, value);
       xhr.send();
-      return xhr.status === 200 ? JSON.parse(xhr.responseText) : {};
+      const answer = JSON.parse(xhr.responseText);
+      if (xhr.status === 200) return answer;
+      if (answer.error?.path === PAGE_KEY_HEADER) {
+        leaving = true;
+        location.replace(`/svc/_enter?to=${encodeURIComponent(location.href)}`);
+      }
+      return {};
     } catch {
       return {};
     }

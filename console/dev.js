@@ -16,6 +16,7 @@
 
   const { app, draft } = document.currentScript.previousElementSibling.dataset;
   const root = `/svc/_draft/${draft}/${app}/`;
+  const reports = `${root}_errors`;
   const { fetch: send } = window;
 
   // ---- Errors of the page --------------------------------------------------------------------------------------------
@@ -63,7 +64,7 @@
     more = 0;
     const headers = { 'content-type': 'application/json' };
     try {
-      const { status } = await send(`${root}_errors`, { method: 'POST', headers, body, keepalive: true });
+      const { status } = await svc.fetch(reports, { method: 'POST', headers, body, keepalive: true });
       refused ||= status === 403;
     } catch {
       // The gateway is away, and nobody waits for these.
@@ -142,10 +143,11 @@
     report('csp', `${effectiveDirective} does not allow ${blockedURI}`, asked === undefined ? place : placeOf(asked));
   });
 
-  /** Calls of tools are the bridge's: who called them hears of it, and the log has what the handler threw. */
+  /** Calls of tools are the bridge's, and so are these reports: who called hears of it, and the log has what the handler threw. */
   function isTool(address) {
     const { origin, pathname = '' } = urlOf(address) ?? {};
-    return origin === location.origin && pathname.startsWith('/svc/_') && !pathname.startsWith(root);
+    const isOurs = !pathname.startsWith(root) || pathname === reports;
+    return origin === location.origin && pathname.startsWith('/svc/_') && isOurs;
   }
 
   function reportRequest(method, address, what, stack) {

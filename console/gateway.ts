@@ -1,6 +1,7 @@
 /** Asks the gateway: JSON over its HTTP routes, with errors of one shape. */
 
 import type { InputIssue } from '../protocol/errors.ts';
+import { keyHeaders } from './bridge/page-key.ts';
 
 type Details = { path?: string; issues?: readonly InputIssue[]; files?: readonly string[] };
 
@@ -44,13 +45,17 @@ export function setSignedOut(ended: boolean): void {
   dispatchEvent(new Event(ended ? SIGNED_OUT : SIGNED_IN));
 }
 
+/** As `fetch`, with what lets the console call the gateway. */
+export const call = (path: string, init: RequestInit = {}): Promise<Response> =>
+  fetch(path, { ...init, headers: { ...keyHeaders(), ...(init.headers as Record<string, string> | undefined) } });
+
 type ErrorAnswer = { error?: { code?: string; message?: string } & Details };
 
 /** The whole response, for what is not JSON. Rejects with a `GatewayError` unless it succeeded. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(path, init);
+    response = await call(path, init);
   } catch (error) {
     if (init.signal?.aborted) throw error;
     throw unreachable();

@@ -3,14 +3,20 @@ import { render } from 'preact';
 import { useCallback, useEffect, useState } from 'preact/hooks';
 import { Frame } from './frame/frame.tsx';
 import { SignIn } from './frame/sign-in.tsx';
-import { SIGNED_OUT, setSignedOut } from './gateway.ts';
-import { enterAddress, followLink, readSession, type Session, takeErrand } from './session.ts';
+import { type GatewayError, SIGNED_OUT, setSignedOut } from './gateway.ts';
+import { followLink, readSession, type Session, takeErrand, wayTo } from './session.ts';
 import { readTheme, showTheme } from './theme.ts';
 
 const RETRY_MS = 3000;
 const ENDED = 'Your session has ended. It lasts twelve hours, or until someone signs out or replaces the token.';
 const LEFT = 'You are signed out here and on the pages of all apps.';
 const NOT_STORED = 'The browser did not store the session. Does it block cookies?';
+
+/** Where a person reads why there is no way to an address. */
+const explained = (address: string) => (error: GatewayError) => {
+  if (error.status === 400) return `/svc/_enter?to=${encodeURIComponent(address)}`;
+  throw error;
+};
 
 /** `refusal` and `notice` are what the sign-in form says; null when it is not asked for. */
 type Asked = { refusal: string; notice: string } | null;
@@ -33,7 +39,7 @@ function Console() {
       setProblem('');
       if (read?.signedIn === false) return setAsked({ refusal, notice: '' });
       // What is shown now stays until the browser has left.
-      if (onward !== null) return location.replace(enterAddress(onward));
+      if (onward !== null) return location.replace(await wayTo(onward).catch(explained(onward)));
       setSignedOut(false);
       setAsked(null);
       setSession(read);

@@ -1,5 +1,6 @@
 /** The browser's session: whether there is one, signing in and out, and where the address asked to go on to. */
-import { GatewayError, get, remove } from './gateway.ts';
+import { keepPageKey, withPageKey } from './bridge/page-key.ts';
+import { GatewayError, get, post, remove } from './gateway.ts';
 
 /** `place` is what this origin may do; `console` the address of the console, or null. */
 export type Session = {
@@ -40,8 +41,14 @@ function onwardOf(fragment: URLSearchParams): string | null {
   return isOurs ? href : null;
 }
 
-/** An app's page has an origin with a session of its own, which it gets from the one here. */
-export const enterAddress = (page: string): string => `/svc/_enter?to=${encodeURIComponent(page)}`;
+/**
+ * An app's page has an origin with a session of its own, which it gets from the one here: resolves to the address that gives it, once,
+ * within 30 seconds.
+ */
+export async function wayTo(page: string): Promise<string> {
+  const { url } = await post<{ url: string }>('/svc/_enter', { to: page });
+  return withPageKey(url);
+}
 
 /** Resolves to null where the gateway's host asks who calls, and there are no sessions. */
 export async function readSession(): Promise<Session | null> {
@@ -70,7 +77,11 @@ async function open(init: RequestInit, refusal: string): Promise<void> {
   const response = await fetch('/svc/_session', { method: 'POST', ...init });
   if (response.status === 401) throw new Error(refusal);
   if (!response.ok) throw new Error(`The gateway answered with status ${response.status}.`);
+  keepPageKey(((await response.json()) as { pageKey: string }).pageKey);
 }
 
 /** Ends this sign-in, at the origins of apps too. */
-export const signOut = (): Promise<{ ok: true }> => remove('/svc/_session');
+export async function signOut(): Promise<void> {
+  await remove('/svc/_session');
+  keepPageKey(null);
+}

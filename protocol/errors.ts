@@ -3,7 +3,7 @@
 /** Code → HTTP status and when it is used. Tests compare the documentation with this table. */
 export const ERROR_CODES = {
   BAD_REQUEST: { status: 400, when: 'The request is not valid HTTP or JSON, or its body has the wrong shape.' },
-  UNAUTHORIZED: { status: 401, when: 'The access token or session cookie is missing or wrong.' },
+  UNAUTHORIZED: { status: 401, when: 'The access token, or the session cookie or its page key, is missing or wrong.' },
   FORBIDDEN: {
     status: 403,
     when: 'The token or cookie is valid, but not for this: it belongs to another origin, or to other apps or tools.',

@@ -160,11 +160,15 @@ export interface Svc {
   write<Name extends keyof Actions & string>(
     request: Call<'action', Name, Actions> & { once?: boolean },
   ): Promise<Actions[Name]['output']>;
-  /** Stores a file of up to 100 MiB; the page finds it at `_blobs/<sha256>`. `onProgress` gets a number from 0 to 1. */
+  /** Stores a file of up to 100 MiB; `svc.url('_blobs/<sha256>')` shows it. `onProgress` gets a number from 0 to 1. */
   upload(
     file: globalThis.Blob,
     options?: { onProgress?: (progress: number) => void; signal?: AbortSignal },
   ): Promise<StoredFile>;
+  /** The address of a file, `_blobs/<sha256>`, that an element can load: signed for this browser and session. */
+  url(address: string): string;
+  /** As `fetch`, with what the gateway asks of a page: for routes that have no member here. */
+  fetch: typeof globalThis.fetch;
   /** Whether the gateway can be called now. The document gets the event `svc:status` for each change. */
   readonly status: Status;
   /**

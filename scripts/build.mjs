@@ -95,10 +95,11 @@ const packages = {
 
 const browser = { absWorkingDir: root, bundle: true, target: 'es2022', charset: 'utf8', logLevel: 'warning' };
 
-/** The console, split so that a view is read when it is opened, and the two scripts that pages of apps load. */
+/** The console, split so that a view is read when it is opened, and the scripts of other pages. */
 async function buildConsole(outdir) {
   mkdirSync(outdir, { recursive: true });
   cpSync(join(root, 'console/index.html'), join(outdir, 'index.html'));
+  cpSync(join(root, 'console/enter.html'), join(outdir, 'enter.html'));
   cpSync(join(root, 'console/dev.js'), join(outdir, 'dev.js'));
   cpSync(join(root, 'console/previews'), join(outdir, '_console'), { recursive: true });
   await Promise.all([
@@ -116,8 +117,8 @@ async function buildConsole(outdir) {
       legalComments: 'eof',
     }),
     build({ ...browser, entryPoints: { console: 'console/styles/console.css' }, outdir, minify: true }),
-    // One script, because it is to be there before everything else in a page.
-    build({ ...browser, entryPoints: ['console/client.js'], outfile: join(outdir, 'client.js'), format: 'iife' }),
+    // Each is one script, because it is to be there before everything else in a page.
+    build({ ...browser, entryPoints: ['console/client.js', 'console/enter.ts'], outdir, format: 'iife' }),
   ]);
   for (const entry of readdirSync(outdir, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;

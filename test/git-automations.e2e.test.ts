@@ -196,7 +196,7 @@ test('a file below the address of a tag is immutable, and a page is not; without
   ] as const) {
     const script = await at(`${tag}/a.js`);
     assert.deepEqual([script.status, script.text], [200, `export default ${n};`], tag);
-    assert.equal(script.headers['cache-control'], 'public, max-age=31536000, immutable');
+    assert.equal(script.headers['cache-control'], 'private, max-age=31536000, immutable');
     const html = await at(`${tag}/`);
     assert.deepEqual([html.status, html.headers['cache-control']], [200, 'no-cache']);
     assert.match(html.text, new RegExp(`<title>${n}</title>`));

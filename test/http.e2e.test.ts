@@ -11,6 +11,7 @@ import { appOf, automation } from '../testing/apps.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
 import { openEvents } from '../testing/exchange-server.ts';
 import { type Answer, root } from '../testing/gateway.ts';
+import { Origin, sessionOf } from '../testing/origins.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0001ff', 'hex');
 const STYLE = 'body { color: black; }\n'.repeat(200);
@@ -331,10 +332,11 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
     const withCookie = (method: string, path: string, headers: Record<string, string>, body?: unknown) =>
       gateway.call(method, path, {
         token: null,
-        headers: { host: site(), cookie: `a=b; ${cookie}`, ...headers },
+        headers: { host: site(), cookie: `a=b; ${cookie}`, 'svc-page-key': pageKey, ...headers },
         ...(body === undefined ? {} : { body }),
       });
     let cookie = '';
+    let pageKey = '';
 
     test('is given for the token, at the console, and handed on to a page', async () => {
       const host = `svc.localhost:${port()}`;
@@ -347,19 +349,13 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
       );
       assert.ok(!header?.includes(gateway.token));
       const console = (header ?? '').split(';')[0] as string;
-      const page = encodeURIComponent(`http://${site()}/svc/site/plain.html?a=1`);
-      const way = await gateway.call('GET', `/svc/_enter?to=${page}`, {
-        token: null,
-        headers: { host, cookie: console },
-      });
-      const there = new URL(String(way.headers.location));
-      assert.deepEqual([way.status, there.host], [303, site()]);
-      const entered = await gateway.call('GET', `${there.pathname}${there.search}`, {
-        token: null,
-        headers: { host: site() },
-      });
-      assert.deepEqual([entered.status, entered.headers.location], [303, '/svc/site/plain.html?a=1']);
-      cookie = (entered.headers['set-cookie'] as string[])[0]?.split(';')[0] ?? '';
+      assert.match(answer.json.pageKey, /^[0-9a-f]{64}$/);
+      const browser = new Origin(gateway, host, console, answer.json.pageKey);
+      const way = await browser.wayTo(`http://${site()}/svc/site/plain.html?a=1`);
+      const entered = await new Origin(gateway, site(), '').enter(way);
+      assert.deepEqual([entered.status, entered.json.to], [200, '/svc/site/plain.html?a=1']);
+      assert.equal(entered.headers['cache-control'], 'no-store');
+      ({ cookie, pageKey } = sessionOf(gateway, site(), entered));
     });
 
     const own = () => `http://${site()}`;
@@ -430,7 +426,7 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
           'GET',
           '/svc/site/small.js',
           () => ({ 'sec-fetch-site': 'same-site', 'sec-fetch-dest': 'script' }),
-          200,
+          403,
         ],
       ];
     for (const [what, method, path, headers, status] of cases) {
@@ -442,7 +438,7 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
     }
 
     test('opens a change stream', async () => {
-      const headers = { host: site(), cookie, 'sec-fetch-site': 'same-origin' };
+      const headers = { host: site(), cookie, 'svc-page-key': pageKey, 'sec-fetch-site': 'same-origin' };
       const stream = await openEvents(Number(port()), '/svc/site/_changes', headers);
       assert.equal(stream.headers['content-type'], 'text/event-stream');
       stream.close();
@@ -627,7 +623,7 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
 
     test('with the version in the address: files are immutable, but pages are not', async () => {
       const css = await get(`/svc/site/_v/${versionId}/style.css`);
-      assert.deepEqual([css.status, css.headers['cache-control']], [200, 'public, max-age=31536000, immutable']);
+      assert.deepEqual([css.status, css.headers['cache-control']], [200, 'private, max-age=31536000, immutable']);
       const page = await get(`/svc/site/_v/${versionId}/`);
       assert.deepEqual(
         [

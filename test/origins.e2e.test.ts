@@ -2,6 +2,7 @@
  * What a page may do from its origin, and what it may not: tries every route of the gateway (decisions, section 11).
  */
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { before, describe, test } from 'node:test';
 import type { Route } from '../supervisor/http/router.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
@@ -16,6 +17,8 @@ const ROUTES = allRoutes({ automations: {} } as Services);
 const OF_PAGES = ['page', 'read', 'write', 'stream', 'settings', 'chat'];
 const CALLS = { queries: { list: '() => []' }, actions: { add: '() => ({ body: 1 })' } };
 const PAGE = { files: { 'index.html': '<!doctype html><title>A page</title>', 'app.js': 'let a = 1;' } };
+
+const DRAFT = { app: 'todos', session: 's1' };
 
 /** Apps that may not call tools of others, except `friend`, whose pages may call those of `todos`. */
 const APPS = {
@@ -69,11 +72,13 @@ function isForbidden(answer: Answer, what: string): void {
 /** Of streams only the refusal or the beginning is checked. */
 async function statusOf(gateway: TestGateway, origin: Origin, { method, path, body }: ReturnType<typeof requestTo>) {
   if (!/_changes|events/.test(path)) return await origin.call(method, path, { body });
-  const headers = { host: origin.host, cookie: origin.cookie, 'sec-fetch-site': 'same-origin' };
-  const stream = await openEvents(Number(new URL(gateway.url).port), path, headers);
+  const stream = await openEvents(gateway.port, path, origin.headers);
   stream.close();
   return { status: stream.status };
 }
+
+/** What another server on this machine has of the browser: the cookie, which reaches every port of its host. */
+const cookieOf = (gateway: TestGateway, { host, cookie }: Origin) => new Origin(gateway, host, cookie);
 
 onEachEdge({}, (gateway, _edge, store) => {
   let console: Origin;
@@ -157,6 +162,50 @@ onEachEdge({}, (gateway, _edge, store) => {
       }
     });
 
+    test('with its cookie alone opens its page and loads its files, and reaches nothing else', async () => {
+      const friend = await enter(gateway, console, { app: 'friend' });
+      const aliens = [todos, friend, console, ...(store === 'git' ? [await enter(gateway, console, DRAFT)] : [])];
+      for (const alone of aliens.map((origin) => cookieOf(gateway, origin))) {
+        for (const route of ROUTES.filter(({ needs }) => needs !== 'anyone' && needs !== 'page')) {
+          const { method, path, body } = requestTo(route, 'todos');
+          const answer = await statusOf(gateway, alone, { method, path, body });
+          assert.equal(answer.status, 401, `${alone.host} ${method} ${path}`);
+          for (const opened of method === 'GET' ? [path, `${path}&svc-signature=${'0'.repeat(64)}`] : [])
+            assert.equal((await alone.visit(opened)).status, 401, `${alone.host} opens ${opened}`);
+        }
+      }
+      const alone = cookieOf(gateway, todos);
+      assert.match((await alone.visit('/')).text, /data-app="todos"/);
+      assert.equal((await alone.call('GET', '/app.js')).text, 'let a = 1;');
+      assert.equal((await alone.visit('/nothing.html')).status, 404);
+      const refused = await alone.call('POST', '/svc/_tool/svc_describe', { body: { app: 'todos' } });
+      assert.deepEqual([refused.json.error.code, refused.json.error.path], ['UNAUTHORIZED', 'svc-page-key']);
+      assert.match((await alone.visit('/svc/_apps/todos/settings')).text, /This address is for programs and pages/);
+    });
+
+    test('loads a file of it by a signed address, with its cookie', async () => {
+      const stored = await todos.call('PUT', '/svc/todos/_blobs', {
+        body: 'a file',
+        headers: { 'content-type': 'text/plain' },
+      });
+      assert.equal(stored.status, 201, stored.text);
+      const alone = cookieOf(gateway, todos);
+      for (const path of [`/_blobs/${stored.json.sha256}`, `/svc/todos/_blobs/${stored.json.sha256}`]) {
+        const signature = createHmac('sha256', todos.pageKey).update(path).digest('hex');
+        const signed = `${path}?svc-signature=${signature}`;
+        assert.equal((await alone.visit(path)).status, 401, path);
+        assert.equal((await alone.visit(signed)).text, 'a file', path);
+        const image = { 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'image' };
+        assert.equal((await alone.call('GET', signed, { headers: image })).text, 'a file');
+        isForbidden(
+          await alone.call('GET', signed, { headers: { ...image, 'sec-fetch-site': 'same-site' } }),
+          'elsewhere',
+        );
+        assert.equal((await new Origin(gateway, todos.host, '').call('GET', signed)).status, 401, 'without the cookie');
+        assert.equal((await new Origin(gateway, todos.host, '').visit(signed)).status, 401);
+      }
+    });
+
     test('whose id is not a host name has an address too', async () => {
       const origin = await enter(gateway, console, { app: 'my_app' });
       assert.match(origin.host, /^a-[0-9a-f]{12}\.svc\.localhost:\d+$/);
@@ -166,10 +215,10 @@ onEachEdge({}, (gateway, _edge, store) => {
       assert.equal((await origin.call('POST', '/svc/_tool/svc_read', { body })).status, 200);
       // Without a cookie the app is unknown; the console knows it.
       const to = encodeURIComponent(`http://${origin.host}/index.html?a=1`);
-      assert.equal(
-        pathAt(await console.visit(`/svc/_enter?to=${to}`), origin.host).split('=')[0],
-        '/svc/_enter?ticket',
-      );
+      const stranger = new Origin(gateway, origin.host, '');
+      assert.equal(pathAt(await stranger.visit('/index.html?a=1'), console.host), `/svc/_enter?to=${to}`);
+      const entered = await stranger.enter(await console.wayTo(decodeURIComponent(to)));
+      assert.equal(entered.json.to, '/index.html?a=1');
     });
 
     test('that was removed and registered again does not accept the old cookie', async () => {
@@ -198,6 +247,10 @@ onEachEdge({}, (gateway, _edge, store) => {
         const frame = { ...headers, 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'iframe' };
         isForbidden(await console.call('GET', '/svc/_apps', { headers: frame }), `${site}, a frame`);
         assert.equal((await todos.visit('/', { 'sec-fetch-site': site })).status, 200, 'a link');
+        const framed = await todos.visit('/', { 'sec-fetch-site': site, 'sec-fetch-dest': 'iframe' });
+        assert.equal(framed.status, 200, 'a frame, which the policy of the page does not let show it');
+        for (const path of ['/', '/app.js', '/svc/todos/app.js'])
+          isForbidden(await todos.call('GET', path, { headers }), `${site}, ${path} for a page of its own`);
       }
     });
 
@@ -297,38 +350,60 @@ onEachEdge({}, (gateway, _edge, store) => {
         '/svc/_apps',
         'x:y',
       ]) {
-        const answer = await console.visit(`/svc/_enter?to=${encodeURIComponent(to)}`);
+        const answer = await console.wayTo(to);
         assert.equal(answer.status, 400, to);
         assert.match(answer.text, /This gateway has no page at that address/);
       }
-      assert.equal((await console.visit('/svc/_enter')).status, 400);
+      assert.equal((await console.call('POST', '/svc/_enter', { body: {} })).status, 400);
       for (const path of ['//evil.example/x', '/\\evil.example/x', '///evil.example']) {
-        const to = encodeURIComponent(`http://todos.${console.host}${path}`);
-        const ticket = pathAt(await console.visit(`/svc/_enter?to=${to}`), `todos.${console.host}`);
-        const entered = await new Origin(gateway, `todos.${console.host}`, '').visit(ticket);
-        assert.match(String(entered.headers.location), /^\/[^/\\]/, path);
+        const way = await console.wayTo(`http://todos.${console.host}${path}`);
+        const entered = await new Origin(gateway, `todos.${console.host}`, '').enter(way);
+        assert.match(entered.json.to, /^\/[^/\\]/, path);
       }
     });
 
     test('has a ticket for one use at one origin', async () => {
-      const away = await console.visit('/svc/_enter?to=/svc/todos/');
-      const path = pathAt(away, `todos.${console.host}`);
-      const elsewhere = await new Origin(gateway, `notes.${console.host}`, '').visit(path);
-      assert.equal(elsewhere.headers['set-cookie'], undefined);
-      // The attempt has used it up.
-      const late = await new Origin(gateway, `todos.${console.host}`, '').visit(path);
-      assert.equal(late.headers['set-cookie'], undefined);
-      assert.match(String(late.headers.location), /\/svc\/_enter\?to=/);
+      const way = await console.wayTo('/svc/todos/');
+      const ticket = new URLSearchParams(new URL(way.json.url).hash.slice(1)).get('ticket');
+      // The first attempt uses it up.
+      for (const app of ['notes', 'todos']) {
+        const origin = new Origin(gateway, `${app}.${console.host}`, '');
+        const answer = await origin.call('POST', '/svc/_enter', { body: { ticket } });
+        assert.deepEqual([answer.status, answer.headers['set-cookie']], [401, undefined], app);
+      }
+    });
+
+    test('with its cookie alone gets no page key and no ticket, and ends no session', async () => {
+      const browser = await signIn(gateway);
+      const todos = await enter(gateway, browser, { app: 'todos' });
+      for (const origin of [cookieOf(gateway, browser), cookieOf(gateway, todos)]) {
+        assert.equal((await origin.wayTo('/svc/notes/')).status, 401);
+        assert.equal((await origin.call('POST', '/svc/_session', { body: {} })).status, 401);
+        assert.equal((await origin.call('POST', '/svc/_session/links', { body: {} })).status, 401);
+        assert.equal((await origin.call('GET', '/svc/_session')).json.signedIn, false);
+        assert.equal((await origin.call('DELETE', '/svc/_session')).status, 200);
+        for (const path of ['/svc/_enter', '/svc/_enter?to=/svc/notes/', '/svc/', '/svc/todos/', '/']) {
+          const { text, headers } = await origin.visit(path);
+          const told = text + JSON.stringify(headers);
+          assert.ok(
+            !told.includes(browser.pageKey) && !told.includes(todos.pageKey) && !told.includes('ticket='),
+            path,
+          );
+        }
+      }
+      for (const origin of [browser, todos])
+        assert.equal((await origin.call('GET', '/svc/_session')).json.signedIn, true);
+      for (const site of ['same-site', 'cross-site']) {
+        const headers = { 'sec-fetch-site': site };
+        isForbidden(await browser.call('POST', '/svc/_enter', { body: { to: '/svc/notes/' }, headers }), site);
+      }
     });
 
     test('that signs out at the console is signed out of every page, after a restart too', async () => {
       const browser = await signIn(gateway);
       const todos = await enter(gateway, browser, { app: 'todos' });
       const other = await enter(gateway, console, { app: 'todos' });
-      const stream = await openEvents(Number(new URL(gateway.url).port), '/svc/todos/_changes', {
-        host: todos.host,
-        cookie: todos.cookie,
-      });
+      const stream = await openEvents(gateway.port, '/svc/todos/_changes', todos.headers);
       assert.equal((await browser.call('DELETE', '/svc/_session')).status, 200);
       while ((await stream.next()) !== undefined);
       const read = { body: { app: 'todos', query: 'list' } };
@@ -448,6 +523,11 @@ describe('at an origin that all apps share', () => {
     assert.match(refused.json.error.message, /svc\.localhost.*appDomain/);
     const away = await new Origin(gateway, shared.host, '').visit('/svc/todos/?a=1');
     assert.deepEqual([away.status, away.headers.location?.slice(0, 12)], [303, '/svc/#enter=']);
+    assert.equal((await shared.wayTo('/svc/todos/?a=1#b')).json.url, '/svc/todos/?a=1#b');
+    const alone = cookieOf(gateway, shared);
+    assert.match((await alone.visit('/svc/notes/')).text, /data-app="notes"/);
+    const { status } = await alone.call('POST', '/svc/_tool/svc_read', { body: { app: 'todos', query: 'list' } });
+    assert.equal(status, 401, 'the cookie alone');
   });
 
   test('a gateway reached by an IP address is shared, one reached by a name of this machine is not', async (t) => {
@@ -480,8 +560,7 @@ describe('after a restart', () => {
     const console = await signIn(gateway, 'svc.localhost:7777');
     const host = `again.${console.host}`;
     const open = async (cookie = '') => {
-      const there = pathAt(await console.visit('/svc/_enter?to=/svc/again/'), host);
-      return (await new Origin(gateway, host, cookie).visit(there)).headers;
+      return (await new Origin(gateway, host, cookie).enter(await console.wayTo('/svc/again/'))).headers;
     };
     await gateway.upload('again', appOf('again', CALLS));
     assert.equal((await open())['clear-site-data'], undefined);

@@ -28,7 +28,8 @@ onEachEdge({}, (gateway) => {
     isPage(await console.visit('/nope'), 404, 'There is nothing', all);
     const none = await enter(gateway, console, { app: 'nope' });
     isPage(await none.visit('/'), 404, 'There is no such app', 'No app .*nope', all, 'UNKNOWN_APP');
-    isPage(await console.visit('/svc/_apps?limit=x'), 400, 'This did not work', 'Correct what the message names', all);
+    isPage(await console.visit('/svc/_enter?to=%'), 400, 'This did not work', 'Correct what the message names', all);
+    isPage(await console.visit('/svc/_apps'), 401, 'This address is for programs and pages', all, 'All apps');
     isPage(await console.visit('/svc/_tool/svc_read'), 405, 'one of the methods in the header <code>Allow</code>');
   });
 

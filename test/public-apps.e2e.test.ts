@@ -7,7 +7,7 @@ import type { Services } from '../supervisor/services.ts';
 import { type AppSource, appOf } from '../testing/apps.ts';
 import { gatewayOfSuite, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
 import { type Answer, type CallOptions, startGateway, type TestGateway } from '../testing/gateway.ts';
-import { consoleHost, enter, Origin, pathAt, signIn } from '../testing/origins.ts';
+import { consoleHost, enter, Origin, pathAt, sessionOf, signIn } from '../testing/origins.ts';
 
 const TITLE = '<!doctype html><title>A page</title><script src="app.js"></script>';
 const OPEN: AppSource = {
@@ -322,12 +322,11 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
 
     test('a session of the app is not a visitor, and its cookie is refused from elsewhere', async () => {
       const console = await signIn(gateway);
-      const away = await console.visit('/svc/open/');
-      const ticket = await console.visit(pathAt(away, console.host));
+      const away = pathAt(await console.visit('/svc/open/'), console.host);
+      assert.match(away, /^\/svc\/_enter\?to=/);
       const host = pageHost(gateway);
-      const entered = await new Origin(gateway, host, '').visit(pathAt(ticket, host));
-      const cookie = String((entered.headers['set-cookie'] as string[])[0]).split(';')[0] as string;
-      const owner = new Origin(gateway, host, cookie);
+      const way = await console.wayTo(new URL(away, 'http://x').searchParams.get('to') as string);
+      const owner = sessionOf(gateway, host, await new Origin(gateway, host, '').enter(way));
       const body = { app: 'open', query: 'shown' };
       const own = await owner.call('POST', '/svc/_tool/svc_read', { body });
       assert.deepEqual(own.json.data.caller, { kind: 'session' });
@@ -343,6 +342,29 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       assert.match(String((await owner.visit('/')).headers['content-security-policy']), /frame-ancestors 'self' http/);
       const settings = (await owner.call('GET', '/svc/_apps/open/settings')).json;
       assert.deepEqual(Object.keys(settings).sort(), ['knobs', 'prefs', 'settings', 'versionId']);
+    });
+
+    test('a cookie alone is a visitor, whose page first gets its page key', async () => {
+      const { host, cookie } = await enter(gateway, await signIn(gateway), { app: 'open' });
+      const alone = new Origin(gateway, host, cookie);
+      const read = (query: string) => alone.call('POST', '/svc/_tool/svc_read', { body: { app: 'open', query } });
+      assert.deepEqual((await read('shown')).json.data.caller, { kind: 'public' });
+      isClosed(await read('listed'), 'what is not public');
+      const settings = await alone.call('GET', '/svc/_apps/open/settings');
+      assert.deepEqual([settings.status, settings.json.error.path], [401, 'svc-page-key']);
+    });
+
+    test('what visitors get may be loaded by pages elsewhere, and what an owner gets may not', async () => {
+      const owner = await enter(gateway, await signIn(gateway), { app: 'open' });
+      const visitor = new Origin(gateway, owner.host, '');
+      const policyOf = async (origin: Origin, path: string) =>
+        (await origin.call('GET', path)).headers['cross-origin-resource-policy'];
+      for (const path of ['/', '/favicon.ico']) {
+        assert.equal(await policyOf(visitor, path), undefined, path);
+        assert.equal(await policyOf(owner, path), 'same-origin', path);
+      }
+      for (const path of ['/svc/_apps/open/settings', '/svc/open/_openapi.json'])
+        assert.equal(await policyOf(owner, path), 'same-origin', path);
     });
 
     test('a request with an expired or invalid cookie is a visitor', async () => {

@@ -1,8 +1,10 @@
 /** Signs a browser in without a page, for tests that are about what comes afterwards. */
 import type { BrowserContext } from 'playwright-core';
-import { type PageOwner, pageHost, pagePath } from '../protocol/origins.ts';
+import type { PageOwner } from '../protocol/origins.ts';
+import { pagePath } from '../protocol/origins.ts';
 import type { TestGateway } from './gateway.ts';
-import { Origin, pathAt, signIn } from './origins.ts';
+import { enter, type Origin, signIn } from './origins.ts';
+import { originOf } from './pages.ts';
 
 /** Gives the browser a new session at the origin of a page. Resolves with the page's address, and the session's console. */
 export async function signBrowserIn(
@@ -11,12 +13,21 @@ export async function signBrowserIn(
   page: PageOwner,
 ): Promise<{ address: string; console: Origin }> {
   const console = await signIn(gateway);
-  const host = `${pageHost(page)}.${console.host}`;
-  const address = `http://${host}${pagePath(page)}/`;
-  const ticket = pathAt(await console.visit(`/svc/_enter?to=${encodeURIComponent(address)}`), host);
-  const { headers } = await new Origin(gateway, host, '').visit(ticket);
-  const [, name = '', value = ''] = /^([^=]+)=([^;]+)/.exec(headers['set-cookie']?.[0] ?? '') ?? [];
-  const place = { domain: new URL(address).hostname, path: '/', secure: true };
+  const { cookie, pageKey } = await enter(gateway, console, page);
+  const origin = originOf(gateway, page);
+  const [, name = '', value = ''] = /^([^=]+)=([^;]+)/.exec(cookie) ?? [];
+  const place = { domain: new URL(origin).hostname, path: '/', secure: true };
   await context.addCookies([{ name, value, ...place, httpOnly: true, sameSite: 'Strict' }]);
-  return { address, console };
+  await keepPageKey(context, origin, pageKey);
+  return { address: `${origin}${pagePath(page)}/`, console };
+}
+
+/** Puts the page key into the storage of the origin, where its pages look for it. */
+async function keepPageKey(context: BrowserContext, origin: string, pageKey: string): Promise<void> {
+  const page = await context.newPage();
+  // A page of the origin that is nobody's: it keeps nothing open, and asks for nothing.
+  await page.route(`${origin}/`, (route) => route.fulfill({ contentType: 'text/html', body: '' }));
+  await page.goto(`${origin}/`);
+  await page.evaluate(`localStorage.setItem('svc:page-key', ${JSON.stringify(pageKey)})`);
+  await page.close();
 }

@@ -28,6 +28,10 @@ export async function enter(window: Page, gateway: TestGateway, page: PageOwner)
   await window.waitForURL((url) => url.origin === origin && !url.pathname.startsWith('/svc/_enter'));
 }
 
+/** For a script in a page: `fetch` with the page key of its origin, as the console and the bridge send it. */
+export const OWN_FETCH: string = `((address, init = {}) =>
+  fetch(address, { ...init, headers: { ...init.headers, 'svc-page-key': localStorage.getItem('svc:page-key') } }))`;
+
 /** Sends a page's request to the gateway as the browser would, with its cookies; the page gets nothing. */
 export async function arrive(gateway: TestGateway, route: Route): Promise<void> {
   const request = route.request();

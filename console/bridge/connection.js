@@ -1,4 +1,5 @@
 /** Checks that the gateway answers and the session lasts; after a failure it checks until both are true again. */
+import { keyHeaders } from './page-key.ts';
 
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 30_000;
@@ -42,7 +43,8 @@ export function watchConnection(changed, { isVisitor = false } = {}) {
 
   async function look() {
     try {
-      const response = await fetch('/svc/_session', { redirect: 'manual', signal: AbortSignal.timeout(CHECK_MS) });
+      const init = { headers: keyHeaders(), redirect: 'manual', signal: AbortSignal.timeout(CHECK_MS) };
+      const response = await fetch('/svc/_session', init);
       const { signedIn, error } = await answerOf(response);
       isHosted = error?.code === 'NOT_FOUND' || error?.code === 'UNAUTHORIZED';
       // Without sessions, an answer of the gateway means that its host let us pass.

@@ -1,6 +1,7 @@
 /** Follows runs as event streams: all of them, or what one run does. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RunEvent, RunNode, RunRecord } from '../../protocol/automations/runs.ts';
+import { EventStream } from '../bridge/event-stream.ts';
 import { type GatewayError, get, isSignedOut, path, SIGNED_IN } from '../gateway.ts';
 
 const RETRY_MS = 3000;
@@ -15,26 +16,26 @@ export function useRunsStream(query: string, onRun: (run: RunRecord) => void, on
   const handlers = useRef({ onRun, onMissed });
   handlers.current = { onRun, onMissed };
   useEffect(() => {
-    let source: EventSource | null = null;
+    let source: EventStream | null = null;
     const follow = () => {
       if (document.visibilityState === 'hidden') {
         source?.close();
         source = null;
         return;
       }
-      if (isSignedOut() || (source && source.readyState !== EventSource.CLOSED)) return;
-      source = new EventSource(`/svc/_runs/_events${query}`);
+      if (isSignedOut() || (source && source.readyState !== EventStream.CLOSED)) return;
+      source = new EventStream(`/svc/_runs/_events${query}`);
       const missed = () => handlers.current.onMissed();
-      source.addEventListener('open', missed);
-      source.addEventListener('missed', missed);
+      source.on('open', missed);
+      source.on('missed', missed);
       for (const type of ['run.start', 'run.end']) {
-        source.addEventListener(type, ({ data }) => {
+        source.on(type, ({ data }) => {
           handlers.current.onRun((JSON.parse(data) as EventOf<'run.start'>).run);
         });
       }
     };
     follow();
-    // The browser reopens a lost connection by itself; a refused one is tried again here.
+    // A lost connection is opened again by itself; a refused one is tried again here.
     const timer = setInterval(follow, RETRY_MS);
     document.addEventListener('visibilitychange', follow);
     addEventListener(SIGNED_IN, follow);
@@ -78,11 +79,11 @@ export function useRun(runId: string): FollowedRun {
     const putLine = (level: string, msg: string, ts?: number) =>
       change(({ lines }) => ({ lines: [...lines.slice(1 - MOST_LINES), { key: ++lineKey, level, msg, ts }] }));
 
-    const source = new EventSource(path`/svc/_runs/${runId}/events`);
+    const source = new EventStream(path`/svc/_runs/${runId}/events`);
     const on = <Type extends RunEvent['type']>(type: Type, handle: (event: EventOf<Type>) => void) =>
-      source.addEventListener(type, ({ data }) => handle(JSON.parse(data) as EventOf<Type>));
+      source.on(type, ({ data }) => handle(JSON.parse(data) as EventOf<Type>));
     // After a lost connection everything is sent again.
-    source.addEventListener('open', () => change(() => ({ nodes: [], lines: [] })));
+    source.on('open', () => change(() => ({ nodes: [], lines: [] })));
     on('run.start', ({ run }) => change(() => ({ run })));
     on('node.start', (node) => putNode({ ...node, said: '' }));
     on('node.delta', ({ ordinal, delta }) =>
@@ -101,7 +102,7 @@ export function useRun(runId: string): FollowedRun {
       const { level = 'info', msg = '', ts } = (line ?? {}) as LogLine;
       putLine(level, msg, ts);
     });
-    source.addEventListener('missed', ({ data }) =>
+    source.on('missed', ({ data }) =>
       putLine('info', `${(JSON.parse(data) as { events: number }).events} events were left out.`),
     );
     on('run.end', ({ run }) => {
@@ -116,8 +117,8 @@ export function useRun(runId: string): FollowedRun {
         (error: GatewayError) => change(() => ({ error })),
       );
     void read();
-    source.addEventListener('error', () => {
-      if (!hasEnded && source.readyState === EventSource.CLOSED) void read();
+    source.on('error', () => {
+      if (!hasEnded && source.readyState === EventStream.CLOSED) void read();
     });
     return () => source.close();
   }, [runId]);

@@ -1,23 +1,52 @@
 /** An app's page inside a view, and the small choices beside it. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { SIGNED_IN } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
-import { enterAddress } from '../session.ts';
+import { wayTo } from '../session.ts';
+import { notifyProblem } from './notice.tsx';
 
 /**
  * The page of the app, live or of a draft; an empty place while `page` is null. Each address has an element of its own: a frame that
  * goes to another address adds a step to the browser's history.
  */
 export function PageFrame({ page }: { page: string | null }) {
-  const { hasSessions } = useGateway();
-  const address = page !== null && hasSessions ? enterAddress(page) : page;
+  const address = useWay(page);
   const frame = useRef<HTMLIFrameElement>(null);
   useFocusKept(frame);
   return (
     <div class="chat-page card">
-      {address !== null && <iframe key={address} ref={frame} src={address} title="The app's page" />}
+      {address !== null && <iframe key={address} ref={frame} src={address} sandbox={SANDBOX} title="The app's page" />}
     </div>
   );
+}
+
+/** The address that shows the page and gives its origin a session; null until it is known. */
+function useWay(page: string | null): string | null {
+  const { hasSessions } = useGateway();
+  const [way, setWay] = useState<{ page: string; address: string } | null>(null);
+  useEffect(() => {
+    if (page === null || !hasSessions) return;
+    let isWanted = true;
+    const find = () => {
+      wayTo(page).then((address) => {
+        if (isWanted) setWay({ page, address });
+        isWanted = false;
+      }, notifyProblem);
+    };
+    // It may have ended since: what is shown by then stays.
+    const again = () => {
+      if (isWanted) find();
+    };
+    find();
+    addEventListener(SIGNED_IN, again);
+    return () => {
+      isWanted = false;
+      removeEventListener(SIGNED_IN, again);
+    };
+  }, [page, hasSessions]);
+  if (!hasSessions) return page;
+  return way !== null && way.page === page ? way.address : null;
 }
 
 /** Between the Tab key and the focus that it moves. */

@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
-import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.ts';
+import { type Exchange, errorAnswer, PRIVATE, type ResponseHeaders } from '../edge/edge.ts';
 import { constantHeaders } from '../edge/exchange.ts';
 
 /** The headers of every JSON answer. */
@@ -10,6 +10,7 @@ export const JSON_HEADERS = constantHeaders({
   'content-type': 'application/json; charset=utf-8',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
+  ...PRIVATE,
 });
 
 export const NO_STORE: ResponseHeaders = { 'cache-control': 'no-store' };

@@ -1,13 +1,14 @@
 /** Keeps the readers of event streams: their number, their backlogs, and the heartbeat that keeps them open. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Asker, Exchange, ResponseHeaders, ResponseStream } from '../edge/edge.ts';
+import { type Asker, type Exchange, PRIVATE, type ResponseHeaders, type ResponseStream } from '../edge/edge.ts';
 import { unauthorized } from './access/access.ts';
 
 const HEADERS: ResponseHeaders = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-cache, no-transform',
   'x-accel-buffering': 'no',
+  ...PRIVATE,
 };
 const HEARTBEAT = Buffer.from(':\n\n');
 

@@ -5,6 +5,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { appOfKey, draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
+import { PAGE_KEY_HEADER } from '../../protocol/page-key.ts';
 import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { sendErrorPage } from '../pages/error-page.ts';
 import { pagePolicy } from '../pages/page-policy.ts';
@@ -12,7 +13,17 @@ import { redirect } from '../pages/pages.ts';
 import type { Span } from '../tracing/span.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
-import { type Access, ADMIN, type Authorize, type Caller, demand, HostCaller, NOBODY } from './access/access.ts';
+import {
+  type Access,
+  ADMIN,
+  type Authorize,
+  type Caller,
+  demand,
+  ExpiringCaller,
+  HostCaller,
+  keyless,
+  NOBODY,
+} from './access/access.ts';
 import { agentCaller } from './access/agent-caller.ts';
 import type { AgentTokens } from './access/agent-tokens.ts';
 import { isBorrowed, isForeign, isNavigation } from './access/fetch-metadata.ts';
@@ -48,6 +59,10 @@ const PREFLIGHT: ResponseHeaders = {
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 type Found = Extract<Match, { route: Route }>;
+
+type Terms = { fromListed: boolean; isFile?: boolean };
+/** `known`: the caller, where it was needed to find the route. */
+type Asked = { place: Place; match: Match; known: Caller | SvcError | undefined; fromListed: boolean };
 
 export class Pipeline {
   readonly #options: PipelineOptions;
@@ -93,7 +108,7 @@ export class Pipeline {
     }
     // Where the host name only stands in for an id, the cookie says whose files are at "/".
     const isNamed = place.kind === 'page' && place.owner === null;
-    const known = isNamed ? this.#caller(exchange, place, crossOrigin) : undefined;
+    const known = isNamed ? this.#caller(exchange, place, { fromListed: crossOrigin }) : undefined;
     const path = this.#pathOf(exchange, place, known);
     const match = router.match(exchange.method, path);
     if ('route' in match) {
@@ -105,7 +120,8 @@ export class Pipeline {
       return;
     }
     const needs = 'route' in match ? match.route.needs : match.open ? 'anyone' : 'admin';
-    const caller = needs === 'anyone' ? NOBODY : (known ?? this.#caller(exchange, place, crossOrigin));
+    const caller =
+      needs === 'anyone' ? NOBODY : this.#callerOf(exchange, { place, match, known, fromListed: crossOrigin });
     // Programs with a token may use any address.
     if (exchange.method === 'GET' && (caller instanceof SvcError || caller.kind === 'session')) {
       const elsewhere = rightPlace(exchange, place, path, match, this.#options);
@@ -145,11 +161,12 @@ export class Pipeline {
   #admit(exchange: Exchange, place: Place, match: Found, refusal: SvcError, fromListed: boolean): boolean {
     const { visitors } = this.#options;
     const use = match.route.visitors;
-    if (visitors === null || use === undefined) return false;
+    // Its page gets the page key first: it is somebody's who has signed in.
+    if (visitors === null || use === undefined || (use === 'page' && refusal.path === PAGE_KEY_HEADER)) return false;
     const visitor = visitors.visitor(exchange, place, use, fromListed);
     if (visitor === null) return false;
     // Visitors do not learn the console's address.
-    const shown = { ...place, frameAncestors: EMBEDDED.frameAncestors };
+    const shown = { ...place, frameAncestors: EMBEDDED.frameAncestors, isPublic: true };
     const isOpen = use === 'tool' || visitors.mayOpen(match.params, place);
     if (isOpen === false) return false;
     if (isOpen === true) this.#run(exchange, shown, match, visitor);
@@ -164,8 +181,15 @@ export class Pipeline {
     return true;
   }
 
+  /** The caller of what was found: a session without its page key is refused all but pages. */
+  #callerOf(exchange: Exchange, { place, match, known, fromListed }: Asked): Caller | SvcError {
+    const isFile = 'route' in match && match.route.isFile === true;
+    const caller = known === undefined || isFile ? this.#caller(exchange, place, { fromListed, isFile }) : known;
+    return isKeyless(caller) && 'route' in match && match.route.needs !== 'page' ? keyless() : caller;
+  }
+
   /** `fromListed`: a page sent it whose origin the configuration names. */
-  #caller(exchange: Exchange, place: Place, fromListed: boolean): Caller | SvcError {
+  #caller(exchange: Exchange, place: Place, { fromListed, isFile = false }: Terms): Caller | SvcError {
     const { access, authorize, agentTokens, openTo } = this.#options;
     if (access === null) {
       // Where a host owns authentication, what an agent may do is still ours to decide.
@@ -175,7 +199,7 @@ export class Pipeline {
       if (openTo !== null && isBorrowed(exchange, openTo.of(exchange.header('host'))) && !fromListed) throw borrowed();
       return ADMIN;
     }
-    const caller = access.caller(exchange, place);
+    const caller = access.caller(exchange, place, isFile);
     return caller instanceof SvcError ? (agentCaller(exchange, agentTokens) ?? caller) : caller;
   }
 
@@ -244,9 +268,15 @@ function subjectOf({ path, needs }: Route, { app, id, sid }: Params): string | n
   return named !== null && sid !== undefined && path.startsWith('/svc/_draft/') ? draftKey(sid, named) : named;
 }
 
+function isKeyless(caller: Caller | SvcError): boolean {
+  return caller instanceof ExpiringCaller && caller.keyless;
+}
+
 /** Answers who has no session or token: with an error, or in a browser with the way to sign in. Throws the error. */
 function refuse(exchange: Exchange, place: Place, match: Match, refusal: SvcError): void {
-  const toSignIn = isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
+  // What is no page cannot be opened by its address, with a session or without.
+  const isPage = !('route' in match) || match.route.needs === 'page';
+  const toSignIn = isPage && isNavigation(exchange) ? signInAddress(exchange, place, ownerOf(match)) : null;
   if (toSignIn === null) throw refusal;
   redirect(exchange, place, toSignIn);
 }

@@ -14,7 +14,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /**
  * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the session `:sid`
  * below `/svc/_draft/`. `anyone`: no caller is looked for. `route`: the app is named in the body or query, so the handler asks
- * (`demand`).
+ * (`demand`). A session cookie alone reaches `page` and `anyone`; everything else needs the page key too.
  */
 export type Needs = Capability | 'anyone' | 'route';
 
@@ -32,6 +32,8 @@ export type Route = {
    * itself.
    */
   visitors?: 'page' | 'tool';
+  /** Answers with a file that browsers load by themselves: its address may be signed in place of the page key. */
+  isFile?: true;
   /** Its place in `ROUTE_KINDS`, for metrics. */
   kind: number;
 };

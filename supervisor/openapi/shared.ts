@@ -1,5 +1,6 @@
 /** What both kinds of OpenAPI documents have in common: version, servers, the shape of errors, how callers authenticate. */
 import { ERROR_CODES } from '../../protocol/errors.ts';
+import { PAGE_KEY_HEADER } from '../../protocol/page-key.ts';
 
 export type Json = { [member: string]: unknown };
 
@@ -10,8 +11,8 @@ export const HEADER = {
   servers: [{ url: '/' }],
 } as const;
 
-/** Either of them. */
-export const SECURITY = [{ bearer: [] }, { session: [] }];
+/** Either the token, or both parts of a session. */
+export const SECURITY = [{ bearer: [] }, { session: [], pageKey: [] }];
 
 const ERROR = {
   type: 'object',
@@ -48,6 +49,12 @@ export const COMPONENTS = {
       in: 'cookie',
       name: '__Host-svc_session',
       description: 'The cookie of a browser that is signed in, for pages of the same origin.',
+    },
+    pageKey: {
+      type: 'apiKey',
+      in: 'header',
+      name: PAGE_KEY_HEADER,
+      description: 'The page key that the page of a session keeps beside its cookie.',
     },
   },
 } as const;

@@ -1,6 +1,7 @@
 /** Makes the error page for people, where programs get JSON: what is wrong, and where to go. Pure. */
 import type { SvcError } from '../../protocol/errors.ts';
 import { NEXT_STEPS } from '../../protocol/next-steps.ts';
+import { PAGE_KEY_HEADER } from '../../protocol/page-key.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
 import { MARK } from './icons.ts';
@@ -25,6 +26,9 @@ const ADVICE: Record<string, string> = {
   NO_ACTIVE_VERSION: 'Make one live: <code>svc versions</code>, then <code>svc activate</code>.',
 };
 
+/** For a person who is signed in, and opens what is no page. */
+const NO_PAGE = 'A browser opens pages. The console and the app show what is here; a program sends the access token.';
+
 const STYLE = `:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif;--ink:#23262b;--dim:#5e646e;--paper:#f6f5f2;--card:#fff;--accent:#b8431a}
 @media(prefers-color-scheme:dark){:root{--ink:#e9e9ec;--dim:#a5abb5;--paper:#15171a;--card:#1f2226;--accent:#f08a63}}
 body{margin:0;min-height:100vh;display:grid;place-items:center;background:var(--paper);color:var(--ink)}
@@ -46,12 +50,16 @@ export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError)
   );
 }
 
-function errorPage({ code, message, status }: SvcError, place: Place): string {
-  const title = TITLES[code] ?? 'This did not work';
-  const advice = ADVICE[code] ?? marked((NEXT_STEPS as Record<string, string>)[code] ?? 'Try again in a moment.');
+function errorPage({ code, message, status, path }: SvcError, place: Place): string {
+  const isNoPage = path === PAGE_KEY_HEADER;
+  const title = isNoPage ? 'This address is for programs and pages' : (TITLES[code] ?? 'This did not work');
+  const known = isNoPage ? NO_PAGE : ADVICE[code];
+  const advice = known ?? marked((NEXT_STEPS as Record<string, string>)[code] ?? 'Try again in a moment.');
   // Advice for programs about headers does not help a person.
   const said = code === 'UNAUTHORIZED' ? '' : `<p>${escaped(message)}</p>`;
-  const links = linksOf(place, code).map(([text, address]) => `<a href="${escaped(address)}">${text}</a>`);
+  const links = linksOf(place, code, code === 'UNAUTHORIZED' && !isNoPage).map(
+    ([text, address]) => `<a href="${escaped(address)}">${text}</a>`,
+  );
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title}</title><link rel="icon" href="data:image/svg+xml,${encodeURIComponent(MARK)}"><style>${STYLE}</style></head>
@@ -61,11 +69,11 @@ function errorPage({ code, message, status }: SvcError, place: Place): string {
 }
 
 /** Where a person goes on: the app's own start, and the console where this browser reaches it. */
-function linksOf({ kind, base }: Place, code: string): [text: string, address: string][] {
+function linksOf({ kind, base }: Place, code: string, isSignedOut: boolean): [text: string, address: string][] {
   const console = kind === 'shared' ? '/svc/' : base === null ? null : `${base}/svc/`;
   const links: [string, string][] = [];
-  if (kind === 'page' && code !== 'UNKNOWN_APP' && code !== 'UNAUTHORIZED') links.push(['Start of the app', '/']);
-  if (console !== null) links.push([code === 'UNAUTHORIZED' ? 'Sign in' : 'All apps', console]);
+  if (kind === 'page' && code !== 'UNKNOWN_APP' && !isSignedOut) links.push(['Start of the app', '/']);
+  if (console !== null) links.push([isSignedOut ? 'Sign in' : 'All apps', console]);
   return links;
 }
 

@@ -1,16 +1,24 @@
 /** Makes the security headers of every answer to pages (decisions, section 11). */
 import { LIMITS } from '../../protocol/limits.ts';
+import { PRIVATE } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
 
-/** By what follows `frame-ancestors`: the policies of answers without inline scripts. */
-const PLAIN_POLICIES = new Map<string, Record<string, string>>();
+/** The policies of answers without inline scripts, private ones and public ones, by what follows `frame-ancestors`. */
+const PLAIN_POLICIES = {
+  private: new Map<string, Record<string, string>>(),
+  public: new Map<string, Record<string, string>>(),
+};
 
 /**
- * The headers that every answer on the pages' surface has, errors too (decisions, section 11). `scripts` are hash sources of inline
- * scripts. The console may embed pages, other apps may not; nothing in a page can post a form or move its base elsewhere.
+ * The headers that every answer on the pages' surface has, errors too (decisions, sections 11 and 19). `scripts` are hash sources of
+ * inline scripts. The console may embed pages, other apps may not; nothing in a page can post a form or move its base elsewhere.
  */
-export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[] = []): Record<string, string> {
-  const known = scripts.length === 0 ? PLAIN_POLICIES.get(frameAncestors) : undefined;
+export function pagePolicy(
+  { frameAncestors, isPublic }: Place,
+  scripts: readonly string[] = [],
+): Record<string, string> {
+  const plain = isPublic ? PLAIN_POLICIES.public : PLAIN_POLICIES.private;
+  const known = scripts.length === 0 ? plain.get(frameAncestors) : undefined;
   if (known) return known;
   const scriptSources = ["'self'", ...scripts].join(' ');
   const policy = {
@@ -18,7 +26,8 @@ export function pagePolicy({ frameAncestors }: Place, scripts: readonly string[]
     'cross-origin-opener-policy': 'same-origin',
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
+    ...(isPublic ? {} : PRIVATE),
   };
-  if (scripts.length === 0 && PLAIN_POLICIES.size < LIMITS.hostNames) PLAIN_POLICIES.set(frameAncestors, policy);
+  if (scripts.length === 0 && plain.size < LIMITS.hostNames) plain.set(frameAncestors, policy);
   return policy;
 }

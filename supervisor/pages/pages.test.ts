@@ -198,7 +198,7 @@ test('only files at addresses with a version are immutable, and pages never are'
   const cases: [path: string, cacheControl: string][] = [
     ['/', 'no-cache'],
     ['/app.js', 'no-cache'],
-    ['/_v/v1/app.js', 'public, max-age=31536000, immutable'],
+    ['/_v/v1/app.js', 'private, max-age=31536000, immutable'],
     ['/_v/v1/', 'no-cache'],
     ['/nothing.js', 'no-store'],
     ['/_v/v1/nothing.js', 'no-store'],
@@ -260,7 +260,7 @@ test('If-None-Match', async (t) => {
       assert.equal(answer.status, status, `${method} ${JSON.stringify(headers)}`);
       if (status !== 304) continue;
       assert.equal(answer.body.length, 0);
-      assert.equal(answer.headers['cache-control'], 'public, max-age=31536000, immutable');
+      assert.equal(answer.headers['cache-control'], 'private, max-age=31536000, immutable');
       assert.equal(answer.headers.vary, 'accept-encoding');
       assert.ok(answer.headers.etag);
       assertPolicy(answer, method);

@@ -24,7 +24,7 @@ export type PageVersion = { id: string; versionId: string; codeDir: string; prep
 /** `shown` is what was answered last, and under which policy: who may embed a page hardly ever changes. */
 type Page = StaticEntry & {
   encodings: readonly Encoding[];
-  shown: { asset: Asset; frameAncestors: string; kept: boolean } | null;
+  shown: { asset: Asset; frameAncestors: string; isPublic: boolean; kept: boolean } | null;
 };
 type PageIndex = { pages: ReadonlyMap<string, Page>; bytes: number };
 
@@ -32,7 +32,8 @@ const EXTENSION = { br: '.br', gzip: '.gz', identity: '' } as const;
 /** About what the headers of one file take once they were sent. */
 const HEAD_BYTES = 2048;
 const NOT_KEPT = 'no-cache';
-const IMMUTABLE = 'public, max-age=31536000, immutable';
+/** Visitors get no files of a named version. */
+const IMMUTABLE = 'private, max-age=31536000, immutable';
 
 /** An error on the pages' surface: a page for a person, else the one error shape. */
 export function sendPageError(exchange: Exchange, place: Place, error: SvcError): void {
@@ -152,11 +153,12 @@ function pageOf(entry: StaticEntry): Page {
 
 function assetOf(page: Page, place: Place, kept: boolean): Asset {
   const { shown, type, etag, encodings, scriptHashes } = page;
-  const { frameAncestors } = place;
-  if (shown?.frameAncestors === frameAncestors && shown.kept === kept) return shown.asset;
+  const { frameAncestors, isPublic } = place;
+  if (shown?.frameAncestors === frameAncestors && shown.isPublic === isPublic && shown.kept === kept)
+    return shown.asset;
   const headers = { ...pagePolicy(place, scriptHashes), 'cache-control': kept ? IMMUTABLE : NOT_KEPT };
   const asset = new Asset(type, etag, encodings, headers);
-  page.shown = { asset, frameAncestors, kept };
+  page.shown = { asset, frameAncestors, isPublic, kept };
   return asset;
 }
 

@@ -1,15 +1,14 @@
 /**
- * Signs browsers in and out: the session cookie, one-time links, and redirects from the console to a page's origin (decisions,
- * section 11).
+ * Signs browsers in and out: the session cookie and its page key, one-time links, and the way from the console to a page's origin
+ * (decisions, sections 11 and 19).
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
-import type { Exchange } from '../edge/edge.ts';
+import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { type Access, BEARER, type Caller, demand, unauthorized } from '../http/access/access.ts';
 import type { Session, SignIn } from '../http/access/cookie.ts';
-import { isNavigation } from '../http/access/fetch-metadata.ts';
 import type { Place } from '../http/access/places.ts';
 import { answerJson, NO_STORE } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
@@ -21,7 +20,7 @@ import { optionalText, originOf, queryOf, readJson, refuse } from './requests.ts
 const SEEN = 'svc_seen';
 const SEEN_SECONDS = (LIMITS.dayMs / 1000) * 365;
 
-export function signInRoutes({ access: own, registry, gitStore, listening }: Services): Route[] {
+export function signInRoutes({ access: own, registry, gitStore, listening, consoleFiles }: Services): Route[] {
   const accessOf = (): Access => {
     if (own) return own;
     throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no sessions.');
@@ -35,9 +34,7 @@ export function signInRoutes({ access: own, registry, gitStore, listening }: Ser
       if (!hasToken && typeof link !== 'string') throw notSignedIn(link);
       if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
       if (!hasToken && !access.signIns.takeLink(String(link))) throw notSignedIn(link);
-      const signIn = access.signIns.begin();
-      const cookies = access.cookies(exchange, place, { ...signIn, owner: null });
-      answerJson(exchange, 200, { ok: true, expiresAt: signIn.expiresAt }, { 'set-cookie': cookies, ...NO_STORE });
+      answerSession(access, exchange, place, { ...access.signIns.begin(), owner: null });
     }),
     route('GET', '/svc/_session', 'anyone', (exchange, _params, _caller, place) => {
       const session = sessionOf(accessOf(), exchange, place);
@@ -50,6 +47,7 @@ export function signInRoutes({ access: own, registry, gitStore, listening }: Ser
     route('DELETE', '/svc/_session', 'anyone', async (exchange, _params, _caller, place) => {
       const access = accessOf();
       if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot sign this one out.');
+      // Who has no more than the cookie ends nothing for others.
       const session = sessionOf(access, exchange, place);
       const endsAll = place.kind === 'console' || place.kind === 'shared';
       const cookies = await access.signOut(exchange, place, endsAll ? session : null);
@@ -65,44 +63,41 @@ export function signInRoutes({ access: own, registry, gitStore, listening }: Ser
       const fragment = new URLSearchParams({ link: code, ...(open === undefined ? {} : { open }) });
       answerJson(exchange, 201, { url: `${base}/svc/#${fragment}`, expiresAt }, NO_STORE);
     }),
-    route('GET', '/svc/_enter', 'anyone', async (exchange, _params, _caller, place) => {
+    route('GET', '/svc/_enter', 'anyone', (exchange, _params, _caller, place) => {
+      accessOf();
+      const to = queryOf(exchange).get('to');
+      if (to !== null && place.base !== null && place.kind !== 'console')
+        redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(to)}`);
+      else consoleFiles.serve(exchange, place, 'enter.html');
+    }),
+    route('POST', '/svc/_enter', 'anyone', async (exchange, _params, _caller, place) => {
       const access = accessOf();
-      const query = queryOf(exchange);
-      const ticket = query.get('ticket');
-      if (ticket !== null) {
+      if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot enter here.');
+      const { ticket, to } = await readJson(exchange);
+      if (typeof ticket === 'string') {
         useTicket(access, registry, exchange, place, ticket);
         return;
       }
-      const to = query.get('to');
-      if (to === null) refuse('to', 'Name the target: ?to=<address>.');
-      if (place.base !== null && place.kind !== 'console') {
-        redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(to)}`);
-        return;
-      }
-      const session = isOwnPage(exchange, place) ? sessionOf(access, exchange, place) : null;
-      if (session === null) {
-        redirect(exchange, place, `/svc/#enter=${encodeURIComponent(to)}`);
-        return;
-      }
-      await goOn(access, exchange, place, to, session);
+      if (typeof to !== 'string') refuse('to', 'Name the target, as "to", or send a "ticket".');
+      const session = sessionOf(access, exchange, place);
+      if (session === null || place.kind === 'page') throw notSignedIn(null);
+      answerJson(exchange, 200, { url: await wayTo(access, place, to, session) }, NO_STORE);
     }),
   ];
 
-  /** Sends a browser that is signed in here to a page. Rejects with `BAD_REQUEST` for other addresses. */
-  async function goOn(access: Access, exchange: Exchange, place: Place, to: string, session: Session): Promise<void> {
+  /** Where a browser that is signed in here enters a page. Rejects with `BAD_REQUEST` for other addresses. */
+  async function wayTo(access: Access, place: Place, to: string, session: Session): Promise<string> {
     const target = URL.canParse(to, place.origin) ? new URL(to, place.origin) : null;
     const path = target === null ? '' : `${target.pathname.replace(/^\/+/, '/')}${target.search}${target.hash}`;
-    if (target !== null && target.origin === place.origin && place.kind === 'shared') {
-      redirect(exchange, place, path);
-      return;
-    }
+    if (target !== null && target.origin === place.origin && place.kind === 'shared') return path;
     const owner = target === null ? null : await ownerOf(access, place, target);
     if (owner === null) refuse('to', 'This gateway has no page at that address.');
     const origin = access.places.originOf(place, owner);
     const { host } = new URL(origin);
     const signIn: SignIn = { id: session.id, expiresAt: session.expiresAt };
     const ticket = access.signIns.ticket({ host, owner, to: path, signIn });
-    redirect(exchange, place, `${origin}/svc/_enter?ticket=${ticket}`);
+    // What follows the # reaches no server and no log.
+    return `${origin}/svc/_enter#ticket=${ticket}`;
   }
 
   /** Whose page an address is; null when it is no page. */
@@ -134,6 +129,21 @@ export function signInRoutes({ access: own, registry, gitStore, listening }: Ser
   }
 }
 
+/** Gives this origin a session: the cookie, and its page key for the page that asked. */
+function answerSession(
+  access: Access,
+  exchange: Exchange,
+  place: Place,
+  session: Session,
+  more: { to?: string; cookies?: string[]; headers?: ResponseHeaders } = {},
+): void {
+  const { to, cookies = [], headers = {} } = more;
+  const { expiresAt } = session;
+  const answer = { ok: true, expiresAt, pageKey: access.pageKey(place, session), ...(to === undefined ? {} : { to }) };
+  const all = [...access.cookies(exchange, place, session), ...cookies];
+  answerJson(exchange, 200, answer, { ...headers, 'set-cookie': all, ...NO_STORE });
+}
+
 function useTicket(
   access: Access,
   registry: Services['registry'],
@@ -142,44 +152,40 @@ function useTicket(
   text: string,
 ): void {
   const ticket = access.signIns.takeTicket(text, place.host);
-  if (ticket === null || place.kind !== 'page') {
-    // The user went back to the address: the console makes another ticket.
-    if (place.base === null || place.kind !== 'page') throw notSignedIn(text);
-    redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(`${place.origin}/`)}`);
-    return;
-  }
-  const cookies = access.cookies(exchange, place, { ...ticket.signIn, owner: ticket.owner });
+  if (ticket === null || place.kind !== 'page')
+    throw unauthorized('The ticket was used, is too old, or is for another address; the console gives another one.');
   const { app, session } = ticket.owner;
   const known = `${SEEN}=${registry.registeredAt(app) ?? 0}`;
   const isFresh = session === undefined && registry.wasRemoved(app) && !hasCookie(exchange, known);
-  redirect(exchange, place, ticket.to, {
-    'set-cookie': isFresh
-      ? [...cookies, `${known}; Path=/; Max-Age=${SEEN_SECONDS}; HttpOnly; SameSite=Strict`]
-      : cookies,
-    // Before the first page: what another app of this id stored in the browser is not this one's.
-    ...(isFresh ? { 'clear-site-data': '"cache", "storage"' } : {}),
-  });
+  // Before the first page: what another app of this id stored in the browser is not this one's.
+  const fresh = {
+    cookies: [`${known}; Path=/; Max-Age=${SEEN_SECONDS}; HttpOnly; SameSite=Strict`],
+    headers: { 'clear-site-data': '"cache", "storage"' },
+  };
+  const entered = { ...ticket.signIn, owner: ticket.owner };
+  answerSession(access, exchange, place, entered, { to: ticket.to, ...(isFresh ? fresh : {}) });
 }
 
 function hasCookie(exchange: Exchange, cookie: string): boolean {
   return (exchange.header('cookie') ?? '').split(';').some((one) => one.trim() === cookie);
 }
 
-/** False for requests that another origin makes the browser send, unless it opens a whole page. */
+/** False for writes that another origin makes the browser send. */
 function isOwnPage(exchange: Exchange, place: Place): boolean {
   const site = exchange.header('sec-fetch-site');
-  if (site !== undefined) return site === 'same-origin' || site === 'none' || isNavigation(exchange);
+  if (site !== undefined) return site === 'same-origin' || site === 'none';
   const origin = exchange.header('origin');
-  return origin === undefined ? exchange.method === 'GET' : new URL(place.origin).host === hostOf(origin);
+  return origin !== undefined && new URL(place.origin).host === hostOf(origin);
 }
 
 function hostOf(origin: string): string {
   return URL.canParse(origin) ? new URL(origin).host : '';
 }
 
+/** The session whose cookie and page key a request presents. */
 function sessionOf(access: Access, exchange: Exchange, place: Place): Session | null {
   const session = access.session(exchange, place);
-  return session === 'two' ? null : session;
+  return session !== null && session !== 'two' && access.hasKey(exchange, place, session) ? session : null;
 }
 
 /** The page that a text such as `todos` or `_draft/s1/todos` names. Throws as ids do. */

@@ -24,7 +24,7 @@ const refresh = reader(async () => {
 function tileOf(photo) {
   let tile = tiles.get(photo.id);
   if (tile === undefined) {
-    const image = el('img', { src: `_blobs/${photo.thumbnail}`, alt: '', loading: 'lazy', decoding: 'async' });
+    const image = el('img', { src: svc.url(`_blobs/${photo.thumbnail}`), alt: '', loading: 'lazy', decoding: 'async' });
     const button = el('button', { type: 'button', className: 'photo', 'data-focus': photo.id }, image, el('span'));
     tile = el('li', {}, button);
     tiles.set(photo.id, tile);

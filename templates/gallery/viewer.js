@@ -22,7 +22,7 @@ export function openPhoto(photo) {
 function draw(photo, withCaption) {
   shown = photo;
   const at = photos.findIndex(({ id }) => id === photo.id);
-  const address = `_blobs/${photo.file}`;
+  const address = svc.url(`_blobs/${photo.file}`);
   if (!$('photo').src.endsWith(address)) $('photo').src = address;
   $('photo').alt = photo.caption || photo.name;
   $('photo-name').textContent = photo.name;

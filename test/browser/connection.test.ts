@@ -11,7 +11,7 @@ import { appOf } from '../../testing/apps.ts';
 import { signBrowserIn } from '../../testing/browser-session.ts';
 import { gatewayOfSuite } from '../../testing/edges.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
-import { arrive, consoleOf, enter, originOf } from '../../testing/pages.ts';
+import { arrive, consoleOf, enter, OWN_FETCH, originOf } from '../../testing/pages.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
@@ -437,7 +437,7 @@ function liveQueries(gateway: TestGateway): void {
   const signOut = async () => {
     const other = await page.context().newPage();
     await other.goto(consoleOf(gateway));
-    await other.evaluate(`fetch('/svc/_session', { method: 'DELETE' }).then((answer) => answer.text())`);
+    await other.evaluate(`${OWN_FETCH}('/svc/_session', { method: 'DELETE' }).then((answer) => answer.text())`);
     await other.close();
   };
   const signIn = async () => {

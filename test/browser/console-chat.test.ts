@@ -278,9 +278,9 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     const asked: string[] = [];
     const loaded = () => asked.splice(0);
     page.on('request', (request) => {
-      const { pathname, searchParams } = new URL(request.url());
-      const to = searchParams.get('to');
-      if (pathname === '/svc/_enter' && to !== null) asked.push(to);
+      const isAsked = request.method() === 'POST' && new URL(request.url()).pathname === '/svc/_enter';
+      const { to } = isAsked ? request.postDataJSON() : {};
+      if (to !== undefined) asked.push(to);
     });
     for (const [kind, text] of [
       ['data', 'One of data'],

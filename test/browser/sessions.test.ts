@@ -245,6 +245,163 @@ describe('sessions in a browser', { skip: withoutChromium() }, () => {
   });
 });
 
+describe('the page key, in a browser', { skip: withoutChromium() }, () => {
+  const gateway = gatewayOfSuite({ apps: ['todos'] });
+  let context: BrowserContext;
+
+  before(() => gateway.install('frames', FRAMES));
+  beforeEach(async () => {
+    context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+  });
+  afterEach(() => context.close());
+
+  const reads = async (page: Page) => {
+    await page.getByLabel('New todo').waitFor();
+    assert.equal(await page.evaluate(READ), 'read');
+  };
+  /** For pages of this origin, or of all, both storages throw, as where a person blocks them. */
+  const blockStorage = (origin?: string) =>
+    context.addInitScript({
+      content: `if (${JSON.stringify(origin ?? null)} === null || location.origin === '${origin}') {
+        for (const name of ['localStorage', 'sessionStorage'])
+          Object.defineProperty(window, name, { get() { throw new DOMException('Blocked.', 'SecurityError'); } });
+      }`,
+    });
+  const addressOf = (page: Page) => page.evaluate<string>('location.href');
+
+  test('is not in the page, in its address or in what the browser stores with it', async () => {
+    const page = await context.newPage();
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await enter(page, gateway, TODOS);
+    await reads(page);
+    const key = await page.evaluate<string>("localStorage.getItem('svc:page-key')");
+    assert.match(key, /^[0-9a-f]{64}$/);
+    assert.ok(!asked.some((url) => url.includes(key)));
+    assert.ok(!(await page.content()).includes(key));
+    assert.ok(!JSON.stringify(await context.cookies()).includes(key));
+  });
+
+  test('that an origin has lost is given again by the console, without a sign-in', async () => {
+    const page = await context.newPage();
+    await enter(page, gateway, TODOS);
+    const address = `${await addressOf(page)}?theme=dark#here`;
+    await page.evaluate('localStorage.clear()');
+    assert.equal(await page.evaluate(READ), 'read', 'the page that is open goes on');
+    await page.goto(address);
+    await page.waitForURL(address);
+    await reads(page);
+    // Another tab, too.
+    const other = await context.newPage();
+    await other.goto(address);
+    await reads(other);
+  });
+
+  test('that the console has lost is made by a sign-in, which comes back to the page', async () => {
+    const page = await context.newPage();
+    await page.goto(await linkTo(gateway));
+    await page.locator('#content').waitFor();
+    await page.evaluate('localStorage.clear()');
+    await page.reload();
+    await page.getByLabel('Access token').waitFor();
+    await page.goto(`${originOf(gateway, TODOS)}/`);
+    await page.getByText(`Continue to ${originOf(gateway, TODOS)}/`).waitFor();
+    await typeToken(page, gateway.token);
+    await page.waitForURL(`${originOf(gateway, TODOS)}/`);
+    await reads(page);
+  });
+
+  test('of an app whose storage is blocked is in memory, and a reload gets it at the console', async () => {
+    await blockStorage(originOf(gateway, TODOS));
+    const page = await context.newPage();
+    await enter(page, gateway, TODOS);
+    await reads(page);
+    const address = `${originOf(gateway, TODOS)}/svc/todos/?theme=dark#here`;
+    await page.goto(address);
+    await page.waitForURL(address);
+    await reads(page);
+    await page.reload();
+    await page.waitForURL(address);
+    await reads(page);
+    assert.equal((await gateway.write('todos', 'add', { title: 'Live here' })).status, 201);
+    await page.getByRole('button', { name: 'Live here', exact: true }).waitFor();
+  });
+
+  test('of a browser that blocks all storage is in memory, and a reload asks to sign in', async () => {
+    await blockStorage();
+    const page = await context.newPage();
+    await enter(page, gateway, TODOS);
+    await reads(page);
+    const address = await addressOf(page);
+    await page.reload();
+    await page.getByText(`Continue to ${address}`).waitFor();
+    await typeToken(page, gateway.token);
+    await page.waitForURL(address);
+    await reads(page);
+  });
+
+  test('opens a file that is no page, and one that is no file of the app', async () => {
+    await blockStorage();
+    const page = await context.newPage();
+    const open = async (path: string) => {
+      await page.goto(await linkTo(gateway));
+      await page.locator('#content').waitFor();
+      const address = `${originOf(gateway, TODOS)}${path}`;
+      await page.goto('about:blank');
+      await page.goto(`${consoleOf(gateway)}#enter=${encodeURIComponent(address)}`);
+      await typeToken(page, gateway.token);
+      await page.waitForURL((url) => url.href.startsWith(address));
+      return page.content();
+    };
+    assert.match(await open('/icon.svg'), /<svg/);
+    assert.match(await open('/nothing.html'), /There is nothing at this address/);
+    assert.match(await open('/svc/_apps/todos/settings'), /This address is for programs and pages/);
+  });
+
+  test('is kept where the browser clears what an earlier app of this id has stored', async () => {
+    const page = await context.newPage();
+    const FRAMED = { app: 'frames' };
+    await enter(page, gateway, FRAMED);
+    await page.evaluate("localStorage.setItem('of', 'the earlier one')");
+    await gateway.call('DELETE', '/svc/_apps/frames?purge=1');
+    await gateway.install('frames', FRAMES);
+    const cleared = page.waitForResponse(async (response) => (await response.headerValue('clear-site-data')) !== null);
+    await enter(page, gateway, FRAMED);
+    await cleared;
+    assert.equal(await page.evaluate(`svc.read({ query: 'one' })`), 1);
+    const kept = await page.evaluate("[localStorage.getItem('of'), localStorage.getItem('svc:page-key') !== null]");
+    assert.deepEqual(kept, [null, true]);
+  });
+
+  test('signs the addresses of files, also where a page names a plain one', async () => {
+    const page = await context.newPage();
+    await enter(page, gateway, { app: 'frames' });
+    const file = `svc.upload(new Blob(['<svg xmlns="http://www.w3.org/2000/svg" width="7" height="7"/>'], { type: 'image/svg+xml' }))`;
+    const shown = (address: string, how: string) =>
+      page.evaluate(`${file}.then(({ sha256 }) => new Promise((resolve) => {
+        const image = document.createElement('img');
+        image.onload = () => resolve(image.naturalWidth);
+        image.onerror = () => resolve('refused');
+        image.src = ${address};
+        ${how}
+      }))`);
+    assert.equal(await shown("svc.url('_blobs/' + sha256)", ''), 7);
+    assert.equal(await shown("'_blobs/' + sha256", 'document.body.append(image);'), 7, 'a plain one, in the page');
+    assert.equal(await shown("'_blobs/' + sha256", ''), 'refused', 'a plain one that no page shows');
+    const text = await page.evaluate(
+      `${file}.then(({ sha256 }) => svc.fetch('_blobs/' + sha256)).then((answer) => answer.text())`,
+    );
+    assert.match(String(text), /^<svg/);
+    await page.evaluate(`${file}.then(({ sha256 }) => {
+      document.body.innerHTML = '<a download="seven.svg">Seven</a>';
+      document.querySelector('a').href = '_blobs/' + sha256;
+    })`);
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByText('Seven').click()]);
+    assert.equal(download.suggestedFilename(), 'seven.svg');
+    assert.equal(await download.failure(), null);
+  });
+});
 // Sessions at a shared address reach no program that does as it likes.
 const model = await startModelStub();
 after(() => model.close());
@@ -295,6 +452,24 @@ describe('an address that all apps share, in a browser', { skip: withoutChromium
     await typeToken(page, gateway.token);
     await page.waitForURL(`${gateway.url}/svc/contact/inbox.html`);
     await page.getByText('No messages.').waitFor();
+    await context.close();
+  });
+
+  test('a browser that blocks all storage is signed in until a page is loaded again', async () => {
+    const context = await (await sharedChromium()).newContext();
+    context.setDefaultTimeout(PATIENCE_MS);
+    await context.addInitScript({
+      content: `for (const name of ['localStorage', 'sessionStorage'])
+        Object.defineProperty(window, name, { get() { throw new DOMException('Blocked.', 'SecurityError'); } });`,
+    });
+    const page = await context.newPage();
+    await page.goto(await linkTo(gateway, TODOS));
+    await page.waitForURL(`${gateway.url}/svc/todos/`);
+    assert.equal(await page.evaluate(READ), 'read');
+    await page.reload();
+    await typeToken(page, gateway.token);
+    await page.waitForURL(`${gateway.url}/svc/todos/`);
+    assert.equal(await page.evaluate(READ), 'read');
     await context.close();
   });
 

@@ -1,5 +1,6 @@
 /** Files that go with the next message: chosen, pasted or dropped, uploaded at once, and listed until it is sent. */
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { signedAddress } from '../../bridge/page-key.ts';
 import { path, request } from '../../gateway.ts';
 import { Button } from '../../ui/parts.tsx';
 import type { AttachedFile } from './conversations.ts';
@@ -89,7 +90,7 @@ export function AttachmentLinks({ app, files }: { app: string; files: readonly A
       {files.map(({ sha256, name }, at) => (
         // A file may be there twice, and none moves.
         <li key={at}>
-          <a href={path`/_svc-conversations/apps/${app}/blobs/${sha256}`} download={name}>
+          <a href={signedAddress(path`/_svc-conversations/apps/${app}/blobs/${sha256}`)} download={name}>
             {name}
           </a>
         </li>

@@ -1,5 +1,6 @@
 /** The conversation that is shown: its turns, those that run followed as they go on, earlier ones read on demand. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import { EventStream } from '../../bridge/event-stream.ts';
 import { GatewayError, remove, setSignedOut } from '../../gateway.ts';
 import { readSession } from '../../session.ts';
 import type { Conversations, HistoryRow, Message, Mode, Talk } from './conversations.ts';
@@ -42,7 +43,7 @@ export class Thread {
   /** Rows of the oldest turn that is loaded in part, and the oldest row of all. */
   #rest: HistoryRow[] = [];
   #oldest: HistoryRow | null = null;
-  readonly #running = new Map<Turn, EventSource>();
+  readonly #running = new Map<Turn, EventStream>();
   #isClosed = false;
 
   constructor(conversations: Conversations, talk: Talk, listener: ThreadListener) {
@@ -124,9 +125,9 @@ export class Thread {
     if (turn?.turnId) await remove(`${this.path}/turns/${encodeURIComponent(turn.turnId)}`);
   }
 
-  /** Shows a turn from its first event on; after a lost connection the browser goes on where it was. */
+  /** Shows a turn from its first event on; after a lost connection it goes on where it was. */
   #follow(turn: Turn): void {
-    const source = new EventSource(`${this.path}/turns/${encodeURIComponent(turn.turnId ?? '')}/events`);
+    const source = new EventStream(`${this.path}/turns/${encodeURIComponent(turn.turnId ?? '')}/events`);
     this.#running.set(turn, source);
     const end = () => {
       source.close();
@@ -135,7 +136,7 @@ export class Thread {
       this.#listener.edited();
     };
     const lost = async () => {
-      if (source.readyState !== EventSource.CLOSED) return turn.say('The connection was lost; trying again …');
+      if (source.readyState !== EventStream.CLOSED) return turn.say('The connection was lost; trying again …');
       try {
         if ((await readSession())?.signedIn === false) setSignedOut(true);
         else end();
@@ -152,7 +153,7 @@ export class Thread {
       if (event.type === 'file') this.#listener.edited();
       if (event.type === 'end') end();
     };
-    for (const type of EVENTS) source.addEventListener(type, handle as (event: Event) => void);
+    for (const type of EVENTS) source.on(type, handle);
     this.#listener.changed();
   }
 }

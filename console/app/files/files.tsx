@@ -2,6 +2,7 @@
 import { useRef, useState } from 'preact/hooks';
 import type { BlobPage, BlobRow } from '../../../storage/blobs.ts';
 import { go, hrefOf } from '../../address.ts';
+import { signedAddress } from '../../bridge/page-key.ts';
 import { get, path, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
@@ -211,7 +212,7 @@ function Rows({ rows, base, hrefOfFile, onDelete }: RowsProps) {
                 <span class="row-acts">
                   <a
                     class="button small"
-                    href={`${base}/${row.sha256}`}
+                    href={signedAddress(`${base}/${row.sha256}`)}
                     download={nameOf(row)}
                     aria-label={`Download ${nameOf(row)}`}
                   >

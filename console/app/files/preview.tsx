@@ -1,6 +1,7 @@
 /** One file, looked at: images, sound, video and the beginning of texts; the rest is downloaded. */
 import { essenceOf } from '../../../protocol/media-types.ts';
 import type { BlobPage, BlobRow } from '../../../storage/blobs.ts';
+import { signedAddress } from '../../bridge/page-key.ts';
 import { GatewayError, get, request } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { Button, CopyButton, Dialog, Facts, Loading, Problem } from '../../ui/parts.tsx';
@@ -41,7 +42,7 @@ export function Preview({ base, sha256, onDelete, onClose }: Props) {
             <Button kind="danger" onClick={() => onDelete(row)}>
               Delete…
             </Button>
-            <a class="button primary" href={`${base}/${sha256}`} download={nameOf(row)}>
+            <a class="button primary" href={signedAddress(`${base}/${sha256}`)} download={nameOf(row)}>
               Download
             </a>
           </div>
@@ -55,12 +56,13 @@ export function Preview({ base, sha256, onDelete, onClose }: Props) {
 
 function Content({ address, row: { type, size } }: { address: string; row: BlobRow }) {
   const essence = essenceOf(type);
+  const src = signedAddress(address);
   if (size === 0) return <p class="none">The file is empty.</p>;
-  if (essence.startsWith('image/')) return <img class="file-shown" src={address} alt="What the file shows" />;
+  if (essence.startsWith('image/')) return <img class="file-shown" src={src} alt="What the file shows" />;
   // biome-ignore lint/a11y/useMediaCaption: nobody has written any.
-  if (essence.startsWith('video/')) return <video class="file-shown" src={address} controls preload="metadata" />;
+  if (essence.startsWith('video/')) return <video class="file-shown" src={src} controls preload="metadata" />;
   // biome-ignore lint/a11y/useMediaCaption: nobody has written any.
-  if (essence.startsWith('audio/')) return <audio class="file-sound" src={address} controls preload="metadata" />;
+  if (essence.startsWith('audio/')) return <audio class="file-sound" src={src} controls preload="metadata" />;
   if (TEXT.test(essence)) return <TextContent address={address} size={size} />;
   return <p class="none">There is no preview of this type. Download the file to look at it.</p>;
 }

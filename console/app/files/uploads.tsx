@@ -2,6 +2,7 @@
 import { useRef, useState } from 'preact/hooks';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { mediaTypeOf } from '../../../protocol/media-types.ts';
+import { keyHeaders } from '../../bridge/page-key.ts';
 import { GatewayError } from '../../gateway.ts';
 import { Button, CopyButton } from '../../ui/parts.tsx';
 import { bytes, plural } from '../../words.ts';
@@ -96,6 +97,7 @@ function send(
   return new Promise((resolve, reject) => {
     const xhr = new XMLHttpRequest();
     xhr.open('PUT', address);
+    for (const [name, value] of Object.entries(keyHeaders())) xhr.setRequestHeader(name, value);
     xhr.setRequestHeader('content-type', file.type || mediaTypeOf(file.name) || 'application/octet-stream');
     xhr.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 1 : loaded / total);
     xhr.onloadend = () => {

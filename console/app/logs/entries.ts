@@ -1,5 +1,6 @@
 /** The log of an app as the browser has it: what was before, what comes live, and earlier entries that were asked for. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { EventStream } from '../../bridge/event-stream.ts';
 import { type GatewayError, isSignedOut, request, SIGNED_IN } from '../../gateway.ts';
 
 /** `seq` grows by one from entry to entry; earlier ones, read later, have smaller ones. */
@@ -41,7 +42,7 @@ export function useLog(address: string, until: number | undefined): LogState & {
     current.current = NONE;
     setState(NONE);
     const abort = new AbortController();
-    let source: EventSource | undefined;
+    let source: EventStream | undefined;
     let retry: ReturnType<typeof setTimeout> | undefined;
     let drawing: ReturnType<typeof setTimeout> | undefined;
     let arrived: Read[] = [];
@@ -89,19 +90,19 @@ export function useLog(address: string, until: number | undefined): LogState & {
       clearTimeout(retry);
       if (isSignedOut()) return;
       source?.close();
-      source = new EventSource(`${address}&follow=1`);
-      source.onopen = () => {
+      source = new EventStream(`${address}&follow=1`);
+      source.on('open', () => {
         change({ isLive: true });
         void read();
-      };
-      source.onerror = () => {
+      });
+      source.on('error', () => {
         change({ isLive: false });
-        if (source?.readyState !== EventSource.CLOSED) return;
+        if (source?.readyState !== EventStream.CLOSED) return;
         // A refusal is told by what reads it.
         if (!current.current.isRead) void read();
         retry = setTimeout(follow, RETRY_MS);
-      };
-      source.addEventListener('log', ({ data }) => {
+      });
+      source.on('log', ({ data }) => {
         arrived.push(JSON.parse(data));
         drawing ??= setTimeout(draw, DRAW_MS);
       });

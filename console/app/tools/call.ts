@@ -1,5 +1,5 @@
 /** Calls a tool of an app, and writes the same call for other programs. */
-import { isSignedOut, setSignedOut } from '../../gateway.ts';
+import { call, isSignedOut, setSignedOut } from '../../gateway.ts';
 import { quoted } from '../../words.ts';
 
 export type Kind = 'query' | 'action';
@@ -24,7 +24,7 @@ export async function callTool({ app, kind, tool, input }: ToolCall): Promise<Ou
   let response: Response;
   let answer: { isError?: boolean; data?: unknown; error?: Outcome['error'] };
   try {
-    response = await fetch(address, { method: 'POST', body: JSON.stringify({ app, [kind]: tool, input }) });
+    response = await call(address, { method: 'POST', body: JSON.stringify({ app, [kind]: tool, input }) });
     answer = await response.json();
   } catch {
     const message = 'The gateway gave no answer. An action may have been done: check before you run it again.';

@@ -4,11 +4,12 @@ import type { WebhookVerify } from '../../../protocol/automations/automation.ts'
 import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { PAGE_KEY_HEADER } from '../../../protocol/page-key.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 
 /** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */
 export const SECRET_HEADER = 'x-host-webhook-secret';
-const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', SECRET_HEADER]);
+const CREDENTIALS = new Set(['authorization', 'proxy-authorization', 'cookie', PAGE_KEY_HEADER, SECRET_HEADER]);
 
 /**
  * JSON when it is valid, else a string; undefined when empty. Throws `BAD_REQUEST` for bytes that are not UTF-8, which a

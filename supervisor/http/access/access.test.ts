@@ -46,7 +46,7 @@ async function setUp(t: TestContext) {
   let last: Caller | undefined;
   const port = await serveExchanges(t, (exchange) => {
     const place = places.of(exchange.header('host'));
-    const caller = access.caller(exchange, place);
+    const caller = access.caller(exchange, place, exchange.path === '/file');
     last = caller instanceof SvcError ? undefined : caller;
     const refused = caller instanceof SvcError ? caller : null;
     const isRefused =
@@ -60,6 +60,12 @@ async function setUp(t: TestContext) {
   };
   const session = (host = CONSOLE, owner: PageOwner | null = null) =>
     setCookies(host, owner)[0]?.split(';')[0] as string;
+  /** The cookie and the page key of one session, as headers. */
+  const both = (host = CONSOLE, owner: PageOwner | null = null, signIn = signIns.begin()) => ({
+    host,
+    cookie: setCookies(host, owner, signIn)[0]?.split(';')[0] as string,
+    'svc-page-key': access.pageKey(places.of(host), { ...signIn, owner }),
+  });
   const get = (headers: OutgoingHttpHeaders) => send(port, 'GET', '/', { host: CONSOLE, ...headers });
   return {
     path,
@@ -70,6 +76,7 @@ async function setUp(t: TestContext) {
     logged,
     session,
     setCookies,
+    both,
     get,
     signIns,
     registered,
@@ -176,7 +183,10 @@ test('a session cookie is taken from pages of its own origin only', async (t) =>
     ['GET', { 'sec-fetch-site': 'same-site', ...frame }, 204, '/page'],
     ['POST', { 'sec-fetch-site': 'same-site', ...frame }, 403, '/page'],
     ['GET', { 'sec-fetch-site': 'same-site', ...script }, 403],
-    ['GET', { 'sec-fetch-site': 'same-site', ...script }, 204, '/page'],
+    ['GET', { 'sec-fetch-site': 'same-site', ...script }, 403, '/page'],
+    ['GET', { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'image' }, 403, '/page'],
+    ['GET', { 'sec-fetch-site': 'cross-site', ...script }, 403, '/page'],
+    ['GET', { 'sec-fetch-site': 'same-origin', ...script }, 204, '/page'],
     ['GET', { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors', 'sec-fetch-dest': 'empty' }, 403],
   ];
   for (const [method, headers, status, path = '/'] of cases) {
@@ -186,28 +196,86 @@ test('a session cookie is taken from pages of its own origin only', async (t) =>
 });
 
 test('a session cookie has the rights of its origin, and is invalid at others', async (t) => {
-  const { port, session, caller } = await setUp(t);
+  const { port, both, caller } = await setUp(t);
   const draft = 's1--todos.draft.svc.localhost:8787';
-  const cases: [host: string, cookie: string, who: unknown][] = [
-    [CONSOLE, session(), { kind: 'session', owner: null }],
-    [TODOS, session(TODOS, { app: 'todos' }), { kind: 'session', owner: { app: 'todos' } }],
-    [
-      draft,
-      session(draft, { app: 'todos', session: 's1' }),
-      { kind: 'session', owner: { app: 'todos', session: 's1' } },
-    ],
-    ['gateway.lan', session('gateway.lan'), { kind: 'session', owner: null }],
+  const cases: [host: string, owner: PageOwner | null][] = [
+    [CONSOLE, null],
+    [TODOS, { app: 'todos' }],
+    [draft, { app: 'todos', session: 's1' }],
+    ['gateway.lan', null],
   ];
-  for (const [host, cookie, who] of cases) {
-    assert.equal((await send(port, 'GET', '/', { host, cookie })).status, 204, host);
+  for (const [host, of] of cases) {
+    const who = { kind: 'session', owner: of };
+    const headers = both(host, of);
+    assert.equal((await send(port, 'GET', '/', headers)).status, 204, host);
     const { kind, owner } = caller() as Caller;
     assert.deepEqual({ kind, owner }, who);
     assert.equal(caller()?.may('admin', null), host === CONSOLE, host);
     const others = [...cases.map(([other]) => other), 'svc.localhost:1', '127.0.0.1:8787', 'notes.svc.localhost:8787'];
     for (const other of others.filter((name) => name !== host)) {
-      assert.equal((await send(port, 'GET', '/', { host: other, cookie })).status, 401, `${host}'s at ${other}`);
+      assert.equal((await send(port, 'GET', '/', { ...headers, host: other })).status, 401, `${host}'s at ${other}`);
     }
   }
+});
+
+test('a session cookie without its page key opens pages, and nothing else', async (t) => {
+  const { port, both, caller, signIns, access } = await setUp(t);
+  const rightsOf = async (headers: OutgoingHttpHeaders, path = '/'): Promise<string> => {
+    await send(port, 'GET', path, headers);
+    const rights = (['page', 'read', 'write', 'stream', 'settings', 'chat', 'manage', 'admin'] as const).filter((one) =>
+      caller()?.may(one, 'todos'),
+    );
+    return rights.join(' ');
+  };
+  const OF_PAGES = 'page read write stream settings chat';
+  const own = both(TODOS, { app: 'todos' });
+  const { 'svc-page-key': key, ...alone } = own;
+  assert.match(key, /^[0-9a-f]{64}$/);
+  assert.ok(!alone.cookie.includes(key));
+  assert.equal(await rightsOf(own), OF_PAGES);
+  assert.equal(await rightsOf(alone), 'page');
+  assert.match(caller()?.refusal('todos') ?? '', /cookie alone opens pages/);
+
+  const signIn = signIns.begin();
+  const one = both(TODOS, { app: 'todos' }, signIn);
+  const strangers: [what: string, key: string][] = [
+    ['another sign-in', key],
+    ['the console', both(CONSOLE, null, signIn)['svc-page-key']],
+    ['another port', both('todos.svc.localhost:1', { app: 'todos' }, signIn)['svc-page-key']],
+    ['another app', both('notes.svc.localhost:8787', { app: 'notes' }, signIn)['svc-page-key']],
+    ['the cookie', /[0-9a-f]{64}$/.exec(one.cookie)?.[0] as string],
+    ['the token', access.token],
+    ['nobody', ''],
+    ['nobody, not ASCII', 'ü'.repeat(64)],
+  ];
+  for (const [what, other] of strangers) {
+    assert.equal(await rightsOf({ ...one, 'svc-page-key': encodeURI(other) }), 'page', `the key of ${what}`);
+  }
+  assert.equal(await rightsOf(one), OF_PAGES);
+  assert.equal(await rightsOf({ ...own, cookie: '' }), '', 'the key alone');
+});
+
+test('the address of a file may be signed with the page key, and is good beside its cookie for that file only', async (t) => {
+  const { port, both, caller } = await setUp(t);
+  const { 'svc-page-key': key, ...alone } = both(TODOS, { app: 'todos' });
+  const signed = (text: string, by = key) => {
+    const signature = crypto.createHmac('sha256', by).update(text).digest('hex');
+    return `${text}${text.includes('?') ? '&' : '?'}svc-signature=${signature}`;
+  };
+  const mayRead = async (path: string, headers: OutgoingHttpHeaders = alone) => {
+    await send(port, 'GET', path, headers);
+    return caller()?.may('read', 'todos') === true;
+  };
+  assert.ok(await mayRead(signed('/file')));
+  assert.ok(await mayRead(signed('/file?a=1&b=%20')));
+  assert.equal(await mayRead('/file'), false);
+  assert.equal(await mayRead(signed('/')), false, 'what is no file');
+  assert.equal(await mayRead(signed('/other').replace('/other', '/file')), false, 'of another file');
+  assert.equal(await mayRead(signed('/file').replace('?', '?more=1&')), false, 'with another query');
+  assert.equal(await mayRead(`${signed('/file')}&more=1`), false, 'with more behind it');
+  assert.equal(await mayRead(signed('/file', both(TODOS, { app: 'todos' })['svc-page-key'])), false, 'another sign-in');
+  assert.equal(await mayRead(signed('/file'), { ...alone, cookie: '' }), false, 'without the cookie');
+  assert.equal(await mayRead(signed('/file'), { ...alone, 'svc-page-key': 'x' }), false, 'with a wrong key');
 });
 
 test('a session cookie of an app is not that of another one that took its id', async (t) => {

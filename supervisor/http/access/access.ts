@@ -1,6 +1,6 @@
 /**
- * Identifies the caller by the Bearer token, a token for programs or the session cookie, and decides what it may do (decisions,
- * sections 1 and 11).
+ * Identifies the caller by the Bearer token, a token for programs or the session cookie with its page key, and decides what it may
+ * do (decisions, sections 1, 11 and 19).
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -8,9 +8,19 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { PageOwner } from '../../../protocol/origins.ts';
+import { PAGE_KEY_HEADER, SIGNATURE_PARAMETER } from '../../../protocol/page-key.ts';
 import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { cookiesFor, endedCookies, type RegisteredAt, readCookie, type Session, type SignIn } from './cookie.ts';
+import {
+  cookiesFor,
+  endedCookies,
+  pageKeyOf,
+  type RegisteredAt,
+  readCookie,
+  type Session,
+  type SignIn,
+  sessionText,
+} from './cookie.ts';
 import { type Capability, type Grant, may } from './grants.ts';
 import type { Place, Places } from './places.ts';
 import type { ProgramTokens } from './program-tokens.ts';
@@ -93,23 +103,27 @@ type Reach = 'console' | 'shared' | PageOwner | Grant;
 
 /**
  * Presented a session or a token, which can end. A request may take minutes to arrive, so each question asks anew whether it is
- * still good.
+ * still good. A session without its page key is a cookie, which other servers on this machine get as well: it opens pages and loads
+ * their files.
  */
 export class ExpiringCaller implements Caller {
   readonly kind: 'session' | 'token';
   readonly shown: HandlerCaller;
   readonly owner: PageOwner | null;
   readonly expiresAt: number | null;
+  /** It presented the cookie of a session, but not the page key. */
+  readonly keyless: boolean;
   readonly #reach: Reach;
   readonly #signIn: string;
   readonly #isGood: () => boolean;
 
   /** `signIn`: the id of the session's sign-in; empty for a token. */
-  constructor(reach: Reach, expiresAt: number | null, isGood: () => boolean, signIn = '') {
+  constructor(reach: Reach, expiresAt: number | null, isGood: () => boolean, signIn = '', keyless = false) {
     this.kind = isGrant(reach) ? 'token' : 'session';
     this.shown = isGrant(reach) ? { kind: 'token', name: reach.name } : SIGNED_IN;
     this.owner = typeof reach === 'string' || isGrant(reach) ? null : reach;
     this.expiresAt = expiresAt;
+    this.keyless = keyless;
     this.#reach = reach;
     this.#signIn = signIn;
     this.#isGood = isGood;
@@ -130,7 +144,7 @@ export class ExpiringCaller implements Caller {
 
   may(capability: Capability, app: string | null): boolean {
     const reach = this.#reach;
-    if (!this.#isGood()) return false;
+    if (!this.#isGood() || (this.keyless && capability !== 'page')) return false;
     if (reach === 'console') return true;
     if (isGrant(reach)) return may(reach, capability, app);
     if (capability === 'manage' || capability === 'admin') return false;
@@ -139,11 +153,15 @@ export class ExpiringCaller implements Caller {
 
   refusal(app: string | null): string {
     const reach = this.#reach;
+    if (this.keyless) return KEYLESS;
     if (!this.#isGood() || reach === 'console') return ENDED;
     if (reach === 'shared') return SHARED;
     return isGrant(reach) ? refusalOfToken(reach) : refusalOfPage(reach, app);
   }
 }
+
+const KEYLESS =
+  'The session cookie alone opens pages. A page sends its page key with each call: call svc.fetch, and show files by svc.url.';
 
 const SHARED =
   'All apps share this address, so a browser session may not administer here. Use the access token; or open ' +
@@ -208,7 +226,14 @@ export const BEARER: RegExp = /^Bearer +(\S+) *$/i;
 
 const WRONG_TOKEN = 'The access token is wrong: it may have been rotated or revoked, or has expired.';
 
-type Credentials = { token: string; digest: Buffer; sessionKey: Buffer; admin: Caller };
+/** `pageKeys`: what a session is and its host → its page key. */
+type Credentials = {
+  token: string;
+  digest: Buffer;
+  sessionKey: Buffer;
+  pageKeys: Map<string, string>;
+  admin: Caller;
+};
 type AccessOptions = {
   log: Pick<Logger, 'info' | 'warn'>;
   places: Places;
@@ -272,8 +297,8 @@ export class Access {
     return this.#credentials.token;
   }
 
-  /** The caller, or the `UNAUTHORIZED` error to answer. */
-  caller(exchange: Exchange, place: Place): Caller | SvcError {
+  /** The caller, or the `UNAUTHORIZED` error to answer. `isFile`: the address may be signed in place of the page key. */
+  caller(exchange: Exchange, place: Place, isFile = false): Caller | SvcError {
     const authorization = exchange.header('authorization') ?? '';
     const presented = this.#digestOf(authorization);
     if (presented !== undefined) {
@@ -292,7 +317,7 @@ export class Access {
     const isGood = () =>
       credentials === this.#credentials && expiresAt > this.#now() && !this.signIns.isEnded(session.id);
     const reach = place.kind === 'console' ? 'console' : (owner ?? 'shared');
-    return new ExpiringCaller(reach, expiresAt, isGood, session.id);
+    return new ExpiringCaller(reach, expiresAt, isGood, session.id, !this.hasKey(exchange, place, session, isFile));
   }
 
   #mayScrape(path: string, presented: Buffer): boolean {
@@ -305,6 +330,31 @@ export class Access {
     if (cookies === undefined || place.kind === 'loopback') return null;
     const session = readCookie(cookies, place, this.#credentials.sessionKey, this.#registeredAt, this.#now());
     return session !== null && session !== 'two' && this.signIns.isEnded(session.id) ? null : session;
+  }
+
+  /** The page key of a session at this origin, for its page alone: never in a page, an address or a log. */
+  pageKey(place: Place, session: Session): string {
+    const { pageKeys, sessionKey } = this.#credentials;
+    const text = sessionText(place, session, this.#registeredAt);
+    const name = `${text} ${place.host}`;
+    let pageKey = pageKeys.get(name);
+    if (pageKey === undefined) {
+      if (pageKeys.size >= LIMITS.hostNames) pageKeys.clear();
+      pageKey = pageKeyOf(text, place, sessionKey);
+      pageKeys.set(name, pageKey);
+    }
+    return pageKey;
+  }
+
+  /** Whether a request presents the page key of its session: in the header, or for a file in the signature of its address. */
+  hasKey(exchange: Exchange, place: Place, session: Session, isFile = false): boolean {
+    const shown = exchange.header(PAGE_KEY_HEADER);
+    if (shown !== undefined) return isEqual(shown, this.pageKey(place, session));
+    if (!isFile) return false;
+    const [, query = '', signature] = SIGNED.exec(exchange.query) ?? [];
+    if (signature === undefined) return false;
+    const signed = query === '' ? exchange.path : `${exchange.path}?${query}`;
+    return isEqual(signature, createHmac('sha256', this.pageKey(place, session)).update(signed).digest('hex'));
   }
 
   /** Values of `set-cookie` headers that give this origin a session. */
@@ -348,6 +398,7 @@ export class Access {
       token,
       digest: hash('sha256', token, 'buffer'),
       sessionKey: createHmac('sha256', token).update('svc_session').digest(),
+      pageKeys: new Map(),
       admin: administrator(() => this.#credentials === credentials),
     };
     return credentials;
@@ -372,11 +423,25 @@ export class Access {
   }
 }
 
+/** A query that ends in a signature: what is before it, and the signature. */
+const SIGNED = new RegExp(`^(?:(.*)&)?${SIGNATURE_PARAMETER}=([0-9a-f]{64})$`);
+
+function isEqual(shown: string, wanted: string): boolean {
+  const [one, other] = [Buffer.from(shown), Buffer.from(wanted)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}
+
 /** Claimed by a proxy. If it is wrong, browsers refuse the cookie with `Secure`; nothing else depends on it. */
 function isSecure(exchange: Exchange): boolean {
   return exchange.header('x-forwarded-proto') === 'https';
 }
 
-export function unauthorized(message: string): SvcError {
-  return new SvcError('UNAUTHORIZED', message, { headers: { 'www-authenticate': 'Bearer' } });
+export function unauthorized(message: string, path?: string): SvcError {
+  const headers = { 'www-authenticate': 'Bearer' };
+  return new SvcError('UNAUTHORIZED', message, path === undefined ? { headers } : { headers, path });
+}
+
+/** For a session without its page key, where more than a page is asked for. */
+export function keyless(): SvcError {
+  return unauthorized(KEYLESS, PAGE_KEY_HEADER);
 }

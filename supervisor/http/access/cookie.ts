@@ -1,6 +1,6 @@
 /**
- * Makes and reads the session cookie (decisions, section 11): what its origin may do, until when, signed. It is not stored.
- * Pure.
+ * Makes and reads the session cookie (decisions, section 11): what its origin may do, until when, signed; and makes the page key
+ * that belongs to it (section 19). Neither is stored. Pure.
  *
  *     <expires>/<sign-in>/<scope>/<hmac>
  */
@@ -32,11 +32,21 @@ export function cookiesFor(
   registeredAt: RegisteredAt,
   now: number,
 ): string[] {
-  const text = `${session.expiresAt}/${session.id}/${scopeText(place, session.owner, registeredAt)}`;
+  const text = sessionText(place, session, registeredAt);
   const value = `${text}/${sign(text, place, key).toString('hex')}`;
   // Rounded up: what is left of twelve hours a millisecond later is still twelve hours. The session itself ends in time.
   const seconds = Math.max(0, Math.ceil((session.expiresAt - now) / 1000));
   return setCookies(place, isSecure, value, seconds);
+}
+
+/** What a session is, as its cookie says it and signs it. */
+export function sessionText(place: Place, { id, expiresAt, owner }: Session, registeredAt: RegisteredAt): string {
+  return `${expiresAt}/${id}/${scopeText(place, owner, registeredAt)}`;
+}
+
+/** The page key of the session at `place`, in hex. It cannot be made from the cookie. */
+export function pageKeyOf(text: string, place: Place, key: Buffer): string {
+  return createHmac('sha256', key).update(`page key\n${text}\n${place.host}`).digest('hex');
 }
 
 /** Values of `set-cookie` headers that end the session of `place`. */

@@ -19,8 +19,8 @@ export function isNavigation(exchange: Exchange): boolean {
  *
  * `Sec-Fetch-Site` cannot be set by a page. Browsers leave it out where the connection is not trustworthy (plain HTTP to another
  * machine); `Origin` then decides, which they send with every write and every cross-origin read by script. What another origin may
- * cause: a navigation that reads, of a whole tab, or of a frame when it is to a page, whose policy says who may frame it; and the
- * loading of a page's files. The answer to neither can be read by who caused it.
+ * cause is a navigation that reads, of a whole tab, or of a frame when it is to a page, whose policy says who may frame it. Who
+ * caused it cannot read the answer.
  */
 export function isForeign(exchange: Exchange, place: Place, isPage: boolean): boolean {
   const reads = exchange.method === 'GET' || exchange.method === 'HEAD' || exchange.method === 'OPTIONS';
@@ -28,8 +28,9 @@ export function isForeign(exchange: Exchange, place: Place, isPage: boolean): bo
   if (site === 'same-origin') return false;
   if (site !== undefined) {
     if (!reads) return true;
-    if (site === 'none' || isPage) return false;
-    return exchange.header('sec-fetch-mode') !== 'navigate' || exchange.header('sec-fetch-dest') !== 'document';
+    if (site === 'none') return false;
+    if (exchange.header('sec-fetch-mode') !== 'navigate') return true;
+    return !isPage && exchange.header('sec-fetch-dest') !== 'document';
   }
   const origin = exchange.header('origin');
   if (origin === undefined) return !reads;

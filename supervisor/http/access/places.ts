@@ -36,6 +36,8 @@ export type Place = {
   readonly owner: PageOwner | null;
   /** Sources of `frame-ancestors`: who may embed a page that is served here. */
   readonly frameAncestors: string;
+  /** A visitor without a session asks: what is answered is for everybody, pages of other origins too. */
+  readonly isPublic: boolean;
 };
 
 type PlaceConfig = Pick<Config, 'host' | 'pageOrigins' | 'appDomain' | 'allowedHosts'>;
@@ -53,6 +55,7 @@ export const EMBEDDED: Place = {
   label: '',
   owner: null,
   frameAncestors: SELF,
+  isPublic: false,
 };
 
 export class Places {
@@ -126,7 +129,8 @@ export class Places {
 }
 
 function at(kind: PlaceKind, host: string, origin: string, base: string | null): Place {
-  return { kind, host, origin, base, label: '', owner: null, frameAncestors: base === null ? SELF : `${SELF} ${base}` };
+  const frameAncestors = base === null ? SELF : `${SELF} ${base}`;
+  return { kind, host, origin, base, label: '', owner: null, frameAncestors, isPublic: false };
 }
 
 /** The page that the labels below a base name; null for none. */

@@ -6,7 +6,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { isRecord } from '../../../storage/files/atomic-file.ts';
 import { checkConversationId, nameOf } from '../../agents/conversations/conversations.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
-import type { Exchange } from '../../edge/edge.ts';
+import { type Exchange, PRIVATE } from '../../edge/edge.ts';
 import { demand } from '../../http/access/access.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { noneMatch } from '../../http/assets.ts';
@@ -23,6 +23,7 @@ const ATTACHMENT = {
   'x-content-type-options': 'nosniff',
   'content-security-policy': "default-src 'none'; sandbox",
   'cache-control': 'private, no-cache',
+  ...PRIVATE,
 };
 const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}(?:;[\x20-\x7e]{0,200})?$/i;
 const UNTYPED = 'application/octet-stream';
@@ -107,18 +108,21 @@ export function conversationRoutes(services: Services): Route[] {
         body.destroy();
       }
     }),
-    route('GET', `${blobs}/:sha256`, 'manage', async (exchange, { id = '', sha256 = '' }) => {
-      await check(id);
-      const etag = `"${sha256}"`;
-      const { record, file } = await attachments.read(id, sha256);
-      try {
-        const headers = { ...ATTACHMENT, 'content-type': record.type, etag };
-        if (noneMatch(exchange.header('if-none-match'), etag)) exchange.send(304, { ...ATTACHMENT, etag }, '');
-        else await sendStream(exchange, file.createReadStream({ autoClose: false }), headers, log);
-      } finally {
-        await file.close();
-      }
-    }),
+    {
+      ...route('GET', `${blobs}/:sha256`, 'manage', async (exchange, { id = '', sha256 = '' }) => {
+        await check(id);
+        const etag = `"${sha256}"`;
+        const { record, file } = await attachments.read(id, sha256);
+        try {
+          const headers = { ...ATTACHMENT, 'content-type': record.type, etag };
+          if (noneMatch(exchange.header('if-none-match'), etag)) exchange.send(304, { ...ATTACHMENT, etag }, '');
+          else await sendStream(exchange, file.createReadStream({ autoClose: false }), headers, log);
+        } finally {
+          await file.close();
+        }
+      }),
+      isFile: true,
+    },
     route('DELETE', `${blobs}/:sha256`, 'manage', async (exchange, { id = '', sha256 = '' }) => {
       await check(id);
       await attachments.remove(id, sha256);

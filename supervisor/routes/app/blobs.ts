@@ -5,7 +5,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type BlobQuery, type BlobRecord, isBlobCursor, isMediaType, UNTYPED } from '../../../storage/blobs.ts';
-import type { Exchange, ResponseHeaders } from '../../edge/edge.ts';
+import { type Exchange, PRIVATE, type ResponseHeaders } from '../../edge/edge.ts';
 import { declaredLength } from '../../edge/framing.ts';
 import { demand } from '../../http/access/access.ts';
 import type { Place } from '../../http/access/places.ts';
@@ -81,14 +81,17 @@ function routesOf({ blobs, log }: Services, address: string, owner: Owner): Rout
         body.destroy();
       }
     }),
-    route('GET', `${address}/:sha256`, 'read', async (exchange, params, _caller, place) => {
-      const { record, file } = await blobs.open(await owner(params), params.sha256 ?? '');
-      try {
-        await answerBlob(exchange, record, file, place, log);
-      } finally {
-        await file.close();
-      }
-    }),
+    {
+      ...route('GET', `${address}/:sha256`, 'read', async (exchange, params, _caller, place) => {
+        const { record, file } = await blobs.open(await owner(params), params.sha256 ?? '');
+        try {
+          await answerBlob(exchange, record, file, place, log);
+        } finally {
+          await file.close();
+        }
+      }),
+      isFile: true,
+    },
     route('DELETE', `${address}/:sha256`, 'write', async (exchange, params) => {
       const { sha256 = '' } = params;
       await blobs.remove(await owner(params), sha256);
@@ -160,5 +163,6 @@ function presentation(type: string, { frameAncestors }: Place): ResponseHeaders 
     'referrer-policy': 'no-referrer',
     'accept-ranges': 'bytes',
     'cache-control': 'private, no-cache',
+    ...PRIVATE,
   };
 }

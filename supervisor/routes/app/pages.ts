@@ -44,6 +44,7 @@ export function pageRoutes(services: Services): Route[] {
     own('/svc/_console.css', 'console.css'),
     own('/svc/_client.js', 'client.js'),
     own('/svc/_dev.js', 'dev.js'),
+    own('/svc/_enter.js', 'enter.js'),
     route('GET', '/svc/_console/:part', 'anyone', (exchange, { part = '' }, _caller, place) => {
       if (!CONSOLE_PART.test(part)) throw new SvcError('NOT_FOUND', 'The console has no such file.');
       consoleFiles.serve(exchange, place, `_console/${part}`);

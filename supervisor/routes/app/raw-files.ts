@@ -1,6 +1,6 @@
 /** Answers with a file of an app's code as a download that no browser runs: pages have other addresses. */
 import { SvcError } from '../../../protocol/errors.ts';
-import type { Exchange } from '../../edge/edge.ts';
+import { type Exchange, PRIVATE } from '../../edge/edge.ts';
 import { noneMatch } from '../../http/assets.ts';
 
 const RAW = {
@@ -9,6 +9,7 @@ const RAW = {
   'x-content-type-options': 'nosniff',
   'content-security-policy': "default-src 'none'; sandbox",
   'cache-control': 'no-cache',
+  ...PRIVATE,
 };
 
 export function answerRaw(exchange: Exchange, { sha, bytes }: { sha: string; bytes: Uint8Array }): void {

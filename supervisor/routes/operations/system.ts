@@ -5,7 +5,7 @@ import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import { type LogCursor, parseCursor } from '../../../storage/logs/log-pages.ts';
 import { noActiveVersion } from '../../dispatch/apps.ts';
 import type { Sink } from '../../dispatch/dispatcher.ts';
-import type { Exchange } from '../../edge/edge.ts';
+import { type Exchange, PRIVATE } from '../../edge/edge.ts';
 import { constantHeaders } from '../../edge/exchange.ts';
 import { demand } from '../../http/access/access.ts';
 import { answerError, answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
@@ -23,6 +23,7 @@ const METRICS_HEADERS = constantHeaders({
   'content-type': 'text/plain; version=0.0.4; charset=utf-8',
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
+  ...PRIVATE,
 });
 const LOGS_FOLLOW = Buffer.from(': log entries follow\n\n');
 
