@@ -6,6 +6,10 @@ import { useGateway } from '../gateway-state.tsx';
 import { wayTo } from '../session.ts';
 import { notifyProblem } from './notice.tsx';
 
+/** What a page needs; it may not take the console's window to another address. */
+const SANDBOX =
+  'allow-scripts allow-same-origin allow-forms allow-downloads allow-modals allow-popups allow-popups-to-escape-sandbox';
+
 /**
  * The page of the app, live or of a draft; an empty place while `page` is null. Each address has an element of its own: a frame that
  * goes to another address adds a step to the browser's history.

@@ -101,6 +101,31 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     assertQuiet(tarball);
   });
 
+  test('the page beside a conversation cannot take the console elsewhere, and opens tabs of its own', async () => {
+    const page = await open(tarball);
+    const console = page.url();
+    const frame = page.frames().find((one) => one !== page.mainFrame());
+    for (const [text, target] of [
+      ['Take the tab', '_top'],
+      ['Open a tab', '_blank'],
+    ])
+      await frame?.evaluate(`document.body.prepend(Object.assign(document.createElement('a'),
+        { href: '/svc/todos/?taken', target: '${target}', textContent: '${text}' }))`);
+    const refused = page.waitForEvent('console', (message) => /sandbox/.test(message.text()));
+    await frameOf(page).getByText('Take the tab').click();
+    await refused;
+    assert.equal(page.url(), console);
+    const opened = page.context().waitForEvent('page');
+    await frameOf(page).getByText('Open a tab').click();
+    const tab = await opened;
+    await tab.getByRole('heading', { name: 'Todos' }).waitFor();
+    await tab.close();
+    assert.deepEqual(
+      tarball.complaints.splice(0).filter((text) => !/sandbox|autofocusing/.test(text)),
+      [],
+    );
+  });
+
   test('a conversation shows again after a reload, and another one can be chosen', async () => {
     const page = await open(tarball);
     await say(page, 'say Number one.');

@@ -402,6 +402,7 @@ describe('the page key, in a browser', { skip: withoutChromium() }, () => {
     assert.equal(await download.failure(), null);
   });
 });
+
 // Sessions at a shared address reach no program that does as it likes.
 const model = await startModelStub();
 after(() => model.close());
