@@ -87,6 +87,25 @@ test('the sql tool: rows, writes, limits and refusals', async () => {
   }
 });
 
+test('what a view needs too much for is an error of the caller, in the list of tables too', async () => {
+  const views = (client: DbClient | null, request: object) => answer({ ...request }, client, 'views');
+  const own = new DbClient((handlers, session) =>
+    openLink(writing.socket, writing.ticketFor('views'), handlers, session),
+  );
+  try {
+    await own.exec(
+      [
+        'CREATE VIEW v0 AS SELECT 1 x',
+        ...Array.from({ length: 17 }, (_, i) => `CREATE VIEW v${i + 1} AS SELECT a.x FROM v${i} a, v${i} b`),
+      ].join(';'),
+    );
+  } finally {
+    own.end();
+  }
+  for (const request of [{ sql: 'SELECT * FROM v17' }, { mode: 'describe', sql: 'SELECT 1' }])
+    await assert.rejects(views(null, request), { code: 'BAD_REQUEST', message: /too many references/ });
+});
+
 test('a statement that would write is only found to, without a writer', async () => {
   for (const sql of ['delete from t', 'create table u (a)', "insert into t(s) values ('y') returning id"])
     assert.deepEqual(await answer({ sql }, null), { status: 202, value: null });

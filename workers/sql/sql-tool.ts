@@ -62,12 +62,11 @@ export async function runSql(
   database: Database,
   writer: DbClient | null,
 ): Promise<SqlAnswer> {
-  const { sql, params, mode } = request;
-  if (mode === 'describe') return { status: SqlStatus.read, value: { tables: tablesOf(database) } };
-  if (typeof sql !== 'string' || sql.trim() === '')
-    throw new SvcError('BAD_REQUEST', 'The body needs a statement in "sql".');
+  const { params, mode } = request;
+  const sql = mode === 'describe' ? null : statementOf(request);
   let isSent = false;
   try {
+    if (sql === null) return { status: SqlStatus.read, value: { tables: tablesOf(database) } };
     const bound = toParams(params === undefined || params === null ? [] : [params]);
     const statement = database.prepare(sql);
     if (mode === 'read' && !statement.readonly) throw new Error('This statement writes; svc_sql_read only reads.');
@@ -82,6 +81,11 @@ export async function runSql(
     if (damageCode(error) !== undefined) throw error;
     throw refusalOf(error as Error & { code?: unknown }, isSent);
   }
+}
+
+function statementOf({ sql }: Record<string, unknown>): string {
+  if (typeof sql === 'string' && sql.trim() !== '') return sql;
+  throw new SvcError('BAD_REQUEST', 'The body needs a statement in "sql".');
 }
 
 /** `isSent`: the statement went to the writer, which may have run it. */
