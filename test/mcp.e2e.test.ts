@@ -297,7 +297,7 @@ onEachEdge({}, (gateway, _edge, store) => {
         },
         token,
       });
-      return answer.json.result;
+      return answer.json.result ?? answer.json.error;
     };
     const asked = await clear();
     assert.equal(asked.resultType, 'input_required');
@@ -306,19 +306,19 @@ onEachEdge({}, (gateway, _edge, store) => {
     const { requestState } = asked;
     const yes = { inputResponses: { confirm: { action: 'accept' } }, requestState };
     await add();
-    for (const again of [
-      await clear({ inputResponses: yes.inputResponses }),
-      await clear({ requestState }),
+    for (const again of [await clear({ inputResponses: yes.inputResponses }), await clear({ requestState })])
+      assert.equal(again.resultType, 'input_required');
+    for (const refused of [
       await clear({ ...yes, requestState: 'made up' }),
       await clear(yes, { other: 1 }),
       await clear(yes, {}, made.token),
     ])
-      assert.equal(again.resultType, 'input_required');
+      assert.deepEqual([refused.code, refused.data.path], [-32_602, '/requestState']);
     assert.equal(await count(), 1);
     assert.equal((await clear(yes)).resultType, 'complete');
     assert.equal(await count(), 0);
     await add();
-    assert.equal((await clear(yes)).resultType, 'input_required');
+    assert.equal((await clear(yes)).code, -32_602);
     assert.equal(await count(), 1);
   });
 

@@ -79,25 +79,26 @@ test('a question in a result is good for some minutes, and there are not more of
   try {
     const confirmations = new Confirmations();
     const call = { name: 'clear', args: {}, responses: { confirm: { action: 'accept' } } };
-    const state = async (given?: unknown): Promise<unknown> => {
-      try {
-        await confirmations.byResult(ASKER, { ...call, state: given })(ASKED);
-        return null;
-      } catch (error) {
-        assert.ok(error instanceof InputRequired);
-        return error.result.requestState;
-      }
+    const ask = async (): Promise<unknown> => {
+      const asked = confirmations.byResult(ASKER, { ...call, state: undefined })(ASKED);
+      const error = await asked.catch((error: unknown) => error);
+      assert.ok(error instanceof InputRequired);
+      return error.result.requestState;
     };
-    assert.equal(await state(await state()), null);
-    const late = await state();
+    const answer = (state: unknown) => confirmations.byResult(ASKER, { ...call, state })(ASKED);
+    const isRefused = (state: unknown) =>
+      assert.rejects(answer(state), { code: 'INVALID_INPUT', path: '/requestState' });
+    await answer(await ask());
+    const late = await ask();
     mock.timers.tick(LIMITS.permissionMs);
-    assert.notEqual(await state(late), null);
-    const first = await state();
-    for (let n = 1; n < LIMITS.mcpQuestions; n++) await state();
-    assert.equal(await state(first), null);
-    const second = await state();
-    for (let n = 0; n < LIMITS.mcpQuestions; n++) await state();
-    assert.notEqual(await state(second), null);
+    await isRefused(late);
+    const first = await ask();
+    for (let n = 1; n < LIMITS.mcpQuestions; n++) await ask();
+    await answer(first);
+    const second = await ask();
+    for (let n = 0; n < LIMITS.mcpQuestions; n++) await ask();
+    await isRefused(second);
+    for (const state of ['made up', 7, null, {}]) await isRefused(state);
   } finally {
     mock.timers.reset();
   }

@@ -3,6 +3,7 @@
  * call, those of 2026 a result that asks them to call again with the answer (decisions, section 19).
  */
 import { hash, randomUUID } from 'node:crypto';
+import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { notConfirmed } from '../dispatch/confirmation.ts';
 import type { Confirm, Confirmation } from '../dispatch/request.ts';
@@ -67,14 +68,18 @@ export class Confirmations {
     };
   }
 
-  /** Asks by the result of a call, unless the call has the answer to such a question, which counts once. */
+  /**
+   * Asks by the result of a call, unless the call has the answer to such a question, which counts once. Rejects with `INVALID_INPUT`
+   * for the state of no open question.
+   */
   byResult({ client, path }: Asker, { name, args, responses, state }: Repeated): Confirm {
     return async (asked) => {
       const call = hash('sha256', JSON.stringify([client, path, name, args]));
-      const open = typeof state === 'string' ? this.#results.get(state) : undefined;
+      const open = this.#results.get(String(state));
+      if (state !== undefined && (open?.call !== call || open.until <= Date.now())) throw notOpen();
       const response = isObject(responses) ? responses[QUESTION] : undefined;
-      if (open?.call === call && open.until > Date.now() && isObject(response)) {
-        this.#results.delete(state as string);
+      if (open !== undefined && isObject(response)) {
+        this.#results.delete(String(state));
         if (response.action === 'accept') return;
         throw notConfirmed(asked, 'refused');
       }
@@ -123,6 +128,12 @@ export class Confirmations {
 export function asksByForm(capabilities: unknown): boolean {
   const elicitation = isObject(capabilities) ? capabilities.elicitation : undefined;
   return isObject(elicitation) && ('form' in elicitation || !('url' in elicitation));
+}
+
+function notOpen(): SvcError {
+  const message =
+    'This "requestState" is of no open question: it was answered, is too old, or belongs to another call. Call without it.';
+  return new SvcError('INVALID_INPUT', message, { path: '/requestState' });
 }
 
 function words({ app, action, detail }: Confirmation): string {

@@ -389,10 +389,12 @@ function resourceError(error: unknown, uri: string, log: Logger): ReturnType<typ
   return isThere ? protocolError(known, log) : { code: INVALID_PARAMS, message: known.message, data: { uri } };
 }
 
-/** For this the library has an error with its own checks as text. */
-function lacksUri({ id, method, params }: Message): boolean {
-  if (method !== 'resources/read' && !OF_SESSION.includes(method)) return false;
-  return isRequestId(id) && !(isObject(params) && typeof params.uri === 'string');
+/** For this the library has an error with its own checks as text. Clients of 2026 have no methods of sessions. */
+function lacksUri(message: Message): boolean {
+  const { id, method } = message;
+  const { uri, _meta: meta } = paramsOf(message);
+  const isKnown = method === 'resources/read' || (OF_SESSION.includes(method) && !claimsModern(meta));
+  return isKnown && isRequestId(id) && typeof uri !== 'string';
 }
 
 /** A plain tool call; null for every other message, which the library handles or refuses. */
@@ -428,8 +430,16 @@ function isWholeModern(exchange: Exchange, method: string, name: string | undefi
 
 function isWholeLegacy(exchange: Exchange, version: string, meta: unknown): boolean {
   const accept = exchange.header('accept') ?? '';
-  const claims = isObject(meta) && Object.keys(meta).some((key) => key.startsWith(META));
-  return LEGACY.has(version) && !claims && accept.includes('application/json') && accept.includes('text/event-stream');
+  return (
+    LEGACY.has(version) &&
+    !claimsModern(meta) &&
+    accept.includes('application/json') &&
+    accept.includes('text/event-stream')
+  );
+}
+
+function claimsModern(meta: unknown): boolean {
+  return isObject(meta) && Object.keys(meta).some((key) => key.startsWith(META));
 }
 
 function isRequestId(id: unknown): id is RequestId {

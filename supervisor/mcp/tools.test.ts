@@ -66,3 +66,17 @@ test('the tools and resources of an app are those that the caller may use, and i
   for (const uri of ['app.json', 'tables', 'queries/list'])
     await assert.rejects(writer.read(`svc://notes/${uri}`, signal), { code: 'FORBIDDEN' });
 });
+
+test('a keyword that would have clients repeat arguments in headers is not shown', async () => {
+  const title = { type: 'string', 'x-mcp-header': 'Title' };
+  const input = { type: 'object', properties: { title, nested: { properties: { title } }, 'x-mcp-header': title } };
+  const manifest = { ...MANIFEST, actions: [{ name: 'add', input }] };
+  const of = { apps: { ...dispatcher.apps, manifest: () => Promise.resolve(manifest) } } as unknown as Dispatcher;
+  const [, add] = await (await appTools(of, 'notes', callerOf(['read', 'write']), false)).list();
+  const shown = { type: 'string' };
+  assert.deepEqual(add?.inputSchema.properties, {
+    title: shown,
+    nested: { properties: { title: shown } },
+    'x-mcp-header': shown,
+  });
+});

@@ -286,7 +286,7 @@ function toolOf(kind: Target['kind'], definition: QueryDefinition | ActionDefini
   return {
     name,
     ...(description === undefined ? {} : { description }),
-    inputSchema: asObjectSchema(input),
+    inputSchema: withoutHeaders(asObjectSchema(input)),
     ...(isObjectSchema(output) ? { outputSchema: output } : {}),
     annotations:
       kind === 'query'
@@ -309,6 +309,14 @@ function asObjectSchema(schema: JsonSchema | undefined): ObjectSchema {
 async function allowedBy(may: (capability: 'read' | 'write') => Promise<boolean>): Promise<(tool: McpTool) => boolean> {
   const [read, write] = [await may('read'), await may('write')];
   return ({ annotations }) => (annotations.readOnlyHint ? read : write);
+}
+
+/** Nothing here goes by the header in which clients would repeat an argument with this keyword, and would have to check it. */
+function withoutHeaders(schema: ObjectSchema): ObjectSchema {
+  const text = JSON.stringify(schema);
+  if (!text.includes('"x-mcp-header"')) return schema;
+  const isKeyword = (key: string, value: unknown) => key === 'x-mcp-header' && typeof value === 'string';
+  return JSON.parse(text, (key, value) => (isKeyword(key, value) ? undefined : value));
 }
 
 async function permitted(permit: Permit, capability: 'read' | 'write', app: string): Promise<boolean> {
