@@ -13,7 +13,7 @@ import { firstRunIdAt } from '../supervisor/automations/history/retention.ts';
 import { WriterProcess } from './writer-process.ts';
 
 export const NOW = 1_700_000_000_000;
-export const NO_USAGE = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 };
+export const NO_USAGE = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: null };
 
 export type TestWriter = {
   readonly folder: string;

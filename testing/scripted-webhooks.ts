@@ -144,7 +144,7 @@ function newRun(runId: string, { automation, trigger, input, at }: FireRequest):
     queuedAt: at,
     startedAt: null,
     endedAt: null,
-    usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 },
+    usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: null },
     pinned: false,
   };
 }

@@ -104,7 +104,7 @@ function factsOf(run: RunRecord): [string, string | preact.JSX.Element][] {
     facts.push(['Took', run.endedAt === null ? 'still running' : took(run.endedAt - run.startedAt)]);
   }
   if (inputTokens + outputTokens > 0) facts.push(['Tokens', `${inputTokens} in, ${outputTokens} out`]);
-  if (costUsd > 0) facts.push(['Cost', `$${costUsd.toFixed(4)}`]);
+  if (costUsd !== null) facts.push(['Cost', `$${costUsd.toFixed(4)}`]);
   if (run.parentRunId) facts.push(['Fired by run', <a href={runHref(run.parentRunId)}>{run.parentRunId}</a>]);
   if (run.automation === CHAT_RUNS) facts.push(['Conversation', <a href={hrefOf(['apps', run.app, 'chat'])}>Chat</a>]);
   else facts.push(['Automation', <a href={automationHref({ app: run.app, id: run.automation })}>{run.ref}</a>]);

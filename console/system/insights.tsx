@@ -10,7 +10,10 @@ const READ_MS = 30_000;
 const DAY_MS = 86_400_000;
 const CHOICES = [7, 30, 90, 365];
 
-const money = (usd: number): string => (usd === 0 ? '$0' : usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`);
+const money = (usd: number | null): string => {
+  if (usd === null) return 'No price';
+  return usd === 0 ? '$0' : usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
+};
 const count = (value: number): string => Math.round(value).toLocaleString();
 
 export function InsightsView({ query }: { query: URLSearchParams }) {
@@ -47,7 +50,7 @@ export function InsightsView({ query }: { query: URLSearchParams }) {
     {
       title: 'Cost',
       format: money,
-      series: [{ label: 'US dollars', values: byDay.map(({ costUsd }) => costUsd), color: '--accent' }],
+      series: [{ label: 'US dollars', values: byDay.map(({ costUsd }) => costUsd ?? 0), color: '--accent' }],
     },
   ];
   return (
@@ -93,7 +96,7 @@ export function InsightsView({ query }: { query: URLSearchParams }) {
 function wholeDays(rows: Insights['byDay'], days: number): (RunSums & { at: number })[] {
   const known = new Map(rows.map((row) => [row.day, row]));
   const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
-  const none: RunSums = { runs: 0, ok: 0, failed: 0, inputTokens: 0, outputTokens: 0, costUsd: 0 };
+  const none: RunSums = { runs: 0, ok: 0, failed: 0, inputTokens: 0, outputTokens: 0, costUsd: null };
   return Array.from({ length: days }, (_, index) => {
     const at = today - (days - 1 - index) * DAY_MS;
     return { ...none, ...known.get(new Date(at).toISOString().slice(0, 10)), at };

@@ -17,13 +17,13 @@ export type RunTriggerKind = 'cron' | 'webhook' | 'manual' | 'failure' | 'chat';
  */
 export type RunTrigger = { kind: RunTriggerKind; origin: string | number | null };
 
-/** Tokens and money that agents used in a run or node; absent where the agent reported none. */
+/** Tokens and money that agents used in a run or node; `costUsd` is null where no agent reported a price. */
 export type Usage = {
   inputTokens: number;
   outputTokens: number;
   cacheReadTokens: number;
   cacheWriteTokens: number;
-  costUsd: number;
+  costUsd: number | null;
 };
 
 /** The amounts of a `Usage`, which add up. */
@@ -36,7 +36,15 @@ export const USAGE_MEMBERS = [
 ] as const satisfies (keyof Usage)[];
 
 export function noUsage(): Usage {
-  return { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 };
+  return { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: null };
+}
+
+/** Adds what was used to `sum`. */
+export function addUsage(sum: Usage, used: Partial<Usage>): void {
+  for (const member of USAGE_MEMBERS) {
+    const amount = used[member];
+    if (typeof amount === 'number') sum[member] = (sum[member] ?? 0) + amount;
+  }
 }
 
 /** The `automation` of runs of kind `chat`. No automation can have this id. */
@@ -70,7 +78,8 @@ export type RunSums = {
   failed: number;
   inputTokens: number;
   outputTokens: number;
-  costUsd: number;
+  /** Of those whose agent reported a price; null where none did. */
+  costUsd: number | null;
 };
 
 /** What runs did in the last days. A day is one of UTC, `YYYY-MM-DD`; automations and models come with most runs first. */

@@ -309,7 +309,8 @@ function cutText(text: string, most: number): string {
 }
 
 export function usageValues(usage: Usage): number[] {
-  return [usage.inputTokens, usage.outputTokens, usage.cacheReadTokens, usage.cacheWriteTokens, usage.costUsd];
+  const { inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, costUsd } = usage;
+  return [inputTokens, outputTokens, cacheReadTokens, cacheWriteTokens, costUsd ?? 0];
 }
 
 function usageOf(row: Row): Usage {
@@ -318,7 +319,8 @@ function usageOf(row: Row): Usage {
     outputTokens: row.output_tokens as number,
     cacheReadTokens: row.cache_read_tokens as number,
     cacheWriteTokens: row.cache_write_tokens as number,
-    costUsd: row.cost_usd as number,
+    // The column is older than null: 0 stands for no price.
+    costUsd: (row.cost_usd as number) || null,
   };
 }
 

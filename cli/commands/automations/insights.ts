@@ -56,6 +56,7 @@ function cellsOf({ name, runs, failed, inputTokens, outputTokens, costUsd }: Run
 }
 
 /** Sums below a cent have four decimals. */
-function money(usd: number): string {
+function money(usd: number | null): string {
+  if (usd === null) return 'no price';
   return `$${usd > 0 && usd < 0.01 ? usd.toFixed(4) : usd.toFixed(2)}`;
 }

@@ -5,12 +5,12 @@
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import {
+  addUsage,
   CHAT_RUNS,
   NOT_GRANTED,
   noUsage,
   type RunNode,
   type RunRecord,
-  USAGE_MEMBERS,
 } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { recordedValue } from '../../../storage/automations/run-rows.ts';
@@ -110,7 +110,7 @@ class TurnRun implements TurnObserver {
       const { model, ...used } = usageOf(event);
       this.#model = model ?? this.#model;
       const usage = { ...this.#run.usage };
-      for (const member of USAGE_MEMBERS) usage[member] += used[member] ?? 0;
+      addUsage(usage, used);
       this.#run = { ...this.#run, usage };
     }
   }

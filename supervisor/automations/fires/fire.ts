@@ -7,6 +7,7 @@ import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
 import { parseRef } from '../../../protocol/automations/automation.ts';
 import {
+  addUsage,
   NOT_GRANTED,
   noUsage,
   RUN_STATES,
@@ -282,10 +283,8 @@ export class Fire implements CallReply {
 
   #used(node: OpenNode, usage: Partial<Usage>): void {
     if (!this.#open.has(node)) return;
-    for (const member of Object.keys(usage) as (keyof Usage)[]) {
-      node.usage[member] += usage[member] ?? 0;
-      this.usage[member] += usage[member] ?? 0;
-    }
+    addUsage(node.usage, usage);
+    addUsage(this.usage, usage);
   }
 
   /** Does nothing for a node that has ended. `output` is JSON text. */

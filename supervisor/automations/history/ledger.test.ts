@@ -662,3 +662,23 @@ test('insights sum up the days that are asked for, by day, automation and model'
     ['a/one', 'b/two'],
   );
 });
+
+test('a cost that no agent reported is null, in runs and sums, and one that was reported adds up', async (t) => {
+  const { ledger } = await startLedger(t);
+  const unpriced = { inputTokens: 10, outputTokens: 20, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: null };
+  const end = async (usage: RunRecord['usage'], model: string) => {
+    const run = queuedRun();
+    await ledger.insert(run);
+    await ledger.end(ended(run, { usage }), 'all', { model });
+    assert.deepEqual((await ledger.get(run.runId))?.usage, usage);
+  };
+  await end(unpriced, 'no/price');
+  assert.equal((await ledger.insights(30)).totals.costUsd, null);
+  await end({ ...unpriced, costUsd: 0.5 }, 'priced');
+  const { totals, byModel } = await ledger.insights(30);
+  assert.equal(totals.costUsd, 0.5);
+  assert.deepEqual(byModel.map(({ model, costUsd }) => [model, costUsd]).sort(), [
+    ['no/price', null],
+    ['priced', 0.5],
+  ]);
+});

@@ -16,7 +16,7 @@ const INSERT = `INSERT INTO run_summaries (run_id, app_id, automation_id, trigge
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id) DO NOTHING`;
 
 const SUMS = `count(*) AS runs, total(state = 'ok') AS ok, total(state IN ('error', 'interrupted')) AS failed,
-  total(input_tokens) AS inputTokens, total(output_tokens) AS outputTokens, total(cost_usd) AS costUsd`;
+  total(input_tokens) AS inputTokens, total(output_tokens) AS outputTokens, nullif(total(cost_usd), 0) AS costUsd`;
 
 export class RunSummaries {
   readonly #db: DbClient;

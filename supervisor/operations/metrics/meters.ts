@@ -47,7 +47,7 @@ export class Meter {
     this.runs.set(state, (this.runs.get(state) ?? 0) + 1);
     this.inputTokens += usage.inputTokens;
     this.outputTokens += usage.outputTokens;
-    this.costUsd += usage.costUsd;
+    this.costUsd += usage.costUsd ?? 0;
   }
 
   /** Counts what another has counted, too. */

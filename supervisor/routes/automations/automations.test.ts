@@ -33,7 +33,7 @@ const RUN: RunRecord = {
   queuedAt: 1,
   startedAt: 2,
   endedAt: 3,
-  usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: 0 },
+  usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, costUsd: null },
   pinned: false,
 };
 const PENDING = { kind: 'webhook', pending: true };
