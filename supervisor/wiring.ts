@@ -262,7 +262,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     });
     const dispatcher = new Dispatcher({ ...parts, apps });
     const templates = openTemplates(parts);
-    const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments }, templates);
+    const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments, apps }, templates);
     const agentProcess = new AgentProcess({
       tag,
       maxAgents: config.maxAgents,

@@ -245,6 +245,87 @@ describe('a gateway with an agent', () => {
     assert.deepEqual(await namesOf(), ['list', 'add', 'svc_draft_check']);
   });
 
+  for (const own of [true, false])
+    test(`an agent builds a blank app that was never published, ${own ? "in its conversation's session" : 'in any session'}`, async (t) => {
+      const conversationId = own ? 'b1' : 'b2';
+      if (own) await gateway.call('POST', '/svc/_sessions', { body: { sessionId: 'conversation-b1' } });
+      const body = { id: 'plants', name: 'Plants', ...(own && { sessionId: 'conversation-b1' }) };
+      const made = await gateway.call('POST', '/svc/_apps', { body });
+      assert.deepEqual([made.status, made.json.staged], [201, true], made.text);
+      const { sessionId } = made.json;
+      t.after(async () => {
+        await gateway.call('DELETE', '/svc/_apps/plants');
+        await gateway.call('DELETE', `/svc/_sessions/${sessionId}`);
+      });
+      const build = async (...lines: string[]): Promise<TurnEventSeen[]> => {
+        const message = lines.join('\n');
+        return turnOf(await gateway.stream('/svc/plants/_turn', {}, { conversationId, message }));
+      };
+      const list = '/_svc-conversations/apps/plants/sessions';
+      const events = await build(
+        'edit queries/list.js export default () => ["fern"];',
+        'call list',
+        'say {result}',
+        'call svc_draft_check',
+        'say {result}',
+      );
+      assert.deepEqual([events[0]?.sessionId, textOf(events)], [sessionId, '["fern"]\n{"app":"plants","findings":[]}']);
+      assert.equal((await gateway.call('GET', '/svc/plants/')).status, 404);
+      assert.match((await gateway.call('GET', `/svc/_draft/${sessionId}/plants/`)).text, /Plants/);
+      const [row] = (await gateway.call('GET', list)).json;
+      assert.deepEqual([row.conversationId, row.counts.turns, row.state], [conversationId, 1, 'ok']);
+
+      const message = 'edit migrations/0001_notes.sql CREATE TABLE\nhang';
+      const going = await gateway.stream('/svc/plants/_turn', {}, { conversationId, message });
+      const [begun] = await until(going, 'file');
+      const refused = await gateway.call('POST', `/svc/_sessions/${sessionId}/publish`, { body: { app: 'plants' } });
+      assert.equal(refused.json.error?.code, 'MIGRATION_FAILED', refused.text);
+      assert.equal((await gateway.call('GET', list)).json[0].state, 'running', 'the turn goes on');
+      assert.equal((await gateway.call('DELETE', `${list}/${conversationId}/turns/${begun?.turnId}`)).status, 200);
+      await turnOf(going);
+      await build('edit migrations/0001_notes.sql CREATE TABLE plants (name TEXT);');
+      const published = await gateway.call('POST', `/svc/_sessions/${sessionId}/publish`, { body: { app: 'plants' } });
+      assert.equal(published.status, 201, published.text);
+      assert.deepEqual((await gateway.read('plants', 'list')).json.data, ['fern']);
+
+      const { messages, counts } = (await gateway.call('GET', `${list}/${conversationId}`)).json;
+      assert.deepEqual([counts.turns, messages[0].kind], [3, 'user'], 'the conversation goes on');
+      assert.equal((await gateway.call('GET', '/svc/_runs?app=plants')).json.length, 3);
+      const [start] = await build('say and on');
+      assert.equal(start?.sessionId, `conversation-${conversationId}`);
+      assert.equal((await gateway.call('DELETE', `${list}/${conversationId}`)).status, 200);
+    });
+
+  test('a conversation about an app that is nowhere, or in several sessions, is refused', async (t) => {
+    const say = () => gateway.call('POST', '/svc/twice/_turn', { body: { conversationId: 'n1', message: 'say x' } });
+    assert.equal((await say()).json.error.code, 'UNKNOWN_APP');
+    const sessions: string[] = [];
+    t.after(() => Promise.all(sessions.map((id) => gateway.call('DELETE', `/svc/_sessions/${id}`))));
+    for (const name of ['one', 'two']) {
+      const body = { id: 'twice', name };
+      sessions.push((await gateway.call('POST', '/svc/_apps', { body })).json.sessionId);
+    }
+    const { status, json } = await say();
+    assert.deepEqual([status, json.error.code], [409, 'CONFLICT']);
+    assert.ok(sessions.every((id) => json.error.message.includes(id)));
+    const body = { windowId: 'w', mode: 'full', message: 'say done' };
+    const events = await turnOf(await gateway.stream(`/svc/_draft/${sessions[0]}/twice/_chat`, {}, body));
+    assert.deepEqual([events[0]?.sessionId, textOf(events)], [sessions[0], 'done']);
+  });
+
+  test('an app begins without the conversations about an earlier one of its id', async () => {
+    const make = async () => (await gateway.call('POST', '/svc/_apps', { body: { id: 'again' } })).json.sessionId;
+    const list = '/_svc-conversations/apps/again/sessions';
+    const first = await make();
+    await turnOf(await gateway.stream('/svc/again/_turn', {}, { conversationId: 'a1', message: 'say one' }));
+    assert.equal((await gateway.call('GET', list)).json.length, 1);
+    await gateway.call('DELETE', `/svc/_sessions/${first}`);
+    assert.equal((await gateway.call('GET', list)).status, 404);
+    const second = await make();
+    assert.deepEqual((await gateway.call('GET', list)).json, []);
+    await gateway.call('DELETE', `/svc/_sessions/${second}`);
+  });
+
   test('an agent that is no longer needed ends at once', async () => {
     // Except those that are asked for their models at the start.
     const left = (count: number) => eventually(() => taggedWith(tagOf(gateway.dataDir)).length === count);

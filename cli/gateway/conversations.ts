@@ -20,20 +20,28 @@ export type ConversationRow = ConversationName & {
   updatedAt: number;
 };
 
-/** All of them, the most recently used first. `hasCode` is false without the git store. */
+/**
+ * All of them, the most recently used first. `hasCode` is false without the git store. An app that was never published has no
+ * windows, but conversations about the draft of it that a session has.
+ */
 export async function allConversations(
   client: Client,
   app: string,
 ): Promise<{ rows: ConversationRow[]; hasCode: boolean }> {
   const limit = LIMITS.listRowsMax;
+  let unknown: GatewayError | null = null;
   const windows = await allRows<ChatWindow>((last) =>
     client.get(withQuery(route`/svc/${app}/_chat/windows`, { limit, before: last?.windowId })),
-  );
+  ).catch((error): ChatWindow[] => {
+    if (!(error instanceof GatewayError) || error.body.code !== 'UNKNOWN_APP') throw error;
+    unknown = error;
+    return [];
+  });
   const aboutCode = await allRows<CodeConversation>((last) =>
     client.get(withQuery(route`/_svc-conversations/apps/${app}/sessions`, { limit, before: last?.conversationId })),
   ).catch((error) => {
-    if (error instanceof GatewayError && error.body.code === 'NO_GIT_STORE') return null;
-    throw error;
+    if (unknown === null && error instanceof GatewayError && error.body.code === 'NO_GIT_STORE') return null;
+    throw unknown ?? error;
   });
   const rows: ConversationRow[] = [
     ...windows.map(({ windowId: id, mode, title, turns, updatedAt }) => {

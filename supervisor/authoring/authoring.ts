@@ -8,6 +8,7 @@ import { checkAppId, freeId, freeName, nameFromId, unknownSession } from '../../
 import type { LayOutJob } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import type { PublishResult } from '../deployments/deploy.ts';
+import type { Apps } from '../dispatch/apps.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
 import { templateFolder } from '../tree/entry-points.ts';
@@ -27,6 +28,7 @@ type AuthoringOptions = {
   templates: Templates;
   jobs: Pick<Jobs, 'layOut'>;
   registry: Pick<Registry, 'has' | 'states'>;
+  apps: Pick<Apps, 'forgetTalk'>;
 };
 
 /** `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached. */
@@ -83,10 +85,11 @@ export class Authoring {
   }
 
   #layOut(id: string, source: LayOutJob['source'], name: string | null, where: Where): Promise<Staged> {
-    const { sessions, jobs } = this.#options;
-    return this.#inSession(id, where, (sessionId) =>
-      sessions.add(sessionId, id, async (to) => void (await jobs.layOut({ source, to, id, name }))),
-    );
+    const { sessions, jobs, apps } = this.#options;
+    return this.#inSession(id, where, async (sessionId) => {
+      if ((await sessions.holders(id)).length === 0) await apps.forgetTalk(id);
+      await sessions.add(sessionId, id, async (to) => void (await jobs.layOut({ source, to, id, name })));
+    });
   }
 
   /** The apps that are in sessions only. One whose session goes meanwhile, or whose `app.json` is damaged, has no name. */

@@ -5,6 +5,7 @@ import type { Layout } from '../../storage/layout.ts';
 import type { Config } from '../config.ts';
 import type { Deployments } from '../deployments/deploy.ts';
 import { gitOn } from '../deployments/store/git-store.ts';
+import type { Apps } from '../dispatch/apps.ts';
 import type { DraftsOptions } from '../drafts/draft.ts';
 import { Drafts } from '../drafts/drafts.ts';
 import type { Jobs } from '../jobs/jobs.ts';
@@ -19,6 +20,7 @@ type AuthoringParts = {
   config: Config;
   registry: Registry;
   deployments: Deployments;
+  apps: Pick<Apps, 'forgetTalk'>;
   jobs: Jobs;
 } & Omit<DraftsOptions, 'source' | 'jobs' | 'config'>;
 
@@ -35,13 +37,13 @@ export function openTemplates({ layout, config, log }: Pick<AuthoringParts, 'lay
 }
 
 export function openAuthoring(parts: AuthoringParts, templates: Templates): GitStoreServices {
-  const { layout, config, registry, deployments, jobs, log } = parts;
+  const { layout, config, registry, deployments, apps, jobs, log } = parts;
   const store = layout.codeStore;
   if (store === null) return null;
   const git = gitOn(jobs, store.repository);
   const sessions = new Sessions({ store, git, author: config.commitAuthor, jobs, registry, deployments, log });
   const drafts = new Drafts({ ...parts, source: sessions });
-  const authoring = new Authoring({ sessions, templates, jobs, registry });
+  const authoring = new Authoring({ sessions, templates, jobs, registry, apps });
   const code = new CodeTransfer({ git, deployments, tmpDir: layout.tmpDir, log });
   return { sessions, drafts, authoring, code };
 }

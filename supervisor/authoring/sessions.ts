@@ -230,6 +230,11 @@ export class Sessions {
     return Object.keys((await this.#folders.record(id)).apps).sort();
   }
 
+  /** The sessions that have the app, the newest first. */
+  async holders(app: string): Promise<string[]> {
+    return (await this.list()).filter(({ apps }) => apps.includes(app)).map(({ sessionId }) => sessionId);
+  }
+
   /** Where the app's files are, taken into the session on first use. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
   async folder(id: string, app: string): Promise<string> {
     await this.#exclusively(id, app, () => this.#folders.checkedOut(id, app));

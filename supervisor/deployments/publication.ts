@@ -329,9 +329,11 @@ export class Publication {
   async #makeFolder(): Promise<void> {
     const { layout, apps } = this.#options;
     await clearLeftovers(this.#options, this.#id);
-    await apps.forget(this.#id);
+    // In a session it was an app before, and goes on as one if this fails.
+    const talk = { keepsTalk: 'session' in this.#order.source };
+    await apps.forget(this.#id, talk);
     this.#undo.push(async () => {
-      await letGo(this.#options, this.#id);
+      await letGo(this.#options, this.#id, talk);
       await purgeApp(layout, this.#id);
     });
     const { dir, disposable } = new AppPaths(join(this.#staging, 'app'));
@@ -552,8 +554,12 @@ export async function clearLeftovers(options: PublicationOptions, id: string): P
 }
 
 /** No call of the app runs, and no process has its files open. */
-export async function letGo({ apps, databases }: PublicationOptions, id: string): Promise<void> {
-  await apps.stop(id);
+export async function letGo(
+  { apps, databases }: PublicationOptions,
+  id: string,
+  talk: { keepsTalk?: boolean } = {},
+): Promise<void> {
+  await apps.stop(id, talk);
   await databases.close(id);
 }
 

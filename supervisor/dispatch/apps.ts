@@ -60,7 +60,7 @@ type LaterParts = {
     runs: { forgetApp(app: string): Promise<void> };
     removed(app: string): Promise<void>;
   };
-  conversations: { forgetApp(app: string): Promise<unknown> };
+  conversations: { forgetApp(app: string): Promise<unknown>; forgetRows(app: string): Promise<unknown> };
   chat: { removed(app: string): Promise<void> };
 };
 
@@ -188,10 +188,11 @@ export class Apps implements AppsView {
     this.#options.tree.restartFires(app.id);
   }
 
-  /** Ends everything that an app does: its runs first, then its calls, then what follows it. */
-  async stop(id: string): Promise<void> {
+  /** Ends everything that an app does: its runs first, then its calls, then what follows it. `keepsTalk` as for `forget`. */
+  async stop(id: string, { keepsTalk = false }: { keepsTalk?: boolean } = {}): Promise<void> {
     const { tree, changes, commits, pages, logs, layout } = this.#options;
-    await Promise.all([this.#later.automations.removed(id), this.#later.chat.removed(id)]);
+    const { automations, chat } = this.#later;
+    await Promise.all([automations.removed(id), keepsTalk ? undefined : chat.removed(id)]);
     this.#ready.delete(id);
     this.#pages.delete(id);
     await Promise.all([tree.remove(id), tree.removeFires(id)]);
@@ -217,15 +218,25 @@ export class Apps implements AppsView {
     }
   }
 
-  /** Removes what is remembered of an app that was removed for good. */
-  async forget(id: string): Promise<void> {
+  /**
+   * Removes what is remembered of an app that was removed for good. `keepsTalk`: but for its conversations and their runs, since it
+   * goes on as the draft of a session.
+   */
+  async forget(id: string, { keepsTalk = false }: { keepsTalk?: boolean } = {}): Promise<void> {
     const { programTokens, idempotency, secrets, blobs } = this.#options;
     blobs.forget(id);
     await secrets.forget(id);
     await programTokens.forgetApp(id);
     await idempotency.forget(id);
+    if (keepsTalk) return;
     await this.#later.automations.runs.forgetApp(id);
     await this.#later.conversations.forgetApp(id);
+  }
+
+  /** An app of this id begins in a session: what was said and done about an earlier one is not about it. */
+  async forgetTalk(id: string): Promise<void> {
+    await this.#later.automations.runs.forgetApp(id);
+    await this.#later.conversations.forgetRows(id);
   }
 
   /** Loads what an app needs before it serves, once its folder is back in place. */

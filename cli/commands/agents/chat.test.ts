@@ -86,6 +86,16 @@ test('a message as argument: the answer goes to stdout; tools and how to continu
   ]);
 });
 
+test('an agent can build an app that only a session has', async (t) => {
+  const { env, seen } = await gatewayWith(t, {
+    [WINDOWS]: failure(404, 'UNKNOWN_APP', 'No app is registered as "notes".'),
+    'POST /svc/notes/_turn': turn({ type: 'final', text: 'Built.' }),
+  });
+  const { code, stdout, stderr } = await svc(['chat', 'notes', 'Build it', '--mode', 'full'], { env });
+  assert.deepEqual([code, stdout], [EXIT.ok, 'Built.\n'], stderr);
+  assert.equal(bodiesOf(seen, '/svc/notes/_turn')[0].message, 'Build it');
+});
+
 test('a message on standard input; without deltas the final text is the answer', async (t) => {
   const { env, seen } = await gatewayWith(t, {
     'POST /svc/notes/_chat': turn({ type: 'final', text: 'Three.' }),
@@ -341,6 +351,7 @@ test('with --json: the window, then one event a line', async (t) => {
 test('an unknown app is reported before a message is sent', async (t) => {
   const { env } = await startGateway(t, {
     'GET /svc/nots/_chat/windows?limit=500': failure(404, 'UNKNOWN_APP', 'No app is registered as "nots".'),
+    'GET /_svc-conversations/apps/nots/sessions?limit=500': NO_GIT_STORE,
     'GET /svc/_apps': { json: [{ id: 'notes' }] },
   });
   const { code, stderr } = await svc(['chat', 'nots', 'hi'], { env });

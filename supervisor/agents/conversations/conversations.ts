@@ -133,8 +133,13 @@ export class Conversations {
     await drafts?.close(sessionOf(name));
   }
 
-  /** The app was removed, and with its folder its attachments; its turns have ended. */
+  /** The app was removed, and with its folder its attachments; its turns have ended. Closes the sessions of its conversations. */
   async forgetApp(app: string): Promise<void> {
+    for (const id of await this.forgetRows(app)) await this.#options.drafts?.close(sessionOf(nameOf(app, id)));
+  }
+
+  /** The same, but for the sessions. Resolves with the ids of the conversations. */
+  async forgetRows(app: string): Promise<string[]> {
     await this.open();
     const rows = await survive(() => this.#db.all('SELECT conversation_id FROM conversations WHERE app_id = ?', [app]));
     await survive(() =>
@@ -143,7 +148,7 @@ export class Conversations {
         ['DELETE FROM attachments WHERE app_id = ?', [app]],
       ]),
     );
-    for (const row of rows) await this.#options.drafts?.close(sessionOf(nameOf(app, String(row.conversation_id))));
+    return rows.map((row) => String(row.conversation_id));
   }
 
   async #find(id: string): Promise<ConversationRecord | null> {

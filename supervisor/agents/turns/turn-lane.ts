@@ -18,6 +18,8 @@ export type TurnRequest = {
   model?: string;
   thinking?: ThinkingLevel;
   attachments?: TurnAttachment[];
+  /** The session whose draft a turn of mode `full` works in; by default that of its conversation. */
+  session?: string;
   idempotencyKey?: string;
   /** Its sender: the turn ends when what it presented does. */
   asker?: Asker;

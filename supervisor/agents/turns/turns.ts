@@ -241,15 +241,15 @@ export class Turns {
     const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
     const limited = request.limited === true || conversation.limited;
     const usual = conversation.turns.at(-1)?.runner;
-    const { runner: named, model: asked } = request;
+    const { runner: named, model: asked, session = sessionOf(name) } = request;
     const chosen = await runner.choose({
       ...(named === undefined ? {} : { runner: named }),
       ...(asked === undefined ? {} : { model: asked }),
       ...(usual === undefined ? {} : { usual }),
       limited,
     });
-    const draft = mode === 'full' ? sessionOf(name) : name.draft;
-    const enter = mode === 'full' ? await this.#placeOf(sessionOf(name), name.app) : null;
+    const draft = mode === 'full' ? session : name.draft;
+    const enter = mode === 'full' ? await this.#placeOf(session, name.app) : null;
     const turnId = uuid();
     const begun: BegunTurn = { turnId, name, request, mode, draft, limited, ...chosen };
     const first = firstEvents(begun, lane.turns.length);

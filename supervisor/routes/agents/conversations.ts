@@ -1,10 +1,13 @@
 /** Serves conversations over HTTP, with the files attached to their messages (decisions, sections 8 and 12). */
 
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { unknownApp } from '../../../storage/apps/registry.ts';
 import { isRecord } from '../../../storage/files/atomic-file.ts';
 import { checkConversationId, nameOf } from '../../agents/conversations/conversations.ts';
+import { sessionOf } from '../../agents/turns/turn-drafts.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
 import { type Exchange, PRIVATE } from '../../edge/edge.ts';
 import { demand } from '../../http/access/access.ts';
@@ -29,15 +32,30 @@ const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]
 const UNTYPED = 'application/octet-stream';
 
 export function conversationRoutes(services: Services): Route[] {
-  const { apps, chat, conversations, attachments, changes, log } = services;
+  const { apps, registry, chat, conversations, attachments, changes, log } = services;
   const list = '/_svc-conversations/apps/:id/sessions';
   const blobs = '/_svc-conversations/apps/:id/blobs';
-  /** Rejects with `NO_GIT_STORE`, `INVALID_ID`, `UNKNOWN_APP`. */
+  /** For an app that was published, or that a session has. Rejects with `NO_GIT_STORE`, `INVALID_ID`, `UNKNOWN_APP`. */
   const check = async (id: string): Promise<void> => {
-    gitStoreOf(services);
+    const { sessions } = gitStoreOf(services);
     checkAppId(id);
-    await apps.registered(id);
+    if (!registry.has(id) && (await sessions.holders(id)).length === 0) throw unknownApp(id);
     await conversations.open();
+  };
+  /**
+   * The session in which a conversation works about an app that was not published: the one that has it. Undefined otherwise: its
+   * own. Rejects with `CONFLICT` when there are several.
+   */
+  const draftOf = async (name: SessionName): Promise<{ session?: string }> => {
+    if (registry.has(name.app)) return {};
+    const holders = await gitStoreOf(services).sessions.holders(name.app);
+    const [only, ...others] = holders;
+    if (only === undefined || holders.includes(sessionOf(name))) return {};
+    if (others.length === 0) return { session: only };
+    const message =
+      `The app "${name.app}" was not published, and several sessions have one of this id: ${holders.slice(0, 20).join(', ')}. ` +
+      `Publish one of them, or talk about one: POST /svc/_draft/<session>/${name.app}/_chat with the mode "full".`;
+    throw new SvcError('CONFLICT', message);
   };
   const existing = async ({ id = '', sid = '' }: Params): Promise<SessionName> => {
     await check(id);
@@ -53,9 +71,11 @@ export function conversationRoutes(services: Services): Route[] {
       const named = attachmentsOf(body);
       await check(id);
       checkConversationId(conversationId);
-      const held = await chat.turns.accept(nameOf(id, conversationId), {
+      const name = nameOf(id, conversationId);
+      const held = await chat.turns.accept(name, {
         ...request,
         asker: caller,
+        ...(await draftOf(name)),
         mode: 'full',
         attachments: await attachments.take(id, named),
       });
@@ -100,6 +120,8 @@ export function conversationRoutes(services: Services): Route[] {
       try {
         const type = typeOf(exchange);
         await check(id);
+        // They are kept in the folder of the app.
+        await apps.registered(id);
         const { created, ...record } = await attachments.store(id, body, type);
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         demand(caller, 'manage', id);
