@@ -72,7 +72,7 @@ test('a keyword that would have clients repeat arguments in headers is not shown
   const input = { type: 'object', properties: { title, nested: { properties: { title } }, 'x-mcp-header': title } };
   const manifest = { ...MANIFEST, actions: [{ name: 'add', input }] };
   const of = { apps: { ...dispatcher.apps, manifest: () => Promise.resolve(manifest) } } as unknown as Dispatcher;
-  const [, add] = await (await appTools(of, 'notes', callerOf(['read', 'write']), false)).list();
+  const [, add] = await (await appTools(of, 'notes', callerOf(['read', 'write']), OPTIONS)).list();
   const shown = { type: 'string' };
   assert.deepEqual(add?.inputSchema.properties, {
     title: shown,

@@ -88,7 +88,7 @@ test('the sql tool: rows, writes, limits and refusals', async () => {
 });
 
 test('what a view needs too much for is an error of the caller, in the list of tables too', async () => {
-  const views = (client: DbClient | null, request: object) => answer({ ...request }, client, 'views');
+  const views = (client: DbClient | null, request: object) => answer({ ...request }, client, { name: 'views' });
   const own = new DbClient((handlers, session) =>
     openLink(writing.socket, writing.ticketFor('views'), handlers, session),
   );
