@@ -416,6 +416,27 @@ describe('the daemon ends', () => {
   });
 });
 
+test('the daemon ends cleanly on a SIGTERM that comes with daemon.json', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-test-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  // Who watches for the file may be this quick: the signal is there before the gateway goes on.
+  const preload = join(folder, 'signal.cjs');
+  writeFileSync(
+    preload,
+    `const fs = require('node:fs/promises');
+     const { rename } = fs;
+     fs.rename = async (from, to) => {
+       await rename(from, to);
+       if (to.endsWith('daemon.json')) process.kill(process.pid, 'SIGTERM');
+     };
+     require('node:module').syncBuiltinESMExports();`,
+  );
+  const { code, stderr, dataDir } = await serveOnce(t, ['--port', '0'], { NODE_OPTIONS: `--require ${preload}` });
+  assert.equal(code, 0);
+  assert.match(stderr, /SIGTERM: stopping/);
+  nothingLeft(dataDir);
+});
+
 describe('the daemon does not start', () => {
   test('on a port in use: it says so, and leaves no process and no lock', async (t) => {
     const taken = createServer().listen(0, '127.0.0.1');
