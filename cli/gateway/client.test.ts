@@ -4,9 +4,11 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { LIMITS } from '../../protocol/limits.ts';
 import { temporaryFolder } from '../../testing/command-line.ts';
+import { eventually } from '../../testing/edges.ts';
 import { GatewayError, UnreachableError } from '../failure.ts';
-import { Client, EventStreamParser } from './client.ts';
+import { Client, EventStreamParser, type ServerSentEvent } from './client.ts';
 
 async function clientOf(t: TestContext, listener: RequestListener): Promise<Client> {
   const server = createServer(listener);
@@ -108,6 +110,96 @@ test('events are the same, however the bytes are split', () => {
     assert.equal(parser.lastEventId, '8');
     assert.equal(parser.retryMs, 1500);
   }
+});
+
+test('a large event costs no more than its length', () => {
+  const [piece, count] = ['x'.repeat(1000), 20_000];
+  const parser = new EventStreamParser();
+  const split = String.prototype.split;
+  let looked = 0;
+  // What is looked at again and again grows with the square of the event.
+  String.prototype.split = function (this: string, ...given: never[]) {
+    looked += this.length;
+    return Reflect.apply(split, this, given) as string[];
+  };
+  try {
+    parser.push('data: ');
+    for (let at = 0; at < count; at++) assert.deepEqual(parser.push(piece), []);
+    const [event, ...others] = parser.push('\n\n');
+    assert.deepEqual([event?.data.length, others], [piece.length * count, []]);
+  } finally {
+    String.prototype.split = split;
+  }
+  assert.ok(looked < 2 * piece.length * count, `${looked} characters`);
+});
+
+test('an event that is larger than any answer is an error', () => {
+  const parser = new EventStreamParser();
+  const piece = 'x'.repeat(LIMITS.frameBytes / 8);
+  parser.push('data: ');
+  for (let at = 0; at < 7; at++) parser.push(`${piece}\ndata: `);
+  assert.throws(() => parser.push(piece), /The gateway sent an answer of more than/);
+});
+
+async function eventsOf(events: AsyncGenerator<ServerSentEvent>, count: number): Promise<string[]> {
+  const seen: string[] = [];
+  for await (const { data } of events) if (seen.push(data) === count) break;
+  return seen;
+}
+
+/** Streams of one event each that end at once, and how many are open. */
+async function streams(t: TestContext) {
+  let [opened, open] = [0, 0];
+  const client = await clientOf(t, (request, response) => {
+    const number = ++opened;
+    open++;
+    response.on('close', () => open--);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(`retry: 1\nid: ${number}\ndata: ${request.headers['last-event-id'] ?? 'none'}\n\n`);
+    if (number < 3) setImmediate(() => response.destroy());
+  });
+  return { client, opened: () => opened, open: () => open };
+}
+
+test('a stream that breaks is opened again, from its last event', async (t) => {
+  const { client, open } = await streams(t);
+  const told: string[] = [];
+  const events = client.follow('/x', {
+    onOpen: (again) => void told.push(`open ${again}`),
+    onLost: () => told.push('lost'),
+  });
+  assert.deepEqual(await eventsOf(events, 3), ['none', '1', '2']);
+  assert.deepEqual(told, ['open false', 'lost', 'open true', 'lost', 'open true']);
+  await eventually(() => open() === 0);
+});
+
+for (const again of [false, true])
+  test(`what onOpen throws ${again ? 'after a reconnect' : 'at first'} ends the stream, and its connection`, async (t) => {
+    const { client, opened, open } = await streams(t);
+    const onOpen = async (isAgain: boolean): Promise<void> => {
+      if (isAgain === again) throw new Error('It cannot be read.');
+    };
+    await assert.rejects(eventsOf(client.follow('/x', { onOpen }), 9), /It cannot be read/);
+    assert.equal(opened(), again ? 2 : 1);
+    await eventually(() => open() === 0);
+  });
+
+test('a refusal after a reconnect is final, and a gateway that starts is waited for', async (t) => {
+  const answers = [200, 503, 500, 200, 404];
+  const client = await clientOf(t, (_request, response) => {
+    const status = answers.shift() ?? 200;
+    const error = { isError: true, error: { code: status === 404 ? 'UNKNOWN_APP' : 'OVERLOADED', message: 'x' } };
+    if (status === 200) response.writeHead(200).end(`retry: 1\ndata: ${answers.length}\n\n`);
+    else response.writeHead(status).end(JSON.stringify(error));
+  });
+  const seen: string[] = [];
+  await assert.rejects(
+    (async () => {
+      for await (const { data } of client.follow('/x')) seen.push(data);
+    })(),
+    { status: 404 },
+  );
+  assert.deepEqual(seen, ['4', '1']);
 });
 
 test('an incomplete event does not change the last id', () => {

@@ -31,7 +31,7 @@ type Answer = { status: number; headers: Headers; body: unknown };
 export type ServerSentEvent = { event: string; data: string };
 
 export type FollowOptions = {
-  /** Called when a stream is open, before its events are read; `again` after a reconnect. */
+  /** Called when a stream is open, before its events are read; `again` after a reconnect. What it throws ends the stream. */
   onOpen?: (again: boolean) => void | Promise<void>;
   /** Called once when a stream breaks; reconnects follow. */
   onLost?: () => void;
@@ -147,31 +147,34 @@ export class Client {
 
   /**
    * The events of a stream, without end: reconnects with `Last-Event-ID` when it breaks. Throws `GatewayError` when the
-   * gateway refuses it (the app is gone), and `UnreachableError` when the very first connection fails.
+   * gateway refuses it (the app is gone), `UnreachableError` when the very first connection fails, and what `onOpen` and
+   * `onLost` throw.
    */
   async *follow(path: string, { onOpen, onLost, signal }: FollowOptions = {}): AsyncGenerator<ServerSentEvent> {
     let lastEventId = '';
     let retryMs: number = LIMITS.changeRetryMs;
     let connectedBefore = false;
     for (;;) {
-      const parser = new EventStreamParser(lastEventId);
       const resume = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
       const headers: Headers = { accept: 'text/event-stream', ...resume };
-      let connected = false;
-      try {
-        const response = await this.#open('GET', path, { headers, timeoutMs: SILENCE_MS, signal });
-        await onOpen?.(connectedBefore);
-        connected = true;
-        connectedBefore = true;
-        for await (const chunk of response.setEncoding('utf8')) yield* parser.push(chunk as string);
-      } catch (error) {
-        // A gateway that restarts answers 5xx or not at all; other refusals are final.
-        if (!connectedBefore || (error instanceof GatewayError && error.status < 500)) throw error;
+      const response = await this.#open('GET', path, { headers, timeoutMs: SILENCE_MS, signal }).catch((error) => {
+        if (!connectedBefore || !mayPass(error)) throw error;
+        return null;
+      });
+      if (response !== null) {
+        const parser = new EventStreamParser(lastEventId);
+        try {
+          await onOpen?.(connectedBefore);
+          connectedBefore = true;
+          for await (const chunk of untilItBreaks(response)) yield* parser.push(chunk);
+        } finally {
+          response.destroy();
+        }
+        signal?.throwIfAborted();
+        onLost?.();
+        lastEventId = parser.lastEventId;
+        retryMs = parser.retryMs ?? retryMs;
       }
-      signal?.throwIfAborted();
-      if (connected) onLost?.();
-      lastEventId = parser.lastEventId;
-      retryMs = parser.retryMs ?? retryMs;
       await sleep(retryMs, undefined, signal && { signal });
     }
   }
@@ -246,6 +249,20 @@ export class Client {
   }
 }
 
+/** A gateway that restarts answers 5xx or not at all; other refusals are final. */
+function mayPass(error: unknown): boolean {
+  return error instanceof UnreachableError || (error instanceof GatewayError && error.status >= 500);
+}
+
+/** The text of an answer, as far as the connection lasts. */
+async function* untilItBreaks(response: IncomingMessage): AsyncGenerator<string> {
+  try {
+    for await (const chunk of response.setEncoding('utf8')) yield chunk as string;
+  } catch {
+    // The gateway went away, or was silent for too long: whoever follows connects again.
+  }
+}
+
 /** `error` is what the system said of the connection; `sent` see `UnreachableError`. */
 export function unreachable({ url, urlFrom }: Connection, error: unknown, sent: boolean): UnreachableError {
   const { code = '', message } = error as NodeJS.ErrnoException;
@@ -286,7 +303,12 @@ export class EventStreamParser {
   lastEventId: string;
   /** Milliseconds that the server wants between two connections, if it has said so. */
   retryMs: number | undefined;
-  #rest = '';
+  /** The parts of a line that is not complete: a long one is put together once. */
+  #parts: string[] = [];
+  /** Characters since the last event. */
+  #length = 0;
+  /** The last chunk ended with a carriage return, which ended a line: a line feed may follow it. */
+  #returned = false;
   #event = '';
   #data: string[] = [];
   #id: string;
@@ -296,13 +318,22 @@ export class EventStreamParser {
     this.#id = lastEventId;
   }
 
-  /** The events that `chunk` completes. Half an event waits for the next chunk. */
+  /** The events that `chunk` completes. Half an event waits for the next chunk. Throws for one that is larger than any. */
   push(chunk: string): ServerSentEvent[] {
-    // A carriage return at the end may be the first half of a line end.
-    const text = this.#rest + chunk;
-    const lines = text.split(/\r\n|\n|\r(?!$)/);
-    this.#rest = lines.pop() as string;
-    return lines.flatMap((line) => this.#line(line) ?? []);
+    const events: ServerSentEvent[] = [];
+    const text = this.#returned && chunk.startsWith('\n') ? chunk.slice(1) : chunk;
+    if (chunk !== '') this.#returned = chunk.endsWith('\r');
+    const lines = text.split(/\r\n|\n|\r/);
+    for (const [at, part] of lines.entries()) {
+      if (part !== '') this.#parts.push(part);
+      this.#length += part.length;
+      checkSize(this.#length);
+      if (at === lines.length - 1) break;
+      const event = this.#line(this.#parts.join(''));
+      this.#parts = [];
+      if (event !== undefined) events.push(event);
+    }
+    return events;
   }
 
   #line(line: string): ServerSentEvent | undefined {
@@ -322,6 +353,7 @@ export class EventStreamParser {
     const data = this.#data;
     this.#event = '';
     this.#data = [];
+    this.#length = 0;
     this.lastEventId = this.#id;
     return data.length === 0 ? undefined : { event, data: data.join('\n') };
   }
