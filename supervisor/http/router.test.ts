@@ -84,3 +84,14 @@ test('a wrong method is reported without a token where every method of the addre
     assert.equal(match.open, open, path);
   }
 });
+
+for (const [what, first, second, message] of [
+  ['names one place differently', '/svc/:id/_live', '/svc/:app/_changes', /\/svc\/:app\/_changes: .* :id, not :app/],
+  ['names the same address differently', '/svc/_apps/:id', '/svc/_apps/:app', /:id, not :app/],
+  ['is there twice', '/svc/_apps', '/svc/_apps', /two routes GET \/svc\/_apps/],
+  ['is there twice with a parameter', '/svc/:id', '/svc/:id', /two routes/],
+  ['is there twice with a rest', '/svc/*', '/svc/*', /two routes/],
+] as const)
+  test(`a table in which a route ${what} is not taken`, () => {
+    assert.throws(() => new Router([route('GET', first), route('GET', second)]), message);
+  });

@@ -62,6 +62,7 @@ export class Router {
   /** Routes without parameters, by their whole path: most calls are to one of the tools. */
   readonly #exact = new Map<string, Leaf>();
 
+  /** Throws when two routes are the same, or give one place in their paths two names: only one of them would be used. */
   constructor(routes: readonly Route[]) {
     this.routes = routes;
     for (const route of routes) this.#add(route);
@@ -90,17 +91,20 @@ export class Router {
     if (!route.path.includes(':') && !route.path.endsWith('*')) {
       const leaf = this.#exact.get(route.path) ?? new Map<string, Route>();
       this.#exact.set(route.path, leaf);
-      leaf.set(route.method, route);
+      put(leaf, route);
     }
     let at = this.#root;
     for (const segment of segments) {
       if (segment === '*') {
         at.rest ??= new Map();
-        at.rest.set(route.method, route);
+        put(at.rest, route);
         return;
       }
       if (segment.startsWith(':')) {
-        at.parameter ??= { name: segment.slice(1), node: node() };
+        const name = segment.slice(1);
+        at.parameter ??= { name, node: node() };
+        if (at.parameter.name !== name)
+          throw new Error(`${route.path}: another route calls this parameter :${at.parameter.name}, not :${name}.`);
         at = at.parameter.node;
         continue;
       }
@@ -109,8 +113,13 @@ export class Router {
       at = next;
     }
     at.leaf ??= new Map();
-    at.leaf.set(route.method, route);
+    put(at.leaf, route);
   }
+}
+
+function put(leaf: Leaf, route: Route): void {
+  if (leaf.has(route.method)) throw new Error(`There are two routes ${route.method} ${route.path}.`);
+  leaf.set(route.method, route);
 }
 
 function node(): Node {
