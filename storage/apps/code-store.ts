@@ -3,7 +3,7 @@
  * of versions, in a folder named after the commit that published it. The version's own folder is a link to it; code without a
  * link is unused.
  */
-import { realpath, rename, rm, rmdir, symlink } from 'node:fs/promises';
+import { realpath, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { isAppId } from '../../protocol/ids.ts';
 import {
@@ -23,7 +23,7 @@ import {
 import { isObjectId } from '../git/object.ts';
 import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from '../layout.ts';
 import { sweepTemporary } from './trash.ts';
-import { linkedTo } from './version-links.ts';
+import { linkedTo, removeEmpty } from './version-links.ts';
 import { removeVersion } from './versions.ts';
 
 /** `damaged` for a file that was changed or replaced by hand: we write it atomically. */
@@ -148,7 +148,11 @@ export async function sweepMaterialized(layout: Layout, store: CodeStorePaths): 
 
 /** Removes the code of a removed app. */
 export async function removeMaterialized(store: CodeStorePaths, id: string): Promise<void> {
-  for (const sha of await namesIn(store.mainDir)) await removeCode(join(store.mainDir, sha, 'apps', id));
+  for (const sha of await namesIn(store.mainDir)) {
+    const code = join(store.mainDir, sha, 'apps', id);
+    // The folder of another commit is empty for a moment while the code of its app moves there or away.
+    if (await isThere(code)) await removeCode(code);
+  }
 }
 
 async function linkedCode(layout: Layout, id: string): Promise<Set<string>> {
@@ -176,14 +180,4 @@ async function link(path: string, to: string): Promise<void> {
 async function removeCode(code: string): Promise<void> {
   await rm(code, { recursive: true, force: true });
   await removeEmpty(dirname(code));
-}
-
-async function removeEmpty(apps: string): Promise<void> {
-  for (const dir of [apps, dirname(apps)]) {
-    try {
-      await rmdir(dir);
-    } catch {
-      return;
-    }
-  }
 }

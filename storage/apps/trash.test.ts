@@ -1,10 +1,21 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
-import { Layout } from '../layout.ts';
-import { sweepTemporary, sweepUnregistered } from './trash.ts';
+import { type CodeStorePaths, Layout } from '../layout.ts';
+import { removeMaterialized } from './code-store.ts';
+import { moveToTrash, sweepTemporary, sweepUnregistered } from './trash.ts';
 
 const NOW = 1_700_000_000_000;
 
@@ -45,6 +56,22 @@ test('a folder that is marked disposable is removed unless its app is registered
   assert.deepEqual(await sweepUnregistered(layout, (id) => id === 'kept', NOW), ['gone']);
   assert.deepEqual(readdirSync(layout.appsDir), ['kept']);
   assert.deepEqual([...readdirSync(layout.trashDir), ...readdirSync(layout.tmpDir)], []);
+});
+
+test('a removal takes the folders of its own commits away, and leaves those that the code of another app is about to enter', async () => {
+  const store = new Layout(layout.dataDir, undefined, 'code-store').codeStore as CodeStorePaths;
+  const [own, other] = ['a'.repeat(40), 'b'.repeat(40)];
+  mkdirSync(store.materialized(own, 'gone'), { recursive: true });
+  mkdirSync(layout.app('gone').versionsDir, { recursive: true });
+  symlinkSync(store.materialized(own, 'gone'), layout.app('gone').version('gone/v1').code);
+  // Between two steps of an installation it is empty.
+  const entered = dirname(store.materialized(other, 'other'));
+  mkdirSync(entered, { recursive: true });
+  await moveToTrash(layout, 'gone', NOW);
+  await removeMaterialized(store, 'gone');
+  assert.deepEqual(readdirSync(store.mainDir), [other]);
+  assert.ok(existsSync(entered));
+  assert.ok(lstatSync(layout.trashed(`gone-${NOW}`).version('gone/v1').code).isDirectory());
 });
 
 test("somebody else's folder among the apps stays", async () => {

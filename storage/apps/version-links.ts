@@ -2,7 +2,7 @@
  * Finds the code that the folder of a version links to on the git store (decisions, section 7), and puts it into the folder's place
  * when an app leaves the store: then the app's own folder has everything.
  */
-import { readlink, realpath, rm } from 'node:fs/promises';
+import { readlink, realpath, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { exists, isMissing, moveDir, namesIn, renameDurable } from '../files/atomic-file.ts';
 import type { AppPaths } from '../layout.ts';
@@ -18,6 +18,17 @@ export async function linkedTo(path: string): Promise<string | null> {
   }
 }
 
+/** Removes `<sha>/apps` and `<sha>`, as far as nothing is in them. */
+export async function removeEmpty(apps: string): Promise<void> {
+  for (const dir of [apps, dirname(apps)]) {
+    try {
+      await rmdir(dir);
+    } catch {
+      return;
+    }
+  }
+}
+
 const TAKEN = /^\.(.+)\.taken$/;
 
 /**
@@ -30,7 +41,10 @@ export async function takeLinkedCode({ versionsDir }: AppPaths): Promise<void> {
     const code = await linkedTo(join(versionsDir, name));
     // A folder cannot replace a link atomically, so it waits beside it.
     const taken = join(versionsDir, `.${name}.taken`);
-    if (code !== null && !(await exists(taken))) await moveDir(code, taken);
+    if (code === null || (await exists(taken))) continue;
+    await moveDir(code, taken);
+    // Only who took the code away removes the folders of its commit: those of others may be empty for a moment.
+    await removeEmpty(dirname(code));
   }
   for (const name of await namesIn(versionsDir)) {
     const version = TAKEN.exec(name)?.[1];

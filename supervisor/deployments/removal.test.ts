@@ -230,6 +230,6 @@ test('an app is removed also when its repository cannot be read, and the trash h
   await deployments.remove('notes');
   const [id = ''] = await trash();
   assert.ok(existsSync(join(codeOf(layout.trashed(id), 'notes/v2'), 'switched')));
-  await assert.rejects(deployments.restore(id), isRejected('STORE_DAMAGED', /no version notes\/v2/));
+  await assert.rejects(deployments.restore(id), isRejected('STORE_DAMAGED', /apps\.git of the code store is missing/));
   assert.deepEqual(await trash(), [id]);
 });
