@@ -118,12 +118,17 @@ export class SqlProcesses {
   async close(): Promise<void> {
     this.#closed = true;
     for (const statement of this.#queue.waiting) this.#fail(statement, stoppingError());
-    if (this.#queue.running.size > 0)
+    if (!this.#isQuiet)
       await new Promise<void>((resolve) => {
         this.#onQuiet = resolve;
       });
     for (const { resting } of this.#places) clearTimeout(resting);
     await Promise.all(this.#places.map(({ child }) => child.stop(LIMITS.terminateMs)));
+  }
+
+  /** Every statement that runs was answered. */
+  get #isQuiet(): boolean {
+    return [...this.#queue.running].every(({ settled }) => settled);
   }
 
   #createPlace(name: string): Place {
@@ -255,7 +260,6 @@ export class SqlProcesses {
     const { child, statement } = place;
     if (statement !== null) this.#queue.remove(statement);
     place.statement = null;
-    if (this.#queue.running.size === 0) this.#onQuiet();
     clearTimeout(place.resting);
     place.resting = setTimeout(() => {
       if (place.statement === null && child.state === 'running') void child.stop(LIMITS.terminateMs);
@@ -279,6 +283,7 @@ export class SqlProcesses {
     statement.settled = true;
     statement.stopTimer();
     if (this.#queue.waiting.includes(statement)) this.#queue.remove(statement);
+    if (this.#isQuiet) this.#onQuiet();
   }
 }
 
