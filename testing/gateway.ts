@@ -217,10 +217,21 @@ export class TestGateway {
           });
         });
       });
-      req.on('error', reject);
+      req.on('error', (error) => {
+        // A connection ends for many reasons; the daemon may have said which.
+        error.cause ??= new Error(this.#state(req.reusedSocket));
+        reject(error);
+      });
       req.end(bytes ?? undefined);
     });
     return inTime(answered, `the answer to ${method} ${path}`, LONG_MS);
+  }
+
+  #state(isReused: boolean): string {
+    const { exitCode = null, signalCode = null } = this.#child ?? {};
+    const state = this.isRunning ? 'runs' : `ended (${signalCode ?? exitCode})`;
+    const connection = isReused ? 'a connection that was used before' : 'a new connection';
+    return `It was ${connection}; daemon ${this.pid} ${state}. Its log ends: ${this.log.slice(-2000) || 'nothing.'}`;
   }
 
   read(app: string, query: string, input?: unknown, options: CallOptions = {}): Promise<Answer> {
