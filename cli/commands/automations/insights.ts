@@ -29,7 +29,8 @@ export async function insights({ args, terminal, connect }: CommandContext): Pro
     }
     const { runs, failed, inputTokens, outputTokens, costUsd } = totals;
     const tokens = `${formatCount(inputTokens)} tokens in, ${formatCount(outputTokens)} out`;
-    terminal.line(`${plural(runs, 'run')}, ${formatCount(failed)} failed; ${tokens}; ${money(costUsd)}`);
+    const cost = costUsd === null ? '' : `; ${money(costUsd)}`;
+    terminal.line(`${plural(runs, 'run')}, ${formatCount(failed)} failed; ${tokens}${cost}`);
   });
 }
 
@@ -55,8 +56,8 @@ function cellsOf({ name, runs, failed, inputTokens, outputTokens, costUsd }: Run
   ];
 }
 
-/** Sums below a cent have four decimals. */
+/** Sums below a cent have four decimals; a dash where no agent reported a price. */
 function money(usd: number | null): string {
-  if (usd === null) return 'no price';
+  if (usd === null) return '–';
   return `$${usd > 0 && usd < 0.01 ? usd.toFixed(4) : usd.toFixed(2)}`;
 }
