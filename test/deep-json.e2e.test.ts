@@ -77,7 +77,8 @@ onEachEdge({}, (gateway, _edge, store) => {
           .replace(':sid', session)
           .replace(/:(\w+)/g, (_all, name: string) => values[name] ?? 'none')
           .replace(/\*$/, webhook);
-        const answer = await gateway.call(method, target, { body });
+        // One route is for pages of this origin alone.
+        const answer = await gateway.call(method, target, { body, headers: { origin: gateway.url } });
         // A webhook checks the secret before it reads, and the size of the body before its depth.
         const isHook = path.startsWith('/_svc-hook');
         assert.deepEqual([answer.status, answer.json.isError], [isHook ? 401 : 400, true], answer.text.slice(0, 300));

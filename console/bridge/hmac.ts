@@ -5,9 +5,8 @@ const WORDS = BLOCK / 4;
 
 /** The first 32 bits of the fractions of roots of the first primes, as FIPS 180-4 defines them. */
 const fraction = (root: number): number => ((root - Math.floor(root)) * 2 ** 32) | 0;
-const PRIMES = Array.from({ length: 312 }, (_, n) => n).filter(
-  (n) => n > 1 && Array.from({ length: n }, (_of, d) => d).every((d) => d < 2 || n % d !== 0),
-);
+const PRIMES: number[] = [];
+for (let n = 2; PRIMES.length < BLOCK; n++) if (PRIMES.every((prime) => n % prime !== 0)) PRIMES.push(n);
 const K = PRIMES.map((prime) => fraction(Math.cbrt(prime)));
 const START = PRIMES.slice(0, 8).map((prime) => fraction(Math.sqrt(prime)));
 

@@ -341,6 +341,19 @@ describe('the page key, in a browser', { skip: withoutChromium() }, () => {
     await reads(page);
   });
 
+  test('of a browser that keeps no cookie of the app leads to an explanation, not around in a circle', async () => {
+    const asks = (url: URL) => url.origin === originOf(gateway, TODOS) && url.pathname === '/svc/_session';
+    // As the gateway answers then.
+    await context.route(asks, (route) => route.fulfill({ json: { signedIn: false } }));
+    const page = await context.newPage();
+    await page.goto(await linkTo(gateway, TODOS));
+    await page.getByRole('alert').filter({ hasText: 'did not keep the session' }).waitFor();
+    assert.equal(await addressOf(page), `${originOf(gateway, TODOS)}/svc/_enter`);
+    await context.unroute(asks);
+    await page.getByRole('link', { name: 'Try again' }).click();
+    await reads(page);
+  });
+
   test('opens a file that is no page, and one that is no file of the app', async () => {
     await blockStorage();
     const page = await context.newPage();
