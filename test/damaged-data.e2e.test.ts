@@ -288,6 +288,29 @@ test('apps whose database is not there yet, or was made without migrations, work
   assert.deepEqual(await list('logged'), [{ text: 'in the log' }]);
 });
 
+test('a log that lost commits while the gateway was down is said, and what is left of it is kept', async () => {
+  await install('behind');
+  for (const text of ['two', 'three']) assert.equal((await gateway.write('behind', 'add', { text })).status, 200);
+  await gateway.kill();
+  const { size } = statSync(data('behind', '-wal'));
+  truncateSync(data('behind', '-wal'), size - 100);
+  const said = /apps\/behind\/data\.sqlite lost the last 1 pages of its log, and the commits in them/;
+  assert.match(problems().join('\n'), said);
+  await gateway.start();
+  assert.deepEqual(await list('behind'), [{ text: 'kept' }, { text: 'two' }], 'as SQLite finds it');
+  assert.match((await record('behind')).damage, said);
+  assert.equal(gateway.log.split(said).length - 1, 1);
+  assert.match(problems().join('\n'), said);
+  const kept = readdirSync(join(gateway.dataDir, 'apps/behind')).find((name) =>
+    name.startsWith('data.sqlite-wal.damaged-'),
+  );
+  assert.equal(statSync(join(gateway.dataDir, 'apps/behind', kept ?? '')).size, size - 100);
+  assert.equal((await gateway.write('behind', 'add', { text: 'four' })).status, 200);
+  await gateway.stop();
+  await gateway.start();
+  assert.equal((await record('behind')).status, 'active', 'it was said once');
+});
+
 /** What `svc doctor` prints, and its exit code. */
 function doctor(...more: string[]): {
   code: number;

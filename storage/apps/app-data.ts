@@ -1,10 +1,11 @@
 /** Tells whether the database of an app is lost: its live version has migrations, and the file nothing of what they made. */
-import { open, stat } from 'node:fs/promises';
+import { copyFile, open, stat } from 'node:fs/promises';
 import { DATA_DAMAGED, DATA_LOST, type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { EMPTY, MISSING } from '../data-file.ts';
 import { isMissing } from '../files/atomic-file.ts';
 import type { AppPaths } from '../layout.ts';
+import { lostFrames } from '../lost-frames.ts';
 import { readCurrent, readVersion } from './versions.ts';
 
 /** Why the data of an app or draft cannot be used: `what` goes on where the name of the file ends. `lost`: there is none. */
@@ -33,6 +34,25 @@ export function damagedData(key: string, { what }: Damage): SvcError {
 /** What to do about the damaged data of an app. */
 export function wayOut(app: string): string {
   return `Run: svc repair ${app} --restore <backup>, or to begin with empty data: svc repair ${app} --new-data`;
+}
+
+/**
+ * Why an app that nobody has open yet does not have all that was committed, as its log says; null where it has, or where that cannot be
+ * told. The log as it is found is kept beside: whoever opens it drops the rest.
+ */
+export async function cutLog(app: AppPaths, now: number): Promise<string | null> {
+  const frames = await lostFrames(app.data);
+  if (frames === 0) return null;
+  const kept = `${app.data}-wal.damaged-${now}`;
+  await copyFile(`${app.data}-wal`, kept).catch((error: unknown) => {
+    if (!isMissing(error)) throw error;
+  });
+  return wordsOf(frames);
+}
+
+/** Goes on where the name of the file ends. */
+export function wordsOf(frames: number): string {
+  return `lost the last ${frames} pages of its log, and the commits in them: data.sqlite-wal was damaged while the gateway was down`;
 }
 
 /** Places in the first page (sqlite.org/fileformat.html): the version of the schema, the kind of page, the number of its cells. */

@@ -7,7 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
 import type { AppPaths, Layout } from '../layout.ts';
-import { type Damage, damagedData, lostData, lostDataOf } from './app-data.ts';
+import { cutLog, type Damage, damagedData, lostData, lostDataOf } from './app-data.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
 import {
   isPrepared,
@@ -64,6 +64,8 @@ export class Registry {
   readonly #options: Options;
   readonly #loaded = new Map<string, AppState>();
   readonly #loading = new Map<string, Promise<AppState>>();
+  /** Apps whose log was looked at: since then processes may have the database open. */
+  readonly #seen = new Set<string>();
   /** By app, or by the key of a draft: what was logged. */
   readonly #damages = new Map<string, Damage>();
   /** Called once the data of an app is known to be lost. */
@@ -221,8 +223,13 @@ export class Registry {
   }
 
   async #load(id: string, registeredAt: number): Promise<AppState> {
+    const { layout, now } = this.#options;
+    // Before anyone opens it.
+    const cut = this.#seen.has(id) ? null : await cutLog(layout.app(id), now());
+    this.#seen.add(id);
     const found = await repairApp(id, this.#options);
     if (found !== null && found.lost !== null) this.noteDamage(id, { what: found.lost, lost: true });
+    else if (cut !== null) this.noteDamage(id, { what: cut, lost: false });
     const updatedAt = Math.max(found?.activatedAt ?? 0, registeredAt);
     // An activation may have set a newer record meanwhile.
     const state = this.#loaded.get(id) ?? { id, registeredAt, updatedAt, active: found?.active ?? null };

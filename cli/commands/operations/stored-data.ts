@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import type { AppRecord } from '../../../protocol/answers.ts';
 import { draftKey, isAppId } from '../../../protocol/ids.ts';
 import type { StaticEntry } from '../../../protocol/manifest.ts';
-import { lostDataOf, wayOut } from '../../../storage/apps/app-data.ts';
+import { lostDataOf, wayOut, wordsOf } from '../../../storage/apps/app-data.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { readVersion, storedVersions } from '../../../storage/apps/versions.ts';
@@ -19,6 +19,8 @@ import { isSha256 } from '../../../storage/blobs.ts';
 import { exists, isRecord, namesIn, readJson } from '../../../storage/files/atomic-file.ts';
 import { Refs } from '../../../storage/git/refs.ts';
 import { type AppPaths, CodeStorePaths, Layout } from '../../../storage/layout.ts';
+import { lostFrames } from '../../../storage/lost-frames.ts';
+import { lockHolder } from '../../../storage/processes/data-lock.ts';
 import { plural } from '../../terminal/units.ts';
 import { type Check, ok, problem } from './check.ts';
 
@@ -39,6 +41,8 @@ export async function checkStored(dataDirectory: string, deep: boolean, noticed:
 
 /** SQLite's quick check of every database: the gateway's own, those of the apps, and those of drafts. */
 async function checkDatabases(layout: Layout, ids: string[], noticed: AppRecord[]): Promise<Check[]> {
+  // The gateway looked at the logs before it opened them; now they change.
+  const isRunning = isHeld(layout.lock);
   const bad: Check[] = [];
   let read = 0;
   const check = async (file: string, shown: string, fix: string): Promise<void> => {
@@ -56,7 +60,7 @@ async function checkDatabases(layout: Layout, ids: string[], noticed: AppRecord[
   for (const id of ids) {
     const app = layout.app(id);
     const shown = `apps/${id}/data.sqlite`;
-    const lost = await lostDataOf(app).catch(() => null);
+    const lost = (await lostDataOf(app).catch(() => null)) ?? (isRunning ? null : await cutWords(app.data));
     if (lost === null) await check(app.data, shown, wayOut(id));
     else bad.push(problem('databases', `${shown} ${lost}`, wayOut(id)));
   }
@@ -73,6 +77,21 @@ async function checkDatabases(layout: Layout, ids: string[], noticed: AppRecord[
   }
   if (bad.length > 0) return bad;
   return read === 0 ? [] : [ok('databases', `${plural(read, 'database')} checked by SQLite`)];
+}
+
+/** Also where it cannot be told. */
+function isHeld(lock: string): boolean {
+  try {
+    return lockHolder(lock) !== null;
+  } catch {
+    return true;
+  }
+}
+
+/** Why its log does not have all that was committed. To read the database would make SQLite forget that. */
+async function cutWords(file: string): Promise<string | null> {
+  const frames = await lostFrames(file).catch(() => 0);
+  return frames === 0 ? null : wordsOf(frames);
 }
 
 /** SQLite's own words, `ok` for a whole database. */
