@@ -63,6 +63,19 @@ test('the binding that loads here opens a database, and its folder is known', ()
   db.close();
 });
 
+test('a file of no bytes is not taken for a new database while a log lies beside it', (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'svc-empty-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'data.sqlite');
+  writeFileSync(file, '');
+  writeFileSync(`${file}-wal`, 'frames');
+  for (const options of [{}, { readonly: true }])
+    assert.throws(() => openSqlite(file, options), { code: 'SQLITE_NOTADB' });
+  assert.equal(readFileSync(`${file}-wal`, 'utf8'), 'frames');
+  writeFileSync(`${file}-wal`, '');
+  openSqlite(file).close();
+});
+
 test('npm installs the compiled binding on Node 20 only, as the lock file says', () => {
   const lock = JSON.parse(readFileSync(join(import.meta.dirname, '../package-lock.json'), 'utf8')) as {
     packages: Record<string, { optional?: boolean; engines?: { node: string }; gypfile?: boolean }>;

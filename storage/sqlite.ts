@@ -3,6 +3,7 @@
  * Node 22 on; better-sqlite3 12, compiled for each version of Node, on 20, where 13 crashes.
  */
 
+import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { compileFunction } from 'node:vm';
@@ -128,14 +129,28 @@ export function loadSqlite(): Binding {
   return loaded;
 }
 
-/** Opens a file, `:memory:`, or the bytes of a database, as better-sqlite3 does. */
+/**
+ * Opens a file, `:memory:`, or the bytes of a database, as better-sqlite3 does. Throws `SQLITE_NOTADB` for a file of no bytes with a log
+ * beside it: SQLite takes it for a new database and deletes the log, also when it only reads.
+ */
 export function openSqlite(file: string | Buffer, options?: BetterSqlite.Options): BetterSqlite.Database {
   const { Sqlite } = loaded ?? loadSqlite();
+  if (typeof file === 'string' && sizeOf(file) === 0 && sizeOf(`${file}-wal`) > 0)
+    throw Object.assign(new Error('the file is empty, and the log beside it is not'), { code: 'SQLITE_NOTADB' });
   const db = new Sqlite(file, options);
   // With bound parameters SQLite's own reads and sets addresses in memory. Full text search does not call it.
   db.function('fts3_tokenizer', (_name: unknown) => refuse());
   db.function('fts3_tokenizer', (_name: unknown, _address: unknown) => refuse());
   return db;
+}
+
+/** -1 for what is not there or cannot be looked at: SQLite says why. */
+function sizeOf(path: string): number {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.size ?? -1;
+  } catch {
+    return -1;
+  }
 }
 
 function refuse(): never {
