@@ -86,8 +86,20 @@ export class SqlProcesses {
   /** Runs a statement, `body` and `migrated` as in `SqlOrder`. Answers a function that drops it unless it has begun. */
   run(app: string, { body, migrated }: Pick<SqlOrder, 'body' | 'migrated'>, reply: SqlReply): () => void {
     const statement: Statement = {
-      ...{ id: ++this.#lastId, app, migrated, body, reply, pool: 'sql', party: app, alone: false },
-      ...{ queuedAt: now(), sentAt: 0, attempts: 0, writes: false, settled: false, stopTimer: () => {} },
+      id: ++this.#lastId,
+      app,
+      migrated,
+      body,
+      reply,
+      pool: 'sql',
+      party: app,
+      alone: false,
+      queuedAt: now(),
+      sentAt: 0,
+      attempts: 0,
+      writes: false,
+      settled: false,
+      stopTimer: () => {},
     };
     if (this.#closed) this.#fail(statement, stoppingError());
     else if (!this.#queue.add(statement)) this.#fail(statement, tooMany());
@@ -155,10 +167,11 @@ export class SqlProcesses {
     }
   }
 
-  /** A running one, if possible. */
+  /** One whose process runs, if possible, or can be started. */
   #freePlace(): Place | null {
     const free = this.#places.filter(({ statement, child }) => statement === null && child.state !== 'stopping');
-    return free.find(({ child }) => child.state === 'running') ?? free[0] ?? null;
+    const runs = free.find(({ child }) => child.state === 'running');
+    return runs ?? free.find(({ child }) => child.state !== 'failed') ?? free[0] ?? null;
   }
 
   #awaitPlace(statement: Statement): void {
@@ -187,8 +200,7 @@ export class SqlProcesses {
 
   /** Throws for a frame that this process may not send; its connection is then closed. */
   #onFrame(place: Place, frame: Frame): void {
-    if (frame[0] !== Kind.result && frame[0] !== Kind.error)
-      throw new Error(`A process for SQL may not send frames of kind ${frame[0]}.`);
+    if (!isAnswer(frame)) throw new Error(`Not an answer of a process for SQL: kind ${frame[0]}.`);
     const { statement } = place;
     if (statement?.id !== frame[1] || statement.settled) return;
     if (frame[0] === Kind.error) this.#settle(place, () => this.#failed(statement, frame));
@@ -285,6 +297,11 @@ export class SqlProcesses {
     if (this.#queue.waiting.includes(statement)) this.#queue.remove(statement);
     if (this.#isQuiet) this.#onQuiet();
   }
+}
+
+function isAnswer(frame: Frame): frame is FrameOf<'result'> | FrameOf<'error'> {
+  if (frame[0] === Kind.result) return typeof frame[2] === 'number' && frame[3] instanceof Uint8Array;
+  return frame[0] === Kind.error && typeof frame[2]?.code === 'string' && typeof frame[2].message === 'string';
 }
 
 function timingOf({ queuedAt, sentAt, attempts }: Statement): CallTiming {
