@@ -47,12 +47,13 @@ export async function cutLog(app: AppPaths, now: number): Promise<string | null>
   await copyFile(`${app.data}-wal`, kept).catch((error: unknown) => {
     if (!isMissing(error)) throw error;
   });
-  return wordsOf(frames);
+  return lostPages(frames);
 }
 
-/** Goes on where the name of the file ends. */
-export function wordsOf(frames: number): string {
-  return `lost the last ${frames} pages of its log, and the commits in them: data.sqlite-wal was damaged while the gateway was down`;
+/** That a log lost so many frames, each a page; it goes on where the name of the database's file ends. */
+export function lostPages(frames: number): string {
+  const pages = frames === 1 ? 'the last page' : `the last ${frames} pages`;
+  return `lost ${pages} of its log, with the commits in them: data.sqlite-wal was damaged while the gateway was down`;
 }
 
 /** Places in the first page (sqlite.org/fileformat.html): the version of the schema, the kind of page, the number of its cells. */

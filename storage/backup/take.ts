@@ -37,15 +37,16 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
   };
   await add(gatewaySources(layout, config));
   const lost: DamagedPart[] = [];
+  const addApp = async (id: string): Promise<void> => {
+    const app = layout.app(id);
+    const what = plan.lostData?.(id) ?? (await lostDataOf(app));
+    const sources = appSources(id, app);
+    if (what !== null) lost.push({ path: `apps/${id}/${basename(app.data)}`, integrity: `it ${what}` });
+    await add(what === null ? sources : sources.filter(({ kind }) => kind !== 'database'));
+  };
   const registered: [id: string, entry: { registeredAt: string }][] = [];
   for (const id of plan.apps) {
-    const at = await hold(id, async () => {
-      const app = layout.app(id);
-      const what = plan.lostData?.(id) ?? (await lostDataOf(app));
-      const sources = appSources(id, app);
-      if (what !== null) lost.push({ path: `apps/${id}/${basename(app.data)}`, integrity: `it ${what}` });
-      await add(what === null ? sources : sources.filter(({ kind }) => kind !== 'database'));
-    });
+    const at = await hold(id, () => addApp(id));
     if (at !== null) registered.push([id, { registeredAt: new Date(at).toISOString() }]);
   }
   if (layout.codeStore !== null) {

@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises';
 import type { AppRecord } from '../../../protocol/answers.ts';
 import { draftKey, isAppId } from '../../../protocol/ids.ts';
 import type { StaticEntry } from '../../../protocol/manifest.ts';
-import { lostDataOf, wayOut, wordsOf } from '../../../storage/apps/app-data.ts';
+import { lostDataOf, lostPages, wayOut } from '../../../storage/apps/app-data.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { readVersion, storedVersions } from '../../../storage/apps/versions.ts';
@@ -91,7 +91,7 @@ function isHeld(lock: string): boolean {
 /** Why its log does not have all that was committed. To read the database would make SQLite forget that. */
 async function cutWords(file: string): Promise<string | null> {
   const frames = await lostFrames(file).catch(() => 0);
-  return frames === 0 ? null : wordsOf(frames);
+  return frames === 0 ? null : lostPages(frames);
 }
 
 /** SQLite's own words, `ok` for a whole database. */
