@@ -63,6 +63,8 @@ for (const kind of ['nginx', 'caddy'] as const) {
       assert.equal(signedIn.status, 200, signedIn.body.toString());
       const [cookie = ''] = [signedIn.headers['set-cookie'] ?? []].flat();
       assert.match(cookie, /^__Host-svc_session=.*; Secure/);
+      const own = { cookie: cookie.split(';')[0] ?? '', 'svc-page-key': jsonOf(signedIn).pageKey };
+      assert.equal(jsonOf(await proxy.ask('GET', '/svc/_session', { headers: own })).signedIn, true);
       const page = await proxy.ask('GET', '/', { host: `notes.${proxy.domain}`, headers: { accept: 'text/html' } });
       assert.equal(page.status, 303);
       assert.equal(new URL(String(page.headers.location)).origin, link.origin);

@@ -5,9 +5,13 @@
 const PLAIN = /\/_blobs\/[0-9a-f]{64}$/;
 
 export function watchFiles(signed) {
-  const isPlain = (address) => {
+  /** The signed address of one that is plain; undefined for others, and where there is no page key. */
+  const better = (address) => {
+    if (!URL.canParse(address, location.href)) return undefined;
     const { origin, pathname, search } = new URL(address, location.href);
-    return origin === location.origin && search === '' && PLAIN.test(pathname);
+    const isPlain = origin === location.origin && search === '' && PLAIN.test(pathname);
+    const other = isPlain ? signed(address) : address;
+    return other === address ? undefined : other;
   };
 
   addEventListener(
@@ -15,10 +19,11 @@ export function watchFiles(signed) {
     (event) => {
       const { target } = event;
       const name = target.localName === 'object' ? 'data' : 'src';
-      if (!(target instanceof Element) || !target[name] || !isPlain(target[name])) return;
+      const address = target instanceof Element && target[name] ? better(target[name]) : undefined;
+      if (address === undefined) return;
       // Nothing is wrong with it yet.
       event.stopImmediatePropagation();
-      target[name] = signed(target[name]);
+      target[name] = address;
       if (target.localName === 'source') target.parentElement.load?.();
     },
     true,
@@ -29,7 +34,8 @@ export function watchFiles(signed) {
       type,
       ({ target }) => {
         const link = target instanceof Element ? target.closest('a[href]') : null;
-        if (link !== null && isPlain(link.href)) link.href = signed(link.href);
+        const address = link === null ? undefined : better(link.href);
+        if (address !== undefined) link.href = address;
       },
       true,
     );

@@ -416,6 +416,31 @@ describe('the page key, in a browser', { skip: withoutChromium() }, () => {
   });
 });
 
+describe('a visitor without a page key, in a browser', { skip: withoutChromium() }, () => {
+  const gateway = gatewayOfSuite({});
+
+  test('is told once that a file is refused', async (t) => {
+    const file = '_blobs/'.padEnd(71, '0');
+    await gateway.install('open', {
+      'app.json': JSON.stringify({ id: 'open', name: 'Open', version: '1.0.0', public: true }),
+      'index.html': `<!doctype html><title>Open</title><body><script src="page.js"></script></body>`,
+      'page.js': `const image = new Image();
+        image.addEventListener('error', () => document.body.append('Refused.'));
+        image.src = '${file}';
+        document.body.append(image);`,
+    });
+    const context = await (await sharedChromium()).newContext();
+    t.after(() => context.close());
+    const page = await context.newPage();
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+    await page.goto(`${originOf(gateway, { app: 'open' })}/`);
+    await page.getByText('Refused.').waitFor();
+    assert.equal(await page.evaluate('svc.visitor'), true);
+    assert.equal(asked.filter((path) => path.endsWith(file)).length, 1);
+  });
+});
+
 // Sessions at a shared address reach no program that does as it likes.
 const model = await startModelStub();
 after(() => model.close());
