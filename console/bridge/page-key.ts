@@ -6,6 +6,8 @@ import { PAGE_KEY_HEADER, SIGNATURE_PARAMETER } from '../../protocol/page-key.ts
 import { hmac } from './hmac.ts';
 
 const NAME = 'svc:page-key';
+/** The paths that have a page, and so a bridge that takes the fragment away. */
+const PAGE = /(?:\/|\.html?)$/;
 const FRAGMENT = /^#svc-page-key=([0-9a-f]{64})(?:&(.*))?$/s;
 
 /** The last one that this page had: for a page that clears its storage, and for browsers that block it. */
@@ -40,7 +42,8 @@ export function keepPageKey(key: string | null): void {
 
 /** The address for a page of this origin: with the page key where it could not be stored. That page takes it away at once. */
 export function withPageKey(address: string): string {
-  if (isStored || memory === null || new URL(address, location.href).origin !== location.origin) return address;
+  const { origin, pathname } = new URL(address, location.href);
+  if (isStored || memory === null || origin !== location.origin || !PAGE.test(pathname)) return address;
   const [page = '', ...fragment] = address.split('#');
   const rest = fragment.join('#');
   return `${page}#svc-page-key=${memory}${rest && `&${rest}`}`;

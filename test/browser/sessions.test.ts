@@ -368,6 +368,7 @@ describe('the page key, in a browser', { skip: withoutChromium() }, () => {
       return page.content();
     };
     assert.match(await open('/icon.svg'), /<svg/);
+    assert.equal(page.url(), `${originOf(gateway, TODOS)}/icon.svg`);
     assert.match(await open('/nothing.html'), /There is nothing at this address/);
     assert.match(await open('/svc/_apps/todos/settings'), /This address is for programs and pages/);
   });
