@@ -374,6 +374,9 @@ export const LIMITS = {
   chatTailBytes: 16 * KiB, // latest events of a running turn that are kept in memory for its followers
   chatHistoryChars: 256 * KiB, // earlier messages that an agent gets
   chatHistoryTextChars: 64 * KiB, // one of these messages
+  chatHistoryToolTurns: 20, // latest turns whose tools an agent without memory is told
+  chatHistoryToolChars: 128 * KiB, // these tools together
+  chatHistoryToolResultChars: 4 * KiB, // arguments, or result, of one of them
   chatIndexMs: 100, // from a change until the index of an app's windows is written
   chatAbortMs: 10 * SECOND, // from the abort of a turn until its runner is no longer waited for; `agentAbortMs` and the end of its programs
   chatAttachments: 16, // files that go with a message

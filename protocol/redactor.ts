@@ -73,6 +73,15 @@ export class Redactor {
     }
   }
 
+  /** How many characters at the end of a text may be the beginning of a value of which more is to come. */
+  pending(text: string): number {
+    return this.#forms.reduce((most, { text: form }) => {
+      for (let length = Math.min(form.length - 1, text.length); length > most; length--)
+        if (text.endsWith(form.slice(0, length))) return length;
+      return most;
+    }, 0);
+  }
+
   /** JSON text without the values, in every form that JSON can write them: in strings, names of members and numbers. */
   json(bytes: Uint8Array): Uint8Array {
     if (this.idle) return bytes;

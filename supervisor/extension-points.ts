@@ -1,5 +1,5 @@
 /** Types of the parts that an embedding host may replace (specification, "Host-injected seams"). */
-import type { ChatMode, ThinkingLevel, TurnAttachment } from '../protocol/agents/agents.ts';
+import type { ChatMode, Said, ThinkingLevel, TurnAttachment } from '../protocol/agents/agents.ts';
 import type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../protocol/automations/webhook-messages.ts';
 import type { HandlerCaller } from '../protocol/wire/handler-caller.ts';
@@ -25,8 +25,8 @@ export type ConversationTurn = {
   findings?: DraftFinding[];
   /** The id in the window's last `session` event; null when there was none. */
   resume?: string | null;
-  /** Earlier messages, oldest first: for runners that keep none. */
-  history?: { role: 'user' | 'assistant'; text: string }[];
+  /** Earlier messages, oldest first: for runners that keep none. Without `resume`, answers have the tools that were called for them. */
+  history?: Said[];
   /**
    * Who asks does not manage the app, such as a page of it: the agent is to have the tools of the app and nothing else, and may use
    * `svc_sql_*` as far as `chat` of the app's manifest says.

@@ -118,11 +118,14 @@ onEachEdge({ config }, (gateway, _edge, store) => {
 
   test('the token of a turn is valid for the tools of its app, until the turn ends', async () => {
     await gateway.write('notes', 'add', { text: 'eggs' });
-    const stream = await send(gateway, 'notes', { windowId: 'token', message: 'servers\nsay {result}\nhang' });
+    const plain = textOf(await say(gateway, 'notes', 'token', 'servers\nsay {result}'));
+    assert.match(plain, /"Bearer \[secret token\]"/, 'it is in no transcript');
+    const message = 'servers hex\nsay {result}\nhang';
+    const stream = await send(gateway, 'notes', { windowId: 'token', message });
     const seen = await until(stream, 'assistant.delta');
-    let text = textOf(seen);
-    while (!text.endsWith(']')) text += textOf(await until(stream, 'assistant.delta'));
-    const [{ headers }] = JSON.parse(text) as [{ headers: { name: string; value: string }[] }];
+    const [{ headers }] = JSON.parse(Buffer.from(textOf(seen), 'hex').toString()) as [
+      { headers: { name: string; value: string }[] },
+    ];
     const [, token = ''] = /^Bearer (svca_[0-9a-f]{64})$/.exec(headers[0]?.value ?? '') ?? [];
     const rpc = async (path: string, method: string, params: unknown, more: Record<string, string> = {}) => {
       const body = { jsonrpc: '2.0', id: 1, method, params };

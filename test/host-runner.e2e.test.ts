@@ -103,5 +103,8 @@ runnerCases({
   hasSystem: true,
   reasons: true,
   effortOf: ({ reasoning_effort: effort }) => effort,
-  cannot: { 'hands on texts, images and what the gateway has to say': 'Messages in windows have no attachments.' },
+  cannot: {
+    'hands on texts, images and what the gateway has to say': 'Messages in windows have no attachments.',
+    'is told the tools that it called before, with their results': 'What was said before is said here, without tools.',
+  },
 });

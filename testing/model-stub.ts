@@ -18,7 +18,7 @@
  *     hang                       says nothing more and keeps the connection open; `reached('hang')` reports it
  *     status: 429                answers with this status; `status: 500 2` does so twice, then skips the step
  *     garbage                    says something outside the protocol, and ends
- *     cut                        ends the connection here
+ *     cut                        ends the connection here; `cut: 1` does so once, then skips the step
  *
  * As a program (`node --import tsx testing/model-stub.ts --port 8090`) it prints its address, and `GET /requests` lists
  * the requests.
@@ -182,9 +182,7 @@ class Performance {
         await this.#gates.wait(step.do === 'wait' ? step.name : 'hang', this.#gone);
         return;
       case 'status': {
-        const times = (this.#refused.get(this.#request.text) ?? 0) + 1;
-        if (times > step.times) return;
-        this.#refused.set(this.#request.text, times);
+        if (this.#isDone(step.times)) return;
         sendError(this.#response, step.status);
         return 'end';
       }
@@ -193,12 +191,21 @@ class Performance {
         this.#response.end('event: \u0000\ndata: {"type": [not JSON\n\n<html>');
         return 'end';
       case 'cut':
+        if (this.#isDone(step.times)) return;
         this.#startStream();
         // Earlier output must have been sent, or the connection would look unanswered.
         await Promise.race([new Promise((resolve) => this.#response.write('\n', resolve)), this.#gone]);
         this.#response.destroy();
         return 'end';
     }
+  }
+
+  /** Whether a step that misbehaves has done so often enough; else this is one time more. */
+  #isDone(times: number): boolean {
+    const done = (this.#refused.get(this.#request.text) ?? 0) + 1;
+    if (done > times) return true;
+    this.#refused.set(this.#request.text, done);
+    return false;
   }
 
   #add(output: Output): undefined {

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { RunnerEvent, RunnerSpec, TurnAttachment, TurnOrder } from '../protocol/agents/agents.ts';
+import type { RunnerEvent, RunnerSpec, Said, TurnAttachment, TurnOrder } from '../protocol/agents/agents.ts';
 import type { Runner } from '../workers/agents/runner.ts';
 import { makeGateway, type TestGateway } from './gateway.ts';
 import {
@@ -173,7 +173,9 @@ function callsTools(runnerTest: RunnerTester): void {
       assert.deepEqual({ name: start?.toolName, args: start?.args }, { name: 'add', args: { title: 'tea' } });
       const [result] = eventsOf(events, 'tool.result');
       assert.equal(result?.ok, true, JSON.stringify(result));
-      assert.match(JSON.stringify(result?.result), /tea/);
+      const { result: told } = result as { result?: unknown };
+      assert.equal(typeof told, 'string', 'each runner gives the text');
+      assert.match(JSON.stringify(JSON.parse(told as string)), /"title":"tea"/);
       assert.equal(finalOf(events), 'It is there.');
       for (let seen = ''; !seen.includes('todos'); ) seen = JSON.stringify(await stream.next());
     } finally {
@@ -243,10 +245,26 @@ function remembers({ hasProgram, hasSystem }: RunnerCases, runnerTest: RunnerTes
   };
 
   if (!hasProgram) {
-    runnerTest('is told its instructions, and what was said before', async (one) => {
+    runnerTest('is told its instructions, the date, and what was said before', async (one) => {
       finalOf(await one.turns.run('say: yes', { history: historyOf('oolong') }));
       assert.match(told(one, 'say: yes'), /oolong/);
       checkInstructions(one, 'say: yes');
+      const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+      const date = new RegExp(`Today is .*${new Date().getFullYear()}.* time zone is ${timeZone}`);
+      assert.match(asked(one, 'say: yes')?.system ?? '', date);
+    });
+
+    runnerTest('is told the tools that it called before, with their results', async (one) => {
+      const called = [
+        { toolName: 'list', args: { open: true }, ok: true, result: '["three cups"]' },
+        { toolName: 'add', args: {}, ok: false, result: 'no room' },
+      ];
+      const [message, noted] = historyOf('oolong') as [Said, Said];
+      const silent: Said = { role: 'assistant', text: '', tools: called.slice(0, 1) };
+      const history = [message, { ...noted, tools: called }, { role: 'user' as const, text: 'And?' }, silent];
+      const script = 'call: stats {}\nsay: yes';
+      assert.equal(finalOf(await one.turns.run(script, { history })), 'yes');
+      assert.match(told(one, script), /oolong.*three cups.*no room.*Noted\..*And\?.*three cups/s);
     });
     return;
   }

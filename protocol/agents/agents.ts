@@ -60,12 +60,20 @@ export type RunnerSpec = Omit<RunnerEntry, 'apiKeyEnv' | 'env'> & {
   name: string;
   /** The environment of its program, without what the process adds (the turn's tag and token). */
   env: Record<string, string>;
+  /** The variable of `env` that holds the key which `apiKeyEnv` names. */
+  keyVariable?: string;
   /** The key of the model server, for `model` only. Other kinds read it from their environment. */
   apiKey?: string;
 };
 
 /** A file attached to a message: bytes on disk that the agent's process may read. */
 export type TurnAttachment = { name: string; type: string; path: string };
+
+/** A tool that an agent called for an answer; `args` is an object. Long ones are cut, and say so. */
+export type CalledTool = { toolName: string; args: Record<string, unknown>; ok: boolean; result: string };
+
+/** An earlier message, or an answer with the tools that were called for it. */
+export type Said = { role: 'user' | 'assistant'; text: string; tools?: CalledTool[] };
 
 /** One turn for a runner in the process of agents. */
 export type TurnOrder = {
@@ -90,7 +98,7 @@ export type TurnOrder = {
   /** The id of the agent's own session, from the last `session` event; null in the first turn. */
   resume: string | null;
   /** Earlier messages, oldest first: for runners that keep none, and for lost sessions. */
-  history: { role: 'user' | 'assistant'; text: string }[];
+  history: Said[];
   /** The first turn: a warm agent of a deleted conversation of this name must not take it. */
   begins?: boolean;
   /** The MCP server of the app, and the token of this turn, which is valid while it runs. */
@@ -130,6 +138,10 @@ export type RunnerEvent =
   | { type: 'assistant.delta'; delta: string }
   | { type: 'reasoning.delta'; delta: string }
   | { type: 'tool.start'; toolCallId: string; toolName: string; args?: unknown; sql?: string }
+  /**
+   * On success `result`: the text that the tool answered, which is JSON for tools of an app; else `errorText`. A host's own runner may
+   * give any JSON value.
+   */
   | { type: 'tool.result'; toolCallId: string; toolName: string; ok: boolean; result?: unknown; errorText?: string }
   /** With `optionId` (null means "no") the runner's policy has already answered, so no one is asked. */
   | {

@@ -38,7 +38,8 @@ export type StoredTurn = {
 
 export type StoredEvent = { id: number; event: TurnEvent };
 
-export type Said = { role: 'user' | 'assistant'; text: string };
+/** A message, or the answer of its turn. */
+export type SaidText = { turnId: string; role: 'user' | 'assistant'; text: string };
 
 /** A conversation that is open for turns. It stores calls in order; a turn makes one call at a time. */
 export interface OpenConversation {
@@ -49,7 +50,7 @@ export interface OpenConversation {
   /** Oldest first. */
   readonly turns: readonly StoredTurn[];
   /** Messages and answers of turns that have ended, oldest first. Over `LIMITS.chatHistoryChars` the oldest are left out. */
-  readonly said: Said[];
+  readonly said: SaidText[];
   /** The session id of this runner's agent if this runner took the last turn, else null. */
   resume(runner: string): string | null;
   /** Stores a message and the first events of its turn; durable when it resolves. Rejects with `CONFLICT` when there is no room. */

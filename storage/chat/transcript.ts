@@ -4,10 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import { CHAT_MODES, type ChatMode, type TurnEvent } from '../../protocol/agents/agents.ts';
+import { AnswerText } from '../../protocol/agents/answer-text.ts';
 import {
   type HistoryRow,
   type NewTurn,
-  type Said,
+  type SaidText,
   type StoredEvent,
   type StoredTurn,
   TURN_STATES,
@@ -94,7 +95,7 @@ export type WindowTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Me
   readonly offset: number;
   /** Its message and answer, until it has ended. */
   message: string;
-  text: string;
+  answer: AnswerText;
   final: string | null;
 };
 
@@ -109,7 +110,7 @@ export class WindowState {
   adapter: string | null = null;
   session: string | null = null;
   readonly turns: WindowTurn[] = [];
-  readonly said: Said[] = [];
+  readonly said: SaidText[] = [];
   #saidChars = 0;
 
   /** `offset` is where the line begins. */
@@ -139,7 +140,7 @@ export class WindowState {
       offset,
       runner: line.runner,
       message: line.message,
-      text: '',
+      answer: new AnswerText(),
       final: null,
     });
   }
@@ -150,9 +151,9 @@ export class WindowState {
     turn.lastId = line.id - 1;
     for (const event of line.events) {
       turn.lastId += 'deltas' in event ? event.deltas.length : 1;
+      if (!('deltas' in event)) turn.answer.take(event);
+      else if (event.type === 'assistant.delta') turn.answer.add(event.deltas.join(''));
       if (event.type === 'final') turn.final = event.text;
-      // Joined once: a string of thousands of pieces keeps the garbage collector busy.
-      if (event.type === 'assistant.delta') turn.text += 'deltas' in event ? event.deltas.join('') : event.delta;
     }
     if (line.session !== undefined) {
       this.adapter = turn.runner;
@@ -168,21 +169,28 @@ export class WindowState {
       this.adapter = turn.runner;
       this.session = null;
     }
-    this.#say('user', turn.message);
-    this.#say('assistant', turn.final ?? turn.text);
+    this.#say(turn.turnId, 'user', turn.message);
+    this.#say(turn.turnId, 'assistant', turn.final ?? turn.answer.text);
     turn.message = '';
-    turn.text = '';
+    turn.answer = new AnswerText();
     turn.final = null;
   }
 
-  #say(role: Said['role'], text: string): void {
+  #say(turnId: string, role: SaidText['role'], text: string): void {
     if (text === '') return;
-    // A long text keeps its end, to which the next message refers.
-    const kept = text.slice(-LIMITS.chatHistoryTextChars);
-    this.said.push({ role, text: kept });
+    const kept = endOf(text);
+    this.said.push({ turnId, role, text: kept });
     this.#saidChars += kept.length;
     while (this.#saidChars > LIMITS.chatHistoryChars) this.#saidChars -= this.said.shift()?.text.length ?? 0;
   }
+}
+
+const CUT = '[the beginning is cut] ';
+
+/** Of a long text the end, to which the next message refers. */
+export function endOf(text: string): string {
+  const most = LIMITS.chatHistoryTextChars;
+  return text.length <= most ? text : CUT + text.slice(CUT.length - most);
 }
 
 export function hashOf(message: string): string {
@@ -263,18 +271,23 @@ export class HistoryFold {
   /** By turn: its message, the row that gets its text, its tools. */
   readonly #turns = new Map<
     string,
-    { user: RowOf<'user'>; text: RowOf<'assistant'> | null; tools: Map<string, RowOf<'tool'>> }
+    { user: RowOf<'user'>; text: RowOf<'assistant'> | null; isVoid: boolean; tools: Map<string, RowOf<'tool'>> }
   >();
 
   message({ turnId, ts, message }: NewTurn): void {
     const user: RowOf<'user'> = { seq: this.#seq(), turnId, ts, kind: 'user', text: message, state: 'running' };
     this.rows.push(user);
-    this.#turns.set(turnId, { user, text: null, tools: new Map() });
+    this.#turns.set(turnId, { user, text: null, isVoid: false, tools: new Map() });
   }
 
   event(place: Place, event: TurnEvent): void {
     const turn = this.#turns.get(place.turnId);
     if (!turn) return;
+    if (turn.isVoid && (event.type === 'final' || event.type.endsWith('.delta') || event.type === 'tool.start')) {
+      turn.isVoid = false;
+      if (turn.text) turn.text.text = '';
+      delete turn.text?.reasoning;
+    }
     if (event.type === 'assistant.delta') this.#text(turn, place).text += event.delta;
     else if (event.type === 'reasoning.delta') {
       const row = this.#text(turn, place);
@@ -283,6 +296,7 @@ export class HistoryFold {
       // Text that came in pieces is not repeated.
       if (turn.text === null || turn.text.text === '') this.#text(turn, place).text = event.text;
     } else if (event.type === 'error') turn.user.error = { code: event.code, message: event.message };
+    else if (event.type === 'phase') turn.isVoid ||= event.phase === 'retrying';
     else if (event.type === 'end') turn.user.state = place.end ?? turn.user.state;
     else this.#tool(turn, place, event);
   }

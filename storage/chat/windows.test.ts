@@ -86,9 +86,10 @@ test('a closed window has the same state when it is opened again', async (t) => 
     assert.equal(reopened.mode, 'data');
     assert.equal(reopened.resume('stub'), 'session-1');
     assert.equal(reopened.resume('other'), null);
+    const [{ turnId } = { turnId: '' }] = reopened.turns;
     assert.deepEqual(reopened.said, [
-      { role: 'user', text: 'Hello' },
-      { role: 'assistant', text: 'Hi there' },
+      { turnId, role: 'user', text: 'Hello' },
+      { turnId, role: 'assistant', text: 'Hi there' },
     ]);
     assert.deepEqual(
       reopened.turns.map(({ state, lastId, idempotencyKey }) => [state, lastId, idempotencyKey]),
@@ -163,9 +164,10 @@ test('a transcript that was cut anywhere loads up to its last whole line, and go
     await cut.close();
     const reopened = await again().open('a');
     assert.equal(reopened.turns.length, cut.turns.length, `${bytes} bytes`);
+    const turnId = reopened.turns.at(-1)?.turnId;
     assert.deepEqual(reopened.said.slice(-2), [
-      { role: 'user', text: 'After' },
-      { role: 'assistant', text: 'Still here' },
+      { turnId, role: 'user', text: 'After' },
+      { turnId, role: 'assistant', text: 'Still here' },
     ]);
     await store.flush();
   }
@@ -327,7 +329,27 @@ test('the history for an agent is bounded, the latest last', async (t) => {
   const { said } = await again().open('a');
   const chars = said.reduce((sum, { text }) => sum + text.length, 0);
   assert.ok(chars <= LIMITS.chatHistoryChars && chars > LIMITS.chatHistoryChars / 2, `${chars}`);
-  assert.equal(said.at(-1)?.text, '7'.repeat(LIMITS.chatHistoryTextChars));
+  const last = said.at(-1)?.text ?? '';
+  assert.match(last, /^\[the beginning is cut\] 7+$/);
+  assert.equal(last.length, LIMITS.chatHistoryTextChars);
+});
+
+test('a half answer that was tried again is not beside the whole one', async (t) => {
+  const { windows, again } = sceneOf(t);
+  const window = await windows.open('a');
+  const turn = await begin(window, message('Hello'));
+  const say = (delta: string): TurnEvent => ({ type: 'assistant.delta', delta });
+  await window.append(turn, [{ type: 'reasoning.delta', delta: 'hm' }, say('Half')]);
+  await window.append(turn, [{ type: 'phase', phase: 'retrying' }, say('Half and'), say(' the rest')]);
+  await window.append(turn, [END], { end: 'ok' });
+  await window.close();
+  const { said } = await again().open('a');
+  assert.equal(said.at(-1)?.text, 'Half and the rest');
+  const rows = await again().history('a');
+  assert.deepEqual(
+    rows.map((row) => (row.kind === 'assistant' ? [row.text, row.reasoning] : row.kind)),
+    ['user', ['Half and the rest', undefined]],
+  );
 });
 
 test('another runner goes on without the session of the one before', async (t) => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunnerSpec } from '../../protocol/agents/agents.ts';
+import { AnswerText } from '../../protocol/agents/answer-text.ts';
 import { root } from '../../testing/gateway.ts';
 import { STUB_MODELS } from '../../testing/model-stub.ts';
 import { FULL, runnerCases } from '../../testing/runner-cases.ts';
@@ -151,6 +152,14 @@ runnerCases(
       assert.equal(builtIn.filter(({ isDefault }) => isDefault).length, 1, JSON.stringify(builtIn));
       assert.deepEqual(await turns.probe('tools'), { tools: [] });
       assert.deepEqual([...turns.pids], before);
+    });
+
+    runnerTest('says that a half answer is tried again, which is then not beside the whole one', async ({ turns }) => {
+      const events = await turns.run('say: half of it\ncut: 1\nsay: whole');
+      assert.equal(eventsOf(events, 'phase').filter(({ phase }) => phase === 'retrying').length, 1);
+      const answer = new AnswerText();
+      for (const event of events) answer.take(event);
+      assert.deepEqual([answer.text, finalOf(events)], ['half of it whole', 'half of it whole']);
     });
 
     runnerTest('reports a version that is too old', async ({ turns, place }) => {

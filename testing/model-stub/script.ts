@@ -10,7 +10,7 @@ export type Step =
   | { do: 'status'; status: number; times: number }
   | { do: 'usage'; input: number; output: number; cached: number }
   | { do: 'hang' }
-  | { do: 'cut' }
+  | { do: 'cut'; times: number }
   | { do: 'garbage' };
 
 /** The steps of `text`; a text without steps is repeated. */
@@ -64,12 +64,13 @@ function readStep(line: string): Step | null {
       return { do: 'status', status: first, times: second || Number.POSITIVE_INFINITY };
     case 'usage':
       return { do: 'usage', input: first, output: second, cached: third };
+    case 'cut':
+      return { do: 'cut', times: first || Number.POSITIVE_INFINITY };
     case 'wait':
       return { do: 'wait', name: rest };
     case 'report':
     case 'then':
     case 'hang':
-    case 'cut':
     case 'garbage':
       return { do: name };
     default:

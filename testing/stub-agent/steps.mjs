@@ -6,7 +6,7 @@
  *   think WORDS            streams reasoning
  *   call TOOL [JSON]       calls a tool of the MCP servers it was given; the result is its text
  *   tools                  the result is the names of all these tools
- *   servers                the result is these servers, with their addresses and headers, as JSON
+ *   servers                the result is these servers, with their addresses and headers, as JSON; `servers hex` gives that in hex
  *   ask WORDS              asks for permission to do so; the result is `allowed`, `rejected` or `cancelled`
  *   ask-edit PATH · ask-tool NAME [KIND]   the same for an edit of the file, and for a tool with this name
  *   read PATH              reads through the client's `fs`; the result is the text. Paths are relative to the session's folder
@@ -48,6 +48,8 @@ async function clock(update, count, everyMs, signal) {
   }
 }
 
+const encoded = (text, encoding) => Buffer.from(text).toString(encoding || 'utf8');
+
 export async function toolsOfAll({ servers }) {
   return (await Promise.all(servers.map(toolsOf))).flat();
 }
@@ -84,7 +86,7 @@ export async function step(session, verb, rest, { signal, text }) {
     case 'tools':
       return (await toolsOfAll(session)).map(({ name }) => name).join(' ');
     case 'servers':
-      return JSON.stringify(session.servers);
+      return encoded(JSON.stringify(session.servers), rest);
     case 'call': {
       const rawInput = tail ? JSON.parse(tail) : {};
       const call = { toolCallId, title: first, kind: 'other', status: 'in_progress', rawInput };

@@ -251,7 +251,10 @@ describe('limits of a turn', () => {
     await turn.done;
     clearInterval(taking);
     const text = turn.events.map((event) => (event.type === 'assistant.delta' ? event.delta : '')).join('');
-    assert.ok(text === `${half}${half.slice(1)}x`, `${text.length} characters are kept`);
+    const [kept = ''] = text.split('\n\n[The answer is cut here: it is longer than 1048576 bytes.]');
+    assert.ok(kept !== text && `${half}${half.slice(1)}x`.startsWith(kept), `${text.length} characters are kept`);
+    const bytes = Buffer.byteLength(text);
+    assert.ok(bytes <= LIMITS.agentAnswerBytes && bytes >= LIMITS.agentAnswerBytes - 1, `${bytes} bytes`);
     assert.equal((turn.events.at(-1) as { text: string }).text.length, text.length);
   });
 
@@ -476,9 +479,31 @@ test('the error of a failed turn contains none of its agent’s secrets', async 
     {
       type: 'error',
       code: 'AGENT_FAILED',
-      message: 'The agent failed: Wrong key [STUB_API_KEY] of model 1234 at http://me:[token]@host, not [key]',
+      message:
+        'The agent failed: Wrong key [secret STUB_API_KEY] of model 1234 at http://me:[secret token]@host, not [secret key]',
     },
   ]);
+});
+
+test('a transcript contains none of its agent’s secrets, in no event', async () => {
+  const key = 'sk-1234567890';
+  const { begin } = setUp(async (turn) => {
+    for (const piece of ['It is sk-', '1234', '567890.']) await turn.emit(delta(piece));
+    await turn.emit({ type: 'tool.start', ...tool, args: { command: `echo ${key}` } });
+    await turn.emit({ type: 'tool.result', ...tool, ok: true, result: `${key}\n` });
+    await turn.emit({ type: 'final', text: `So ${key}` });
+  });
+  const turn = begin('one', { runner: { name: 'fake', kind: 'acp', env: { MY_API_KEY: key } } });
+  await turn.done;
+  assert.doesNotMatch(JSON.stringify(turn.events), /sk-|1234/);
+  assert.deepEqual(turn.events.at(-1), { type: 'final', text: 'So [secret MY_API_KEY]' });
+});
+
+test('what is said of a half answer is not in the text of the turn when it was tried again', async () => {
+  const retry: RunnerEvent = { type: 'phase', phase: 'retrying' };
+  const turn = setUp(say(delta('half'), retry, delta('the '), delta('whole'))).begin();
+  await turn.done;
+  assert.deepEqual(turn.events.at(-1), { type: 'final', text: 'the whole' });
 });
 
 describe('who has a place', () => {
@@ -587,6 +612,28 @@ describe('who has a place', () => {
       );
     });
   }
+
+  test('a turn says that it waits only where others have the places', async () => {
+    const { begin, letGo } = held({ maxAgents: 1 });
+    const phases = (turn: ReturnType<typeof begin>) => turn.events.filter(({ type }) => type === 'phase').length;
+    begin('a');
+    await settle();
+    const behind = begin('a');
+    const waits = begin('b');
+    await settle();
+    assert.deepEqual([phases(behind), phases(waits)], [1, 1]);
+    for (const one of ['a', 'a', 'b']) {
+      await letGo(one);
+      await settle();
+    }
+    const replaces = begin('b', { folder: '/tmp' });
+    await settle();
+    await letGo('b');
+    const instead = begin('c');
+    await settle();
+    assert.deepEqual([phases(replaces), phases(instead)], [0, 0], 'an idle agent makes room');
+    await letGo('c');
+  });
 
   test('the token of another turn goes to the same agent, except to Codex, which has it from its start', async () => {
     for (const [kind, ended] of [

@@ -4,7 +4,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Program, startProgram } from './program.ts';
 import type { Agent, HostedAgent, Runner, RunnerHost } from './runner.ts';
-import { withoutSecrets } from './secrets.ts';
+import { secretsOf } from './secrets.ts';
 import { type SendEvent, TurnRun } from './turn-run.ts';
 import { WarmAgents } from './warm-agents.ts';
 
@@ -81,7 +81,7 @@ export class Agents {
       return await within(ms, found, controller, `${order.runner.name} did not answer within ${ms / 1000} s.`);
     } catch (error) {
       const { message } = error as Error;
-      throw new SvcError('AGENT_FAILED', withoutSecrets(message, order.runner));
+      throw new SvcError('AGENT_FAILED', secretsOf(order.runner).text(message));
     } finally {
       this.#probes.delete(id);
       await end();

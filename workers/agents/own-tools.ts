@@ -16,6 +16,11 @@ export function ownToolName(name: string): string | null {
   return own ?? null;
 }
 
+/** What a tool answered, as the text that all runners give. */
+export function textResult(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+}
+
 /** The `sql` of an event for one of the tools for SQL. */
 export function sqlOf(toolName: string, args: unknown): { sql: string } | undefined {
   if (!toolName.startsWith('svc_sql_')) return undefined;

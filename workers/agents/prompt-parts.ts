@@ -6,8 +6,8 @@ import { LIMITS } from '../../protocol/limits.ts';
 /** The latest earlier messages that fit; oldest first. */
 export function recentHistory(history: TurnOrder['history']): TurnOrder['history'] {
   let bytes = 0;
-  const first = history.findLastIndex(({ text }) => {
-    bytes += Buffer.byteLength(text);
+  const first = history.findLastIndex(({ text, tools }) => {
+    bytes += Buffer.byteLength(text) + (tools === undefined ? 0 : Buffer.byteLength(JSON.stringify(tools)));
     return bytes > LIMITS.agentHistoryBytes;
   });
   return history.slice(first + 1);
@@ -16,7 +16,13 @@ export function recentHistory(history: TurnOrder['history']): TurnOrder['history
 /** The same as one text, for agents that take it as part of a prompt; empty when there are none. */
 export function historyText(history: TurnOrder['history']): string {
   if (history.length === 0) return '';
-  const said = recentHistory(history).map(({ role, text }) => `<${role}>\n${text}\n</${role}>`);
+  const said = recentHistory(history).map(({ role, text, tools = [] }) => {
+    const calls = tools.map(
+      ({ toolName, args, result }) =>
+        `<call of=${JSON.stringify(toolName)}>\n${JSON.stringify(args)}\n${result}\n</call>\n`,
+    );
+    return `<${role}>\n${calls.join('')}${text}\n</${role}>`;
+  });
   return `This conversation began before you joined it. What was said so far:\n\n${said.join('\n')}`;
 }
 

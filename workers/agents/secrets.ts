@@ -1,15 +1,59 @@
-/** Removes an agent's secrets from messages about it: programs and servers repeat keys in their errors. Pure. */
-import type { RunnerSpec } from '../../protocol/agents/agents.ts';
+/** Takes an agent's secrets out of what it says and of messages about it: programs and servers repeat keys. Pure. */
+import type { RunnerEvent, RunnerSpec } from '../../protocol/agents/agents.ts';
+import { Redactor } from '../../protocol/redactor.ts';
 
-const SECRET = /KEY|TOKEN|SECRET|PASSWORD/i;
+const SECRET = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL/i;
 /** Shorter values occur in unrelated texts. */
 const MIN_CHARS = 8;
 
-/** The text, with `[<name>]` for the key of the model server, for each variable that is called like a secret, and for `token`. */
-export function withoutSecrets(text: string, { env, apiKey }: RunnerSpec, token = ''): string {
-  const secrets = Object.entries(env).filter(([name]) => SECRET.test(name));
+/** For the key of the runner, each of its variables that is called like a secret, and `token`. */
+export function secretsOf({ env, apiKey, keyVariable }: RunnerSpec, token = ''): Redactor {
+  const secrets = Object.entries(env).filter(([name]) => name === keyVariable || SECRET.test(name));
   secrets.push(['key', apiKey ?? ''], ['token', token]);
-  return secrets
-    .filter(([, value]) => value.length >= MIN_CHARS)
-    .reduce((rest, [name, value]) => rest.replaceAll(value, () => `[${name}]`), text);
+  const redactor = new Redactor();
+  redactor.hide(secrets.filter(([, value]) => value.length >= MIN_CHARS));
+  return redactor;
+}
+
+type Delta = Extract<RunnerEvent, { delta: string }>;
+
+/** Takes them out of the events of a turn. A piece of text that may be the beginning of one waits for the next piece. */
+export class EventSecrets {
+  readonly #redactor: Redactor;
+  #held: Delta | null = null;
+
+  constructor(redactor: Redactor) {
+    this.#redactor = redactor;
+  }
+
+  /** The events to take for this one. */
+  clean(event: RunnerEvent): RunnerEvent[] {
+    if (this.#redactor.idle) return [event];
+    if (!('delta' in event)) return [...this.rest(), this.#whole(event)];
+    const before = this.#held?.type === event.type ? this.#held.delta : '';
+    const rest = before === '' ? this.rest() : [];
+    const text = this.#redactor.text(before + event.delta);
+    const end = text.length - this.#redactor.pending(text);
+    this.#held = end < text.length ? { ...event, delta: text.slice(end) } : null;
+    return end > 0 ? [...rest, { ...event, delta: text.slice(0, end) }] : rest;
+  }
+
+  /** What waits still, when no more of it comes. */
+  rest(): RunnerEvent[] {
+    const held = this.#held;
+    this.#held = null;
+    return held === null ? [] : [held];
+  }
+
+  #whole(event: RunnerEvent): RunnerEvent {
+    let json: Buffer;
+    try {
+      json = Buffer.from(JSON.stringify(event));
+    } catch {
+      // JSON cannot hold it, so it is cut later.
+      return event;
+    }
+    const clean = this.#redactor.json(json);
+    return clean === json ? event : (JSON.parse(clean.toString()) as RunnerEvent);
+  }
 }

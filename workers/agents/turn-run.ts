@@ -8,10 +8,14 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { boundedEvent, cutText } from './bounded-event.ts';
 import type { Agent, Turn } from './runner.ts';
-import { withoutSecrets } from './secrets.ts';
+import { EventSecrets, secretsOf } from './secrets.ts';
 
 /** Sends an event to the supervisor, which later confirms its bytes. */
 export type SendEvent = (event: RunnerEvent, bytes: number) => void;
+
+/** Behind a text of which the rest is left out, and what there is before it. */
+const ANSWER_CUT = `\n\n[The answer is cut here: it is longer than ${LIMITS.agentAnswerBytes} bytes.]`;
+const ANSWER_BYTES = LIMITS.agentAnswerBytes - ANSWER_CUT.length;
 
 type Question = Parameters<Turn['ask']>[0];
 
@@ -31,9 +35,12 @@ export class TurnRun implements Turn {
   #untaken = 0;
   #wholeBytes = 0;
   #reasoningBytes = 0;
+  readonly #secrets: EventSecrets;
   /** The agent's text since its last tool, and the size of all its text. */
   #text = '';
   #textBytes = 0;
+  /** The answer is tried again: that text is void when it begins anew. */
+  #isVoid = false;
   #final: string | null = null;
   #failed = false;
   #cancelled = false;
@@ -45,6 +52,7 @@ export class TurnRun implements Turn {
   constructor(order: TurnOrder, send: SendEvent) {
     this.order = order;
     this.#send = send;
+    this.#secrets = new EventSecrets(secretsOf(order.runner, order.gateway.token));
     this.#giveUp = new Promise((_resolve, reject) => {
       this.#rejectGiveUp = reject;
     });
@@ -96,7 +104,7 @@ export class TurnRun implements Turn {
   }
 
   async emit(event: RunnerEvent): Promise<void> {
-    if (!this.#over) this.#take(event);
+    if (!this.#over) for (const clean of this.#secrets.clean(event)) this.#take(clean);
     // An aborted turn has no back-pressure, but an agent that keeps writing must not block this process.
     if (this.signal.aborted) return await new Promise((resolve) => setImmediate(resolve));
     if (this.#untaken < LIMITS.agentUntakenBytes) {
@@ -114,8 +122,11 @@ export class TurnRun implements Turn {
       kinds.map((kind) => options.find((option) => option.kind === kind)).find((option) => option)?.optionId ?? null;
     const requestId = String(++this.#asked);
     const question = { requestId, toolName, detail: detail.slice(0, LIMITS.errorMessageChars), options };
+    const put = (more: { optionId?: string | null }) => {
+      for (const clean of this.#secrets.clean({ type: 'permission', ...question, ...more })) this.#put(clean);
+    };
     const decided = (optionId: string | null) => {
-      this.#put({ type: 'permission', ...question, optionId });
+      put({ optionId });
       return optionId;
     };
     if (this.order.permission === 'allow') return decided(byKind('allow_once', 'allow_always'));
@@ -127,7 +138,7 @@ export class TurnRun implements Turn {
         this.#questions.set(requestId, { optionIds: options.map(({ optionId }) => optionId), resolve });
         timer = setTimeout(resolve, LIMITS.permissionMs, null);
         this.signal.addEventListener('abort', () => resolve(null), { once: true });
-        this.#put({ type: 'permission', ...question });
+        put({});
       });
     } finally {
       clearTimeout(timer);
@@ -139,14 +150,15 @@ export class TurnRun implements Turn {
   /** The last events: results of tools without one, then the final text or the error. */
   end(error: unknown): void {
     if (this.#over) return;
+    for (const held of this.#secrets.rest()) this.#take(held);
     const isFailure = error !== undefined && !this.#cancelled;
     const unfinished = isFailure
       ? 'The turn failed before the tool had a result.'
       : 'The turn ended before the tool did.';
     for (const result of this.#tools.missing(unfinished)) this.#put(result);
     if (isFailure && !this.#failed) {
-      const { code, message } = errorOf(error);
-      this.#put({ type: 'error', code, message: this.#publicly(message) });
+      const told = this.#secrets.clean({ type: 'error', ...errorOf(error) });
+      for (const clean of told) this.#put(clean);
     }
     if (!isFailure && !this.#cancelled && !this.#failed) this.#put({ type: 'final', text: this.#final ?? this.#text });
     this.#over = true;
@@ -180,9 +192,10 @@ export class TurnRun implements Turn {
       case 'error':
         if (this.#failed) break;
         this.#failed = true;
-        this.#put({ ...event, message: this.#publicly(event.message) });
+        this.#put(event);
         break;
       default:
+        if (event.type === 'phase' && event.phase === 'retrying') this.#isVoid = true;
         if (event.type === 'tool.start') this.#text = '';
         this.#put(event);
     }
@@ -190,7 +203,11 @@ export class TurnRun implements Turn {
 
   #delta(whole: string): void {
     const bytes = Buffer.byteLength(whole);
-    const delta = cutText(whole, Math.max(0, LIMITS.agentAnswerBytes - this.#textBytes));
+    let delta = cutText(whole, Math.max(0, ANSWER_BYTES - this.#textBytes));
+    if (this.#isVoid) this.#text = '';
+    this.#isVoid = false;
+    // What of it is left out is said, once.
+    if (delta !== whole && this.#textBytes <= ANSWER_BYTES) delta += ANSWER_CUT;
     this.#textBytes += bytes;
     this.#text += delta;
     this.#count(bytes);
@@ -213,11 +230,6 @@ export class TurnRun implements Turn {
       this.spoiled = true;
       this.#rejectGiveUp(failed(`The agent wrote more than ${LIMITS.agentTurnBytes} bytes in one turn.`));
     }
-  }
-
-  #publicly(message: string): string {
-    const { runner, gateway } = this.order;
-    return withoutSecrets(message, runner, gateway.token);
   }
 
   /** The agent is active: restarts the timer for silence. */

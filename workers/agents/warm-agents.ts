@@ -41,7 +41,7 @@ export class WarmAgents {
 
   /**
    * A place for a turn of the conversation, with its agent if that is alive and has the same parameters. Calls `waits` with the
-   * reason when there is no place at once. Rejects when `signal` aborts first.
+   * reason when other turns have all places. Rejects when `signal` aborts first.
    */
   async take(order: TurnOrder, signal: AbortSignal, waits: (why: string) => void): Promise<Place> {
     signal.throwIfAborted();
@@ -58,7 +58,8 @@ export class WarmAgents {
           reject(new SvcError('AGENT_FAILED', 'The turn was cancelled while it waited.'));
         };
         signal.addEventListener('abort', abort, { once: true });
-        waits(this.#why(order));
+        const why = this.#why(order);
+        if (why !== null) waits(why);
       });
     } finally {
       signal.removeEventListener('abort', abort);
@@ -138,8 +139,12 @@ export class WarmAgents {
     this.#advance();
   }
 
-  #why({ conversation }: TurnOrder): string {
-    if (this.#places.has(conversation)) return 'The turn before this one is not over.';
+  /** Null when its place is only being made free: an agent that nobody needs any more is about to end. */
+  #why({ conversation }: TurnOrder): string | null {
+    const own = this.#places.get(conversation);
+    if (own) return own.state === 'taken' ? 'The turn before this one is not over.' : null;
+    const ending = [...this.#places.values()].filter(({ state }) => state === 'ending').length;
+    if (ending >= this.#line.size) return null;
     return `${this.#options.maxAgents} agents are at work already. The turn waits until one of them has ended.`;
   }
 }

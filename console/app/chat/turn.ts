@@ -71,6 +71,8 @@ export class Turn {
   readonly #tools = new Map<string, ToolBlock>();
   readonly #usage: TurnUsage = {};
   #runner = '';
+  /** Its answer is tried again. */
+  #isVoid = false;
 
   constructor(
     message: string,
@@ -113,7 +115,7 @@ export class Turn {
         this.#append('thought', event.delta);
         break;
       case 'final':
-        if (this.blocks.at(-1)?.kind !== 'text') this.#append('text', event.text);
+        if (this.#isVoid || this.blocks.at(-1)?.kind !== 'text') this.#append('text', event.text);
         break;
       case 'tool.start':
         this.#tool(event);
@@ -129,6 +131,7 @@ export class Turn {
         this.#answered(event.requestId, event.optionId);
         break;
       case 'phase':
+        this.#isVoid ||= event.phase === 'retrying';
         this.status = event.detail ? `${event.phase}: ${event.detail}` : `${event.phase} …`;
         break;
       case 'usage':
@@ -179,15 +182,25 @@ export class Turn {
   }
 
   #append(kind: 'text' | 'thought', text: string): void {
+    this.#dropVoid();
     const last = this.blocks.at(-1);
     if (last?.kind === kind) last.text += text;
     else this.blocks.push({ kind, text });
+  }
+
+  /** The answer begins anew: what was said of it is not shown beside. */
+  #dropVoid(): void {
+    if (!this.#isVoid) return;
+    this.#isVoid = false;
+    const isSaid = (kind: string | undefined) => kind === 'text' || kind === 'thought';
+    while (isSaid(this.blocks.at(-1)?.kind)) this.blocks.pop();
   }
 
   /** Some agents use an id again: it is another call once the first has its result. */
   #tool({ toolCallId, toolName, args, sql }: Pick<ToolCall, 'toolCallId' | 'toolName'> & Partial<ToolCall>): ToolBlock {
     const known = this.#tools.get(toolCallId);
     if (known) return known;
+    this.#dropVoid();
     const given = sql ?? (args === undefined ? '' : JSON.stringify(args));
     const tool: ToolBlock = { kind: 'tool', name: toolName, given: short(given, HEAD_CHARS), ok: null, details: [] };
     addDetail(tool, sql ? 'Statement' : 'Arguments', sql ?? args);
@@ -229,8 +242,18 @@ export class Turn {
 
 function addDetail(tool: ToolBlock, title: string, value: unknown): void {
   if (value === undefined || value === null || value === '') return;
-  const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+  const text = typeof value === 'string' ? spread(value) : JSON.stringify(value, null, 2);
   tool.details.push([title, short(text, VALUE_CHARS)]);
+}
+
+/** JSON over several lines; any other text as it is. */
+function spread(text: string): string {
+  if (!/^\s*[[{]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
 }
 
 function short(text: string, chars: number): string {

@@ -68,8 +68,8 @@ test('a turn is stored as it comes, and read again from any event on', async (t)
   assert.equal(open.resume('stub'), 'thread-9');
   assert.equal(open.resume('other'), null);
   assert.deepEqual(open.said, [
-    { role: 'user', text: 'message 1\nmore' },
-    { role: 'assistant', text: 'Hello again' },
+    { turnId: 'turn-1', role: 'user', text: 'message 1\nmore' },
+    { turnId: 'turn-1', role: 'assistant', text: 'Hello again' },
   ]);
   const again = await turns.open('notes', 'c');
   assert.equal(again.resume('stub'), 'thread-9');

@@ -1,10 +1,11 @@
 /** Stores and reads the turns of conversations as rows of `runtime.sqlite`, for `Turns` (decisions, section 12). */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import { AnswerText } from '../../../protocol/agents/answer-text.ts';
 import type {
   HistoryRow,
   NewTurn,
   OpenConversation,
-  Said,
+  SaidText,
   StoredEvent,
   StoredTurn,
   TurnEnd,
@@ -22,14 +23,14 @@ import {
   insertTurn,
   type NamedAttachment,
 } from '../../../storage/chat/conversation-rows.ts';
-import { HistoryFold, hashOf } from '../../../storage/chat/transcript.ts';
+import { endOf, HistoryFold, hashOf } from '../../../storage/chat/transcript.ts';
 import { survive } from '../../outlive-writer.ts';
 
 const CONVERSATION = 'SELECT app_id, adapter, adapter_session FROM conversations WHERE conversation_id = ?';
 const TURNS = `SELECT turn_id, idempotency_key, message_hash, state, last_id, runner,
   iif(ended_at IS NULL, message, '') AS message FROM turns
   WHERE conversation_id = ? ORDER BY turn_id`;
-const SAID = `SELECT message, answer FROM turns WHERE conversation_id = ? AND ended_at IS NOT NULL ORDER BY turn_id DESC LIMIT ?`;
+const SAID = `SELECT turn_id, message, answer FROM turns WHERE conversation_id = ? AND ended_at IS NOT NULL ORDER BY turn_id DESC LIMIT ?`;
 const NAME_SESSION = 'UPDATE conversations SET adapter_session = ? WHERE conversation_id = ? AND adapter = ?';
 const USED = 'UPDATE conversations SET updated_at = ? WHERE conversation_id = ?';
 /** From the item on that has the event behind `after`. */
@@ -135,25 +136,24 @@ type OpenTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } &
 /** Adds up the answer of a turn and its number of messages, as `HistoryFold` counts them. */
 export class Tally {
   messages = 1;
-  #text = '';
+  readonly #said = new AnswerText();
   #final: string | null = null;
   #isInText = false;
 
   take(event: TurnEvent): void {
+    this.#said.take(event);
     if (event.type === 'tool.start' || event.type === 'permission') {
       this.messages++;
       this.#isInText = false;
     } else if (event.type === 'assistant.delta' || event.type === 'reasoning.delta' || event.type === 'final') {
       if (!this.#isInText) this.messages++;
       this.#isInText = true;
-      if (event.type === 'assistant.delta') this.#text += event.delta;
       if (event.type === 'final') this.#final = event.text;
     }
   }
 
-  /** The end of a long text, which the next message refers to. */
   get answer(): string {
-    return (this.#final ?? this.#text).slice(-LIMITS.chatHistoryTextChars);
+    return endOf(this.#final ?? this.#said.text);
   }
 }
 
@@ -166,7 +166,7 @@ class OpenRows implements OpenConversation {
   readonly #now: () => number;
   readonly #app: string;
   readonly #id: string;
-  readonly #said: Said[] = [];
+  readonly #said: SaidText[] = [];
   #isNew: boolean;
   #saidChars = 0;
   #adapter: string | null;
@@ -181,10 +181,11 @@ class OpenRows implements OpenConversation {
     this.#isNew = found === null;
     this.#adapter = (found?.adapter as string | null | undefined) ?? null;
     this.#session = (found?.adapter_session as string | null | undefined) ?? null;
-    for (const { message, answer } of said.reverse()) this.#say(String(message), String(answer));
+    for (const { turn_id, message, answer } of said.reverse())
+      this.#say(String(turn_id), String(message), String(answer));
   }
 
-  get said(): Said[] {
+  get said(): SaidText[] {
     return [...this.#said];
   }
 
@@ -236,7 +237,7 @@ class OpenRows implements OpenConversation {
     if (end === undefined) return;
     turn.state = end;
     turn.tally = null;
-    this.#say(turn.message, tally.answer);
+    this.#say(turnId, turn.message, tally.answer);
   }
 
   async *events({ turnId, lastId }: StoredTurn, after: number): AsyncGenerator<StoredEvent> {
@@ -256,13 +257,13 @@ class OpenRows implements OpenConversation {
     return tally;
   }
 
-  #say(message: string, answer: string): void {
+  #say(turnId: string, message: string, answer: string): void {
     for (const [role, text] of [
-      ['user', message.slice(-LIMITS.chatHistoryTextChars)],
+      ['user', endOf(message)],
       ['assistant', answer],
     ] as const) {
       if (text === '') continue;
-      this.#said.push({ role, text });
+      this.#said.push({ turnId, role, text });
       this.#saidChars += text.length;
     }
     while (this.#saidChars > LIMITS.chatHistoryChars) this.#saidChars -= this.#said.shift()?.text.length ?? 0;

@@ -22,6 +22,11 @@ const OF_KIND: Record<RunnerKind, string[]> = {
 /** The variable in which a kind expects the key that `apiKeyEnv` names; other kinds expect it under that name. */
 const KEY_NAMES: Partial<Record<RunnerKind, string>> = { codex: 'OPENAI_API_KEY', 'claude-code': 'ANTHROPIC_API_KEY' };
 
+/** The variable in which the program of an entry gets the key that `apiKeyEnv` names. */
+export function keyVariableOf({ kind, apiKeyEnv }: RunnerEntry): string | undefined {
+  return kind === 'model' || apiKeyEnv === undefined ? undefined : (KEY_NAMES[kind] ?? apiKeyEnv);
+}
+
 /** All that the program of an entry gets; empty for `model`, which starts none. */
 export function runnerEnvironment(entry: RunnerEntry, from: Environment): Record<string, string> {
   const { kind, apiKeyEnv, env = {} } = entry;
@@ -29,7 +34,8 @@ export function runnerEnvironment(entry: RunnerEntry, from: Environment): Record
   const isKept = matcher([...COMMON, ...OF_KIND[kind]]);
   const kept = Object.entries(from).filter((one): one is [string, string] => one[1] !== undefined && isKept(one[0]));
   const key = apiKeyEnv === undefined ? undefined : from[apiKeyEnv];
-  const keyed = apiKeyEnv === undefined || key === undefined ? {} : { [KEY_NAMES[kind] ?? apiKeyEnv]: key };
+  const variable = keyVariableOf(entry);
+  const keyed = variable === undefined || key === undefined ? {} : { [variable]: key };
   return reachingUs({ ...Object.fromEntries(kept), ...keyed, ...env });
 }
 

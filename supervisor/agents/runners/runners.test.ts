@@ -140,6 +140,7 @@ test('the agents process gets the whole entry, with the key instead of its varia
     name: 'codex',
     kind: 'codex',
     cwd: 'work',
+    keyVariable: 'OPENAI_API_KEY',
     env: { PATH: '/bin', OPENAI_API_KEY: 'k', A: 'b' },
   });
 });

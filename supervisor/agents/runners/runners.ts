@@ -9,7 +9,7 @@ import {
   type RunnerSpec,
 } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { runnerEnvironment } from './environment.ts';
+import { keyVariableOf, runnerEnvironment } from './environment.ts';
 
 type RunnersOptions = {
   /** Keys of the configuration. */
@@ -112,9 +112,11 @@ export class Runners {
       const message = `The runner "${name}" needs the variable ${apiKeyEnv} in the environment of the gateway, for its key.`;
       throw new SvcError('NO_RUNNER', message);
     }
+    const keyVariable = keyVariableOf(this.entry(name));
     return {
       name,
       ...entry,
+      ...(keyVariable === undefined ? {} : { keyVariable }),
       env: runnerEnvironment(this.entry(name), this.#options.env),
       ...(entry.kind === 'model' && apiKey !== undefined ? { apiKey } : {}),
     };

@@ -10,6 +10,7 @@ import {
   type TurnEvent,
   type TurnUsage,
 } from '../../../protocol/agents/agents.ts';
+import { AnswerText } from '../../../protocol/agents/answer-text.ts';
 import { USAGE_MEMBERS } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -19,29 +20,25 @@ type Yielded = { type: string; [member: string]: unknown };
 /** A runner's events, sound. */
 type Sound = RunnerEvent | { type: 'aborted' };
 
-const PIECES = 8;
 const CUT = 'The turn ended before this tool had answered.';
 
 export class TurnContract {
-  #text = '';
-  /** Pieces behind it. Joined now and then: a string of thousands of pieces keeps the garbage collector busy. */
-  #pieces: string[] = [];
+  readonly #answer = new AnswerText();
   #chars = 0;
   #final: string | null = null;
   readonly #tools = new OpenTools();
 
   /** The answer so far. */
   get text(): string {
-    this.#join();
-    return this.#text;
+    return this.#answer.text;
   }
 
   /** The events for those who follow. Throws `AGENT_FAILED` when the answer is too long. */
   take(event: Sound): TurnEvent[] {
+    if (event.type !== 'aborted') this.#answer.take(event);
     if (event.type === 'assistant.delta') {
       this.#chars += event.delta.length;
       if (this.#chars > LIMITS.agentTextChars) throw tooLong();
-      if (this.#pieces.push(event.delta) >= PIECES) this.#join();
       return [event];
     }
     if (event.type === 'tool.start' || event.type === 'tool.result') return this.#tools.admit(event);
@@ -58,11 +55,6 @@ export class TurnContract {
   rest(ok: boolean): TurnEvent[] {
     const results = this.#tools.missing(CUT);
     return ok ? [...results, { type: 'final', text: this.#final ?? this.text }] : results;
-  }
-
-  #join(): void {
-    this.#text += this.#pieces.join('');
-    this.#pieces = [];
   }
 }
 

@@ -155,7 +155,10 @@ export class TurnWork {
   }
 
   /** Runs the turn. Resolves when it has ended; never rejects. */
-  async run(runner: ConversationRunner, turn: Omit<ConversationTurn, 'signal' | 'answer' | 'findings'>): Promise<void> {
+  async run(
+    runner: ConversationRunner,
+    turn: () => Promise<Omit<ConversationTurn, 'signal' | 'answer' | 'findings'>>,
+  ): Promise<void> {
     if (this.#phase !== 'waiting') return;
     this.#phase = 'running';
     this.#observer.started();
@@ -168,7 +171,7 @@ export class TurnWork {
       entered = await this.#enter?.((event) => this.#add([event]));
       const { findings = [] } = entered ?? {};
       const known = findings.length === 0 ? {} : { findings };
-      iterator = runner({ ...turn, ...known, answer, signal })[Symbol.asyncIterator]();
+      iterator = runner({ ...(await turn()), ...known, answer, signal })[Symbol.asyncIterator]();
       outcome = await this.#read(iterator);
     } catch (error) {
       outcome = { state: 'error', error: this.#failure(error) };

@@ -276,6 +276,32 @@ test('a turn ends with the right of all who sent its message, though they are de
   assert.equal(runner.turns.length, 1);
 });
 
+test('a runner without a session gets the tools of earlier turns with their answers, one with a session does not', async (t) => {
+  const { turns, runner } = sceneOf(t);
+  for (const message of ['tool:list say:Two.', 'tool:add', 'say:x session:s1', 'say:y'])
+    await eventsOf(await turns.accept(nameOf('w'), { message }));
+  const called = (toolName: string) => [{ toolName, args: { a: 1 }, ok: true, result: '{"b":2}' }];
+  const said = (text: string, answer: string, tools?: unknown) => [
+    { role: 'user', text },
+    { role: 'assistant', text: answer, ...(tools === undefined ? {} : { tools }) },
+  ];
+  const first = said('tool:list say:Two.', 'Two.', called('list'));
+  assert.deepEqual(
+    runner.turns.slice(0, 3).map(({ history }) => history),
+    [[], first, [...first, ...said('tool:add', '', called('add'))]],
+  );
+  assert.equal(runner.turns[3]?.resume, 's1');
+  assert.deepEqual(runner.turns[3]?.history?.slice(0, 2), said('tool:list say:Two.', 'Two.'));
+});
+
+test('long arguments and results that are remembered are cut, and say so', async (t) => {
+  const { turns, runner } = sceneOf(t);
+  for (const message of ['big:3 say:done', 'say:x']) await eventsOf(await turns.accept(nameOf('w'), { message }));
+  const [, answer] = runner.turns[1]?.history ?? [];
+  assert.equal(answer?.tools?.length, 3);
+  assert.match(answer?.tools?.[0]?.result ?? '', /^x{4096}… \[cut\]$/);
+});
+
 test('an app that goes away ends its turns, and takes no message in a conversation that was open', async (t) => {
   const { turns } = sceneOf(t);
   // The time that a runner has to stop alone keeps no process.

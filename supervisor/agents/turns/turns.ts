@@ -16,6 +16,7 @@ import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
 import { endedTurn, LiveTurn, type ReadableTurn, StorePace } from './live-turn.ts';
+import { remembered } from './remembered.ts';
 import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
 import { type BegunTurn, type ChosenRunner, endAll, Lane, type TurnRequest } from './turn-lane.ts';
 import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
@@ -299,9 +300,11 @@ export class Turns {
     const first = turns[0];
     if (!first) return;
     const { work, begun } = first;
+    const resume = conversation.resume(begun.runner);
+    const said = () => conversation.said.map(({ role, text }) => ({ role, text }));
     const { name, request, mode, draft, limited, runner, model } = begun;
     const { message, thinking, attachments } = request;
-    void work.run(this.#options.runner.run, {
+    void work.run(this.#options.runner.run, async () => ({
       app: name.app,
       windowId: name.id,
       conversation: key,
@@ -313,9 +316,10 @@ export class Turns {
       ...(attachments === undefined ? {} : { attachments }),
       ...(draft === undefined ? {} : { draft }),
       limited,
-      resume: conversation.resume(runner),
-      history: conversation.said,
-    });
+      resume,
+      // Whoever has a session of its own remembers its tools.
+      history: resume === null ? await remembered(conversation) : said(),
+    }));
   }
 
   #leaveTurn(lane: Lane, work: TurnWork): void {

@@ -1,5 +1,7 @@
 /** Runs `ctx.agent`: one turn of the conversation runner, read to its end (decisions, sections 6 and 8). */
 
+import type { RunnerEvent } from '../../../protocol/agents/agents.ts';
+import { AnswerText } from '../../../protocol/agents/answer-text.ts';
 import { USAGE_MEMBERS, type Usage } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -53,7 +55,8 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
   aborted.catch(() => {});
   const permissions = new Permissions(tools ?? [], (decision) => turn.onPermission(decision));
   let iterator: AsyncIterator<AgentEvent> | null = null;
-  let text = '';
+  const answer = new AnswerText();
+  let chars = 0;
   let final: string | null = null;
   try {
     iterator = runner({
@@ -68,14 +71,18 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
     for (;;) {
       // A runner that does not react to the signal is not waited for.
       const { done, value: event } = await Promise.race([iterator.next(), aborted]);
-      if (done || event.type === 'end') return final ?? text;
+      if (done || event.type === 'end') return final ?? answer.text;
       if (event.type === 'assistant.delta' && typeof event.delta === 'string') {
-        text = bounded(text + event.delta);
+        chars += event.delta.length;
+        if (chars > LIMITS.agentTextChars) throw tooLong();
+        answer.add(event.delta);
         turn.onDelta(event.delta);
       } else if (event.type === 'final' && typeof event.text === 'string') final = bounded(event.text);
       else if (event.type === 'usage') {
         turn.onUsage(usageOf(event), typeof event.model === 'string' ? event.model.slice(0, MODEL_CHARS) : null);
-      } else if (event.type === 'permission') permissions.asked(event);
+      } else if (event.type === 'phase' || event.type === 'tool.start' || event.type === 'tool.result')
+        answer.take(event as RunnerEvent);
+      else if (event.type === 'permission') permissions.asked(event);
       else if (event.type === 'error' || event.type === 'aborted') throw failure(event);
     }
   } catch (error) {
@@ -146,7 +153,11 @@ async function leave(iterator: AsyncIterator<AgentEvent> | null): Promise<void> 
 
 function bounded(text: string): string {
   if (text.length <= LIMITS.agentTextChars) return text;
-  throw new SvcError('AGENT_FAILED', `The agent's answer is longer than ${LIMITS.agentTextChars} characters.`);
+  throw tooLong();
+}
+
+function tooLong(): SvcError {
+  return new SvcError('AGENT_FAILED', `The agent's answer is longer than ${LIMITS.agentTextChars} characters.`);
 }
 
 function failure(event: { type?: string; code?: unknown; message?: unknown }, cause?: unknown): SvcError {

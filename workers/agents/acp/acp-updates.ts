@@ -6,7 +6,7 @@ import {
   type ThinkingLevel,
   type TurnUsage,
 } from '../../../protocol/agents/agents.ts';
-import { ownToolName, sqlOf } from '../own-tools.ts';
+import { ownToolName, sqlOf, textResult } from '../own-tools.ts';
 
 /** The member at this path, or undefined. */
 export function at(value: unknown, ...path: (string | number)[]): unknown {
@@ -113,7 +113,7 @@ export class AcpUpdates {
     const result = resultOf(update);
     if (status === 'completed') this.#emit({ type: 'tool.result', toolCallId, toolName, ok: true, result });
     else {
-      const errorText = typeof result === 'string' ? result : JSON.stringify(result ?? 'It gives no reason.');
+      const errorText = result === '' ? 'It gives no reason.' : result;
       this.#emit({ type: 'tool.result', toolCallId, toolName, ok: false, errorText });
     }
   }
@@ -150,9 +150,9 @@ export function toolNameOf(call: unknown): string | undefined {
 }
 
 /** The text of a tool's result; else the agent's description of its output. */
-function resultOf(update: unknown): unknown {
+function resultOf(update: unknown): string {
   const texts = listAt(update, 'content').flatMap((part) => textAt(part, 'content', 'text') ?? []);
-  return texts.length > 0 ? texts.join('\n') : at(update, 'rawOutput');
+  return texts.length > 0 ? texts.join('\n') : textResult(at(update, 'rawOutput') ?? '');
 }
 
 /** The tokens that the answer to a prompt reports. */

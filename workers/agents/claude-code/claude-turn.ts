@@ -2,7 +2,7 @@
 import type { RunnerEvent, TurnUsage } from '../../../protocol/agents/agents.ts';
 import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { sqlOf, TOOL_SERVER } from '../own-tools.ts';
+import { sqlOf, TOOL_SERVER, textResult } from '../own-tools.ts';
 import type { ClaudeMessage } from './claude-process.ts';
 
 /** Its prefix of the app's tool names. */
@@ -120,10 +120,11 @@ export class ClaudeTurn {
       const toolName = this.#tools.get(toolCallId);
       if (block.type !== 'tool_result' || toolName === undefined) continue;
       this.#tools.delete(toolCallId);
-      const result = resultOf(block.content, message.tool_use_result);
       const ok = block.is_error !== true;
-      const errorText = ok ? {} : { errorText: textOf(block.content) };
-      await this.#emit({ type: 'tool.result', toolCallId, toolName, ok, result, ...errorText });
+      const told = ok
+        ? { result: resultOf(block.content, message.tool_use_result) }
+        : { errorText: textOf(block.content) };
+      await this.#emit({ type: 'tool.result', toolCallId, toolName, ok, ...told });
     }
   }
 
@@ -181,13 +182,12 @@ function usageOf(message: ClaudeMessage, model: string | undefined, hasOwnServer
   };
 }
 
-/**
- * The value of a tool's result: the structured one, else its text. `shown` is what the model gets: the beginning of a long one.
- */
-function resultOf(shown: unknown, whole: unknown): unknown {
-  if (isObject(whole) && whole.structuredContent !== undefined) return whole.structuredContent;
+/** The text of a tool's result. `shown` is what the model gets: the beginning of a long one, and the structured one without text. */
+function resultOf(shown: unknown, whole: unknown): string {
   const parts = isObject(whole) ? whole.content : whole;
-  return textOf(Array.isArray(parts) ? parts : shown);
+  if (Array.isArray(parts)) return textOf(parts);
+  const structured = isObject(whole) ? whole.structuredContent : undefined;
+  return structured === undefined ? textOf(shown) : textResult(structured);
 }
 
 function textOf(content: unknown): string {

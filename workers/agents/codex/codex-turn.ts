@@ -2,7 +2,7 @@
 import { relative } from 'node:path';
 import type { PermissionOption, TurnUsage } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { sqlOf, TOOL_SERVER } from '../own-tools.ts';
+import { sqlOf, TOOL_SERVER, textResult } from '../own-tools.ts';
 import type { Turn } from '../runner.ts';
 import type { Params } from './json-rpc.ts';
 
@@ -117,6 +117,8 @@ export class CodexTurn {
       case 'error': {
         const { message, additionalDetails } = params.error as TurnError;
         if (params.willRetry !== true) return;
+        // What it said of this answer comes again.
+        this.#hasText = false;
         return await this.#turn.emit({ type: 'phase', phase: 'retrying', detail: additionalDetails ?? message });
       }
       case 'turn/completed': {
@@ -217,19 +219,19 @@ function callOf(item: Item, folder: string): { toolName: string; args: unknown }
   }
 }
 
-function resultOf(item: Item): { ok: boolean; result?: unknown; errorText?: string } {
+function resultOf(item: Item): { ok: boolean; result?: string; errorText?: string } {
   const ok = item.status === 'completed';
   const declined = item.status === 'declined' ? 'It was not allowed.' : undefined;
   if (item.type === 'mcpToolCall') {
-    const text = item.result?.content.flatMap((part) => part.text ?? []).join('\n');
-    if (ok) return { ok, result: item.result?.structuredContent ?? text };
-    return { ok, errorText: item.error?.message ?? text ?? 'The tool failed.' };
+    const texts = item.result?.content.flatMap((part) => part.text ?? []) ?? [];
+    const text = texts.length > 0 ? texts.join('\n') : textResult(item.result?.structuredContent ?? '');
+    if (ok) return { ok, result: text };
+    return { ok, errorText: item.error?.message ?? (text === '' ? 'The tool failed.' : text) };
   }
-  const result =
-    item.aggregatedOutput === undefined || item.aggregatedOutput === null ? {} : { result: item.aggregatedOutput };
-  if (ok) return { ok, ...result };
+  const output = item.aggregatedOutput ?? '';
+  if (ok) return { ok, result: output };
   const how = typeof item.exitCode === 'number' ? `It exited with code ${item.exitCode}.` : 'It failed.';
-  return { ok, ...result, errorText: declined ?? how };
+  return { ok, errorText: declined ?? `${how}\n${output}`.trim() };
 }
 
 const WHAT_TO_DO: Record<string, string> = {

@@ -6,6 +6,7 @@ import { lstatSync, realpathSync } from 'node:fs';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { FileConditions } from '../../../protocol/wire/jobs.ts';
 import { objectId } from '../../../storage/git/object.ts';
 import { bytesOf, plainFiles, sessionFiles } from '../../jobs/session-files.ts';
 
@@ -54,6 +55,23 @@ export class DraftFiles {
     await this.#put(name, text.slice(0, at) + after + text.slice(at + before.length), { ifMatch: `"${sha}"` });
   }
 
+  /** Rejects for a file that is not there. */
+  async delete(path: string): Promise<void> {
+    await sessionFiles({ work: 'delete', folder: this.#folder, path: this.#inside(path), conditions: {} });
+  }
+
+  /** Gives a file another path, where none may be. */
+  async rename(from: string, to: string): Promise<void> {
+    const [before, after] = [this.#inside(from), this.#inside(to)];
+    const bytes = bytesOf(this.#folder, before);
+    if (bytes === null) throw new SvcError('NOT_FOUND', `The draft has no file ${before}.`);
+    if (before === after) return;
+    // First the new one: whatever fails, the content stays.
+    await this.#put(after, bytes, { ifNoneMatch: '*' });
+    const ifMatch = `"${objectId('blob', bytes)}"`;
+    await sessionFiles({ work: 'delete', folder: this.#folder, path: before, conditions: { ifMatch } });
+  }
+
   /** Paths and sizes in bytes, sorted by path. */
   list(): { path: string; size: number }[] {
     return plainFiles(this.#folder).flatMap((path) => {
@@ -62,7 +80,10 @@ export class DraftFiles {
     });
   }
 
-  /** The lines that contain `text`, ignoring case, as `path:line: text`; at most `LIMITS.agentSearchLines`. */
+  /**
+   * The lines that contain `text`, ignoring case, as `path:line: text`; at most `LIMITS.agentSearchLines`, and a last one that
+   * says so.
+   */
   async search(text: string): Promise<string[]> {
     const wanted = text.toLowerCase();
     const found: string[] = [];
@@ -73,16 +94,16 @@ export class DraftFiles {
       const lines = textOf(bytesOf(this.#folder, path))?.split('\n') ?? [];
       for (const [at, line] of lines.entries()) {
         if (!line.toLowerCase().includes(wanted)) continue;
+        if (found.length === LIMITS.agentSearchLines) return [...found, '[more lines have it, and are cut]'];
         found.push(`${path}:${at + 1}: ${line.slice(0, LIMITS.textChars)}`);
-        if (found.length === LIMITS.agentSearchLines) return found;
       }
     }
     return found;
   }
 
-  async #put(path: string, text: string, conditions: { ifMatch?: string }): Promise<void> {
+  async #put(path: string, content: string | Buffer, conditions: FileConditions): Promise<void> {
     try {
-      await sessionFiles({ work: 'put', folder: this.#folder, path, bytes: Buffer.from(text), conditions });
+      await sessionFiles({ work: 'put', folder: this.#folder, path, bytes: Buffer.from(content), conditions });
     } catch (error) {
       if (error instanceof SvcError) throw error;
       // Node's message has the full path of the gateway's temporary file.

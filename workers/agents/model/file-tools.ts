@@ -56,6 +56,24 @@ export const FILE_TOOLS: LocalTool[] = [
     },
   },
   {
+    name: 'delete',
+    description: 'Deletes a file.',
+    input: schemaOf({ path: PATH }),
+    run: async (args, files) => {
+      await files.delete(textOf(args, 'path'));
+      return 'Deleted.';
+    },
+  },
+  {
+    name: 'rename',
+    description: 'Renames a file, or moves it to another folder. There must be no file at the new path.',
+    input: schemaOf({ from: PATH, to: PATH }),
+    run: async (args, files) => {
+      await files.rename(textOf(args, 'from'), textOf(args, 'to'));
+      return 'Renamed.';
+    },
+  },
+  {
     name: 'search',
     description: 'Finds the lines of all text files that have a text, upper and lower case alike. No patterns.',
     input: schemaOf({ text: { type: 'string', minLength: 1 } }),

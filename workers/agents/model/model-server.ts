@@ -4,11 +4,14 @@ import type { ModelApi, RunnerSpec } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 
+/** Told why a request failed that the library makes again, and how often in a row. */
+type Failing = (why: string, attempt: number) => Promise<void>;
+
 /** Rejects with `NO_RUNNER` for a runner without an address. */
-export async function modelOf(runner: RunnerSpec, model: string): Promise<LanguageModel> {
+export async function modelOf(runner: RunnerSpec, model: string, failing: Failing): Promise<LanguageModel> {
   const { name, baseUrl, apiKey, api = 'chat' } = runner;
   if (baseUrl === undefined) throw new SvcError('NO_RUNNER', `The runner ${name} has no baseUrl.`);
-  return await MAKE[api]({ name, baseURL: baseUrl.replace(/\/$/, ''), fetch: boundedFetch, apiKey }, model);
+  return await MAKE[api]({ name, baseURL: baseUrl.replace(/\/$/, ''), fetch: fetchOf(failing), apiKey }, model);
 }
 
 type Server = { name: string; baseURL: string; fetch: typeof fetch; apiKey: string | undefined };
@@ -32,6 +35,25 @@ const MAKE: Record<ModelApi, (server: Server, model: string) => Promise<Language
 
 /** The longest wait that a server may ask for before a retry, seconds. */
 const RETRY_AFTER_SECONDS = 5;
+
+/** Those that the library takes for passing. */
+const isPassing = (status: number): boolean => status === 408 || status === 409 || status === 429 || status >= 500;
+
+/** As `boundedFetch`; tells of failures that may pass. */
+function fetchOf(failing: Failing): typeof fetch {
+  let failures = 0;
+  return async (address, init) => {
+    try {
+      const answer = await boundedFetch(address, init);
+      if (!isPassing(answer.status)) failures = 0;
+      else await failing(`answered ${answer.status}`, ++failures);
+      return answer;
+    } catch (error) {
+      if (init?.signal?.aborted !== true) await failing('could not be reached', ++failures);
+      throw error;
+    }
+  };
+}
 
 /** As `fetch`, but bounds endless answers, and refuses servers that ask for a much later retry. */
 const boundedFetch: typeof fetch = async (address, init) => {

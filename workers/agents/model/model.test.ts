@@ -1,6 +1,6 @@
 // The runner that asks a model server itself, in each of the three protocols.
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, mock } from 'node:test';
 import { MODEL_APIS, type RunnerSpec } from '../../../protocol/agents/agents.ts';
@@ -83,6 +83,10 @@ function worksOnFiles(runnerTest: RunnerTester): void {
       // The app has a query of the name `list`.
       'call: file_list {}',
       'call: search {"text":"WEEK"}',
+      'call: rename {"from":"notes/plan.md","to":"plan.md"}',
+      'call: rename {"from":"plan.md","to":"app.json"}',
+      'call: delete {"path":"plan.md"}',
+      'call: delete {"path":"plan.md"}',
       'call: read {"path":"../secret.txt"}',
       'call: read {"path":5}',
     ];
@@ -96,11 +100,15 @@ function worksOnFiles(runnerTest: RunnerTester): void {
         'by week',
         'app.json (14)\nnotes/plan.md (7)',
         'notes/plan.md:1: by week',
+        'Renamed.',
+        'There is a file of this name already; read it first.',
+        'Deleted.',
+        'The app has no file of this name in the session.',
         '../secret.txt is not in the draft.',
         '"path" must be a text.',
       ],
     );
-    assert.equal(readFileSync(join(folder, 'notes/plan.md'), 'utf8'), 'by week');
+    assert.deepEqual(readdirSync(folder, { recursive: true }), ['app.json'], 'empty folders go too');
     finalOf(await turns.run('say: done', { folder }));
     const names = place.stub.requests.at(-1)?.tools.map(({ name }) => name) ?? [];
     assert.ok(names.includes('add') && !names.includes('write'), names.join());
@@ -119,10 +127,27 @@ function staysInBounds(runnerTest: RunnerTester): void {
 
   runnerTest('tries again what the server could not do at once', async ({ turns }) => {
     waited = [];
-    assert.equal(finalOf(await turns.run('status: 500 1\nsay: now')), 'now');
+    const again = await turns.run('status: 500 1\nsay: now');
+    assert.equal(finalOf(again), 'now');
+    const told = { type: 'phase', phase: 'retrying' };
+    const detail = (attempt: number) => `The model server answered 500: ${attempt} of 2.`;
+    assert.deepEqual(eventsOf(again, 'phase'), [{ ...told, detail: detail(1) }]);
     assert.deepEqual(waited, [2000]);
-    assert.equal(eventsOf(await turns.run('status: 500'), 'error').length, 1);
+    const failed = await turns.run('status: 500');
+    assert.equal(eventsOf(failed, 'error').length, 1);
+    assert.deepEqual(
+      eventsOf(failed, 'phase'),
+      [1, 2].map((attempt) => ({ ...told, detail: detail(attempt) })),
+      'the last failure is not tried again',
+    );
     assert.deepEqual(waited, [2000, 2000, 4000]);
+  });
+
+  runnerTest('says which file its model does not get', async ({ turns, place }) => {
+    const attachments = [{ name: 'gone.txt', type: 'text/plain', path: join(place.folder, 'gone') }];
+    const events = await turns.run('say: x', { attachments });
+    assert.equal(finalOf(events), 'x');
+    assert.match(eventsOf(events, 'phase')[0]?.detail ?? '', /does not get gone\.txt: .*ENOENT/);
   });
 
   runnerTest('says so when the tools of the app cannot be reached', async ({ turns }) => {

@@ -4,7 +4,7 @@ import type { ModelApi, RunnerEvent, ThinkingLevel, TurnOrder, TurnUsage } from 
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { listModels } from '../model-list.ts';
-import { sqlOf } from '../own-tools.ts';
+import { sqlOf, textResult } from '../own-tools.ts';
 import { fileText, promptFile, recentHistory } from '../prompt-parts.ts';
 import type { Agent, Runner, Turn } from '../runner.ts';
 import { FILE_TOOLS } from './file-tools.ts';
@@ -40,7 +40,7 @@ class ModelAgent implements Agent {
     try {
       const model = await modelIdOf(order, signal);
       const [language, { stepCountIs, streamText }, { tools, close }] = await Promise.all([
-        modelOf(order.runner, model),
+        modelOf(order.runner, model, (why, attempt) => this.#retrying(turn, why, attempt)),
         import('ai'),
         modelTools(order, signal),
       ]);
@@ -49,7 +49,7 @@ class ModelAgent implements Agent {
         globalThis.AI_SDK_LOG_WARNINGS = false;
         const { fullStream } = streamText({
           model: language,
-          ...(order.instructions === '' ? {} : { system: order.instructions }),
+          system: [order.instructions, todayLine()].filter((text) => text !== '').join('\n\n'),
           messages: await messagesOf(turn),
           tools,
           stopWhen: stepCountIs(LIMITS.modelSteps),
@@ -70,6 +70,16 @@ class ModelAgent implements Agent {
     }
   }
 
+  /** Told when the server failed and will be asked again. */
+  async #retrying(turn: Turn, why: string, attempt: number): Promise<void> {
+    if (attempt > this.#retries) return;
+    await turn.emit({
+      type: 'phase',
+      phase: 'retrying',
+      detail: `The model server ${why}: ${attempt} of ${this.#retries}.`,
+    });
+  }
+
   end(): Promise<void> {
     this.isAlive = false;
     return Promise.resolve();
@@ -85,20 +95,48 @@ async function modelIdOf({ model, runner }: TurnOrder, signal: AbortSignal): Pro
   return first.id;
 }
 
-async function messagesOf({ order: { history, attachments, notice, message }, emit }: Turn): Promise<ModelMessage[]> {
-  const before = recentHistory(history).filter(({ text }) => text !== '');
+/** A model does not know the date. The line is the same all day, so that servers may keep what they read up to the messages. */
+function todayLine(): string {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'full' }).format();
+  return `Today is ${date}. The time zone is ${timeZone}.`;
+}
+
+/** Earlier messages and answers, each with the calls of tools before it. */
+function earlierMessages(history: TurnOrder['history']): ModelMessage[] {
+  return recentHistory(history).flatMap(({ role, text, tools = [] }, at): ModelMessage[] => {
+    const said: ModelMessage[] = text === '' ? [] : [{ role, content: text }];
+    if (tools.length === 0) return said;
+    const idOf = (nth: number) => `earlier_${at}_${nth}`;
+    const calls = tools.map(({ toolName, args }, nth) => {
+      return { type: 'tool-call' as const, toolCallId: idOf(nth), toolName, input: args };
+    });
+    const results = tools.map(({ toolName, ok, result: value }, nth) => {
+      const output = { type: ok ? ('text' as const) : ('error-text' as const), value };
+      return { type: 'tool-result' as const, toolCallId: idOf(nth), toolName, output };
+    });
+    return [{ role: 'assistant', content: calls }, { role: 'tool', content: results }, ...said];
+  });
+}
+
+async function messagesOf(turn: Turn): Promise<ModelMessage[]> {
+  const { history, attachments, notice, message } = turn.order;
   const content: Exclude<Extract<ModelMessage, { role: 'user' }>['content'], string> = [];
   for (const attachment of attachments) {
     const file = await promptFile(attachment);
     if (file.kind === 'text') content.push({ type: 'text', text: fileText(file.name, file.text) });
     else if (file.kind === 'left')
-      await emit({ type: 'phase', phase: 'attachment', detail: `The model does not get ${file.name}: ${file.why}.` });
+      await turn.emit({
+        type: 'phase',
+        phase: 'attachment',
+        detail: `The model does not get ${file.name}: ${file.why}.`,
+      });
     else if (file.type.startsWith('image/')) content.push({ type: 'image', image: file.bytes, mediaType: file.type });
     else content.push({ type: 'file', data: file.bytes, mediaType: file.type, filename: file.name });
   }
   if (notice !== undefined) content.push({ type: 'text', text: notice });
   content.push({ type: 'text', text: message });
-  return [...before.map(({ role, text }) => ({ role, content: text })), { role: 'user', content }];
+  return [...earlierMessages(history), { role: 'user', content }];
 }
 
 type ProviderOptions = NonNullable<Parameters<typeof import('ai')['streamText']>[0]['providerOptions']>;
@@ -162,7 +200,7 @@ class Answer {
         });
         break;
       case 'tool-result':
-        await this.#emit({ type: 'tool.result', ...this.#call(part), ok: true, result: part.output });
+        await this.#emit({ type: 'tool.result', ...this.#call(part), ok: true, result: textResult(part.output) });
         break;
       case 'tool-error':
         await this.#emit({ type: 'tool.result', ...this.#call(part), ok: false, errorText: toolErrorText(part.error) });
@@ -181,7 +219,13 @@ class Answer {
     const { reason, raw } = this.#finished ?? { reason: 'other', raw: undefined };
     if (reason === 'tool-calls')
       throw failed(`The model called tools ${LIMITS.modelSteps} times without an answer; the turn ends here.`);
-    if (reason === 'length') throw failed('The model stopped: its answer reached the limit of tokens.');
+    if (reason === 'length') {
+      await this.#emit({
+        type: 'assistant.delta',
+        delta: '\n\n[The answer is cut here: it reached the limit of tokens.]',
+      });
+      throw failed('The model stopped: its answer reached the limit of tokens.');
+    }
     if (reason === 'content-filter') throw failed('The model stopped: its server does not let the answer through.');
     if (reason === 'error') throw failed('The model server broke off with an error.');
     if (reason === 'other' && raw === undefined)
