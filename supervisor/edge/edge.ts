@@ -118,7 +118,7 @@ export type Edge = {
 
 export type Answer = { status: number; headers: ResponseHeaders; body: string };
 
-/** Of what only pages of the same origin may load, as a picture, a script or whatever else (decisions, section 19). */
+/** Of data that only pages of the same origin may load, as a picture, a script or whatever else (decisions, section 19). */
 export const PRIVATE = { 'cross-origin-resource-policy': 'same-origin' } as const;
 
 /** The answer for an error: one shape for every route (decisions, section 1). */
@@ -129,7 +129,6 @@ export function errorAnswer(error: SvcError): Answer {
       'content-type': 'application/json; charset=utf-8',
       'x-content-type-options': 'nosniff',
       'referrer-policy': 'no-referrer',
-      ...PRIVATE,
       ...error.headers,
     },
     body: JSON.stringify(errorEnvelope(error.toBody())),
