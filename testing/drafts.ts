@@ -82,6 +82,7 @@ export type DraftGateway = {
   dataDir: string;
   /** Those of the running gateway. */
   changes(): ChangeStreams;
+  drafts(): Drafts;
   /** Ends it and starts another one on the same folders. */
   restart(): Promise<void>;
   /** Ends it and removes its folder. */
@@ -96,6 +97,7 @@ export async function startDrafts(): Promise<DraftGateway> {
   const ends: (() => unknown)[] = [];
   const ending: Ending = { after: (end) => ends.push(end), diagnostic: console.error };
   let changes: ChangeStreams | undefined;
+  let drafts: Drafts | undefined;
   const start = async (): Promise<void> => {
     const log = pino({ level: 'warn' });
     const parts = await assemble(resolveConfig(dataDir, { handlerHosts: 1 }), log, {
@@ -111,7 +113,7 @@ export async function startDrafts(): Promise<DraftGateway> {
     const { services, jobs } = parts;
     const { tree, layout } = services;
     const databases = new Databases(tree, layout, () => {});
-    const drafts = new Drafts({ ...services, source: sessions, databases, jobs });
+    drafts = new Drafts({ ...services, source: sessions, databases, jobs });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;
     await drafts.open();
@@ -126,6 +128,7 @@ export async function startDrafts(): Promise<DraftGateway> {
     sessions,
     dataDir,
     changes: () => changes as ChangeStreams,
+    drafts: () => drafts as Drafts,
     restart: async () => {
       await stop();
       await start();

@@ -2,6 +2,7 @@
 import { type FSWatcher, watch } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing } from './atomic-file.ts';
 
@@ -44,6 +45,14 @@ export class FolderWatch {
   /** Whether every change since the last `follow` was or will be noticed. */
   get complete(): boolean {
     return this.#complete;
+  }
+
+  /** Resolves when every change that was made before the call, by any process, was noticed if its folder is watched. */
+  async caughtUp(): Promise<void> {
+    // One poll of the system may bring a request before the change that its sender made first. The second immediate comes after
+    // a poll that began after the call.
+    await setImmediate();
+    await setImmediate();
   }
 
   /** Watches `root`, the folders below it, and those that replaced one. Returns whether there were new ones. */

@@ -154,21 +154,31 @@ export class Draft {
   }
 
   /** Resolves when the snapshot, or the fault, includes all edits until now. Rejects with `UNKNOWN_SESSION` and the like. */
-  refreshed(): Promise<void> | undefined {
+  async refreshed(): Promise<void> {
     this.lastUsed = performance.now();
     this.#resting = false;
+    if (!this.#edited && this.#watch.complete) await this.#watch.caughtUp();
     // One that is under way and was not told of an edit since began after the last one: it has all of them when it ends.
-    if (!this.#edited && this.#watch.complete) return this.#refreshing ?? undefined;
-    this.#edited = true;
-    this.#refreshing ??= this.#serial.run(this.key, () => this.#refresh());
-    return this.#refreshing;
+    if (this.#edited || !this.#watch.complete) {
+      this.#edited = true;
+      this.#refreshing ??= this.#serial.run(this.key, () => this.#refresh());
+    }
+    await this.#refreshing;
   }
 
-  /** The app to call; at once when nothing has changed since the last call. Throws or rejects with its fault. */
-  get(): App | Promise<App> {
-    this.lastUsed = performance.now();
-    const ready = this.#callable !== null && !this.#edited && this.#refreshing === null && this.#watch.complete;
-    return ready ? (this.#callable as App) : this.#makeCallable();
+  /** The app to call, with all edits until now. Rejects with its fault. */
+  async get(): Promise<App> {
+    await this.refreshed();
+    return await this.#serial.run(this.key, async () => {
+      if (this.#over) throw this.#over;
+      const { snapshot } = this;
+      if (this.#dataOf !== snapshot) {
+        await this.#prepareData(snapshot, (migrations, dir) => this.#data.bring(migrations, dir));
+      }
+      if (this.#migrationFault !== null) throw this.#migrationFault;
+      this.#callable ??= { id: this.app, key: this.key, active: snapshot.summary };
+      return this.#callable;
+    });
   }
 
   /**
@@ -292,20 +302,6 @@ export class Draft {
     if (before) pages.forget(this.key, before.summary.versionId);
     await tree.existing(this.key)?.swap(snapshot.summary);
     commits.changed(this.key);
-  }
-
-  async #makeCallable(): Promise<App> {
-    await this.refreshed();
-    return await this.#serial.run(this.key, async () => {
-      if (this.#over) throw this.#over;
-      const { snapshot } = this;
-      if (this.#dataOf !== snapshot) {
-        await this.#prepareData(snapshot, (migrations, dir) => this.#data.bring(migrations, dir));
-      }
-      if (this.#migrationFault !== null) throw this.#migrationFault;
-      this.#callable ??= { id: this.app, key: this.key, active: snapshot.summary };
-      return this.#callable;
-    });
   }
 
   async #prepareData(

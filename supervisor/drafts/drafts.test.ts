@@ -171,6 +171,24 @@ test('an edited file reaches the next call and the page, which gets an event', a
   assert.deepEqual((await read()).json.data, [{ text: 'live' }]);
 });
 
+test('a request sees what was written before it, though nothing was told of it yet', async () => {
+  const { app, session, edit, read, files } = open();
+  await read();
+  const draft = await it.drafts().draft(session, app);
+  const before = await draft.get();
+  // The system is not asked for changes between a write and the question.
+  edit({ 'queries/list.js': 'export default () => [];\n' });
+  const after = await draft.get();
+  assert.notEqual(after.active.versionId, before.active.versionId);
+  edit({ 'app.json': '{' });
+  await draft.refreshed();
+  assert.equal(draft.fault?.code, 'INVALID_MANIFEST');
+  edit({ 'app.json': files['app.json'] as string });
+  await draft.refreshed();
+  assert.equal(draft.fault, null);
+  assert.equal(draft.snapshot.summary.versionId, after.active.versionId);
+});
+
 test('a folder that is replaced as a whole is followed', async () => {
   const { session, edit, page, follow, files } = open();
   await page();
