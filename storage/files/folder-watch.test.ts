@@ -56,6 +56,25 @@ test('a folder that took the place of another is followed', async (t) => {
   await sign;
 });
 
+test('a folder that is made anew is followed, though the system gives it the number of the one before', async (t) => {
+  const { root, watch, changed } = setUp(t);
+  mkdirSync(join(root, 'app'));
+  await watch.follow(root);
+  rmSync(join(root, 'app'), { recursive: true });
+  mkdirSync(join(root, 'app'));
+  await watch.caughtUp();
+  await watch.follow(root);
+  // What is told of the making itself is over.
+  await watch.caughtUp();
+  let told = false;
+  void changed().then(() => {
+    told = true;
+  });
+  writeFileSync(join(root, 'app/a.js'), '');
+  await watch.caughtUp();
+  assert.ok(told, 'the change in the new folder was noticed');
+});
+
 test('folders that cannot be watched are reported, and watchers are released', async (t) => {
   const budget = new WatchBudget(2);
   const { root, watch } = setUp(t, budget);

@@ -1,7 +1,7 @@
 /** Notices changes below a folder, with a watcher for each folder: Node's recursive one misses changes on Linux. */
 import { type FSWatcher, watch } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isMissing } from './atomic-file.ts';
@@ -29,7 +29,7 @@ export class WatchBudget {
 export class FolderWatch {
   readonly #budget: WatchBudget;
   readonly #onChange: () => void;
-  /** `inode` shows whether another folder has replaced this one. */
+  /** `inode` shows whether another folder has replaced this one, by a move of what is above it. */
   readonly #folders = new Map<string, { watcher: FSWatcher; inode: number }>();
   #complete = false;
   /** Watchers ever made. */
@@ -100,10 +100,17 @@ export class FolderWatch {
     if (known) this.#drop(folder);
     if (this.#closed || !this.#budget.take()) return false;
     try {
-      const watcher = watch(folder, { persistent: false }, () => this.#onChange());
-      watcher.on('error', () => {
+      const watcher = watch(folder, { persistent: false }, (event, name) => {
+        // The folder itself is gone, or an entry with its name: one that is made in its place may get the same inode.
+        if (event === 'rename' && name === basename(folder)) lose();
+        this.#onChange();
+      });
+      const lose = () => {
         this.#complete = false;
         if (this.#folders.get(folder)?.watcher === watcher) this.#drop(folder);
+      };
+      watcher.on('error', () => {
+        lose();
         this.#onChange();
       });
       this.#folders.set(folder, { watcher, inode: ino });
