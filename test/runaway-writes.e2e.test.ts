@@ -2,6 +2,7 @@
 // separate writer for their app.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
 import { startGateway, type TestGateway } from '../testing/gateway.ts';
 
@@ -23,6 +24,8 @@ const APP = {
 /** Clients that write one row after the other until they are told to stop. */
 class Writing {
   readonly written: number[] = [];
+  /** When each of these was asked for and answered, on the clock of `performance.now`. */
+  readonly #times: { asked: number; answered: number }[] = [];
   readonly #gateway: TestGateway;
   readonly #clients: Promise<void>[];
   #last = 0;
@@ -38,12 +41,22 @@ class Writing {
     await Promise.all(this.#clients);
   }
 
+  /** Asserts that a statement that was just given up, and ran for the last `ms` at least, kept none of them waiting. */
+  assertWentOn(ms: number): void {
+    const now = performance.now();
+    const within = this.#times.filter(({ asked, answered }) => asked > now - ms && answered < now);
+    // Each client has one write under way: where these wait, no other is asked for.
+    assert.ok(within.length > CLIENTS, `${within.length} writes during the last ${ms} ms of the statement`);
+  }
+
   async #write(): Promise<void> {
     while (!this.#stopped) {
       const n = ++this.#last;
+      const asked = performance.now();
       const answer = await this.#gateway.write('other', 'put', { n });
       assert.equal(answer.status, 200, answer.text);
       this.written.push(n);
+      this.#times.push({ asked, answered: performance.now() });
     }
   }
 }
@@ -89,9 +102,8 @@ test('a write without end loses no write of others, and the next one of its app 
   assert.deepEqual([Object.keys(before), before.writer?.restarts], [['writer', 'writer-1'], 1]);
 
   // It takes seconds until this one is ended; the others keep writing.
-  const count = writing.written.length;
   await endless(gateway);
-  assert.ok(writing.written.length > count + 100, `${writing.written.length - count} writes meanwhile`);
+  writing.assertWentOn(LIMITS.writerStuckMs);
   await put(gateway, 3);
   const after = await writers(gateway);
   assert.deepEqual(after.writer, before.writer);
@@ -103,7 +115,6 @@ test('a write without end loses no write of others, and the next one of its app 
   const first = (await sql(ENDLESS)).error;
   assert.equal(first.code, 'OVERLOADED', JSON.stringify(first));
   assert.match(first.message, /busy for over 0\.5 s.* It is not stored\. The app has a separate writer now/);
-  const meanwhile = writing.written.length;
   const params = { name: 'svc_sql_write', arguments: { app: 'asked', sql: ENDLESS } };
   const [second, byAgent] = await Promise.all([
     sql(ENDLESS),
@@ -114,7 +125,8 @@ test('a write without end loses no write of others, and the next one of its app 
   ]);
   assert.equal(second.error.code, 'OUTCOME_UNKNOWN', JSON.stringify(second));
   assert.match(byAgent.text, /OUTCOME_UNKNOWN/);
-  assert.ok(writing.written.length > meanwhile + 100, `${writing.written.length - meanwhile} writes meanwhile`);
+  // Its process is ended, whose time began before that of the statement in the writer.
+  writing.assertWentOn(LIMITS.sqlMs / 2);
   assert.deepEqual((await sql('SELECT count(*) FROM t')).rows, [[0]]);
   const moved = await writers(gateway);
   assert.deepEqual([Object.keys(moved), moved.writer?.restarts], [['writer', 'writer-1', 'writer-2'], 2]);
