@@ -241,7 +241,7 @@ test('a second gateway on the directory, or on the port, says why it cannot star
 const FEW = 'a gateway opens at least 512 files, and may open';
 const RAISE = '4096 (in a service: LimitNOFILE=4096)';
 for (const { limit, said } of [
-  { limit: '-n 20', said: `${FEW} 20 here. Run: ulimit -n ${RAISE}` },
+  { limit: '-n 40', said: `${FEW} 40 here. Run: ulimit -n ${RAISE}` },
   { limit: '-n 511', said: `${FEW} 511 here. Run: ulimit -n ${RAISE}` },
   {
     limit: `-v ${4 * 1024 * 1024 - 4}`,
