@@ -260,11 +260,9 @@ onEachEdge({ config }, (gateway, _edge, store) => {
     assert.equal(await notesNow(), 0);
 
     // With the token of its turn, over HTTP; a repetition of what ran is not asked for again.
-    const stream = await send(gateway, 'notes', { windowId: 'clear-3', message: 'servers\nsay {result}\nhang' });
+    const stream = await send(gateway, 'notes', { windowId: 'clear-3', message: 'servers hex\nsay {result}\nhang' });
     const seen = await until(stream, 'assistant.delta');
-    let text = textOf(seen);
-    while (!text.endsWith(']')) text += textOf(await until(stream, 'assistant.delta'));
-    const token = /svca_[0-9a-f]{64}/.exec(text)?.[0] ?? '';
+    const token = /svca_[0-9a-f]{64}/.exec(Buffer.from(textOf(seen), 'hex').toString())?.[0] ?? '';
     const body = { app: 'notes', action: 'clear' };
     const clear = () =>
       gateway.call('POST', '/svc/_tool/svc_write', { body, token, headers: { 'idempotency-key': 'k' } });

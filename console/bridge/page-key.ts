@@ -54,7 +54,18 @@ export function takePageKey(): void {
   const [, key, rest = ''] = FRAGMENT.exec(location.hash) ?? [];
   if (key === undefined) return;
   history.replaceState(history.state, '', `${location.pathname}${location.search}${rest && `#${rest}`}`);
-  keepPageKey(key);
+  // Where storage works the key comes from there: an address that anybody can make does not replace it.
+  if (!canStore()) keepPageKey(key);
+}
+
+function canStore(): boolean {
+  try {
+    localStorage.setItem(`${NAME}:probe`, '');
+    localStorage.removeItem(`${NAME}:probe`);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The headers by which a call of this page is taken. */

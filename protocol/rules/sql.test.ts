@@ -134,6 +134,13 @@ const REFUSED: [sql: string, message: RegExp][] = [
   ['CREATE TABLE a (x UNIQUE ON CONFLICT ROLLBACK)', /Use ABORT/],
   [`CREATE TRIGGER t AFTER INSERT ON a BEGIN SELECT raise(rollback, 'no'); END`, /Use ABORT/],
   ['SELECT 1\0; ATTACH', /NUL/],
+  ['CREATE TEMP TABLE notes (id)', /would outlive the statement/],
+  ['create temporary view v as select 1', /would outlive/],
+  ['CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN SELECT 1; END', /would outlive/],
+  ['CREATE TABLE temp.notes (id)', /would outlive/],
+  ['CREATE TABLE IF NOT EXISTS "temp" . notes (id)', /would outlive/],
+  ['CREATE UNIQUE INDEX IF NOT EXISTS [TEMP].i ON notes (id)', /would outlive/],
+  ["CREATE VIRTUAL TABLE IF NOT EXISTS 'temp'.f USING fts5 (x)", /would outlive/],
 ];
 
 for (const [sql, message] of REFUSED) {

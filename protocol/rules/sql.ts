@@ -32,6 +32,8 @@ const PRAGMAS_TO_READ = new Set(
 const MIGRATION_PRAGMAS = new Set(['DEFER_FOREIGN_KEYS']);
 
 const TRANSACTION_CONTROL = new Set(['BEGIN', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE']);
+/** `UNIQUE INDEX IF NOT EXISTS` and the schema come before its dot. */
+const MOST_BEFORE_SCHEMA = 6;
 /** Functions, by name, quoted or not: the first loads code, the second reads and sets addresses in memory. */
 const FORBIDDEN_FUNCTIONS = new Set(['LOAD_EXTENSION', 'FTS3_TOKENIZER']);
 /** A table that names files of this machine. SQLite takes a text for its name in several places, so none may be it. */
@@ -47,21 +49,22 @@ export function refuseUnsafe(sql: string): Refusal | null {
   if (Buffer.byteLength(sql) > LIMITS.sqlBytes) {
     return { code: 'SQLITE_TOOBIG', message: `The SQL text is over the limit of ${LIMITS.sqlBytes} bytes.`, line: 1 };
   }
-  return refuse(sql, 'Use db.transaction() or db.batch() instead.', new Set());
+  return refuse(sql, 'Use db.transaction() or db.batch() instead.', false);
 }
 
 /** The same for a migration file; only the limit of files applies to its length. */
 export function refuseMigration(sql: string): Refusal | null {
-  return refuse(sql, 'All pending migrations run in one transaction already; leave it out.', MIGRATION_PRAGMAS);
+  return refuse(sql, 'All pending migrations run in one transaction already; leave it out.', true);
 }
 
-function refuse(sql: string, insteadOfTransaction: string, morePragmas: Set<string>): Refusal | null {
+function refuse(sql: string, insteadOfTransaction: string, isMigration: boolean): Refusal | null {
   // SQLite stops reading at a NUL; so nothing after one counts as part of the text.
   if (sql.includes('\0')) return { code: 'SQLITE_ERROR', message: 'The SQL text holds a NUL character.', line: 1 };
   for (const statement of tokenizedStatements(sql)) {
     const message =
       refusedKeyword(statement.keyword, insteadOfTransaction) ??
-      (statement.keyword === 'PRAGMA' ? refusedPragma(statement, morePragmas) : null) ??
+      (statement.keyword === 'PRAGMA' ? refusedPragma(statement, isMigration) : null) ??
+      (statement.keyword === 'CREATE' && !isMigration ? refusedTemporary(statement) : null) ??
       refusedInside(statement.tokens);
     if (message !== null) return { code: 'SQLITE_AUTH', message, line: statement.line };
   }
@@ -76,15 +79,26 @@ function refusedKeyword(keyword: string, insteadOfTransaction: string): string |
   return null;
 }
 
-function refusedPragma({ tokens, keywordAt }: TokenizedStatement, morePragmas: Set<string>): string | null {
+function refusedPragma({ tokens, keywordAt }: TokenizedStatement, isMigration: boolean): string | null {
   const rest = tokens.slice(keywordAt + 1);
   const schemaGiven = rest[1]?.name === '.';
   const pragma = rest[schemaGiven ? 2 : 0]?.name.toUpperCase() ?? '';
   const hasArgument = rest.length > (schemaGiven ? 3 : 1);
-  if (PRAGMAS.has(pragma) || morePragmas.has(pragma)) return null;
+  if (PRAGMAS.has(pragma) || (isMigration && MIGRATION_PRAGMAS.has(pragma))) return null;
   if (!PRAGMAS_TO_READ.has(pragma))
     return `PRAGMA ${pragma.toLowerCase()} is refused: it is not one of the informational ones.`;
   return hasArgument ? `PRAGMA ${pragma.toLowerCase()} can be read here, but not set.` : null;
+}
+
+/** The writer's connection lasts: what is temporary there would hide the app's own tables from its later statements. */
+function refusedTemporary({ tokens, keywordAt }: TokenizedStatement): string | null {
+  const rest = tokens.slice(keywordAt + 1);
+  const name = rest.findIndex((token) => token.name === '.');
+  const schema = name < 0 || name > MOST_BEFORE_SCHEMA ? '' : (rest[name - 1]?.name.toUpperCase() ?? '');
+  const isTemporary = rest[0]?.name === 'TEMP' || rest[0]?.name === 'TEMPORARY' || schema === 'TEMP';
+  return isTemporary
+    ? 'Temporary tables, views and triggers are refused: they would outlive the statement. Use a CTE.'
+    : null;
 }
 
 /** What is refused anywhere in a statement, such as in a trigger's body. */

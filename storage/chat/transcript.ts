@@ -125,9 +125,10 @@ export class WindowState {
   }
 
   #begin(line: UserLine, offset: number): void {
+    // What was said stays in what the agent is told.
+    if (line.limited === true) this.limited = true;
     if (this.mode === null) {
       this.mode = line.mode;
-      this.limited = line.limited === true;
       this.title = titleOf(line.message);
       this.createdAt = line.ts;
     }

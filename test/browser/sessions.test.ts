@@ -281,6 +281,10 @@ describe('the page key, in a browser', { skip: withoutChromium() }, () => {
     assert.ok(!asked.some((url) => url.includes(key)));
     assert.ok(!(await page.content()).includes(key));
     assert.ok(!JSON.stringify(await context.cookies()).includes(key));
+    const address = await addressOf(page);
+    await page.goto(`${address}?another#svc-page-key=${'0'.repeat(64)}`);
+    await reads(page);
+    assert.equal(await addressOf(page), `${address}?another`, 'a key in an address that anybody can make is dropped');
   });
 
   test('that an origin has lost is given again by the console, without a sign-in', async () => {

@@ -78,6 +78,7 @@ export class OwnRunner {
       draft: draft ?? null,
       sql: await this.#sqlOf(turn),
       ...limitOf(turn),
+      alone: turn.run !== undefined,
     });
     // At once: until it has stopped, an agent does nothing more here.
     signal.addEventListener('abort', end, { once: true });

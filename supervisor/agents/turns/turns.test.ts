@@ -221,18 +221,24 @@ test('a conversation goes on with its last runner, also behind a turn that waits
   ]);
 });
 
-test('a window stays as limited as its first sender, and each turn at least as its own', async (t) => {
+test('a window stays as limited as the most limited of its senders', async (t) => {
   const { turns, runner, windows } = sceneOf(t);
   const limitedOf = async (id: string, senders: boolean[]): Promise<unknown[]> => {
     for (const limited of senders) await eventsOf(await turns.accept(nameOf(id), { message: 'say:x', limited }));
     return runner.turns.filter(({ windowId }) => windowId === id).map(({ limited }) => limited);
   };
   assert.deepEqual(await limitedOf('page', [true, false]), [true, true]);
-  assert.deepEqual(await limitedOf('console', [false, true, false]), [false, true, false]);
+  assert.deepEqual(await limitedOf('console', [false, true, false]), [false, true, true]);
   await windows.flush();
   const read = await windows.open('page');
   assert.equal(read.limited, true);
   await read.close();
+});
+
+test('an action that needs a confirmation is refused where no turn runs that could ask', async (t) => {
+  const { turns } = sceneOf(t);
+  const asked = { app: 'todos', action: 'clear', detail: '' };
+  await assert.rejects(turns.confirm('svc-chat:todos:w', asked), { code: 'NOT_CONFIRMED' });
 });
 
 test('a turn goes on while one request that sent its message wants it', async (t) => {

@@ -11,6 +11,7 @@ import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turn
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { hashOf } from '../../../storage/chat/transcript.ts';
+import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirmation } from '../../dispatch/request.ts';
 import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
@@ -102,11 +103,13 @@ export class Turns {
   }
 
   /**
-   * Asks the person of a conversation before an action runs that its agent called, as `TurnWork.confirm` does. Resolves at once
-   * where no turn of it runs here: an automation's agent has no one to ask.
+   * Asks the person of a conversation before an action runs that its agent called, as `TurnWork.confirm` does. Rejects likewise where
+   * no turn of it runs.
    */
   async confirm(conversation: string, asked: Confirmation, signal?: AbortSignal): Promise<void> {
-    await this.#lanes.get(conversation)?.turns[0]?.work.confirm(asked, signal);
+    const turn = this.#lanes.get(conversation)?.turns[0];
+    if (turn === undefined) throw notConfirmed(asked, 'unanswered');
+    await turn.work.confirm(asked, signal);
   }
 
   /**

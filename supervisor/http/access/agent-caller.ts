@@ -4,6 +4,7 @@ import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirm } from '../../dispatch/request.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { BEARER, type Caller, unauthorized } from './access.ts';
@@ -77,5 +78,9 @@ export function agentCaller(exchange: Exchange, tokens: AgentTokens): AgentCalle
   const grant = tokens.find(token);
   if (grant === undefined) return unauthorized('The token of an agent is good only while a turn of it runs.');
   const isGood = () => tokens.find(token) === grant;
-  return new AgentCaller(grant, isGood, (asked, signal) => tokens.confirm(grant, asked, signal));
+  return new AgentCaller(grant, isGood, async (asked, signal) => {
+    // A call may be asked for after its turn has ended: the next turn is not asked for it.
+    if (!isGood()) throw notConfirmed(asked, 'unanswered');
+    await tokens.confirm(grant, asked, signal);
+  });
 }

@@ -22,6 +22,7 @@ test('a token is good while its turn runs, and each turn has another one', () =>
     draft: null,
     may: ['read', 'write'],
     sql: 'write',
+    alone: false,
   });
   const second = tokens.begin({ runner: 'codex', conversation: KEY });
   assert.notEqual(second.token, first.token);
@@ -50,6 +51,25 @@ test('tokens differ for other conversations, for a draft, and in another gateway
   assert.equal(tokens.find(all[3] as string)?.app, draftKey('s1', 'todos'));
   assert.equal(tokens.find(all[4] as string)?.app, draftKey('s1', 'todos'));
   assert.throws(() => tokens.begin({ runner: 'codex', conversation: `x ${KEY}` }), TypeError);
+});
+
+test('the person is asked while the turn runs, nobody for an automation, and after the turn the answer is no', async () => {
+  const tokens = new AgentTokens();
+  const asked: string[] = [];
+  tokens.confirmWith(async (conversation) => void asked.push(conversation));
+  const confirm = async (alone: boolean, ended: boolean) => {
+    const turn = tokens.begin({ runner: 'codex', conversation: KEY, alone });
+    const caller = agentCaller(presenting(turn.token), tokens);
+    assert.ok(caller instanceof AgentCaller);
+    if (ended) turn.end();
+    await caller.confirm({ app: 'todos', action: 'clear', detail: '' });
+  };
+  await confirm(true, false);
+  assert.deepEqual(asked, []);
+  await confirm(false, false);
+  assert.deepEqual(asked, [KEY]);
+  for (const alone of [false, true]) await assert.rejects(confirm(alone, true), { code: 'NOT_CONFIRMED' });
+  assert.deepEqual(asked, [KEY]);
 });
 
 test('an agent may use only the tools of its app', () => {

@@ -23,12 +23,15 @@ export type AgentGrant = {
   readonly may: readonly AgentCapability[];
   /** What it may do with the `svc_sql_*` tools, as far as `may` has it. */
   readonly sql: ChatSql;
+  /** An automation's: there is nobody to ask. */
+  readonly alone: boolean;
 };
 
 /** To call what reads, and what writes. */
 export type AgentCapability = 'read' | 'write';
 
-type AgentTurn = Pick<AgentGrant, 'conversation' | 'runner'> & Partial<Pick<AgentGrant, 'draft' | 'may' | 'sql'>>;
+type AgentTurn = Pick<AgentGrant, 'conversation' | 'runner'> &
+  Partial<Pick<AgentGrant, 'draft' | 'may' | 'sql' | 'alone'>>;
 
 const BOTH = ['read', 'write'] as const;
 
@@ -42,7 +45,7 @@ export class AgentTokens {
    * A turn of a conversation begins: its token works until `end` is called. `draft` is the session in whose draft the turn works.
    * Throws for what is no session key.
    */
-  begin({ conversation, runner, draft = null, may = BOTH, sql = 'write' }: AgentTurn): {
+  begin({ conversation, runner, draft = null, may = BOTH, sql = 'write', alone = false }: AgentTurn): {
     token: string;
     end: () => void;
   } {
@@ -52,7 +55,7 @@ export class AgentTokens {
     const app = session === null ? name.app : draftKey(session, name.app);
     const token = PREFIX + randomBytes(32).toString('hex');
     const digest = hash('sha256', token);
-    this.#active.set(digest, { conversation, runner, app, draft: session, may, sql });
+    this.#active.set(digest, { conversation, runner, app, draft: session, may, sql, alone });
     const end = (): void => {
       if (this.#active.delete(digest)) this.#onEnded();
     };
@@ -69,8 +72,9 @@ export class AgentTokens {
     this.#confirm = call;
   }
 
-  confirm({ conversation }: AgentGrant, asked: Confirmation, signal?: AbortSignal): Promise<void> {
-    return this.#confirm(conversation, asked, signal);
+  /** Asks the person of its conversation. An automation has nobody to ask: its actions run. Rejects with `NOT_CONFIRMED`. */
+  async confirm({ conversation, alone }: AgentGrant, asked: Confirmation, signal?: AbortSignal): Promise<void> {
+    if (!alone) await this.#confirm(conversation, asked, signal);
   }
 
   /** The rights of a presented token; undefined unless its turn runs. */
