@@ -69,7 +69,7 @@ const LEAF = 13;
  * log says is seen when it is opened. Not for a process that has the database open.
  */
 export async function lostData(app: AppPaths, { migrations }: { migrations: number }): Promise<string | null> {
-  if (migrations === 0) return null;
+  if (!(migrations > 0)) return null;
   const head = Buffer.alloc(HEAD_BYTES);
   const read = await readHead(app.data, head);
   if (read === null) return MISSING;

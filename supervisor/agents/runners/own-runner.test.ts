@@ -102,6 +102,7 @@ test('a turn becomes a complete order, and the agent’s events are passed on', 
       draft: null,
       may: ['read', 'write'],
       sql: 'write',
+      alone: false,
     },
     folder: [],
   });
