@@ -248,7 +248,7 @@ onEachEdge({}, (gateway, _edge, store) => {
       assert.deepEqual([tools?.listChanged, resources?.listChanged], [true, true]);
 
       await publish('one', 'two');
-      await eventually(() => reader.relisted.length > 0);
+      await eventually(() => reader.relisted.length > 1);
       assert.deepEqual(reader.relisted, ['tools', 'resources']);
       const listed = async () => (await reader.client.listTools()).tools.map(({ name }) => name);
       assert.deepEqual(await listed(), ['one', 'two']);
@@ -256,11 +256,11 @@ onEachEdge({}, (gateway, _edge, store) => {
       const first = versions.find(({ active }: { active: boolean }) => !active);
       const back = await gateway.call('POST', '/svc/_apps/listed/activate', { body: { versionId: first.versionId } });
       assert.equal(back.status, 200, back.text);
-      await eventually(() => reader.relisted.length > 2);
+      await eventually(() => reader.relisted.length > 3);
       assert.deepEqual(await listed(), ['one']);
       assert.ok((await gateway.call('DELETE', '/svc/_apps/listed')).status < 300);
       if (era === 'auto') assert.equal(await reader.ended(), 'graceful');
-      await eventually(() => reader.relisted.length > 4);
+      await eventually(() => reader.relisted.length > 5);
       assert.deepEqual(reader.relisted, ['tools', 'resources', 'tools', 'resources', 'tools', 'resources']);
       assert.deepEqual(
         others.map(({ relisted }) => relisted),

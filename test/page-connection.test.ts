@@ -1,11 +1,8 @@
 /** How often the page bridge looks for an unreachable gateway, on a clock of the test. */
 import assert from 'node:assert/strict';
-import { join } from 'node:path';
 import { mock, test } from 'node:test';
-import { pathToFileURL } from 'node:url';
-import { root } from '../testing/gateway.ts';
-
-const { watchConnection } = await import(pathToFileURL(join(root, 'console/bridge/connection.js')).href);
+// @ts-expect-error The bridge is JavaScript.
+import { watchConnection } from '../console/bridge/connection.js';
 
 /** The parts of a browser that it uses. */
 function setUp(t: { after(cleanup: () => void): void }) {

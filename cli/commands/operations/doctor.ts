@@ -183,6 +183,12 @@ async function checkData(dataDirectory: string, context: CommandContext): Promis
   const { args, terminal } = context;
   const deep = args.has('deep');
   if (checkSqlite().state !== 'ok') return [];
+  // What a newer release wrote is not opened; another check reports it.
+  const isOurs = await checkFormat(new Layout(dataDirectory)).then(
+    () => true,
+    () => false,
+  );
+  if (!isOurs) return [];
   const daemon = daemonOf(dataDirectory, context);
   const apps = daemon === null ? [] : await allApps(new Client(daemon), LIMITS.helloMs).catch(() => []);
   const noticed = apps.filter(({ damage }) => damage !== undefined);
