@@ -89,20 +89,20 @@ runnerCases(
       const turn = turns.start(`${shell('env; cat /proc/*/cmdline')}\nwait: look`, { ...FULL, permission: 'allow' });
       await inTime(place.stub.reached('look'), 'the wait', LONG_MS);
       const traces = [...turns.pids].map(tracesOf);
-      const [shown] = eventsOf(turn.events, 'tool.result');
+      const shown = await turn.event('tool.result');
       const files = readdirSync(place.folder, { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
         .map((entry) => readFileSync(join(entry.parentPath ?? entry.path, entry.name), 'utf8'));
       turn.cancel();
       await turn.done;
-      assert.match(String(shown?.result), /ANTHROPIC_BASE_URL/, 'it was the environment');
+      assert.match(String(shown.result), /ANTHROPIC_BASE_URL/, 'it was the environment');
       const seen = traces.flatMap(({ commands, environments }) => [commands, environments]);
       assert.ok(traces.length > 0);
-      for (const text of [...seen, String(shown?.result), ...files]) {
+      for (const text of [...seen, String(shown.result), ...files]) {
         assert.doesNotMatch(text, new RegExp(gateway.token));
       }
       for (const { environments } of traces) assert.doesNotMatch(environments, /SVC_TEST_SECRET/);
-      assert.doesNotMatch(String(shown?.result), /SVC_TEST_SECRET/);
+      assert.doesNotMatch(String(shown.result), /SVC_TEST_SECRET/);
     });
 
     runnerTest('starts no program that its user or folder names', async ({ turns, place }) => {
