@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, describe, test } from 'node:test';
+import { after, describe, type TestContext, test } from 'node:test';
 import { compareIdentity } from '../storage/processes/process-identity.ts';
 import { gatewayOfSuite } from '../testing/edges.ts';
 import { startGateway, TestGateway } from '../testing/gateway.ts';
@@ -21,10 +21,14 @@ async function install(gateway: TestGateway): Promise<string> {
   return app;
 }
 
-const startLoad = async (gateway: TestGateway): Promise<Load> => loadOf(gateway, await install(gateway));
+const startLoad = async (t: TestContext, gateway: TestGateway): Promise<Load> =>
+  loadOf(t, gateway, await install(gateway));
 
-function loadOf(gateway: TestGateway, app: string): Load {
-  return new Load(gateway, { apps: [app], clients: 12 });
+/** A load that ends with its test, failed or not. */
+function loadOf(t: TestContext, gateway: TestGateway, app: string): Load {
+  const load = new Load(gateway, { apps: [app], clients: 12 });
+  t.after(() => load.stop());
+  return load;
 }
 
 async function end(gateway: TestGateway, load: Load): Promise<void> {
@@ -38,14 +42,23 @@ function child(gateway: TestGateway, role: Child['role']): Child {
   return found;
 }
 
+/** The pid of the host with the thread of `app`: an app that took down several hosts has one of its own beside the shared one. */
+async function hostOf(gateway: TestGateway, app: string): Promise<number> {
+  type Process = { pid: number; actors?: { app: string }[] };
+  const { processes } = (await gateway.system()) as { processes: Process[] };
+  const found = processes.find(({ actors }) => actors?.some((actor) => actor.app === app));
+  assert.ok(found, `no host has ${app}`);
+  return found.pid;
+}
+
 const sockets = mkdtempSync(join(tmpdir(), 'svc-test-'));
 const gateway = gatewayOfSuite({ env: { TMPDIR: sockets } });
 after(() => rmSync(sockets, { recursive: true, force: true }));
 
 describe('under load', () => {
   for (const role of ['writer', 'host'] as const) {
-    test(`a ${role} that is killed is replaced, and nothing acknowledged is lost`, async () => {
-      const load = await startLoad(gateway);
+    test(`a ${role} that is killed is replaced, and nothing acknowledged is lost`, async (t) => {
+      const load = await startLoad(t, gateway);
       for (let round = 1; round <= 3; round++) {
         await load.more(50);
         const killed = child(gateway, role);
@@ -61,18 +74,19 @@ describe('under load', () => {
     });
   }
 
-  test('a stopped host is found by its heartbeat and replaced; its late answers are not used', async () => {
-    const load = await startLoad(gateway);
+  test('a stopped host is found by its heartbeat and replaced; its late answers are not used', async (t) => {
+    const app = await install(gateway);
+    const load = loadOf(t, gateway, app);
     await load.more(50);
-    const stopped = child(gateway, 'host');
-    process.kill(stopped.pid, 'SIGSTOP');
+    const stopped = await hostOf(gateway, app);
+    process.kill(stopped, 'SIGSTOP');
     await load.healed(performance.now());
-    assert.notEqual(child(gateway, 'host').pid, stopped.pid);
+    assert.notEqual(await hostOf(gateway, app), stopped);
     await end(gateway, load);
   });
 
-  test('a supervisor that is killed, alone or with all others: the next daemon finds every acknowledged write and leaves nothing of the dead one behind', async () => {
-    const load = await startLoad(gateway);
+  test('a supervisor that is killed, alone or with all others: the next daemon finds every acknowledged write and leaves nothing of the dead one behind', async (t) => {
+    const load = await startLoad(t, gateway);
     for (const others of [false, true]) {
       await load.more(50);
       const at = performance.now();
@@ -92,7 +106,7 @@ describe('under load', () => {
 
   test('a supervisor that was stopped itself ends no healthy process and no healthy thread', async (t) => {
     const gateway = await startGateway(t, { config: { actionTimeoutMs: 1000 } });
-    const load = await startLoad(gateway);
+    const load = await startLoad(t, gateway);
     await load.more(50);
     const family = childrenOf(gateway.pid);
     process.kill(gateway.pid, 'SIGSTOP');
@@ -119,9 +133,9 @@ test('when the writer dies, subscribers of apps with a live thread get a reset',
   stream.close();
 });
 
-test('SIGTERM lets calls end, closes streams and exits 0', async () => {
+test('SIGTERM lets calls end, closes streams and exits 0', async (t) => {
   const app = await install(gateway);
-  const load = loadOf(gateway, app);
+  const load = loadOf(t, gateway, app);
   const stream = await gateway.stream(`/svc/${app}/_changes`);
   await load.more(20);
   assert.equal(await gateway.stop(), 0);
