@@ -44,6 +44,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         '--edge <auto|uws|node>': 'HTTP server to use (default auto: uWebSockets.js if it loads)',
         '--with <dir>': 'Install the app in this folder unless it is installed; repeatable',
         '--open': 'Open the console in the browser, or the first app of --with',
+        '--log-file <file>': 'Write the log to this file of the data directory, instead of standard error',
         ...DATA_DIRECTORY,
       },
       examples: ['svc serve', 'svc serve --data-dir .svc --with ./notes', 'svc serve --port 0 --json'],
@@ -73,6 +74,22 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       },
       examples: ['svc open', 'svc open todos', 'svc open notes --session dev-notes'],
       load: async () => (await import('./commands/access.ts')).open,
+    },
+    'desktop [app]': {
+      local: true,
+      summary: 'Show the console or an app in a window of its own',
+      details: [
+        'Uses an installed Chrome, Chromium, Edge or Brave, and signs it in by a one-time link. Starts a gateway unless one runs on the data directory; it keeps running when the window is closed. A window that shows the same page is brought to the front.',
+      ],
+      options: {
+        '--browser <browser>': 'chrome, chromium, edge, brave, or a program (default: the first that is installed)',
+        '--quit': 'Close all windows, and stop the gateway if "svc desktop" started it',
+        '--port <port>': `Port of a gateway that is started, 0 for any free one (default ${DEFAULTS.port})`,
+        '--config <file>': 'Configuration file (JSON) of a gateway that is started',
+        ...DATA_DIRECTORY,
+      },
+      examples: ['svc desktop', 'svc desktop todos', 'svc desktop --quit'],
+      load: async () => (await import('./commands/desktop.ts')).desktop,
     },
     status: {
       summary: 'Show the gateway and its process tree',

@@ -65,7 +65,7 @@ const inFull = 'chat notes hi --mode full --attach';
 const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --follow; read; read a b c d; token drop; read notes list --limit 1; apps --json=1; apps --url;
   apps --url ftp://x; read notes list {; logs -n 0; token create; token create --name x; token create --name x --tools some;
   token create --name x --tools read --expires never; token --name x; token ls more; token revoke; token revoke twice;
-  open --session one; automations enable notes; secret set notes; secret ls notes more; sessions update one; publish; restore x;
+  open --session one; desktop notes --quit; automations enable notes; secret set notes; secret ls notes more; sessions update one; publish; restore x;
   rm notes; serve --edge x; serve --store x; serve --store tarball --config git.json; convert --store tarball; new;
   new --ts --id x; new +; new blank --publish; new blank --clone todos --ts; new blank --clone none; chat notes;
   chat notes hi --attach a.txt; chat notes hi --mode full ${many}; backup --keep 2; backup verify; backup x --schedule off more;
@@ -82,7 +82,8 @@ const FAILED = `read notes list @none; describe notes lst; new a.txt; new notes;
   versions show notes x app.jso; versions show todos x a.txt --out a.txt; token --data-dir nothing; files get notes 1;
   files get notes 2; files get notes 3 --out a.txt; files get notes 3 --out none/x; files get notes 4; files put notes none; files put notes blank;
   files put notes large/big.txt; settings notes them x; settings notes theme x;
-  chats show notes none; run again chat; push a.tgz; push empty.tgz; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x`;
+  chats show notes none; run again chat; push a.tgz; push empty.tgz; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x;
+  desktop; desktop --browser none; desktop --browser /bin/true`;
 
 /** Why these are not provoked here. The compiler requires a hint for them, as for all the others. */
 const NOT_HERE: Record<string, string> = {
@@ -94,6 +95,11 @@ const NOT_HERE: Record<string, string> = {
   'The folder is gone.': 'svc dev, which continues',
   'The new token is written, but the running gateway does not use it.': 'a wait of ten seconds',
   'Listening on port 80 is not permitted.': 'a user other than root',
+  'Another program (pid 1) uses x, and no gateway answers there.': 'a wait of fifteen seconds',
+  'Chromium cannot show a window: x': 'test/browser/desktop.test.ts',
+  'The gateway (pid 1) was not started by svc desktop, and keeps running.': 'test/browser/desktop.test.ts',
+  'The gateway (pid 1) has not ended.': 'a gateway that hangs',
+  'The gateway ended before it was ready.': 'a build that is broken',
 };
 
 function files(t: TestContext): string {
@@ -121,7 +127,7 @@ function files(t: TestContext): string {
   return cwd;
 }
 
-type Place = { line: string; code?: number; user?: boolean };
+type Place = { line: string; code?: number; user?: boolean; env?: NodeJS.ProcessEnv };
 
 /** Where a gateway is looked for, and the disk. */
 const PLACES: Record<string, (t: TestContext, cwd: string) => Place | Promise<Place>> = {
@@ -160,6 +166,11 @@ const PLACES: Record<string, (t: TestContext, cwd: string) => Place | Promise<Pl
     t.after(() => server.close());
     const { port } = server.address() as AddressInfo;
     return { line: `export half.bundle --url http://127.0.0.1:${port}`, code: EXIT.failed };
+  },
+  'a data directory of another host': (_t, cwd) => {
+    mkdirSync(join(cwd, '.svc'));
+    writeFileSync(join(cwd, '.svc/profile.json'), '{"id": "local", "kind": "plugin"}');
+    return { line: 'desktop --browser /bin/true', code: EXIT.failed, env: { DISPLAY: ':9' } };
   },
   'a port in use': async (t) => {
     const { url } = await startGateway(t, {});
@@ -243,8 +254,8 @@ describe('each failure of the command line', () => {
   for (const [what, prepare] of Object.entries(PLACES))
     test(what, async (t) => {
       const cwd = files(t);
-      const { line, code = EXIT.unreachable, user = false } = await prepare(t, cwd);
-      const run = () => svc(line.split(' '), { env: { HOME: join(cwd, 'home') }, cwd });
+      const { line, code = EXIT.unreachable, user = false, env } = await prepare(t, cwd);
+      const run = () => svc(line.split(' '), { env: { HOME: join(cwd, 'home'), ...env }, cwd });
       tellsWhatToDo(await (user ? asUser(cwd, run) : run()), code, line);
     });
 

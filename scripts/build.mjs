@@ -145,6 +145,7 @@ export async function buildAll(outdir = dist, further = []) {
         'test-hooks': 'cli/app-tests/hooks.ts',
         'test-register': 'cli/app-tests/register.ts',
         'test-reporter': 'cli/app-tests/reporter.ts',
+        window: 'cli/desktop/main.ts',
       },
       plugins: [...plugins, packages],
     }),

@@ -159,6 +159,13 @@ export class Layout extends Roots {
   readonly children = join(this.runDir, 'children.json');
   /** Where the sockets are. */
   readonly sockets = join(this.runDir, 'sockets.json');
+  /** Which process `svc desktop` started as the gateway. */
+  readonly startedDaemon = join(this.runDir, 'desktop.json');
+  /** Where the process that holds the windows of `svc desktop` listens, and its lock. */
+  readonly window = join(this.runDir, 'window.json');
+  readonly windowLock = join(this.runDir, 'window.lock');
+  /** What the browser of `svc desktop` keeps. */
+  readonly browserDir = join(this.dataDir, 'desktop');
   /** `{ "format", "svcVersion" }`: the format of the directory, and the release that last ran on it. */
   readonly format = join(this.dataDir, 'format.json');
   /** A migration of the format that is under way. */

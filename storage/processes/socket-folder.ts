@@ -30,6 +30,12 @@ export function makeSocketFolder(notePath: string): string {
   return folder;
 }
 
+/** The folder that is noted at `notePath`; null where its owner has ended. */
+export function socketFolderAt(notePath: string): string | null {
+  const note = readNote(notePath);
+  return note === null || compareIdentity(note.owner) === 'gone' ? null : note.folder;
+}
+
 /** On a full disk the note that is there is written over, which needs no room; without one the folder is not noted. */
 function writeNote(path: string, text: string): void {
   try {

@@ -11,7 +11,7 @@ export const packageRoot: string = (() => {
   return folder;
 })();
 
-export function entryPoint(name: 'writer' | 'host' | 'jobs' | 'job' | 'mcp' | 'agents' | 'sql'): string {
+export function entryPoint(name: 'writer' | 'host' | 'jobs' | 'job' | 'mcp' | 'agents' | 'sql' | 'window'): string {
   return join(packageRoot, 'dist', `${name}.js`);
 }
 

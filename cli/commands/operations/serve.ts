@@ -109,6 +109,8 @@ async function configure(context: CommandContext): Promise<Partial<Config> & { d
   if (host !== undefined) config.host = host;
   if (port !== undefined) config.port = port;
   if (edge !== undefined) config.edge = checkEdge(edge);
+  const logFile = args.text('log-file');
+  if (logFile !== undefined) config.logFile = { ...config.logFile, path: logFile };
   const isGiven = args.has('data-dir') || config.dataDir === undefined;
   const dataDir = isGiven ? dataDirectory : resolve(cwd, config.dataDir as string);
   const appsStoreRoot = await chooseStore(args.text('store'), { ...config, dataDir });
