@@ -9,6 +9,13 @@ import { isMissing, writeFileAtomic } from './files/atomic-file.ts';
 
 const TOKEN = /^[0-9a-f]{64}$/i;
 
+/** Begins the file of a token that the desktop program keeps, encrypted by the system and then as base64 (hosts/desktop). */
+export const ENCRYPTED = 'safeStorage:';
+
+export function isToken(text: string): boolean {
+  return TOKEN.test(text);
+}
+
 /** The token in the file, created if missing. Throws when the file is damaged. */
 export async function openToken(path: string): Promise<string> {
   try {
@@ -22,7 +29,11 @@ export async function openToken(path: string): Promise<string> {
 /** The token in the file. Throws `ENOENT` when there is none, and an error that says what to do when it is damaged. */
 export async function readToken(path: string): Promise<string> {
   const token = (await readFile(path, 'latin1')).replace(/\r?\n$/, '');
-  if (TOKEN.test(token)) return token;
+  if (isToken(token)) return token;
+  if (token.startsWith(ENCRYPTED))
+    throw new Error(
+      `The access token in ${basename(path)} is encrypted for the desktop program, whose gateway this is. Open it there: its menu copies the address and the token for the command line.`,
+    );
   throw new Error(
     `The access token in ${basename(path)} is damaged: it must be 64 hex characters. Run "svc token rotate", or delete the file, to get a new one.`,
   );

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
+import { isToken } from '../storage/token.ts';
 import { type Config, ConfigError, resolveConfig, type Settings } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
@@ -24,6 +25,11 @@ export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
      * that open a page in a tab (403 `FORBIDDEN`). True where the host checks that itself (decisions, section 19). Default false.
      */
     trustHost?: boolean;
+    /**
+     * The administrator's token, 64 hex characters, for a host that keeps it itself: it is then neither read from `token.bin` nor
+     * written there.
+     */
+    token?: string;
     /** The gateway's kind in `profile.json`; by default `daemon`, and `plugin` with `auth: false`. */
     kind?: GatewayKind;
     /**
@@ -42,6 +48,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
   const {
     auth = true,
     kind = auth ? 'daemon' : 'plugin',
+    token,
     authorize,
     trustHost = false,
     logger,
@@ -55,11 +62,13 @@ export function buildGateway(options: GatewayOptions): Gateway {
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
   if (auth && trustHost)
     throw new ConfigError('"trustHost" is for a host that owns authentication; set auth: false with it.', 'trustHost');
+  if (token !== undefined && !(auth && isToken(token)))
+    throw new ConfigError('"token" must be 64 hex characters, and is not for a host with auth: false.', 'token');
   if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? createLog(config);
   const extensions = { conversationRunner, runnerStatus, fireAutomationFactory };
-  const host = { auth, authorize, trustHost, kind, extensions };
+  const host = { auth, authorize, trustHost, kind, token, extensions };
   return new Gateway(config, log, host, (reason) => onFatal?.(reason));
 }
 

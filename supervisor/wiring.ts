@@ -95,6 +95,8 @@ export type Host = {
   /** The host checks itself for which names it serves requests, and which sites they come from. */
   trustHost: boolean;
   kind: GatewayKind;
+  /** The administrator's token, where the host keeps it; otherwise it is in `token.bin`. */
+  token?: string | undefined;
   extensions: GivenExtensions;
   /** Only where an app is tested. */
   simulation?: Simulation;
@@ -178,6 +180,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
         signIns: await SignIns.open(identity),
         programTokens,
         registeredAt: (app) => registry.registeredAt(app),
+        token: host.token,
         metricsToken: config.metricsToken,
         log,
       });

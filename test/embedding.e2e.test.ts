@@ -279,11 +279,16 @@ test('a host without the Bearer check decides what a request may do', async (t) 
 });
 
 test('a host that decides what a request may do, or where it may come from, must own authentication', () => {
-  for (const options of [{ authorize: () => true }, { trustHost: true }])
+  for (const [key, options] of Object.entries({
+    authorize: { authorize: () => true },
+    trustHost: { trustHost: true },
+    token: { token: 'a1'.repeat(32), auth: false },
+  }))
     assert.throws(
       () => buildGateway({ dataDir: 'never-made', ...options }),
-      (error) => error instanceof ConfigError && error.key === Object.keys(options)[0],
+      (error) => error instanceof ConfigError && error.key === key,
     );
+  assert.throws(() => buildGateway({ dataDir: 'never-made', token: 'short' }), { key: 'token' });
 });
 
 test('a second gateway on a data directory gets DATA_LOCKED, and the first keeps running', async (t) => {

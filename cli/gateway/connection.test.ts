@@ -203,3 +203,10 @@ test('default data directories', (t) => {
   mkdirSync(join(cwd, '.svc'));
   assert.equal(defaultDataDirectory({ cwd, platform: 'linux', env }), join(cwd, '.svc'));
 });
+
+test('the token of the desktop program, which only that can read, is not sent', (t) => {
+  const here = machine(t, { daemons: { '.svc': 'http://local:1' } });
+  write(join(here.cwd, '.svc/token.bin'), 'safeStorage:AAAA\n');
+  const { url, token } = resolveConnection({}, here);
+  assert.deepEqual([url, token], ['http://local:1', undefined]);
+});

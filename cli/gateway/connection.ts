@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { Layout } from '../../storage/layout.ts';
 import { lockHolder } from '../../storage/processes/data-lock.ts';
+import { ENCRYPTED } from '../../storage/token.ts';
 import { CommandError, reasonOf, UnreachableError, UsageError } from '../failure.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
 
@@ -123,7 +124,8 @@ export function daemonOf(dataDirectory: string, surroundings: Surroundings): (Co
   if (daemon === null) return null;
   const { url, pid } = daemon;
   const [urlFrom, tokenFrom] = [shortPath(file, surroundings), shortPath(token, surroundings)];
-  return { url, urlFrom, token: readTextFile(token), tokenFrom, pid };
+  const stored = readTextFile(token);
+  return { url, urlFrom, token: stored?.startsWith(ENCRYPTED) ? undefined : stored, tokenFrom, pid };
 }
 
 /** The address without a trailing slash. */

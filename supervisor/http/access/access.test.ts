@@ -488,6 +488,12 @@ test('a damaged token file stops the start with an error that says what to do', 
     writeFileSync(path, content);
     await assert.rejects(Access.open(path, options), /token\.bin is damaged.*svc token rotate/, content);
   }
+  writeFileSync(path, 'safeStorage:AAAA\n');
+  await assert.rejects(Access.open(path, options), /encrypted for the desktop program/);
+  const kept = await Access.open(path, { ...options, token: 'b2'.repeat(32) });
+  kept.close();
+  assert.equal(kept.token, 'b2'.repeat(32));
+  assert.equal(readFileSync(path, 'utf8'), 'safeStorage:AAAA\n');
   for (const newline of ['', '\n', '\r\n']) {
     writeFileSync(path, `${'a1'.repeat(32)}${newline}`);
     const access = await Access.open(path, options);

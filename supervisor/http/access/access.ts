@@ -240,16 +240,24 @@ type AccessOptions = {
   signIns: SignIns;
   programTokens: Pick<ProgramTokens, 'find' | 'whenRevoked'>;
   registeredAt: RegisteredAt;
+  /** The administrator's token, where the host keeps it. */
+  token?: string | undefined;
   /** Null: only the administrator may read metrics. */
   metricsToken?: string | null;
   now?: () => number;
 };
 
+/** Where the administrator's token is kept. */
+type KeptToken = Pick<TokenFile, 'token' | 'whenReplaced' | 'close'>;
+
+/** The host's token, which stays the same while the gateway runs. */
+const keptByHost = (token: string): KeptToken => ({ token, whenReplaced() {}, close() {} });
+
 /** Sessions are not stored: cookies are signed with a key made from the token, so a new token ends them all. */
 export class Access {
   readonly places: Places;
   readonly signIns: SignIns;
-  readonly #file: TokenFile;
+  readonly #file: KeptToken;
   readonly #programTokens: AccessOptions['programTokens'];
   readonly #registeredAt: RegisteredAt;
   readonly #now: () => number;
@@ -264,7 +272,7 @@ export class Access {
   #ending: NodeJS.Timeout | undefined;
 
   private constructor(
-    file: TokenFile,
+    file: KeptToken,
     { places, signIns, programTokens, registeredAt, metricsToken = null, now = Date.now }: AccessOptions,
   ) {
     this.#file = file;
@@ -282,9 +290,10 @@ export class Access {
     });
   }
 
-  /** Reads the token file, or creates it. Rejects when it is damaged. */
+  /** Reads the token file, or creates it, unless the host gives the token. Rejects when the file is damaged. */
   static async open(path: string, options: AccessOptions): Promise<Access> {
-    return new Access(await TokenFile.open(path, options.log), options);
+    const { token, log } = options;
+    return new Access(token === undefined ? await TokenFile.open(path, log) : keptByHost(token), options);
   }
 
   /** Called when what some callers presented has ended: their streams and turns must end. */
