@@ -24,7 +24,17 @@ if (unknown !== undefined) {
   process.exit(2);
 }
 const part = options.find((option) => option in PARTS);
-const folders = ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'bench', 'test', 'testing'];
+const folders = [
+  'protocol',
+  'storage',
+  'workers',
+  'supervisor',
+  'cli',
+  'bench',
+  'test',
+  'testing',
+  'hosts/desktop/src',
+];
 const all = folders
   .flatMap((folder) => readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, name)))
   .filter((path) => path.endsWith('.test.ts'));

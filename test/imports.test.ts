@@ -16,6 +16,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   cli: ['protocol', 'storage', 'supervisor'],
   testing: ['protocol', 'storage', 'workers', 'supervisor', 'cli'],
   bench: ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'testing'],
+  'hosts/desktop/src': ['hosts', 'protocol', 'storage', 'supervisor', 'cli'],
   test: ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'testing'],
 };
 

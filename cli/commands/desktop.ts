@@ -1,12 +1,15 @@
 /** `svc desktop`: the console or an app as a window of an installed browser, with a gateway that outlives it. */
-import { resolve } from 'node:path';
+import { spawn } from 'node:child_process';
+import { join, resolve } from 'node:path';
 import { Layout } from '../../storage/layout.ts';
+import { compareIdentity } from '../../storage/processes/process-identity.ts';
+import { packageRoot } from '../../supervisor/tree/entry-points.ts';
 import type { CommandContext } from '../command.ts';
 import { type Browser, findBrowser } from '../desktop/browsers.ts';
 import { closeWindows, showWindow } from '../desktop/requests.ts';
 import { CommandError, UsageError } from '../failure.ts';
 import { route } from '../gateway/api.ts';
-import { findOrStart, stopStarted } from '../gateway/background.ts';
+import { findOrStart, GATEWAY_LOG, type Launcher, lastStarted, running, stopAndWait } from '../gateway/background.ts';
 import { findPages, makeLink } from '../gateway/pages.ts';
 import { shortPath } from '../terminal/paths.ts';
 import { readConfig } from './operations/serve.ts';
@@ -19,7 +22,7 @@ export async function desktop(context: CommandContext): Promise<void> {
   const app = args.optionalAt(0);
   const browser = requireBrowser(context);
   requireScreen(context);
-  const { client, pid, started } = await findOrStart(dataDirectory, serveOptions(context), context);
+  const { client, pid, started } = await findOrStart(dataDirectory, launcher(context), context).catch(sayDesktop);
   // An error here names the app; the window would only show an error page.
   if (app !== undefined) await client.get(route`/svc/_apps/${app}`);
   const link = await makeLink(client, app === undefined ? undefined : { app });
@@ -43,12 +46,22 @@ export async function desktop(context: CommandContext): Promise<void> {
   });
 }
 
+/** What `svc serve` says to do is done with this command. */
+function sayDesktop(error: unknown): never {
+  if (!(error instanceof CommandError)) throw error;
+  const { message, hint = [] } = error;
+  throw new CommandError(
+    message,
+    [hint].flat().map((line) => line.replaceAll('svc serve', 'svc desktop')),
+  );
+}
+
 async function quit(context: CommandContext): Promise<void> {
   const { args, terminal, dataDirectory } = context;
   if (args.optionalAt(0) !== undefined)
     throw new UsageError('--quit closes every window; it takes no app.', 'Close one window as any other.');
   const closed = await closeWindows(new Layout(dataDirectory));
-  const pid = await stopStarted(dataDirectory, context);
+  const pid = await stopStarted(context);
   terminal.answer({ closed, stopped: pid }, () =>
     terminal.done(
       pid === null
@@ -78,15 +91,43 @@ function requireScreen({ platform, env }: CommandContext): void {
   );
 }
 
-/** How a gateway is started, where none runs: what the command line says, and a log that somebody can read later. */
-function serveOptions({ args, cwd }: CommandContext): string[] {
+/** Stops the gateway that this command started; null where none runs. */
+async function stopStarted({ dataDirectory, ...surroundings }: CommandContext): Promise<number | null> {
+  const found = await running(dataDirectory, surroundings);
+  if (found === null) return null;
+  const { pid } = found;
+  const started = lastStarted(dataDirectory);
+  if (started?.pid !== pid || compareIdentity(started) === 'gone')
+    throw new CommandError(
+      `The gateway (pid ${pid}) was not started by svc desktop, and keeps running.`,
+      'Stop it where it was started: Ctrl-C in its terminal, or with the service manager.',
+    );
+  await stopAndWait(started);
+  return pid;
+}
+
+/** Starts `svc serve` in the background, as the command line says. */
+function launcher({ args, cwd, env, dataDirectory }: CommandContext): Launcher {
   const port = args.number('port', 0, MAX_PORT);
   const config = args.text('config');
   const file = config === undefined ? undefined : resolve(cwd, config);
   const hasLog = file !== undefined && readConfig(file).logFile != null;
-  return [
+  const words = [
+    ...['serve', '--json', '--data-dir', dataDirectory],
     ...(port === undefined ? [] : ['--port', String(port)]),
     ...(file === undefined ? [] : ['--config', file]),
-    ...(hasLog ? [] : ['--log-file', 'gateway.log']),
+    ...(hasLog ? [] : ['--log-file', GATEWAY_LOG]),
   ];
+  return {
+    kind: 'daemon',
+    another: 'Name another directory: svc desktop --data-dir <dir>',
+    launch: (log) =>
+      spawn(process.execPath, [join(packageRoot, 'bin', 'svc.js'), ...words], {
+        // Not where the command was given: that folder may be removed.
+        cwd: '/',
+        env,
+        detached: true,
+        stdio: ['ignore', 'pipe', log],
+      }),
+  };
 }

@@ -112,20 +112,23 @@ function profileOf(surroundings: Surroundings): Connection | null {
 }
 
 /** The gateway that runs on a data directory, with its token. Null if no readable file names one. */
-export function daemonOf(dataDirectory: string, surroundings: Surroundings): (Connection & { pid: number }) | null {
+export function daemonOf(
+  dataDirectory: string,
+  surroundings: Surroundings,
+): (Connection & { pid: number; version: string }) | null {
   const { runDir, token } = new Layout(dataDirectory);
   const file = join(runDir, 'daemon.json');
-  let daemon: { url: string; pid: number } | null;
+  let daemon: { url: string; pid: number; version: string } | null;
   try {
     daemon = readJsonFile(file) as typeof daemon;
   } catch {
     return null;
   }
   if (daemon === null) return null;
-  const { url, pid } = daemon;
+  const { url, pid, version } = daemon;
   const [urlFrom, tokenFrom] = [shortPath(file, surroundings), shortPath(token, surroundings)];
   const stored = readTextFile(token);
-  return { url, urlFrom, token: stored?.startsWith(ENCRYPTED) ? undefined : stored, tokenFrom, pid };
+  return { url, urlFrom, token: stored?.startsWith(ENCRYPTED) ? undefined : stored, tokenFrom, pid, version };
 }
 
 /** The address without a trailing slash. */
