@@ -99,7 +99,7 @@ export type UploadAnswer = {
   uses?: string[];
   /** As in `AppRecord`. */
   public?: string[];
-  /** What publishing would refuse the handlers for, on the tarball store; absent when there is nothing. */
+  /** An icon that cannot be drawn, and what publishing would refuse the handlers for, on the tarball store; absent when there is nothing. */
   warnings?: InputIssue[];
   /** Webhooks that were minted, with their secrets, which appear only here. */
   webhooks: NewWebhook[];

@@ -61,6 +61,9 @@ export const LIMITS = {
   schemasMs: 5 * SECOND, // compiling the schemas of a version and checking the simplest inputs
   schemaProbeMs: 1 * SECOND, // checking them against one schema
   compressBytes: 1 * KiB, // static files below this size are not compressed
+  iconBytes: 256 * KiB, // an `icon.svg` that PNGs are drawn from
+  iconMs: 2 * SECOND, // drawing all of them, which takes a tenth of a second at most for what people draw
+  iconMemoryMb: 128, // meanwhile
 
   jobThreads: 2, // for uploads and the like; one app has half of each kind, at least one
   jobThreadsOfDrafts: 1,

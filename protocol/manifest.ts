@@ -103,7 +103,7 @@ export type VersionSummary = {
   automations: number;
   /** Names of files `automations/<name>.json`, which the gateway does not read; absent when there are none. */
   flatAutomations?: string[];
-  /** Findings of the handler rules that do not prevent storing the version; absent when there are none. */
+  /** Findings that do not prevent storing the version, of the handler rules and about its icon; absent when there are none. */
   warnings?: InputIssue[];
 };
 
@@ -123,7 +123,7 @@ export type StaticEntry = {
   /** Strong ETag with its quotes, from the sha256 of the bytes that are served. */
   etag: string;
   bytes: number;
-  /** Served from the prepared folder (HTML with the bridge in it) instead of the version's own. */
+  /** Served from the prepared folder (HTML with the bridge in it, a drawn icon) instead of the version's own. */
   prepared?: boolean;
   /** Sizes of the compressed copies beside it, where they are smaller. */
   br?: number;

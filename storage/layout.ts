@@ -115,7 +115,7 @@ export class VersionPaths extends CodeAndPrepared {
   readonly summary = join(this.prepared, 'version.json');
   /** Path → `StaticEntry`. */
   readonly static = join(this.prepared, 'static.json');
-  /** Copies that are served instead of the code's files: HTML with the bridge, `.br` and `.gz`. */
+  /** Copies that are served instead of the code's files: HTML with the bridge, `.br` and `.gz`; and drawn icons. */
   readonly staticDir = join(this.prepared, 'static');
   readonly validators = join(this.prepared, 'validators.js');
   /** TypeScript modules without types, by path, as handlers run them. A `.fault` says why one is missing. */

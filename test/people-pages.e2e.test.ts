@@ -45,7 +45,7 @@ onEachEdge({}, (gateway) => {
     const iconOf = async (app: string) => (await enter(gateway, console, { app })).call('GET', '/favicon.ico');
     const tile = await iconOf('plain');
     assert.deepEqual([tile.status, tile.headers['content-type']], [200, 'image/svg+xml']);
-    assert.match(tile.text, />P<\/text>/);
+    assert.match(tile.text, /<title>P<\/title>/);
     assert.equal((await iconOf('drawn')).text, '<svg>own</svg>');
     const own = await iconOf('classic');
     assert.deepEqual([own.text, own.headers['content-type']], ['ico', 'image/x-icon']);
@@ -61,7 +61,7 @@ onEachEdge({}, (gateway) => {
     }
     assert.equal((await gateway.call('HEAD', '/favicon.ico', { token: null })).status, 200);
     assert.equal((await gateway.call('POST', '/favicon.ico', { body: {} })).status, 405);
-    assert.match((await gateway.call('GET', '/svc/plain/favicon.ico')).text, />P<\/text>/);
+    assert.match((await gateway.call('GET', '/svc/plain/favicon.ico')).text, /<title>P<\/title>/);
   });
 
   test('programs, scripts and images get the error as JSON, as before', async () => {

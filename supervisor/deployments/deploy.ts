@@ -59,9 +59,9 @@ export type PublishResult = {
   webhooks: NewWebhook[];
   /** As in `AppRecord`. */
   public?: string[];
-} & Pick<VersionSummary, 'network' | 'uses'>;
+} & Pick<VersionSummary, 'network' | 'uses' | 'warnings'>;
 
-/** `warnings` are what publishing would refuse its handlers for. */
+/** `warnings` are what publishing would refuse its handlers for, and an icon that cannot be drawn. */
 type AdoptionResult = { webhooks: NewWebhook[]; warnings?: InputIssue[] };
 
 export type ActivationResult = {
@@ -193,7 +193,7 @@ export class Deployments {
         tag,
         sha: published.commit as string,
         migrationsApplied: published.migrationsApplied,
-        ...present(published.version, ['network', 'uses']),
+        ...present(published.version, ['network', 'uses', 'warnings']),
         ...publicOf(published.version),
         webhooks: webhooksOf(id, published, origin),
       };

@@ -8,7 +8,7 @@ import type { Place } from '../http/access/places.ts';
 import { answerError } from '../http/answers.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
 import { consoleFile } from '../tree/entry-points.ts';
-import { iconAsset, MARK } from './icons.ts';
+import { MARK, madeAsset } from './icons.ts';
 import { pagePolicy } from './page-policy.ts';
 
 const TYPES = {
@@ -37,7 +37,7 @@ export class ConsoleFiles {
   /** The icon of the gateway. */
   serveMark(exchange: Exchange, place: Place): void {
     const policy = consolePolicy(place);
-    const { asset, bytes } = iconAsset(MARK, { ...policy, 'cache-control': 'no-cache' });
+    const { asset, bytes } = madeAsset('image/svg+xml', MARK, { ...policy, 'cache-control': 'no-cache' });
     serveAsset(
       exchange,
       asset,

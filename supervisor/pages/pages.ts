@@ -4,6 +4,7 @@ import { open, readFile, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
+import { APP_ICON, tileOf } from '../../protocol/icons.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry } from '../../protocol/manifest.ts';
 import { staticType } from '../../protocol/rules/static-files.ts';
@@ -14,7 +15,7 @@ import { isNavigation } from '../http/access/fetch-metadata.ts';
 import type { Place } from '../http/access/places.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
 import { sendErrorPage } from './error-page.ts';
-import { APP_ICON, ICON, iconAsset, tileOf } from './icons.ts';
+import { ICON, madeAsset } from './icons.ts';
 import { pagePolicy } from './page-policy.ts';
 import { ReadCache } from './read-cache.ts';
 
@@ -140,7 +141,7 @@ export class Pages {
 
 /** The icon of an app that has none. */
 function sendTile(exchange: Exchange, place: Place, id: string, fail: (error: unknown) => void): void {
-  const { asset, bytes } = iconAsset(tileOf(id), { ...pagePolicy(place), 'cache-control': NOT_KEPT });
+  const { asset, bytes } = madeAsset('image/svg+xml', tileOf(id), { ...pagePolicy(place), 'cache-control': NOT_KEPT });
   serveAsset(exchange, asset, () => bytes, fail);
 }
 

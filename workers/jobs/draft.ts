@@ -24,6 +24,7 @@ import { openSqlite } from '../../storage/sqlite.ts';
 import { type AppFile, hashed, readFolder } from './content/app-files.ts';
 import type { ExtractedFile } from './content/archive.ts';
 import { makeFolder, writeNewFile } from './content/files.ts';
+import { NO_ICONS } from './content/icons.ts';
 import { inspectHandlers, writeErased } from './handlers.ts';
 import { checkFiles, contentHash, prepareFiles } from './prepare.ts';
 
@@ -66,7 +67,8 @@ async function prepare(
   const before = previous === null ? null : new AppPaths(job.draft).version(previous.summary.versionId);
   const content = { app, versionId: versionId(at, sha256), uploadedAt: at, sha256, files };
   const owner = { app, draft: { session, version: draftVersion(sha256) } };
-  const preparation = { owner, compressed: false, before };
+  // Nobody installs a draft.
+  const preparation = { owner, compressed: false, before, icons: NO_ICONS };
   const checked = checkFiles(content, placed.code);
   const summary = prepareFiles(content, checked, placed, preparation);
   const paths = files.map(({ path }) => path);

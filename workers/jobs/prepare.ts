@@ -59,6 +59,7 @@ export function prepareFiles(
 ): VersionSummary {
   const flat = flatAutomations(files.map((file) => file.path));
   const validators = validatorsLike(validatorsOf(preparation.before), manifest, automations);
+  const findings = [...preparation.icons.warnings, ...warnings].slice(0, LIMITS.inputIssues);
 
   const summary: VersionSummary = {
     versionId,
@@ -82,7 +83,7 @@ export function prepareFiles(
     migrations,
     automations: automations.length,
     ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),
-    ...(warnings.length === 0 ? {} : { warnings }),
+    ...(findings.length === 0 ? {} : { warnings: findings }),
   };
   writeNewFile(staged.validators, validators);
   writeNewFile(staged.static, JSON.stringify(prepareStatic(files, staged, preparation)));

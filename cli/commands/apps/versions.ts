@@ -97,14 +97,21 @@ function showActivated(terminal: Terminal, answer: ActivationResult): void {
   });
 }
 
-/** Prints why publishing would refuse the handlers: the place, the advice and the rule. */
+/** Prints what was found in the files: the place, the advice and the rule. All but an icon are handlers that publishing would refuse. */
 export function drawWarnings(terminal: Terminal, warnings: InputIssue[] = []): void {
   const { style } = terminal;
-  for (const { path, line, column, message, keyword } of warnings)
-    terminal.line(`${style('yellow', '!')} ${path}:${line}:${column} ${message} ${style('dim', `(${keyword})`)}`);
-  if (warnings.length === 0) return;
+  for (const warning of warnings)
+    terminal.line(
+      `${style('yellow', '!')} ${placeOf(warning)} ${warning.message} ${style('dim', `(${warning.keyword})`)}`,
+    );
+  if (warnings.every(({ keyword }) => keyword === 'icon')) return;
   const more = warnings.length < LIMITS.inputIssues ? '' : ` These are the first ${warnings.length}.`;
   terminal.line(`  Publishing on a git store refuses such handlers; see docs/handler-rules.md.${more}`);
+}
+
+/** `file:line:column`, as far as it is known. */
+export function placeOf({ path, line, column }: Pick<InputIssue, 'path' | 'line' | 'column'>): string {
+  return [path, line, column].filter((part) => part !== undefined && part !== '').join(':');
 }
 
 /** New webhooks: generated secrets are shown only now, the others have to be set. */

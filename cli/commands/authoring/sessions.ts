@@ -15,7 +15,16 @@ import { findPages } from '../../gateway/pages.ts';
 import { drawChanges } from '../../terminal/changes.ts';
 import { nearest } from '../../terminal/nearest.ts';
 import { formatAge } from '../../terminal/units.ts';
-import { drawMinted, drawNetwork, drawPending, drawPublic, drawUses, factsOfVersion } from '../apps/versions.ts';
+import {
+  drawMinted,
+  drawNetwork,
+  drawPending,
+  drawPublic,
+  drawUses,
+  drawWarnings,
+  factsOfVersion,
+  placeOf,
+} from '../apps/versions.ts';
 
 const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
 
@@ -159,9 +168,9 @@ export async function check(context: CommandContext): Promise<number> {
   terminal.answer(answer, () => {
     const { style } = terminal;
     if (findings.length === 0) terminal.done(`${style('bold', app)} in ${session} can be published`);
-    for (const { path, line, column, message, keyword } of findings) {
-      const place = [path, line, column].filter((part) => part !== undefined && part !== '').join(':');
-      terminal.line(`${style('red', '✗')} ${place} ${message} ${style('dim', `(${keyword})`)}`);
+    for (const finding of findings) {
+      const { message, keyword } = finding;
+      terminal.line(`${style('red', '✗')} ${placeOf(finding)} ${message} ${style('dim', `(${keyword})`)}`);
     }
   });
   if (findings.length > 0)
@@ -194,6 +203,7 @@ export async function publish(context: CommandContext): Promise<void> {
       undo: canUndo ? `svc rollback ${id}` : '',
     });
     drawMinted(terminal, answer.webhooks);
+    drawWarnings(terminal, answer.warnings);
   });
   for (const { message } of flat) terminal.warn(message);
 }

@@ -21,7 +21,7 @@ import { drawPinoLine } from '../../terminal/log-entry.ts';
 import { shortPath } from '../../terminal/paths.ts';
 import { createStyle, type Style, visible } from '../../terminal/style.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { drawMinted } from '../apps/versions.ts';
+import { drawMinted, placeOf } from '../apps/versions.ts';
 
 const MAX_PORT = 65_535;
 const KEYS = 'All keys and their values: docs/configuration.md';
@@ -93,8 +93,8 @@ async function install(client: Client, folder: string, log: Pick<Logger, 'warn'>
   const id = readAppId(folder);
   if ((await allApps(client)).some((app) => app.id === id)) return [];
   const { warnings = [], webhooks } = await uploadApp(client, folder);
-  for (const { path, line, column, message, keyword } of warnings)
-    log.warn({ app: id, rule: keyword }, `${path}:${line}:${column} ${message}`);
+  for (const warning of warnings)
+    log.warn({ app: id, rule: warning.keyword }, `${placeOf(warning)} ${warning.message}`);
   return webhooks;
 }
 

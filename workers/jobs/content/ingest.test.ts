@@ -15,9 +15,11 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
 import { SvcError } from '../../../protocol/errors.ts';
+import { DRAWN_ICONS } from '../../../protocol/icons.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { StaticEntry, VersionSummary } from '../../../protocol/manifest.ts';
 import type { IngestJob } from '../../../protocol/wire/jobs.ts';
+import { VersionPaths } from '../../../storage/layout.ts';
 import { automation } from '../../../testing/apps.ts';
 import { appFiles, type Entry, gnuName, paxName, tar, tarball, tarEntry } from '../../../testing/archive.ts';
 import { readSource } from '../handlers.ts';
@@ -360,7 +362,8 @@ test('static files are listed with their type, tag and smaller copies', async ()
     ]),
   );
   const list = JSON.parse(readFileSync(join(staging, 'prepared/static.json'), 'utf8')) as Record<string, StaticEntry>;
-  assert.deepEqual(Object.keys(list).sort(), ['__proto__.js', 'index.html', 'lib/app.js', 'photo.png', 'tiny.css']);
+  const own = ['__proto__.js', 'index.html', 'lib/app.js', 'photo.png', 'tiny.css'];
+  assert.deepEqual(Object.keys(list).sort(), [...own, ...DRAWN_ICONS.map(({ name }) => name)].sort());
   const copies = join(staging, 'prepared/static');
 
   const js = list['lib/app.js'] as StaticEntry;
@@ -383,6 +386,37 @@ test('static files are listed with their type, tag and smaller copies', async ()
 
   assert.deepEqual(Object.keys(list['photo.png'] as StaticEntry), ['type', 'etag', 'bytes']);
   assert.deepEqual(Object.keys(list['tiny.css'] as StaticEntry), ['type', 'etag', 'bytes']);
+});
+
+test('icons are drawn of the icon of an app with a page, but for those that it has files of', async () => {
+  const icon =
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8" fill="#08f"/></svg>';
+  const own = { name: 'icon-192.png', content: 'own' };
+  // Served as `icon-512.png/…`: what is prepared of it is a folder.
+  const folder = { name: 'Icon-512.png/index.html', content: '<p>text' };
+  const { staging, summary } = await staged(withEntries({ name: 'icon.svg', content: icon }, own, folder));
+  const { static: index, staticDir, preparedList } = new VersionPaths('', join(staging, 'prepared'));
+  const list = JSON.parse(readFileSync(index, 'utf8')) as Record<string, StaticEntry>;
+  assert.deepEqual([list['icon-192.png']?.bytes, list['icon-192.png']?.prepared], [3, undefined]);
+  assert.equal(list['icon-512.png'], undefined);
+  const { type, bytes, prepared } = list['icon-maskable-512.png'] as StaticEntry;
+  const png = readFileSync(join(staticDir, 'icon-maskable-512.png'));
+  assert.deepEqual([type, bytes, prepared], ['image/png', png.length, true]);
+  assert.equal(png.subarray(1, 4).toString(), 'PNG');
+  assert.ok('static/icon-maskable-512.png' in JSON.parse(readFileSync(preparedList, 'utf8')), 'its damage is noticed');
+  assert.equal(summary.warnings, undefined);
+
+  const { 'index.html': _, ...plain } = appFiles('notes');
+  const { staging: without } = await staged(tarball({ ...plain, 'icon.svg': icon }));
+  assert.deepEqual(Object.keys(JSON.parse(readFileSync(join(without, 'prepared/static.json'), 'utf8'))), ['icon.svg']);
+});
+
+test('an icon that cannot be drawn is a warning of the version', async () => {
+  const { staging, summary } = await staged(withEntries({ name: 'icon.svg', content: '<svg' }));
+  const [warning, ...others] = summary.warnings ?? [];
+  assert.deepEqual([warning?.path, warning?.keyword, others], ['icon.svg', 'icon', []]);
+  const stored = JSON.parse(readFileSync(join(staging, 'prepared/version.json'), 'utf8')) as VersionSummary;
+  assert.deepEqual(stored.warnings, summary.warnings);
 });
 
 const BAD_MIGRATIONS: [name: string, files: Record<string, string>, path: string, message: RegExp][] = [

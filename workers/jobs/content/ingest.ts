@@ -37,6 +37,7 @@ import { compileValidators } from '../validators.ts';
 import { hashed, readFolder } from './app-files.ts';
 import { type ExtractedFile, extractArchive } from './archive.ts';
 import { makeFolder, writeNewFile } from './files.ts';
+import { drawIcons, NO_ICONS } from './icons.ts';
 
 /** Stages the version in `staging/code` and `staging/prepared`. One that is refused leaves nothing: the folder is removed. */
 export async function ingest(job: IngestJob): Promise<IngestResult> {
@@ -68,7 +69,8 @@ export async function review(job: IngestJob): Promise<void> {
     const sha256 = contentHash(files);
     const content = { app, versionId: versionId(uploadedAt, sha256), uploadedAt, sha256, files };
     const { checked, warnings } = await judge(job, content, staged, active);
-    prepareFiles(content, { ...checked, warnings }, staged, { owner: { app }, compressed: false, before: active });
+    const preparation = { owner: { app }, compressed: false, before: active, icons: NO_ICONS };
+    prepareFiles(content, { ...checked, warnings }, staged, preparation);
   } finally {
     rmSync(job.staging, { recursive: true, force: true });
   }
@@ -115,7 +117,8 @@ export async function prepareAgain({ app, versionId, code, to, uploadedAt, sha25
     const files = readFolder(code).map(hashed);
     const content = { app, versionId, uploadedAt, sha256: sha256 ?? contentHash(files), files };
     const checked = checkFiles(content, code);
-    prepareFiles(content, checked, staged, { owner: { app }, compressed: true, before: null });
+    const icons = await drawIcons(app, code, files);
+    prepareFiles(content, checked, staged, { owner: { app }, compressed: true, before: null, icons });
     const paths = files.map(({ path }) => path);
     if (paths.some(isTypeScript))
       await writeErased((await inspectHandlers({ code, paths, ...checked })).erased, staged);
@@ -163,7 +166,8 @@ async function prepare(
   const content = { app, versionId: id, uploadedAt, sha256, files };
   const { checked, warnings, erased } = await judge(job, content, staged, active);
   const { manifest, automations } = checked;
-  const preparation = { owner: { app }, compressed: true, before: active };
+  const icons = await drawIcons(app, staged.code, files);
+  const preparation = { owner: { app }, compressed: true, before: active, icons };
   const summary = prepareFiles(content, { ...checked, warnings }, staged, preparation);
   await writeErased(erased, staged);
   // The repository keeps the author's files; from here on they are rewritten.

@@ -11,6 +11,7 @@ import type { VersionPaths } from '../../../storage/layout.ts';
 import type { ExtractedFile } from './archive.ts';
 import { writeNewFile } from './files.ts';
 import { bridgePage } from './html.ts';
+import type { Icons } from './icons.ts';
 
 /** Extensions whose content is not compressed already. */
 const COMPRESSIBLE = new Set(['.html', '.htm', '.css', '.js', '.mjs', '.json', '.map', '.svg', '.ttf', '.otf', '.ico']);
@@ -19,10 +20,10 @@ const PAGES = new Set(['.html', '.htm']);
 const ETAG_CHARS = 32;
 
 /**
- * How to prepare a version: the owner of its pages, whether to make compressed copies, and the previous version, whose copies
- * are reused for unchanged files.
+ * How to prepare a version: the owner of its pages, whether to make compressed copies, the previous version, whose copies
+ * are reused for unchanged files, and the icons that were drawn.
  */
-export type StaticOptions = { owner: BridgeOwner; compressed: boolean; before: VersionPaths | null };
+export type StaticOptions = { owner: BridgeOwner; compressed: boolean; before: VersionPaths | null; icons: Icons };
 
 /** Writes the copies into `staging.staticDir` and answers the list for `static.json`. */
 export function prepareStatic(
@@ -36,6 +37,12 @@ export function prepareStatic(
   for (const file of files) {
     const type = staticType(file.path);
     if (type !== undefined) entries[file.path] = prepareFile(file, type, staging, { ...options, copies });
+  }
+  const isTaken = (name: string) => files.some(({ path }) => `${path.toLowerCase()}/`.startsWith(`${name}/`));
+  for (const [name, png] of options.icons.files) {
+    if (isTaken(name)) continue;
+    writeNewFile(join(staging.staticDir, name), png);
+    entries[name] = { type: 'image/png', etag: etag(hashOf(png)), bytes: png.length, prepared: true };
   }
   return entries;
 }
@@ -60,9 +67,13 @@ function prepareFile(
   const { html, scriptHashes } = bridgePage(source.toString(), owner, file.path);
   const bytes = Buffer.from(html);
   writeNewFile(join(staging.staticDir, file.path), bytes);
-  const tag = etag(createHash('sha256').update(bytes).digest('hex'));
+  const tag = etag(hashOf(bytes));
   const entry: StaticEntry = { type, etag: tag, bytes: bytes.length, prepared: true, ...compress(tag, bytes) };
   return scriptHashes.length === 0 ? entry : { ...entry, scriptHashes };
+}
+
+function hashOf(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }
 
 function etag(hash: string): string {

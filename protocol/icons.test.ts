@@ -13,10 +13,16 @@ function luminance(hue: number, saturation: number, lightness: number): number {
 }
 
 test('a tile has the first letter of the id, and the same colour each time', () => {
-  assert.match(tileOf('notes'), />N<\/text>/);
-  assert.match(tileOf('7-days'), />7<\/text>/);
+  assert.match(tileOf('notes'), /<title>N<\/title>/);
+  assert.match(tileOf('7-days'), /<title>7<\/title>/);
   assert.equal(tileOf('notes'), tileOf('notes'));
   assert.notEqual(tileOf('notes'), tileOf('news'));
+});
+
+test('every letter and digit has strokes of its own', () => {
+  const strokes = [...'abcdefghijklmnopqrstuvwxyz0123456789'].map((letter) => / d='([^']+)'/.exec(tileOf(letter))?.[1]);
+  assert.ok(!strokes.includes(undefined));
+  assert.equal(new Set(strokes).size, 36);
 });
 
 test('white is readable on every colour that a tile may have', () => {

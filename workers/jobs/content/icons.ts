@@ -1,0 +1,190 @@
+/**
+ * Draws the icons with which a page is installed, from the app's `icon.svg` or else from its initial (decisions, section 15).
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { InputIssue } from '../../../protocol/errors.ts';
+import { APP_ICON, DRAWN_ICONS, tileOf } from '../../../protocol/icons.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { ExtractedFile } from './archive.ts';
+import { encodePng } from './png.ts';
+import { drawing, type Picture, SvgFault } from './svg.ts';
+
+/** Name → PNG; and why they do not show the app's own icon. */
+export type Icons = { files: ReadonlyMap<string, Buffer>; warnings: InputIssue[] };
+
+/** No icons: nobody installs the page. */
+export const NO_ICONS: Icons = { files: new Map(), warnings: [] };
+
+/** The page that is installed. */
+const PAGE = 'index.html';
+/** Without fonts, these would be missing in what is drawn. A comment is taken as a whole, also one that does not end. */
+const TEXT_OR_COMMENT = /<!--[\s\S]*?(?:-->|$)|<(?:\w+:)?(text|foreignObject)[\s/>]/g;
+
+/** The drawings of this thread by their SVG, the newest last: the same app is often stored again. */
+const kept = new Map<string, ReadonlyMap<string, Buffer>>();
+const KEPT = 8;
+
+/**
+ * Of an app without a page, none, and none where the library is missing: the page is then installed with the SVG. Never rejects: an
+ * icon that cannot be drawn is a warning, and the initial is drawn instead.
+ */
+export async function drawIcons(app: string, code: string, files: readonly ExtractedFile[]): Promise<Icons> {
+  if (!files.some(({ path }) => path === PAGE)) return NO_ICONS;
+  const own = files.find(({ path }) => path === APP_ICON);
+  try {
+    return { files: await draw(own === undefined ? tileOf(app) : readOwn(code, own)), warnings: [] };
+  } catch (error) {
+    if (!(error instanceof SvgFault)) return NO_ICONS;
+    const tile = await draw(tileOf(app)).catch(() => NO_ICONS.files);
+    return { files: tile, warnings: [undrawn(error)] };
+  }
+}
+
+function readOwn(code: string, { bytes }: ExtractedFile): string {
+  if (bytes > LIMITS.iconBytes) throw new SvgFault(`it has more than ${LIMITS.iconBytes} bytes; make it simpler`);
+  const svg = readFileSync(join(code, APP_ICON), 'utf8');
+  for (const [, element] of svg.matchAll(TEXT_OR_COMMENT))
+    if (element !== undefined) throw new SvgFault(`it has <${element}>, and only a page has fonts; turn it into paths`);
+  return svg;
+}
+
+function undrawn({ message: why }: SvgFault): InputIssue {
+  const message = `It cannot be drawn for home screens, which show the initial of the app instead: ${why}.`;
+  return { path: APP_ICON, message, keyword: 'icon' };
+}
+
+async function draw(svg: string): Promise<ReadonlyMap<string, Buffer>> {
+  const known = kept.get(svg);
+  if (known !== undefined) return known;
+  const pictures = await drawing((draw) => picturesOf((size) => draw(svg, size)));
+  const files = new Map([...pictures].map(([name, picture]) => [name, encodePng(picture)]));
+  kept.set(svg, files);
+  for (const oldest of kept.keys()) if (kept.size > KEPT) kept.delete(oldest);
+  return files;
+}
+
+/** The icon at each size, and on a ground where it has to fill its square. */
+function picturesOf(drawn: (size: number) => Picture): Map<string, Picture> {
+  const looks = look(drawn(LOOKED_AT));
+  return new Map(
+    DRAWN_ICONS.map(({ name, size, purpose }) => {
+      if (purpose === 'any') return [name, drawn(size)];
+      return [name, on(looks.ground, drawn(Math.round(size * looks.scale)), size)];
+    }),
+  );
+}
+
+type Colour = readonly [red: number, green: number, blue: number];
+type Looks = { ground: Colour; scale: number };
+
+/** Of a maskable icon's size: what is nearer to the middle is always seen (Web App Manifest, "Icon masks and safe zone"). */
+const SAFE_RADIUS = 0.4;
+const LIGHT: Colour = [255, 255, 255];
+const DARK: Colour = [31, 34, 38];
+/** Enough to see where an icon ends. */
+const LOOKED_AT = 96;
+/** Differences of a channel that nobody sees. */
+const ALIKE = 24;
+const OPAQUE = 250;
+/** A circle fills three quarters of its box. */
+const FILLED = 0.6;
+/** Where a side of an icon is looked at, along it and from its edge: between round corners, in a circle too. */
+const ALONG = [0.42, 0.5, 0.58];
+const INSET = 0.06;
+
+/**
+ * What is to be behind an icon, and how large it is drawn there. A shape that is filled goes on to the edges in its own colour; one
+ * that stands free is put on a ground that it contrasts with.
+ */
+function look(picture: Picture): Looks {
+  const box = boxOf(picture);
+  const sides = ALONG.flatMap((along) => [
+    [along, INSET],
+    [along, 1 - INSET],
+    [INSET, along],
+    [1 - INSET, along],
+  ]).map(([x = 0, y = 0]) =>
+    pixel(picture, Math.floor(box.left + x * box.width), Math.floor(box.top + y * box.height)),
+  );
+  if (box.filled < FILLED || sides.some(([, , , alpha]) => alpha < OPAQUE)) {
+    const ground = isLight(picture) ? DARK : LIGHT;
+    return { ground, scale: fitting(reach(picture, ([, , , alpha]) => alpha > 255 - OPAQUE)) };
+  }
+  const ground = medianOf(sides);
+  const differs = (at: Pixel) => ground.some((channel, i) => Math.abs((at[i] as number) - channel) > ALIKE);
+  // One that is not even at its sides has no edge to go on from: it is as large as it was.
+  if (sides.some(differs)) return { ground, scale: 1 };
+  return { ground, scale: fitting(reach(picture, (at) => at[3] >= OPAQUE && differs(at))) };
+}
+
+function fitting(radius: number): number {
+  return Math.min(1, SAFE_RADIUS / radius);
+}
+
+type Pixel = readonly [red: number, green: number, blue: number, alpha: number];
+
+function pixel({ size, pixels }: Picture, x: number, y: number): Pixel {
+  const at = (Math.min(y, size - 1) * size + Math.min(x, size - 1)) * 4;
+  return [...pixels.subarray(at, at + 4)] as unknown as Pixel;
+}
+
+function* all(picture: Picture): Generator<[pixel: Pixel, x: number, y: number]> {
+  const { size } = picture;
+  for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) yield [pixel(picture, x, y), x, y];
+}
+
+/** Around what is not transparent, with the part of it that is opaque. Throws for a picture of nothing. */
+function boxOf(picture: Picture): { left: number; top: number; width: number; height: number; filled: number } {
+  let [left, top, right, bottom, opaque] = [picture.size, picture.size, -1, -1, 0];
+  for (const [[, , , alpha], x, y] of all(picture)) {
+    if (alpha === 0) continue;
+    [left, right] = [Math.min(left, x), Math.max(right, x)];
+    [top, bottom] = [Math.min(top, y), Math.max(bottom, y)];
+    if (alpha >= OPAQUE) opaque++;
+  }
+  if (right < 0) throw new SvgFault('it shows nothing; draw something within its viewBox');
+  const [width, height] = [right - left + 1, bottom - top + 1];
+  return { left, top, width, height, filled: opaque / (width * height) };
+}
+
+/** How far from the middle there is something, as a part of the size. */
+function reach(picture: Picture, isThere: (pixel: Pixel) => boolean): number {
+  const middle = (picture.size - 1) / 2;
+  let radius = 0;
+  for (const [at, x, y] of all(picture)) if (isThere(at)) radius = Math.max(radius, Math.hypot(x - middle, y - middle));
+  return radius / picture.size;
+}
+
+function medianOf(pixels: Pixel[]): Colour {
+  const median = (channel: number) =>
+    pixels.map((at) => at[channel] as number).sort((a, b) => a - b)[pixels.length >> 1] as number;
+  return [median(0), median(1), median(2)];
+}
+
+/** Whether white would hide it, by the luma of what there is. */
+function isLight(picture: Picture): boolean {
+  let [luma, there] = [0, 0];
+  for (const [[red, green, blue, alpha]] of all(picture)) {
+    luma += 0.299 * red + 0.587 * green + 0.114 * blue;
+    there += alpha;
+  }
+  return luma / there > 0.7;
+}
+
+/** A picture in the middle of a larger one of one colour. */
+function on([red, green, blue]: Colour, { size: inner, pixels: drawn }: Picture, size: number): Picture {
+  const pixels = new Uint8Array(Buffer.alloc(size * size * 4, Buffer.from([red, green, blue, 255])));
+  const margin = (size - inner) >> 1;
+  let from = 0;
+  for (let y = 0; y < inner; y++) {
+    let to = ((y + margin) * size + margin) * 4;
+    for (let x = 0; x < inner; x++, from += 4, to += 4) {
+      const behind = 1 - (drawn[from + 3] as number) / 255;
+      pixels[to] = (drawn[from] as number) + red * behind;
+      pixels[to + 1] = (drawn[from + 1] as number) + green * behind;
+      pixels[to + 2] = (drawn[from + 2] as number) + blue * behind;
+    }
+  }
+  return { size, pixels };
+}
