@@ -16,6 +16,7 @@ import { answerOf, retryDelay, watchConnection } from './bridge/connection.js';
 import { hasEdits } from './bridge/edits.js';
 import { EventStream } from './bridge/event-stream.ts';
 import { watchFiles } from './bridge/files.js';
+import { linkInstalled } from './bridge/installed.js';
 import { createLiveQueries } from './bridge/live.js';
 import { keyHeaders, signedAddress, takePageKey } from './bridge/page-key.ts';
 import { put } from './bridge/upload.js';
@@ -393,6 +394,12 @@ import { put } from './bridge/upload.js';
     step();
   }
   document.addEventListener('DOMContentLoaded', restoreScroll);
+
+  // ---- On a home screen ----------------------------------------------------------------------------------------------
+
+  // A draft is gone with its session, and what is in a frame is not what is installed.
+  if (draft === undefined && parent === window)
+    document.addEventListener('DOMContentLoaded', () => linkInstalled(`${root}/${appId}/`));
 
   // ---- Settings ------------------------------------------------------------------------------------------------------
 

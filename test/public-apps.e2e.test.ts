@@ -359,7 +359,8 @@ onEachEdge({ config: MANY }, (gateway, _edge, store) => {
       const visitor = new Origin(gateway, owner.host, '');
       const policyOf = async (origin: Origin, path: string) =>
         (await origin.call('GET', path)).headers['cross-origin-resource-policy'];
-      for (const path of ['/', '/favicon.ico']) {
+      for (const path of ['/', '/favicon.ico', '/manifest.webmanifest', '/icon-192.png']) {
+        assert.equal((await visitor.call('HEAD', path)).status, 200, path);
         assert.equal(await policyOf(visitor, path), undefined, path);
         assert.equal(await policyOf(owner, path), 'same-origin', path);
       }

@@ -8,6 +8,7 @@ const served: [path: string, type: string][] = [
   ['lib/chunk.min.mjs', 'text/javascript; charset=utf-8'],
   ['lib/actions/menu.js', 'text/javascript; charset=utf-8'],
   ['data.json', 'application/json; charset=utf-8'],
+  ['manifest.webmanifest', 'application/manifest+json'],
   ['queries.js', 'text/javascript; charset=utf-8'],
 ];
 const refused = [

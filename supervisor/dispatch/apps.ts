@@ -70,7 +70,7 @@ export class Apps implements AppsView {
   readonly #loading = new Map<string, Promise<App>>();
   /** Whose data is being replaced, with the answer to calls meanwhile. */
   readonly #halted = new Map<string, SvcError>();
-  readonly #pages = new Map<string, { version: VersionSummary; files: PageVersion }>();
+  readonly #pages = new Map<string, PageVersion>();
 
   #later!: LaterParts;
 
@@ -155,14 +155,16 @@ export class Apps implements AppsView {
   /** The files of the active version; at once when they were asked for before. Rejects as `get` does, without the manifest. */
   activePage(id: string): PageVersion | Promise<PageVersion> {
     const page = this.#pages.get(id);
-    return page?.version === this.#options.registry.loaded(id)?.active && page ? page.files : this.#openPage(id);
+    return page && page.summary === this.#options.registry.loaded(id)?.active ? page : this.#openPage(id);
   }
 
   /** The files of one retained version; null when there is none of this id. */
   async retainedPage(id: string, versionId: string): Promise<PageVersion | null> {
     const { layout, registry } = this.#options;
     await registry.state(id);
-    return (await readVersion(layout.app(id), versionId)) === null ? null : this.#filesOf(id, versionId);
+    const app = layout.app(id);
+    const summary = await readVersion(app, versionId);
+    return summary === null ? null : { id, app, summary };
   }
 
   /** Makes a version the one that serves. Resolves when calls go to it. */
@@ -255,14 +257,9 @@ export class Apps implements AppsView {
   async #openPage(id: string): Promise<PageVersion> {
     const { active } = await this.#options.registry.state(id);
     if (!active) throw noActiveVersion(id);
-    const files = this.#filesOf(id, active.versionId);
-    this.#pages.set(id, { version: active, files });
-    return files;
-  }
-
-  #filesOf(id: string, versionId: string): PageVersion {
-    const { code, prepared } = this.#options.layout.app(id).version(versionId);
-    return { id, versionId, codeDir: code, preparedDir: prepared };
+    const page = { id, app: this.#options.layout.app(id), summary: active };
+    this.#pages.set(id, page);
+    return page;
   }
 
   async #load(id: string): Promise<App> {

@@ -148,9 +148,7 @@ export class Draft {
   }
 
   get files(): PageVersion {
-    const { versionId } = this.snapshot.summary;
-    const { code, prepared } = this.#paths.version(versionId);
-    return { id: this.key, versionId, codeDir: code, preparedDir: prepared };
+    return { id: this.key, app: this.#paths, summary: this.snapshot.summary };
   }
 
   /** Resolves when the snapshot, or the fault, includes all edits until now. Rejects with `UNKNOWN_SESSION` and the like. */

@@ -5,8 +5,9 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
 import { pino } from 'pino';
-import type { StaticEntry } from '../../protocol/manifest.ts';
-import { VersionPaths } from '../../storage/layout.ts';
+import type { StaticEntry, VersionSummary } from '../../protocol/manifest.ts';
+import { AppPaths } from '../../storage/layout.ts';
+import { writeSettings } from '../../storage/settings.ts';
 import { type Answer, send, serveExchanges } from '../../testing/exchange-server.ts';
 import { EMBEDDED } from '../http/access/places.ts';
 import { ConsoleFiles } from './console-files.ts';
@@ -23,8 +24,8 @@ const SCRIPT = 'export const answer = 42;\n'.repeat(200);
 async function setUp(t: TestContext, log = pino({ enabled: false })) {
   const folder = mkdtempSync(join(tmpdir(), 'svc-pages-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
-  const pathsOf = (versionId: string) =>
-    new VersionPaths(join(folder, 'versions', versionId), join(folder, 'prepared', versionId));
+  const app = new AppPaths(folder);
+  const pathsOf = (versionId: string) => app.version(versionId);
 
   const write = (path: string, content: string | Buffer): void => {
     mkdirSync(dirname(path), { recursive: true });
@@ -82,16 +83,10 @@ async function setUp(t: TestContext, log = pino({ enabled: false })) {
     }
     const [, pinned, rest = ''] = /^\/svc\/todos(?:\/_v\/(v\d))?(.*)$/.exec(exchange.path) ?? [];
     const versionId = pinned ?? 'v2';
-    const { code, prepared } = pathsOf(versionId);
-    pages.serve(
-      exchange,
-      EMBEDDED,
-      { id: 'todos', versionId, codeDir: code, preparedDir: prepared },
-      rest,
-      pinned !== undefined,
-    );
+    const summary = { versionId, name: 'Todos', knobs: [] as unknown[] } as VersionSummary;
+    pages.serve(exchange, EMBEDDED, { id: 'todos', app, summary }, rest, pinned !== undefined);
   });
-  return { pages, port, clientFile, pathsOf };
+  return { app, pages, port, clientFile, pathsOf };
 }
 
 function assertPolicy(answer: Answer, label: string, csp = CSP): void {
@@ -308,6 +303,46 @@ test('a range is one of the file itself, not of a compressed copy', async (t) =>
   assert.equal(answer.headers['content-encoding'], undefined);
   const several = await send(port, 'GET', '/svc/todos/app.js', { range: 'bytes=0-1,3-4', 'accept-encoding': 'br' });
   assert.deepEqual([several.status, several.headers['content-encoding']], [200, 'br']);
+});
+
+test('the web app manifest is made of the version and the settings, with what every file is answered with', async (t) => {
+  const { port, app } = await setUp(t);
+  const answer = await send(port, 'GET', '/svc/todos/manifest.webmanifest');
+  assert.deepEqual([answer.status, answer.headers['content-type']], [200, 'application/manifest+json']);
+  assert.equal(answer.headers['cache-control'], 'no-cache');
+  assertPolicy(answer, 'manifest');
+  const { name, theme_color } = JSON.parse(answer.body.toString());
+  assert.deepEqual([name, theme_color], ['Todos', undefined]);
+
+  const head = await send(port, 'HEAD', '/svc/todos/manifest.webmanifest');
+  assert.deepEqual([head.status, head.body.length], [200, 0]);
+  for (const header of ['content-type', 'content-length', 'etag', 'cache-control'])
+    assert.equal(head.headers[header], answer.headers[header], header);
+  const known = { 'if-none-match': answer.headers.etag as string };
+  assert.equal((await send(port, 'GET', '/svc/todos/manifest.webmanifest', known)).status, 304);
+  await writeSettings(app, { appAccent: '#b22222' });
+  const changed = await send(port, 'GET', '/svc/todos/manifest.webmanifest', known);
+  assert.equal(JSON.parse(changed.body.toString()).theme_color, '#b22222');
+
+  writeFileSync(app.settings, '{');
+  const damaged = await send(port, 'GET', '/svc/todos/manifest.webmanifest');
+  assert.deepEqual([damaged.status, JSON.parse(damaged.body.toString()).error.code], [500, 'STORE_DAMAGED']);
+});
+
+test('an app that brings a web app manifest has that one, and one without a page has none', async (t) => {
+  const { port, pages, pathsOf } = await setUp(t);
+  const { static: index, code } = pathsOf('v2');
+  const own = { type: 'application/manifest+json', etag: '"own"', bytes: 2 };
+  writeFileSync(join(code, 'manifest.webmanifest'), '{}');
+  const get = async (entries: Record<string, StaticEntry>) => {
+    writeFileSync(index, JSON.stringify(entries));
+    pages.forget('todos');
+    return send(port, 'GET', '/svc/todos/manifest.webmanifest');
+  };
+  const page = { type: HTML, etag: '"page"', bytes: 9, prepared: true };
+  const answer = await get({ 'index.html': page, 'manifest.webmanifest': own });
+  assert.deepEqual([answer.body.toString(), answer.headers.etag], ['{}', '"own"']);
+  assert.equal((await get({ 'docs/index.html': page })).status, 404);
 });
 
 test('a file is read once, for many at a time, until its version is forgotten', async (t) => {

@@ -5,11 +5,14 @@ import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { APP_ICON, tileOf } from '../../protocol/icons.ts';
+import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { StaticEntry } from '../../protocol/manifest.ts';
+import type { StaticEntry, VersionSummary } from '../../protocol/manifest.ts';
+import { STATIC_TYPES } from '../../protocol/media-types.ts';
 import { staticType } from '../../protocol/rules/static-files.ts';
 import { isMissing } from '../../storage/files/atomic-file.ts';
-import { VersionPaths } from '../../storage/layout.ts';
+import type { AppPaths } from '../../storage/layout.ts';
+import { readSettings } from '../../storage/settings.ts';
 import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.ts';
 import { isNavigation } from '../http/access/fetch-metadata.ts';
 import type { Place } from '../http/access/places.ts';
@@ -18,9 +21,10 @@ import { sendErrorPage } from './error-page.ts';
 import { ICON, madeAsset } from './icons.ts';
 import { pagePolicy } from './page-policy.ts';
 import { ReadCache } from './read-cache.ts';
+import { WEB_MANIFEST, webManifest } from './web-manifest.ts';
 
-/** The version whose files are asked for; the folders are absolute. */
-export type PageVersion = { id: string; versionId: string; codeDir: string; preparedDir: string };
+/** The version whose files are asked for. `id` is the app's, or a draft's key; `app` has its files and settings. */
+export type PageVersion = { id: string; app: AppPaths; summary: VersionSummary };
 
 /** `shown` is what was answered last, and under which policy: who may embed a page hardly ever changes. */
 type Page = StaticEntry & {
@@ -33,6 +37,7 @@ const EXTENSION = { br: '.br', gzip: '.gz', identity: '' } as const;
 /** About what the headers of one file take once they were sent. */
 const HEAD_BYTES = 2048;
 const NOT_KEPT = 'no-cache';
+const HOME = 'index.html';
 /** Visitors get no files of a named version. */
 const IMMUTABLE = 'private, max-age=31536000, immutable';
 
@@ -73,7 +78,11 @@ export class Pages {
         const name = path === ICON && !index.pages.has(ICON) ? APP_ICON : path;
         const page = index.pages.get(name);
         if (!page && path === ICON) {
-          sendTile(exchange, place, version.id, fail);
+          sendMade(exchange, place, ['image/svg+xml', tileOf(appOfKey(version.id))], fail);
+          return;
+        }
+        if (!page && path === WEB_MANIFEST && index.pages.has(HOME)) {
+          this.#sendManifest(exchange, place, version, index).catch(fail);
           return;
         }
         if (!page) throw notFound();
@@ -104,10 +113,10 @@ export class Pages {
 
   #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Buffer | Promise<Buffer> {
     const name = path + EXTENSION[encoding];
-    const key = `${version.id}/${version.versionId}/${name}`;
+    const key = `${version.id}/${version.summary.versionId}/${name}`;
     return this.#files.get(key, async () => {
       const isPrepared = page.prepared === true || encoding !== 'identity';
-      const { code, staticDir } = new VersionPaths(version.codeDir, version.preparedDir);
+      const { code, staticDir } = version.app.version(version.summary.versionId);
       const bytes = await readPlainFile(isPrepared ? staticDir : code, name, sizeOf(page, encoding));
       if (bytes !== null) return bytes;
       throw this.#damaged(key, version, isPrepared ? `the copy ${name} that is served` : name);
@@ -115,20 +124,29 @@ export class Pages {
   }
 
   /** A file that is missing or has another size than the index says, which is logged once: its tag stands for other bytes. */
-  #damaged(key: string, { id, versionId }: PageVersion, what: string): SvcError {
+  #damaged(key: string, { id, summary: { versionId } }: PageVersion, what: string): SvcError {
     const message = `The version ${versionId} of "${id}" is damaged: ${what} is missing or has another size. Push the app again.`;
     if (!this.#logged.has(key)) this.#log.error({ app: id, version: versionId }, message);
     this.#logged.add(key);
     return new SvcError('STORE_DAMAGED', message);
   }
 
-  #index(version: PageVersion): PageIndex | Promise<PageIndex> {
-    return this.#indexes.get(`${version.id}/${version.versionId}/`, async () => {
-      const bytes = await readFile(new VersionPaths(version.codeDir, version.preparedDir).static);
+  #index({ id, app, summary: { versionId } }: PageVersion): PageIndex | Promise<PageIndex> {
+    return this.#indexes.get(`${id}/${versionId}/`, async () => {
+      const bytes = await readFile(app.version(versionId).static);
       const entries = JSON.parse(bytes.toString()) as Record<string, StaticEntry>;
       const pages = new Map(Object.entries(entries).map(([path, entry]) => [path, pageOf(entry)]));
       return { pages, bytes: bytes.length + pages.size * HEAD_BYTES };
     });
+  }
+
+  /** Of an app with a page that brings none. */
+  async #sendManifest(exchange: Exchange, place: Place, version: PageVersion, { pages }: PageIndex): Promise<void> {
+    const settings = await readSettings(version.app);
+    const text = webManifest({ version: version.summary, settings, place, serves: (path) => pages.has(path) });
+    sendMade(exchange, place, [STATIC_TYPES['.webmanifest'] as string, text], (error) =>
+      this.#fail(exchange, place, error),
+    );
   }
 
   #fail(exchange: Exchange, place: Place, error: unknown): void {
@@ -139,9 +157,14 @@ export class Pages {
   }
 }
 
-/** The icon of an app that has none. */
-function sendTile(exchange: Exchange, place: Place, id: string, fail: (error: unknown) => void): void {
-  const { asset, bytes } = madeAsset('image/svg+xml', tileOf(id), { ...pagePolicy(place), 'cache-control': NOT_KEPT });
+/** What an app serves that it has no file of. */
+function sendMade(
+  exchange: Exchange,
+  place: Place,
+  [type, text]: [type: string, text: string],
+  fail: (error: unknown) => void,
+): void {
+  const { asset, bytes } = madeAsset(type, text, { ...pagePolicy(place), 'cache-control': NOT_KEPT });
   serveAsset(exchange, asset, () => bytes, fail);
 }
 
@@ -183,7 +206,7 @@ function filePath(rest: string): string {
     throw new SvcError('BAD_REQUEST', 'The address has a malformed percent-encoding.');
   }
   if (path.includes('\0')) throw new SvcError('BAD_REQUEST', 'The address has a NUL in it.');
-  if (path === '' || path.endsWith('/')) path += 'index.html';
+  if (path === '' || path.endsWith('/')) path += HOME;
   if (staticType(path) === undefined) throw notFound();
   return path;
 }

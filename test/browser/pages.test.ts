@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import type { BrowserContext, Page } from 'playwright-core';
+import type { BrowserContext, Frame, Page } from 'playwright-core';
 import { signBrowserIn } from '../../testing/browser-session.ts';
 import { gatewayOfSuite } from '../../testing/edges.ts';
 import { appFolder, root, type TestGateway } from '../../testing/gateway.ts';
@@ -145,6 +145,65 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     await page.goto(`${page.url()}?theme=light&layout=nonsense`);
     assert.equal(await page.locator('html').getAttribute('data-theme'), 'light');
     assert.equal(await page.locator('html').getAttribute('data-layout'), 'wall');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a page can be installed, with the name, colour and icons of its app', async () => {
+    const page = await open('guestbook');
+    const browser = await context.newCDPSession(page);
+    const { url, data = '', errors } = await browser.send('Page.getAppManifest');
+    assert.deepEqual(errors, []);
+    const { name, display, theme_color, start_url, icons } = JSON.parse(data);
+    assert.deepEqual([name, display, theme_color], ['Guestbook', 'standalone', '#2f6f5e']);
+    assert.equal(new URL(start_url, url).href, `${originOf(gateway, { app: 'guestbook' })}/`);
+    const { installabilityErrors } = await browser.send('Page.getInstallabilityErrors');
+    // A context of a test is incognito; the shell leaves that out.
+    assert.deepEqual(
+      installabilityErrors.filter(({ errorId }) => errorId !== 'in-incognito'),
+      [],
+    );
+
+    const address = (name: string) => new URL(name, url).href;
+    const touch = page.locator('link[rel=apple-touch-icon]');
+    const wanted = [...icons.map(({ src }: { src: string }) => src), await touch.getAttribute('href')].map(address);
+    const sizes = await page.evaluate(
+      `Promise.all(${JSON.stringify(wanted)}.map((src) => {
+        const image = Object.assign(new Image(), { src });
+        return image.decode().then(() => [image.naturalWidth, image.naturalHeight]);
+      }))`,
+    );
+    assert.deepEqual(
+      sizes,
+      [192, 512, 512, 180].map((size) => [size, size]),
+    );
+    // It has an icon of its own for the tab.
+    assert.equal(await page.locator('link[rel=icon]').getAttribute('href'), 'icon.svg');
+    assert.deepEqual(complaints, []);
+  });
+
+  test('a page that links its own manifest keeps it, and one in a frame gets none', async () => {
+    const page = await open('meter');
+    const pages: Record<string, string> = {
+      '/own.html': '<link rel="Manifest" href="data:application/json,{}"><link rel="shortcut icon" href="data:,">',
+      '/frame.html': '<title>In a frame</title>',
+      '/outer.html': '<iframe src="frame.html"></iframe>',
+    };
+    await context.route(/(?:own|frame|outer)\.html$/, (route, request) => {
+      const content = pages[new URL(request.url()).pathname];
+      const body = `<!doctype html><script src="/svc/_client.js" data-app="meter"></script>${content}`;
+      return route.fulfill({ contentType: 'text/html', body });
+    });
+    const linked = (where: Page | Frame) =>
+      where.evaluate<string[]>(
+        "[...document.querySelectorAll('link')].map(({ rel, href }) => rel + ' ' + href.replace(location.origin, ''))",
+      );
+    await page.goto(`${originOf(gateway, { app: 'meter' })}/own.html`);
+    const touch = 'apple-touch-icon /svc/meter/apple-touch-icon.png';
+    assert.deepEqual(await linked(page), ['Manifest data:application/json,{}', 'shortcut icon data:,', touch]);
+    await page.goto(`${originOf(gateway, { app: 'meter' })}/outer.html`);
+    const icon = 'icon /svc/meter/favicon.ico';
+    assert.deepEqual(await linked(page), ['manifest /svc/meter/manifest.webmanifest', touch, icon]);
+    assert.deepEqual(await linked(page.frames().at(-1) as Frame), []);
     assert.deepEqual(complaints, []);
   });
 
