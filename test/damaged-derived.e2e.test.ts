@@ -31,6 +31,7 @@ const DAMAGES: [what: string, damage: (file: FileOf) => void][] = [
   ['a module without types cut', (file) => truncateSync(file('newer', 'erased/lib/word.ts'), 4)],
   ['one of the older version cut', (file) => truncateSync(file('older', 'erased/lib/word.ts'), 4)],
   ['a page cut', (file) => truncateSync(file('newer', 'static/index.html'), 4)],
+  ['an icon cut', (file) => truncateSync(file('newer', 'static/icon-512.png'), 4)],
   ['a folder gone', (file) => rmSync(file('older', ''), { recursive: true })],
   ['all gone', (file) => rmSync(dirname(file('newer', '')), { recursive: true })],
 ];
@@ -63,6 +64,7 @@ onEachStore({}, (gateway) => {
       };
       assert.equal((await gateway.read(id, 'word')).json.data, 'new');
       assert.match((await gateway.call('GET', `/svc/${id}/`)).text, /<title>new/);
+      assert.equal((await gateway.call('GET', `/svc/${id}/icon-512.png`)).status, 200);
       assert.deepEqual(await list(id), listed[n]);
       await activate(listed[n]?.[1]?.versionId);
       assert.equal((await gateway.read(id, 'word')).json.data, 'old');

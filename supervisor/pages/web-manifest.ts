@@ -27,7 +27,6 @@ export function webManifest({ version: { name, knobs }, settings, place, serves 
   const home = place.kind === 'page' ? '/' : './';
   const colour = settings[ACCENT] ?? knobs.find(({ key }) => key === ACCENT)?.default;
   return JSON.stringify({
-    id: home,
     name,
     start_url: home,
     scope: home,
