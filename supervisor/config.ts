@@ -1,7 +1,7 @@
 /** Makes the configuration from defaults, the file, and the settings of the host or command line (decisions, section 9). */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { availableParallelism } from 'node:os';
+import { availableParallelism, freemem } from 'node:os';
 import { resolve } from 'node:path';
 import { BUILT_IN_RUNNERS, type RunnerEntry } from '../protocol/agents/agents.ts';
 import { runnersFault } from '../protocol/agents/runner-entries.ts';
@@ -186,6 +186,11 @@ const token: Check = (value) =>
 const DAY = LIMITS.dayMs;
 const MiB = 1024 * 1024;
 
+/** A Node that is too old cannot say it; `buildGateway` refuses that one with words. */
+function freeBytes(): number {
+  return process.availableMemory?.() ?? freemem();
+}
+
 /** A quarter of what is free. */
 function livePlaces(freeBytes: number): number {
   const fitting = Math.floor(freeBytes / 4 / LIMITS.liveAppBytes);
@@ -203,7 +208,7 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   edge: ['auto', oneOf('auto', 'uws', 'node')],
   versionRetention: [DEFAULTS.versionRetention, integer(LIMITS.minVersionRetention, 1000)],
   handlerHosts: [Math.max(1, availableParallelism() - 1), integer(1, 64)],
-  maxLiveActors: [livePlaces(process.availableMemory()), integer(1, 10_000)],
+  maxLiveActors: [livePlaces(freeBytes()), integer(1, 10_000)],
   actorMemoryMb: [DEFAULTS.actorMemoryMb, integer(16, 16_384)],
   actorIdleMs: [DEFAULTS.actorIdleMs, integer(1000, DAY)],
   queryTimeoutMs: [DEFAULTS.queryTimeoutMs, integer(10, LIMITS.toolTimeoutMs)],

@@ -2,16 +2,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
+import { nodeFault } from '../protocol/node-versions.ts';
 import { isToken } from '../storage/token.ts';
 import { type Config, ConfigError, resolveConfig, type Settings } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
-import { handleNodeRequest } from './edge/node.ts';
 import { type ExtensionPoints, GATEWAY_KINDS, type GatewayKind } from './extension-points.ts';
 import type { Authorize } from './http/access/access.ts';
 import { createLog, streamOf } from './operations/log-stream.ts';
 import type { Services } from './services.ts';
-import { type Assembly, assemble, disassemble, type Host } from './wiring.ts';
+import type { Assembly, Host } from './wiring.ts';
 
 export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
   ExtensionPoints & {
@@ -65,14 +65,21 @@ export function buildGateway(options: GatewayOptions): Gateway {
   if (token !== undefined && !(auth && isToken(token)))
     throw new ConfigError('"token" must be 64 hex characters, and is not for a host with auth: false.', 'token');
   if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
+  const fault = nodeFault(process.versions.node);
+  if (fault?.isTooOld) throw new ConfigError(`The gateway does not run here: ${fault.finding}. ${fault.advice}`);
   const config = resolveConfig(options.dataDir, settings);
   const log = logger ?? createLog(config);
+  if (fault !== null) log.warn(`${fault.finding}. ${fault.advice}`);
   const extensions = { conversationRunner, runnerStatus, fireAutomationFactory };
   const host = { auth, authorize, trustHost, kind, token, extensions };
   return new Gateway(config, log, host, (reason) => onFatal?.(reason));
 }
 
 type Listening = ReturnType<Services['listening']>;
+/** A gateway that runs, with the code that only a started one needs: a host that builds one and waits has loaded little. */
+type Running = { assembly: Assembly; handle: HandleRequest; disassemble: Disassemble };
+type HandleRequest = typeof import('./edge/node.ts').handleNodeRequest;
+type Disassemble = typeof import('./wiring.ts').disassemble;
 
 /** A gateway that was built. `start` before the first request, `stop` at the end. */
 export class Gateway {
@@ -80,10 +87,12 @@ export class Gateway {
   readonly log: Logger;
   readonly #host: Omit<Host, 'listening' | 'onFatal'>;
   readonly #onFatal: (reason: string) => void;
-  #starting: Promise<Assembly> | null = null;
-  #parts: Assembly | null = null;
+  #starting: Promise<Running> | null = null;
+  #running: Running | null = null;
   #stopped: Promise<void> | null = null;
   #listening: Listening = null;
+  /** The host answers requests for our addresses itself, which was logged. */
+  #isTaken = false;
 
   /** @internal `buildGateway` checks what it gives. */
   constructor(
@@ -100,26 +109,34 @@ export class Gateway {
 
   /** Null without the Bearer check. It changes when the token is rotated. */
   get token(): string | null {
-    return this.#parts?.services.access?.token ?? null;
+    return this.#running?.assembly.services.access?.token ?? null;
   }
 
   /** Stores and activates an app folder's archive, as the upload route does. */
   get deployments(): Deployments {
-    return this.#started().services.deployments;
+    return this.#started().assembly.services.deployments;
   }
 
   /** Serves the requests of an edge, once the gateway was started. */
   get exchangeHandler(): ExchangeHandler {
-    return this.#started().pipeline.handle;
+    return this.#started().assembly.pipeline.handle;
   }
 
-  /** Serves one request of a Node HTTP server. False when the path is not the gateway's and nothing was done. */
+  /**
+   * Serves one request of a Node HTTP server. False when the path is not the gateway's and nothing was done. True, with a warning
+   * in the log, for one of our paths that the host has begun to answer itself.
+   */
   handle(req: IncomingMessage, res: ServerResponse): boolean {
-    const { pipeline } = this.#started();
+    const { assembly, handle } = this.#started();
+    const { pipeline } = assembly;
     // A framework that mounts us below a path may have shortened `url`; the whole one is what our routes are about.
     const url = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '/';
     if (!pipeline.claims(url.split('?', 1)[0] as string, req.headers.host)) return false;
-    handleNodeRequest(req, res, {
+    if (res.headersSent || res.writableEnded) {
+      this.#tellTaken(url);
+      return true;
+    }
+    handle(req, res, {
       handler: pipeline.handle,
       onFault: (error) => this.log.error({ err: error }, 'A request failed unexpectedly.'),
     });
@@ -137,16 +154,9 @@ export class Gateway {
    */
   async start(): Promise<void> {
     if (this.#starting) throw new Error('The gateway was already started.');
-    this.#starting = assemble(this.config, this.log, {
-      ...this.#host,
-      listening: () => this.#listening,
-      onFatal: (reason) => {
-        this.log.fatal(reason);
-        void this.stop(0).then(() => this.#onFatal(reason));
-      },
-    });
+    this.#starting = this.#run();
     try {
-      this.#parts = await this.#starting;
+      this.#running = await this.#starting;
     } catch (error) {
       this.#starting = null;
       throw error;
@@ -158,7 +168,7 @@ export class Gateway {
     if (!this.#starting) return Promise.resolve();
     this.#stopped ??= this.#starting
       .then(
-        (parts) => disassemble(parts, drainMs),
+        ({ assembly, disassemble }) => disassemble(assembly, drainMs),
         () => {},
       )
       .then(() => streamOf(this.log)?.drain());
@@ -167,11 +177,38 @@ export class Gateway {
 
   /** Kills every process of the gateway, without asking and without waiting. */
   destroy(): void {
-    this.#parts?.services.tree.destroy();
+    this.#running?.assembly.services.tree.destroy();
   }
 
-  #started(): Assembly {
-    if (!this.#parts) throw new Error('The gateway has not been started.');
-    return this.#parts;
+  async #run(): Promise<Running> {
+    const [{ assemble, disassemble }, { handleNodeRequest: handle }] = await Promise.all([
+      import('./wiring.ts'),
+      import('./edge/node.ts'),
+    ]);
+    const assembly = await assemble(this.config, this.log, {
+      ...this.#host,
+      listening: () => this.#listening,
+      onFatal: (reason) => {
+        this.log.fatal(reason);
+        void this.stop(0).then(() => this.#onFatal(reason));
+      },
+    });
+    return { assembly, handle, disassemble };
+  }
+
+  /** Said once: a route of the host's at our addresses takes them all. */
+  #tellTaken(url: string): void {
+    if (this.#isTaken) return;
+    this.#isTaken = true;
+    const path = url.split('?', 1)[0]?.slice(0, LIMITS.textChars);
+    this.log.warn(
+      `The host has answered ${path} itself and handed it over then. Hand requests to the gateway before routes of the host's own, ` +
+        'and keep those off the addresses of the gateway.',
+    );
+  }
+
+  #started(): Running {
+    if (!this.#running) throw new Error('The gateway has not been started.');
+    return this.#running;
   }
 }

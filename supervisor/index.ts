@@ -1,4 +1,5 @@
-/** Exports what an embedding program imports. */
+/** Exports what an embedding program imports, and loads little of it before it is used. */
+import type { RunningGateway, ServeOptions } from './serve.ts';
 
 export type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 export type { ErrorBody, ErrorCode } from '../protocol/errors.ts';
@@ -22,4 +23,9 @@ export type {
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export type { Authorize, HostNeed, HostRequest } from './http/access/access.ts';
 export type { Capability } from './http/access/grants.ts';
-export { type RunningGateway, type ServeOptions, serve } from './serve.ts';
+export type { RunningGateway, ServeOptions } from './serve.ts';
+
+/** Builds a gateway, starts it and listens. Rejects with `EADDRINUSE` and the like, `DATA_LOCKED`, or `ConfigError`. */
+export async function serve(options: ServeOptions): Promise<RunningGateway> {
+  return (await import('./serve.ts')).serve(options);
+}

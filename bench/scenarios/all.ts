@@ -2,6 +2,7 @@
 import type { Scenario } from '../context.ts';
 import { blobsScenario } from './blobs.ts';
 import { consoleScenario } from './console.ts';
+import { embeddingScenario } from './embedding.ts';
 import { historyScenario } from './history.ts';
 import { loopScenario } from './loop.ts';
 import { memoryScenario } from './memory.ts';
@@ -33,6 +34,7 @@ export const SCENARIOS: Scenario[] = [
   coldManyScenario,
   coldFireScenario,
   readyScenario,
+  embeddingScenario,
   loopScenario,
   memoryScenario,
   metricsScenario,

@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { DATA_FORMAT } from '../../../protocol/data-format.ts';
 import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
+import { nodeFault, OLDEST_NODE, RECOMMENDED_NODE } from '../../../protocol/node-versions.ts';
 import { listSessions, readSession, touchedAt } from '../../../storage/authoring/sessions.ts';
 import { checkFormat } from '../../../storage/data-format.ts';
 import { closeToOthers, openToOthers } from '../../../storage/files/private-tree.ts';
@@ -25,14 +26,6 @@ import { wrap } from '../../terminal/wrap.ts';
 import { type Check, ok, problem, warning } from './check.ts';
 
 const MARKS = { ok: ['green', '✓'], warning: ['yellow', '!'], problem: ['red', '✗'] } as const;
-/** The versions that are tested, each with its first minor version: `engines` of package.json. */
-const NODES = [
-  [20, 19],
-  [22, 12],
-  [24, 0],
-  [26, 0],
-] as const;
-const RECOMMENDED_NODE = 24;
 const MAX_PORT = 65_535;
 /** Permission bits of all users but the owner. */
 const OTHERS = 0o077;
@@ -94,31 +87,14 @@ function drawCheck({ state, name, finding, fix }: Check, terminal: Terminal): vo
 }
 
 export function checkNode(version: string): Check {
-  const [major = 0, minor = 0] = version.split('.').map(Number);
-  const [oldest] = NODES;
-  const since = NODES.find(([supported]) => supported === major);
-  if (major < oldest[0] || (since !== undefined && minor < since[1]))
-    return problem(
-      'Node',
-      `Node ${version} is too old`,
-      `Install Node ${RECOMMENDED_NODE}, or ${NODES.map(named).join(', ')}.`,
-    );
-  if (since === undefined)
-    return warning(
-      'Node',
-      `Node ${version} is not tested`,
-      `Use Node ${RECOMMENDED_NODE}, or ${NODES.map(named).join(', ')}.`,
-    );
+  const fault = nodeFault(version);
+  if (fault !== null) return (fault.isTooOld ? problem : warning)('Node', fault.finding, fault.advice);
   return ok(
     'Node',
-    major === oldest[0]
+    Number.parseInt(version, 10) === OLDEST_NODE
       ? `Node ${version}, no longer maintained; ${RECOMMENDED_NODE} is recommended`
       : `Node ${version}`,
   );
-}
-
-function named([major, minor]: readonly [number, number]): string {
-  return minor === 0 ? String(major) : `${major}.${minor}`;
 }
 
 export function checkSqlite(names = bindingsFor(process.versions.node)): Check {
