@@ -52,14 +52,24 @@ export interface Log {
   error(...parts: unknown[]): void;
 }
 
-/** Who calls. `name` is that of the token, the agent's runner, or the automation's ref. */
+/** Who calls. `name` is that of the token, the agent's runner, the person, or the automation's ref. */
 export interface Caller {
-  readonly kind: 'admin' | 'session' | 'token' | 'public' | 'agent' | 'automation';
+  readonly kind: 'admin' | 'session' | 'token' | 'public' | 'agent' | 'automation' | 'person';
   readonly name?: string;
+}
+
+/** The person who calls. `role` is `owner` for an owner of the gateway, else `viewer`, `editor` or `manager` of the app. */
+export interface User {
+  readonly id: string;
+  readonly name: string;
+  readonly email?: string;
+  readonly role: string;
 }
 
 interface AnyContext {
   caller: Caller;
+  /** Null where no person is known: for tokens, agents, automations and visitors. */
+  user: User | null;
   /** For http and https, to the hosts that `network` in app.json allows; aborted at the end of the call. */
   fetch: typeof globalThis.fetch;
   /** Aborts when the caller disconnects, or the time is up. */

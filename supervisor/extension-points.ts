@@ -81,6 +81,8 @@ export type FireContext = {
   input: unknown;
   /** The automation itself, however it was fired: its name is its ref. */
   caller: HandlerCaller;
+  /** No person calls an automation. */
+  user: null;
   /** Aborts when the run was cancelled, when its time is up, and when the gateway stops. */
   signal: AbortSignal;
   /** The time of the fire, milliseconds since the epoch. */

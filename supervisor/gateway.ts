@@ -9,6 +9,7 @@ import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { type ExtensionPoints, GATEWAY_KINDS, type GatewayKind } from './extension-points.ts';
 import type { Authorize } from './http/access/access.ts';
+import type { Identify } from './http/access/person.ts';
 import { createLog, streamOf } from './operations/log-stream.ts';
 import type { Services } from './services.ts';
 import type { Assembly, Host } from './wiring.ts';
@@ -37,6 +38,12 @@ export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
      * everything, see `trustHost`.
      */
     authorize?: Authorize;
+    /**
+     * Without the Bearer check: who makes a request, decided at once; null for nobody, who is answered 401 `UNAUTHORIZED`, or left
+     * to `authorize` where that is given too. A person may do what their roles allow, and no more than `authorize` allows where that
+     * is given; handlers see them as `ctx.user` (decisions, sections 15 and 16).
+     */
+    identify?: Identify;
     /** A pino logger of the host's; by default JSON lines on standard error. */
     logger?: Logger;
     /** Called when the gateway has stopped itself because the SQLite writer kept dying. */
@@ -50,6 +57,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
     kind = auth ? 'daemon' : 'plugin',
     token,
     authorize,
+    identify,
     trustHost = false,
     logger,
     onFatal,
@@ -60,6 +68,10 @@ export function buildGateway(options: GatewayOptions): Gateway {
   } = options;
   if (auth && authorize !== undefined)
     throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
+  if (auth && identify !== undefined)
+    throw new ConfigError('"identify" is for a host that owns authentication; set auth: false with it.', 'identify');
+  for (const [key, given] of Object.entries({ authorize, identify }))
+    if (given !== undefined && typeof given !== 'function') throw new ConfigError(`"${key}" must be a function.`, key);
   if (auth && trustHost)
     throw new ConfigError('"trustHost" is for a host that owns authentication; set auth: false with it.', 'trustHost');
   if (token !== undefined && !(auth && isToken(token)))
@@ -71,7 +83,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
   const log = logger ?? createLog(config);
   if (fault !== null) log.warn(`${fault.finding}. ${fault.advice}`);
   const extensions = { conversationRunner, runnerStatus, fireAutomationFactory };
-  const host = { auth, authorize, trustHost, kind, token, extensions };
+  const host = { auth, authorize, identify, trustHost, kind, token, extensions };
   return new Gateway(config, log, host, (reason) => onFatal?.(reason));
 }
 

@@ -22,7 +22,8 @@ export type {
 } from './extension-points.ts';
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 export type { Authorize, HostNeed, HostRequest } from './http/access/access.ts';
-export type { Capability } from './http/access/grants.ts';
+export type { AppRole, Capability, GatewayRole } from './http/access/grants.ts';
+export type { Identify, Person } from './http/access/person.ts';
 export type { RunningGateway, ServeOptions } from './serve.ts';
 
 /** Builds a gateway, starts it and listens. Rejects with `EADDRINUSE` and the like, `DATA_LOCKED`, or `ConfigError`. */

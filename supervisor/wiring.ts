@@ -40,6 +40,7 @@ import { Idempotency } from './dispatch/idempotency.ts';
 import type { GatewayKind, GivenExtensions } from './extension-points.ts';
 import { Access, type Authorize } from './http/access/access.ts';
 import { AgentTokens } from './http/access/agent-tokens.ts';
+import type { Identify } from './http/access/person.ts';
 import { Places } from './http/access/places.ts';
 import { ProgramTokens } from './http/access/program-tokens.ts';
 import { SignIns } from './http/access/sign-ins.ts';
@@ -92,6 +93,7 @@ export type Host = {
   /** False when the host checks who calls; `authorize` then decides, if given. */
   auth: boolean;
   authorize: Authorize | undefined;
+  identify?: Identify | undefined;
   /** The host checks itself for which names it serves requests, and which sites they come from. */
   trustHost: boolean;
   kind: GatewayKind;
@@ -322,7 +324,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       version: VERSION,
       access,
       clientOf: (exchange, caller) =>
-        access !== null || caller.kind === 'agent' ? caller.client : `address ${addresses.clientOf(exchange)}`,
+        access !== null || caller.kind === 'agent' || caller.kind === 'person'
+          ? caller.client
+          : `address ${addresses.clientOf(exchange)}`,
       agentTokens,
       programTokens,
       apps,
@@ -356,13 +360,15 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       listening: host.listening,
     };
     const router = new Router(allRoutes(services));
-    const authorize = host.authorize ?? null;
+    const { authorize = null, identify = null } = host;
+    const makerOf = (app: string) => registry.makerOf(app);
     const visitors = access && addresses;
     const { corsOrigins } = config;
     const { httpMeter: meter } = services;
     const seen = { meter, tracing, log };
     const openTo = host.trustHost ? null : places;
-    const pipeline = new Pipeline({ router, access, visitors, agentTokens, authorize, openTo, corsOrigins, ...seen });
+    const callers = { access, visitors, agentTokens, authorize, identify, makerOf, openTo, corsOrigins };
+    const pipeline = new Pipeline({ router, ...callers, ...seen });
     const assembly: Assembly = { services, pipeline, jobs, lock, sweeping: undefined };
     // From here on everything is there that a stop ends, the lock too; the log is closed after it.
     undo.splice(

@@ -20,7 +20,7 @@ import {
   ToolKind,
   type ToolKindValue,
 } from '../protocol/wire/frames.ts';
-import { ADMIN_CALLER, CALLER_KINDS, type HandlerCaller } from '../protocol/wire/handler-caller.ts';
+import { ADMIN_CALLER, CALLER_KINDS, callerText, type HandlerCaller } from '../protocol/wire/handler-caller.ts';
 import { hostFlags, OWN_PROCESS } from '../protocol/wire/host-flags.ts';
 import { Link } from '../protocol/wire/link.ts';
 import { openTicket, signTicket, type Ticket } from '../protocol/wire/ticket.ts';
@@ -331,11 +331,12 @@ export class App {
     tool: string,
     body: string,
     remainingMs = 9_999.5,
-    { kind: caller, name = '' }: HandlerCaller = ADMIN_CALLER,
+    caller: HandlerCaller = ADMIN_CALLER,
   ): Promise<Outcome> {
     const id = ++this.#lastCall;
-    const callerKind = CALLER_KINDS.indexOf(caller);
-    this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`, callerKind, name]);
+    const callerKind = CALLER_KINDS.indexOf(caller.kind);
+    const text = callerText(caller);
+    this.#link?.send([Kind.dispatch, id, remainingMs, kind, tool, Buffer.from(body), `trace-${id}`, callerKind, text]);
     return new Promise((resolve, reject) => {
       this.#calls.set(id, { resolve, reject });
     });

@@ -226,7 +226,8 @@ type Frames = {
   ready: [detail: { pid: number; threadId?: number }];
   /**
    * Supervisor → actor. `body` is the JSON text of the request, whose `input` member is the input; empty means `{}`. `traceId` is a
-   * whole `traceparent` where traces are recorded. `caller` is a place in `CALLER_KINDS`, `callerName` empty for none.
+   * whole `traceparent` where traces are recorded. `caller` is a place in `CALLER_KINDS`, `callerText` what
+   * the function of that name says of it.
    */
   dispatch: [
     callId: number,
@@ -236,7 +237,7 @@ type Frames = {
     body: Uint8Array,
     traceId: string,
     caller: number,
-    callerName: string,
+    callerText: string,
   ];
   /**
    * Actor → supervisor. `status` is 200 for queries, else the envelope's; `body` is JSON text: a query's value, an action's `body`

@@ -55,7 +55,9 @@ type RegistryOptions = {
 /** id → time of registration. */
 type Entries = ReadonlyMap<string, number>;
 /** Content of the file; `removed` lists ids of removed apps, which a new app may have now. */
-type Content = { entries: Entries; removed: ReadonlySet<string> };
+type Content = { entries: Entries; removed: ReadonlySet<string>; makers: Makers };
+/** id → the person who made the app, where one did. */
+type Makers = ReadonlyMap<string, string>;
 
 /** Apps whose files are read at a time when all of them are asked for. */
 const LOADING_AT_ONCE = 16;
@@ -72,6 +74,7 @@ export class Registry {
   onLost: (id: string) => void = () => {};
   #entries: Entries;
   #removed: ReadonlySet<string>;
+  #makers: Makers;
   /** The ids of `#entries`, once they were asked for. */
   #ids: readonly string[] | null = null;
   #writing: Promise<unknown> = Promise.resolve();
@@ -84,7 +87,7 @@ export class Registry {
     const known = await readContent(layout.registry);
     const registry = new Registry(
       { now: Date.now, prepareAnew: async () => false, bringBack: async () => false, ...options },
-      known ?? { entries: await entriesFromFolders(layout), removed: new Set() },
+      known ?? { entries: await entriesFromFolders(layout), removed: new Set(), makers: new Map() },
     );
     if (known === null) {
       if (await exists(layout.registry)) {
@@ -100,7 +103,7 @@ export class Registry {
         );
       }
       try {
-        await registry.#save(registry.#entries, registry.#removed);
+        await registry.#save(registry.#entries, registry.#removed, registry.#makers);
       } catch (error) {
         if (!isDiskFull(error)) throw error;
         log.warn({ err: error }, '_registry.json could not be written: the disk is full. The next start rebuilds it.');
@@ -111,10 +114,11 @@ export class Registry {
     return registry;
   }
 
-  private constructor(options: Options, { entries, removed }: Content) {
+  private constructor(options: Options, { entries, removed, makers }: Content) {
     this.#options = options;
     this.#entries = entries;
     this.#removed = removed;
+    this.#makers = makers;
   }
 
   /** Sorted. */
@@ -130,6 +134,11 @@ export class Registry {
   /** When it was registered, in milliseconds since the epoch; null when it is not. */
   registeredAt(id: string): number | null {
     return this.#entries.get(id) ?? null;
+  }
+
+  /** The id of the person who made the app; null when none did, undefined when it is not registered. */
+  makerOf(id: string): string | null | undefined {
+    return this.has(id) ? (this.#makers.get(id) ?? null) : undefined;
   }
 
   /** Whether another app had this id before: browsers may still hold what its pages stored. */
@@ -170,15 +179,19 @@ export class Registry {
     return states;
   }
 
-  /** Durable once it resolves. */
-  async register(id: string): Promise<void> {
-    await this.#change((entries) => entries.set(id, this.#options.now()));
+  /** Durable once it resolves. `maker` is the id of the person who made the app, null for none. */
+  async register(id: string, maker: string | null = null): Promise<void> {
+    await this.#change((entries, _removed, makers) => {
+      entries.set(id, this.#options.now());
+      if (maker !== null) makers.set(id, maker);
+    });
   }
 
   /** Durable once it resolves; the app's record is dropped from memory. */
   async deregister(id: string): Promise<void> {
-    await this.#change((entries, removed) => {
+    await this.#change((entries, removed, makers) => {
       entries.delete(id);
+      makers.delete(id);
       // Only the latest ones: the oldest belong to forgotten apps.
       removed.delete(id);
       removed.add(id);
@@ -245,22 +258,28 @@ export class Registry {
   }
 
   /** One change at a time; memory follows the file, so that a full disk changes neither. */
-  #change(change: (entries: Map<string, number>, removed: Set<string>) => void): Promise<void> {
+  #change(
+    change: (entries: Map<string, number>, removed: Set<string>, makers: Map<string, string>) => void,
+  ): Promise<void> {
     const changed = this.#writing.then(async () => {
       const entries = new Map(this.#entries);
       const removed = new Set(this.#removed);
-      change(entries, removed);
-      await this.#save(entries, removed);
+      const makers = new Map(this.#makers);
+      change(entries, removed, makers);
+      await this.#save(entries, removed, makers);
       this.#entries = entries;
       this.#removed = removed;
+      this.#makers = makers;
       this.#ids = null;
     });
     this.#writing = changed.catch(() => {});
     return changed;
   }
 
-  async #save(entries: Entries, removed: ReadonlySet<string>): Promise<void> {
-    const apps = Object.fromEntries([...entries].map(([id, at]) => [id, { registeredAt: new Date(at).toISOString() }]));
+  async #save(entries: Entries, removed: ReadonlySet<string>, makers: Makers): Promise<void> {
+    const apps = Object.fromEntries(
+      [...entries].map(([id, at]) => [id, { registeredAt: new Date(at).toISOString(), madeBy: makers.get(id) }]),
+    );
     await writeFileAtomic(
       this.#options.layout.registry,
       `${JSON.stringify({ apps, removed: [...removed] }, null, 2)}\n`,
@@ -281,12 +300,16 @@ async function readContent(path: string): Promise<Content | null> {
   const { apps, removed } = ((await readJson(path, null)) ?? {}) as { apps?: unknown; removed?: unknown };
   if (typeof apps !== 'object' || apps === null) return null;
   const entries = new Map<string, number>();
+  const makers = new Map<string, string>();
   for (const [id, entry] of Object.entries(apps)) {
-    const at = Date.parse((entry as { registeredAt?: string } | null)?.registeredAt ?? '');
-    if (isAppId(id)) entries.set(id, Number.isNaN(at) ? 0 : at);
+    if (!isAppId(id)) continue;
+    const { registeredAt = '', madeBy } = (entry ?? {}) as { registeredAt?: string; madeBy?: unknown };
+    const at = Date.parse(registeredAt);
+    entries.set(id, Number.isNaN(at) ? 0 : at);
+    if (typeof madeBy === 'string') makers.set(id, madeBy);
   }
   const ids = Array.isArray(removed) ? removed.filter((id): id is string => typeof id === 'string' && isAppId(id)) : [];
-  return { entries, removed: new Set(ids) };
+  return { entries, removed: new Set(ids), makers };
 }
 
 /** The folders that hold an app: they have versions. Registered when the folder was made, as far as the system knows. */

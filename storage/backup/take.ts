@@ -22,6 +22,8 @@ type BackupPlan = {
    * not run.
    */
   hold(app: string, work: () => Promise<void>): Promise<number | null>;
+  /** The id of the person who made an app; null or undefined for none. */
+  makerOf?(app: string): string | null | undefined;
   /** Why the data of an app is lost, as a running gateway knows; null where it is not. */
   lostData?(app: string): string | null;
   pack(work: PackJob['work']): Promise<PackResult>;
@@ -44,10 +46,11 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
     if (what !== null) lost.push({ path: `apps/${id}/${basename(app.data)}`, integrity: `it ${what}` });
     await add(what === null ? sources : sources.filter(({ kind }) => kind !== 'database'));
   };
-  const registered: [id: string, entry: { registeredAt: string }][] = [];
+  const registered: [id: string, entry: { registeredAt: string; madeBy?: string | undefined }][] = [];
   for (const id of plan.apps) {
     const at = await hold(id, () => addApp(id));
-    if (at !== null) registered.push([id, { registeredAt: new Date(at).toISOString() }]);
+    const madeBy = plan.makerOf?.(id) ?? undefined;
+    if (at !== null) registered.push([id, { registeredAt: new Date(at).toISOString(), madeBy }]);
   }
   if (layout.codeStore !== null) {
     const isLost = registered.length > 0 && !(await exists(layout.codeStore.repository));

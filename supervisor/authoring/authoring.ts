@@ -31,8 +31,8 @@ type AuthoringOptions = {
   apps: Pick<Apps, 'forgetTalk'>;
 };
 
-/** `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached. */
-export type Where = { sessionId?: string; publish?: boolean; origin: string };
+/** `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached, `maker` the id of the person who asks. */
+export type Where = { sessionId?: string; publish?: boolean; origin: string; maker?: string | null };
 
 /**
  * `sessionId` is where the change is staged; null when it was published from a session that was made for it and is closed
@@ -141,7 +141,7 @@ export class Authoring {
   /** A session that was made for the work goes again when the work fails, or when it was published. */
   async #inSession(
     app: string,
-    { sessionId: given, publish = false, origin }: Where,
+    { sessionId: given, publish = false, origin, maker = null }: Where,
     work: (sessionId: string) => Promise<void>,
   ): Promise<Staged> {
     const { sessions } = this.#options;
@@ -155,7 +155,7 @@ export class Authoring {
         keep = true;
         return { app, sessionId, staged: true };
       }
-      const published = await sessions.publish(sessionId, { app, origin });
+      const published = await sessions.publish(sessionId, { app, origin, maker });
       return { app, sessionId: keep ? sessionId : null, staged: false, published };
     } finally {
       if (!keep) await sessions.remove(sessionId);

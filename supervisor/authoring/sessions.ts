@@ -26,7 +26,7 @@ import {
   touchedAt,
 } from '../../storage/authoring/sessions.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
-import type { Deployments, PublishResult } from '../deployments/deploy.ts';
+import type { Deployments, PublishOptions, PublishResult } from '../deployments/deploy.ts';
 import { SerialByKey } from '../serial.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
 
@@ -364,13 +364,13 @@ export class Sessions {
    */
   async publish(
     id: string,
-    { app = null, message = null, origin }: { app?: string | null; message?: string | null; origin: string },
+    { app = null, message = null, origin, maker = null }: PublishOptions & { app?: string | null; origin: string },
   ): Promise<PublishResult> {
     for (const told of this.#publishing) await told(id);
     const one = app ?? (await this.#onlyChanged(id));
     const published = await this.#exclusively(id, one, async () => {
       const session = await this.#folders.copyOf(id, one);
-      return this.#options.deployments.publish(one, { session, message, origin });
+      return this.#options.deployments.publish(one, { session, message, origin, maker });
     });
     this.#tellEdited(id, one);
     return published;

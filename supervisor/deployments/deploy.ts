@@ -40,10 +40,12 @@ type DeploymentsOptions = Omit<PublicationOptions, 'now' | 'claims'> & {
   now?(): number;
 };
 
+/** `maker` is the id of the person who publishes, who then manages an app that is new. */
+export type PublishOptions = { message?: string | null; origin?: string; maker?: string | null };
+
 /** `origin` is where the gateway is reached, for the addresses of webhooks, such as `http://127.0.0.1:8787`. */
-type UploadOptions = {
+type UploadOptions = Pick<PublishOptions, 'origin' | 'maker'> & {
   activate?: boolean;
-  origin?: string;
   /** Called when all of the archive is there; what it throws refuses the upload. */
   received?(): void;
 };
@@ -131,7 +133,7 @@ export class Deployments {
   async upload(
     id: string,
     body: Readable,
-    { activate = true, origin = '', received }: UploadOptions = {},
+    { activate = true, origin = '', received, maker = null }: UploadOptions = {},
   ): Promise<UploadAnswer> {
     // It may fail before it is read, and an error without a listener would end the process.
     body.on('error', () => {});
@@ -144,7 +146,7 @@ export class Deployments {
         if (body.errored) throw body.errored;
         await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
         received?.();
-        const order = { source: { archive }, activate, staging };
+        const order = { source: { archive }, activate, maker, staging };
         const published = await this.#serial.run(id, () => this.#publish(id, order));
         const { sha256, files, bytes } = published.version;
         return {
@@ -176,7 +178,7 @@ export class Deployments {
    */
   publish(
     id: string,
-    { session, message = null, origin = '' }: { session: SessionCopy; message?: string | null; origin?: string },
+    { session, message = null, origin = '', maker = null }: PublishOptions & { session: SessionCopy },
   ): Promise<PublishResult> {
     return this.#changingApp(id, async () => {
       checkAppId(id);
@@ -185,7 +187,7 @@ export class Deployments {
           'NO_GIT_STORE',
           'Publishing needs the git store: stop the gateway, then svc convert --store git.',
         );
-      const published = await this.#publish(id, { source: { session }, activate: true, message });
+      const published = await this.#publish(id, { source: { session }, activate: true, message, maker });
       const { versionId: tag } = published.version;
       return {
         id,

@@ -84,6 +84,8 @@ export type PublicationOrder = {
   activate: boolean;
   /** The commit's message; null: the version's name. */
   message?: string | null;
+  /** The id of the person who publishes, for an app that is new; absent for none. */
+  maker?: string | null;
   /** A folder for the files on their way, which is removed. */
   staging?: string;
 };
@@ -366,7 +368,7 @@ export class Publication {
     if (activate) this.migrationsApplied = await this.#movePointer();
     if (this.#state === null) {
       if (!activate) this.#undo.push(() => registry.deregister(this.#id));
-      await registry.register(this.#id);
+      await registry.register(this.#id, this.#order.maker);
     }
     this.#isFinal = activate;
   }

@@ -11,6 +11,12 @@ import type { Target } from './request.ts';
 
 const ANN: HandlerCaller = { kind: 'token', name: 'ann' };
 const BOB: HandlerCaller = { kind: 'token', name: 'bob' };
+/** Two people of one name. */
+const PEOPLE: HandlerCaller[] = ['u1', 'u2'].map((id) => ({
+  kind: 'person',
+  name: 'Sam',
+  user: { id, name: 'Sam', role: 'editor' },
+}));
 const TARGET = { app: { key: 'notes' }, kind: 'query', tool: { name: 'list' } } as unknown as Target;
 
 const ALLOWED_MS = 1000;
@@ -148,4 +154,41 @@ test('reads share a run if their inputs have the same bytes, whatever stands aro
   assert.equal(inputs('{"input":{"a":1,"b":2}}', '{"input":{"b":2,"a":1}}'), 2);
   assert.equal(inputs('{"input":{"a":0}}', '{"input":{"a":-0}}', '{"input":{"a":1e999}}', '{"input":{"a":null}}'), 4);
   assert.equal(inputs('{"input":"é"}', '{"input":"\\u00e9"}', '{"input":"e"}'), 3);
+});
+
+test('a kept result of a query that read who calls is for that person alone, also of another role or name', () => {
+  const { read, runs, told } = setUp();
+  const [sam, other] = PEOPLE as [HandlerCaller, HandlerCaller];
+  const { user } = sam as { user: NonNullable<HandlerCaller['user']> };
+  const changed: HandlerCaller[] = [
+    { ...sam, user: { ...user, role: 'viewer' } },
+    { ...sam, user: { ...user, email: 'sam@example.org' } },
+    { kind: 'token', name: 'Sam' },
+    { kind: 'token', name: JSON.stringify(user) },
+  ];
+  const end = (result: string) =>
+    runs
+      .shift()
+      ?.reply.result(
+        200,
+        Buffer.from(result),
+        { queueMs: 0, handlerMs: 1, started: true },
+        { reads: { tables: new Set(), keep: true, caller: true }, version: 'v1' },
+      );
+  // One waits for the run of the other, and gets a run of its own.
+  read(sam);
+  read(other);
+  assert.equal(runs.length, 1);
+  end('"first"');
+  assert.equal(runs.length, 1);
+  end('"second"');
+  assert.deepEqual(told.splice(0), ['Sam: "first"', 'Sam: "second"']);
+  read({ ...sam, user: { ...user } });
+  assert.deepEqual([told.splice(0), runs.length], [['Sam: "first"'], 0]);
+  for (const caller of [other, ...changed]) {
+    read(caller);
+    assert.equal(runs.length, 1, JSON.stringify(caller));
+    end('"of the other"');
+    told.splice(0);
+  }
 });

@@ -2,6 +2,7 @@
  * Defines HTTP for the routes. Two adapters implement it, `uws` and `node`; both answer with the same status, headers and
  * bytes. An embedding host's `(req, res)` is wrapped by the `node` adapter too.
  */
+import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { errorEnvelope, type SvcError } from '../../protocol/errors.ts';
 import type { Span } from '../tracing/span.ts';
@@ -55,6 +56,8 @@ export type Exchange = {
   readonly query: string;
   /** The address at the other end of the connection, as the socket writes it; the empty string once the client has gone or has its answer. */
   readonly remoteAddress: string;
+  /** The request of a host's own server; null for those of `serve`. */
+  readonly raw: IncomingMessage | null;
   /** Names in lower case and values of all request headers, alternating, repeated ones as they came. */
   readonly headers: readonly string[];
   /** A request header by lower-case name; repeated ones are joined by `, `. */

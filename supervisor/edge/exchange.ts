@@ -1,4 +1,5 @@
 /** Implements what both edges share: budgets of memory, the server-independent parts of an exchange, rules for headers. */
+import type { IncomingMessage } from 'node:http';
 import { STATUS_CODES } from 'node:http';
 import { Readable } from 'node:stream';
 import { SvcError } from '../../protocol/errors.ts';
@@ -122,6 +123,7 @@ export abstract class BaseExchange {
   readonly path: string;
   readonly query: string;
   readonly headers: HeaderList;
+  raw: IncomingMessage | null = null;
   aborted = false;
   meter: AnswerMeter | null = null;
   begunAt = 0;

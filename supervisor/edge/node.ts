@@ -218,6 +218,7 @@ class NodeExchange extends BaseExchange implements Exchange {
     this.#req = req;
     this.#res = res;
     this.#isOwn = isOwn;
+    if (!isOwn) this.raw = req;
     res.on('close', () => {
       clearTimeout(this.timer);
       this.#stopWatch();

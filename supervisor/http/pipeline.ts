@@ -23,10 +23,13 @@ import {
   HostCaller,
   keyless,
   NOBODY,
+  unauthorized,
 } from './access/access.ts';
 import { agentCaller } from './access/agent-caller.ts';
 import type { AgentTokens } from './access/agent-tokens.ts';
 import { isBorrowed, isForeign, isNavigation } from './access/fetch-metadata.ts';
+import type { MakerOf } from './access/grants.ts';
+import { type Identify, PersonCaller, personOf } from './access/person.ts';
 import { EMBEDDED, type Place, type Places } from './access/places.ts';
 import type { Visitors } from './access/visitors.ts';
 import { answerError, toSvcError } from './answers.ts';
@@ -41,6 +44,9 @@ type PipelineOptions = {
   visitors: Visitors | null;
   /** The authorization of such a host; null: it checks callers itself. */
   authorize: Authorize | null;
+  /** Such a host's word on who calls; null: it gives none. */
+  identify: Identify | null;
+  makerOf: MakerOf;
   /** The names by which everyone is let in; null where someone checks who calls. */
   openTo: Places | null;
   corsOrigins: readonly string[];
@@ -190,17 +196,42 @@ export class Pipeline {
 
   /** `fromListed`: a page sent it whose origin the configuration names. */
   #caller(exchange: Exchange, place: Place, { fromListed, isFile = false }: Terms): Caller | SvcError {
-    const { access, authorize, agentTokens, openTo } = this.#options;
+    const { access, authorize, identify, agentTokens, openTo } = this.#options;
     if (access === null) {
       // Where a host owns authentication, what an agent may do is still ours to decide.
       const agent = agentCaller(exchange, agentTokens);
       if (agent !== null) return agent;
+      const person = identify === null ? null : this.#person(exchange, identify, fromListed);
+      if (person !== null) return person;
       if (authorize !== null) return new HostCaller(exchange, authorize);
-      if (openTo !== null && isBorrowed(exchange, openTo.of(exchange.header('host'))) && !fromListed) throw borrowed();
+      if (identify !== null) return unauthorized(UNKNOWN_PERSON);
+      if (openTo !== null && isBorrowed(exchange, openTo.of(exchange.header('host'))) && !fromListed)
+        throw borrowed('asks its callers for nothing');
       return ADMIN;
     }
     const caller = access.caller(exchange, place, isFile);
     return caller instanceof SvcError ? (agentCaller(exchange, agentTokens) ?? caller) : caller;
+  }
+
+  /** The person whom the host names; null for nobody. Throws `INTERNAL` for what is no answer, and `FORBIDDEN` for another site. */
+  #person(exchange: Exchange, identify: Identify, fromListed: boolean): PersonCaller | null {
+    const { authorize, openTo, makerOf, log } = this.#options;
+    let person: ReturnType<typeof personOf>;
+    try {
+      person = personOf(identify(exchange));
+    } catch (error) {
+      log.error({ err: error }, 'The host could not say who makes a request, which is refused.');
+      if (error instanceof SvcError && error.code === 'INTERNAL') throw error;
+      throw new SvcError('INTERNAL', '"identify" of this server failed: its log and the log of the gateway say why.');
+    }
+    if (person === null) return null;
+    // A browser sends what the host knows people by with requests of other sites, too.
+    const here = { ...EMBEDDED, host: exchange.header('host') ?? '' };
+    if (openTo !== null && isBorrowed(exchange, here) && !fromListed)
+      throw borrowed('knows its callers by their browser');
+    if (authorize === null) return new PersonCaller(person, makerOf);
+    const host = new HostCaller(exchange, authorize);
+    return new PersonCaller(person, makerOf, (capability, app) => host.may(capability, app));
   }
 
   /** The path of the route: at a page's own origin, its files are at `/` as well. */
@@ -288,11 +319,12 @@ function foreign(): SvcError {
   );
 }
 
-function borrowed(): SvcError {
+const UNKNOWN_PERSON = 'Sign in first: the server that this gateway is part of does not know who makes this request.';
+
+function borrowed(why: string): SvcError {
   return new SvcError(
     'FORBIDDEN',
-    'Another site made this request, and this gateway asks its callers for nothing. To let pages of that site in, add its ' +
-      'origin to corsOrigins.',
+    `Another site made this request, and this gateway ${why}. To let pages of that site in, add its origin to corsOrigins.`,
   );
 }
 

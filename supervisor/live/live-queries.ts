@@ -1,7 +1,7 @@
 /** Shares one live query among all followers of a query and input, and bounds the resources of all of them. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
+import { callerKey, isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Commits, Written } from '../results/commits.ts';
 import {
@@ -139,7 +139,7 @@ export class LiveQueries {
   #nameIn(app: AppQueries, request: LiveRequest): string {
     const { query, input, caller } = request;
     const shared = JSON.stringify([query, input]);
-    const own = JSON.stringify([query, input, caller.kind, caller.name]);
+    const own = JSON.stringify([query, input, callerKey(caller)]);
     if (app.queries.has(own)) return own;
     const found = app.queries.get(shared);
     return found?.personal && !isSameCaller(found.request.caller, caller) ? own : shared;

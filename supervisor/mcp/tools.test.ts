@@ -24,7 +24,7 @@ function callerOf(may: readonly string[]) {
   };
   return {
     source: 'agent',
-    shown: { kind: 'agent' },
+    shown: () => ({ kind: 'agent' }),
     client: 'agent',
     permit,
     mayRead: () => may.includes('read'),

@@ -67,8 +67,8 @@ export type Permit = (capability: 'read' | 'write', app: string) => undefined | 
 /** The caller. `source` is the source in change events of its writes. */
 export type McpCaller = {
   source: 'handler' | 'agent';
-  /** The caller as handlers see it. */
-  shown: HandlerCaller;
+  /** The caller as handlers of an app see it, by its key. */
+  shown(key: string): HandlerCaller;
   /** The client for limits per client. */
   client: string;
   permit: Permit;
@@ -251,9 +251,9 @@ async function followQuery(
 ): Promise<FollowedResource> {
   await caller.permit('read', app);
   const key = dispatcher.apps.keyOf(app);
-  const { shown, client } = caller;
+  const { client } = caller;
   return {
-    request: { dispatcher, app, key, query, input, caller: shown, client },
+    request: { dispatcher, app, key, query, input, caller: caller.shown(key), client },
     may: () => caller.mayRead(key),
   };
 }
@@ -345,12 +345,12 @@ function run(
   { caller, traceId, signal, promisesObject, confirm }: RunOptions,
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
-    const { source, shown } = caller;
+    const { source } = caller;
     const request = {
       body: Buffer.from(`{"input":${input}}`),
       traceId: () => traceId,
       source,
-      caller: shown,
+      caller: caller.shown(target.app.key),
       confirm,
     };
     const sink = new AnswerSink(promisesObject, resolve, reject);

@@ -19,7 +19,7 @@ type BackupsOptions = {
   layout: Layout;
   config: Config;
   svcVersion: string;
-  registry: Pick<Registry, 'ids' | 'damageOf' | 'has'>;
+  registry: Pick<Registry, 'ids' | 'damageOf' | 'has' | 'makerOf'>;
   deployments: Pick<Deployments, 'hold' | 'lookAtData'>;
   jobs: Pick<Jobs, 'pack' | 'verifyBackup' | 'appData'>;
   /** The one in force, for the configuration in the backup. */
@@ -111,6 +111,7 @@ export class Backups {
           if (registry.has(app)) await deployments.lookAtData(app);
           return deployments.hold(app, work);
         },
+        makerOf: (app) => registry.makerOf(app),
         lostData: (app) => {
           const damage = registry.damageOf(app);
           return damage?.lost ? damage.what : null;

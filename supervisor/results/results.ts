@@ -5,7 +5,7 @@
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
-import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
+import { callerKey, type HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Commits } from './commits.ts';
 import type { History, Written } from './history.ts';
 import { ResultStore } from './result-store.ts';
@@ -155,6 +155,6 @@ function bytesOf({ tables }: Reads): number {
   return bytes;
 }
 
-function suffixOf({ kind, name = '' }: HandlerCaller): string {
-  return `\0${kind}\0${name}`;
+function suffixOf(caller: HandlerCaller): string {
+  return `\0${callerKey(caller)}`;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Kind, ToolKind } from '../../protocol/wire/frames.ts';
-import { CALLER_KINDS } from '../../protocol/wire/handler-caller.ts';
+import { CALLER_KINDS, callerText } from '../../protocol/wire/handler-caller.ts';
 import { Call } from './calls.ts';
 
 function callOf(kind: (typeof CALLER_KINDS)[number], name = ''): Call {
@@ -19,6 +19,22 @@ test('a call knows whether its handler asked who calls', () => {
   assert.ok(Object.isFrozen(caller));
 });
 
-test('a caller of each kind is shown as such, without a name where there is none', () => {
-  for (const kind of CALLER_KINDS) assert.deepEqual(callOf(kind).caller, { kind });
+test('a caller of each kind is shown as such, without a name where there is none, and has no user', () => {
+  for (const kind of CALLER_KINDS) {
+    if (kind === 'person') continue;
+    assert.deepEqual(callOf(kind).caller, { kind });
+    assert.equal(callOf(kind).user, null);
+  }
+});
+
+test('a person is the user, and the caller by name alone', () => {
+  const user = { id: 'u1', name: 'Ada', email: 'ada@example.org', role: 'editor' };
+  for (const member of ['user', 'caller'] as const) {
+    const call = callOf('person', callerText({ kind: 'person', name: 'Ada', user }));
+    assert.equal(call.readCaller, false);
+    assert.deepEqual(call[member], member === 'user' ? user : { kind: 'person', name: 'Ada' });
+    assert.equal(call.readCaller, true);
+    assert.equal(call[member], call[member]);
+    assert.ok(Object.isFrozen(call[member]));
+  }
 });

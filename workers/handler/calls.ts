@@ -9,7 +9,7 @@ import {
   ToolKind,
   type ToolKindValue,
 } from '../../protocol/wire/frames.ts';
-import { CALLER_KINDS, type HandlerCaller } from '../../protocol/wire/handler-caller.ts';
+import { CALLER_KINDS, type HandlerCaller, type HandlerUser } from '../../protocol/wire/handler-caller.ts';
 import { CallTrace } from './call-trace.ts';
 import type { AppLog, LogOrigin } from './context/log.ts';
 import { Reads } from './context/reads.ts';
@@ -32,6 +32,7 @@ const TRACE_ID_CHARS = 32;
 const { now } = Date;
 const { floor } = Math;
 const { freeze } = Object;
+const { parse } = JSON;
 const elapsed = performance.now.bind(performance);
 
 /** A running call: its deadline, and whether its answer is still wanted. */
@@ -43,7 +44,7 @@ export class Call {
   readonly deadline: number;
   /** For its lines in the log. */
   readonly origin: LogOrigin;
-  /** Its handler read the caller, so its result may depend on it. */
+  /** Its handler read the caller or the user, so its result may depend on who calls. */
   readCaller = false;
   /** Present when its trace is recorded or passed on. */
   readonly trace: CallTrace | null;
@@ -64,10 +65,11 @@ export class Call {
   #controller: AbortController | null = null;
   #onOver: ((reason: Error) => void) | null = null;
   readonly #callerKind: number;
-  readonly #callerName: string;
+  readonly #callerText: string;
   #caller: HandlerCaller | null = null;
+  #user: HandlerUser | null = null;
 
-  constructor([, id, , kind, tool, , traceId, callerKind, callerName]: FrameOf<'dispatch'>, deadline: number) {
+  constructor([, id, , kind, tool, , traceId, callerKind, callerText]: FrameOf<'dispatch'>, deadline: number) {
     this.id = id;
     this.tool = tool;
     this.trace = traceId.length > TRACE_ID_CHARS ? CallTrace.of(traceId) : null;
@@ -76,7 +78,7 @@ export class Call {
     this.origin = { tool, traceId: this.traceId };
     this.reads = kind === ToolKind.tracked ? new Reads() : null;
     this.#callerKind = callerKind;
-    this.#callerName = callerName;
+    this.#callerText = callerText;
   }
 
   /** Made on the first use: most handlers never ask for it. */
@@ -93,9 +95,18 @@ export class Call {
     this.readCaller = true;
     if (this.#caller === null) {
       const kind = CALLER_KINDS[this.#callerKind] as HandlerCaller['kind'];
-      this.#caller = freeze(this.#callerName === '' ? { kind } : { kind, name: this.#callerName });
+      const name = this.user?.name ?? this.#callerText;
+      this.#caller = freeze(name === '' ? { kind } : { kind, name });
     }
     return this.#caller;
+  }
+
+  /** The person who calls, frozen; null where none does. */
+  get user(): HandlerUser | null {
+    this.readCaller = true;
+    if (this.#user === null && CALLER_KINDS[this.#callerKind] === 'person')
+      this.#user = freeze(parse(this.#callerText) as HandlerUser);
+    return this.#user;
   }
 
   get over(): boolean {

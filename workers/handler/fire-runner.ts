@@ -143,6 +143,7 @@ function contextOf(
     get caller() {
       return call.caller;
     },
+    user: null,
     now,
   };
 }

@@ -100,6 +100,7 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
     },
     input,
     caller: fire.caller,
+    user: null,
     signal: fire.signal,
     now,
   };

@@ -3,6 +3,7 @@
  * do (decisions, sections 1, 11 and 19).
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { draftKey } from '../../../protocol/ids.ts';
@@ -29,9 +30,7 @@ import { TokenFile } from './token-file.ts';
 
 /** Made for each request, or once where all requests of its kind are alike. */
 export interface Caller {
-  readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent' | 'public';
-  /** The caller as handlers see it. */
-  readonly shown: HandlerCaller;
+  readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent' | 'public' | 'person';
   /** The app or draft whose page this is: its own address is `/` too. */
   readonly owner: PageOwner | null;
   /** The client for limits per client: the token or sign-in that it presented. */
@@ -42,6 +41,8 @@ export interface Caller {
   readonly expiresAt: number | null;
   /** What it presented is good no more: its streams end, and it may do nothing. */
   readonly ended: boolean;
+  /** The caller as handlers of an app or draft see it, which its key names. */
+  shown(app: string): HandlerCaller;
   /** `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
   may(capability: Capability, app: string | null): boolean;
   /** Why it may not, for the `FORBIDDEN` answer. */
@@ -61,7 +62,7 @@ const ENDED = 'What this was asked with has ended meanwhile.';
 function administrator(isGood: () => boolean): Caller {
   return {
     kind: 'admin',
-    shown: ADMIN_CALLER,
+    shown: () => ADMIN_CALLER,
     owner: null,
     client: 'admin',
     identity: ADMIN_CALLER.kind,
@@ -80,7 +81,7 @@ export const ADMIN: Caller = administrator(() => true);
 /** The caller of an open route, for which none was looked for. */
 export const NOBODY: Caller = {
   kind: 'session',
-  shown: SIGNED_IN,
+  shown: () => SIGNED_IN,
   owner: null,
   client: 'nobody',
   identity: 'nobody',
@@ -91,7 +92,7 @@ export const NOBODY: Caller = {
 };
 
 /** Has `metricsToken` of the configuration, and asks for metrics. */
-const SCRAPER: Caller = { ...ADMIN, kind: 'token', shown: { kind: 'token', name: 'metrics' } };
+const SCRAPER: Caller = { ...ADMIN, kind: 'token', shown: () => ({ kind: 'token', name: 'metrics' }) };
 const METRICS_PATH = '/svc/_metrics';
 
 /**
@@ -108,25 +109,29 @@ type Reach = 'console' | 'shared' | PageOwner | Grant;
  */
 export class ExpiringCaller implements Caller {
   readonly kind: 'session' | 'token';
-  readonly shown: HandlerCaller;
   readonly owner: PageOwner | null;
   readonly expiresAt: number | null;
   /** It presented the cookie of a session, but not the page key. */
   readonly keyless: boolean;
   readonly #reach: Reach;
+  readonly #shown: HandlerCaller;
   readonly #signIn: string;
   readonly #isGood: () => boolean;
 
   /** `signIn`: the id of the session's sign-in; empty for a token. */
   constructor(reach: Reach, expiresAt: number | null, isGood: () => boolean, signIn = '', keyless = false) {
     this.kind = isGrant(reach) ? 'token' : 'session';
-    this.shown = isGrant(reach) ? { kind: 'token', name: reach.name } : SIGNED_IN;
+    this.#shown = isGrant(reach) ? { kind: 'token', name: reach.name } : SIGNED_IN;
     this.owner = typeof reach === 'string' || isGrant(reach) ? null : reach;
     this.expiresAt = expiresAt;
     this.keyless = keyless;
     this.#reach = reach;
     this.#signIn = signIn;
     this.#isGood = isGood;
+  }
+
+  shown(): HandlerCaller {
+    return this.#shown;
   }
 
   get client(): string {
@@ -147,7 +152,7 @@ export class ExpiringCaller implements Caller {
     if (!this.#isGood() || (this.keyless && capability !== 'page')) return false;
     if (reach === 'console') return true;
     if (isGrant(reach)) return may(reach, capability, app);
-    if (capability === 'manage' || capability === 'admin') return false;
+    if (capability === 'manage' || capability === 'make' || capability === 'admin') return false;
     return reach === 'shared' || app === keyOf(reach);
   }
 
@@ -190,15 +195,20 @@ function refusalOfPage(owner: PageOwner, app: string | null): string {
 
 /** The question to a host, in place of the Bearer check. `app` is null for requests without one. */
 export type HostNeed = { app: string | null; capability: Capability };
-/** A request as a host sees it. */
-export type HostRequest = { method: string; path: string; query: string; header(name: string): string | undefined };
+/** A request as a host sees it. `raw` is what the host handed over, with what its middleware put there; null where `serve` listens. */
+export type HostRequest = {
+  method: string;
+  path: string;
+  query: string;
+  header(name: string): string | undefined;
+  raw: IncomingMessage | null;
+};
 /** A host's decision, made at once: the host looks up what that takes, such as who is signed in, before it hands a request over. */
 export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
 
 /** Was let through by a host's own server; `authorize` decides the rest. */
 export class HostCaller implements Caller {
   readonly kind = 'host';
-  readonly shown = SIGNED_IN;
   readonly owner = null;
   readonly client = 'host';
   readonly identity = 'host';
@@ -210,6 +220,10 @@ export class HostCaller implements Caller {
   constructor(request: HostRequest, authorize: Authorize) {
     this.#request = request;
     this.#authorize = authorize;
+  }
+
+  shown(): HandlerCaller {
+    return SIGNED_IN;
   }
 
   may(capability: Capability, app: string | null): boolean {

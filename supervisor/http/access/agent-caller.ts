@@ -14,7 +14,6 @@ import type { Capability } from './grants.ts';
 /** May use the tools of one app or draft, as long as its turn runs: each question asks anew. */
 export class AgentCaller implements Caller {
   readonly kind = 'agent';
-  readonly shown: HandlerCaller;
   readonly owner = null;
   readonly client: string;
   readonly identity: string;
@@ -27,10 +26,13 @@ export class AgentCaller implements Caller {
   constructor(grant: AgentGrant, isGood: () => boolean, confirm: Confirm) {
     this.grant = grant;
     this.confirm = confirm;
-    this.shown = { kind: 'agent', name: grant.runner };
     this.client = `agent ${grant.conversation}`;
     this.identity = this.client;
     this.#isGood = isGood;
+  }
+
+  shown(): HandlerCaller {
+    return { kind: 'agent', name: this.grant.runner };
   }
 
   get ended(): boolean {

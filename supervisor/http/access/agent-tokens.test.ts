@@ -77,7 +77,7 @@ test('an agent may use only the tools of its app', () => {
   const turn = tokens.begin({ runner: 'codex', conversation: KEY });
   const caller = agentCaller(presenting(turn.token), tokens);
   assert.ok(caller instanceof AgentCaller);
-  assert.deepEqual(caller.shown, { kind: 'agent', name: 'codex' });
+  assert.deepEqual(caller.shown(), { kind: 'agent', name: 'codex' });
   for (const capability of ['read', 'write'] as const) {
     assert.equal(caller.may(capability, 'todos'), true);
     assert.equal(caller.may(capability, 'notes'), false);

@@ -4,7 +4,7 @@ import { draftKey } from '../../../protocol/ids.ts';
 import { ADMIN, type Caller, demand, ExpiringCaller, HostCaller } from './access.ts';
 import type { Capability } from './grants.ts';
 
-const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat', 'manage', 'admin'];
+const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat', 'manage', 'make', 'admin'];
 const OF_PAGES: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat'];
 const DRAFT = draftKey('s1', 'todos');
 
@@ -48,7 +48,7 @@ test("a page's refusal says how its author gets further", () => {
 
 test('a host is asked with the request’s need, and only true admits it', () => {
   const asked: unknown[] = [];
-  const request = { method: 'GET', path: '/svc/todos/', query: '', header: () => undefined };
+  const request = { method: 'GET', path: '/svc/todos/', query: '', header: () => undefined, raw: null };
   const answers: unknown[] = [true, false, undefined, 1];
   const caller = new HostCaller(request, (from, need) => {
     asked.push(from, need);

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { draftKey } from '../../../protocol/ids.ts';
 import { type Capability, type GrantTools, may } from './grants.ts';
 
-const CAPABILITIES: Capability[] = ['page', 'read', 'stream', 'write', 'settings', 'manage', 'admin'];
+const CAPABILITIES: Capability[] = ['page', 'read', 'stream', 'write', 'settings', 'manage', 'make', 'admin'];
 
 const MAY: Record<GrantTools, Capability[]> = {
   read: ['page', 'read', 'stream'],

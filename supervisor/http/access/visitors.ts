@@ -137,7 +137,6 @@ const SHOWN: HandlerCaller = { kind: 'public' };
 /** Has no token and no rights: a route that admits visitors checks whether the request is public. */
 export class Visitor implements Caller {
   readonly kind = 'public';
-  readonly shown = SHOWN;
   readonly owner = null;
   readonly client = 'public';
   readonly expiresAt = null;
@@ -151,6 +150,10 @@ export class Visitor implements Caller {
     this.#visitors = visitors;
     this.#address = address;
     this.#isForeign = isForeign;
+  }
+
+  shown(): HandlerCaller {
+    return SHOWN;
   }
 
   get identity(): string {

@@ -33,7 +33,7 @@ export function mcpRoutes(services: Services): Route[] {
   };
   const callerOf = (of: Dispatcher, caller: Caller, client: string): McpCaller => ({
     source: caller.kind === 'agent' ? 'agent' : 'handler',
-    shown: caller.shown,
+    shown: (key) => caller.shown(key),
     client,
     // A host authorizes each request.
     mayRead: (key) => caller.kind === 'host' || caller.may('read', key),

@@ -27,7 +27,7 @@ export function liveRoutes(services: Services): Route[] {
     const wantsChanges = query.has('changes');
     const { list, lastChange } = followedOf(exchange, query, wantsChanges);
     const client = services.clientOf(exchange, caller);
-    const subject = { dispatcher: of, app: id, key, caller: caller.shown, client };
+    const subject = { dispatcher: of, app: id, key, caller: caller.shown(key), client };
     const [only] = list;
     if (only !== undefined && list.length === 1 && !wantsChanges) {
       await services.liveStreams.openOne(exchange, subject, only);

@@ -136,7 +136,7 @@ class HttpCall implements Sink, RecordedSink {
     exchange.span?.set('svc.app', target.app.id);
     exchange.span?.set('svc.tool', target.tool.name);
     const agent = this.#caller instanceof AgentCaller ? this.#caller : null;
-    const { shown: caller } = this.#caller;
+    const caller = this.#caller.shown(target.app.key);
     const request: Request = {
       body: bytes.length === 0 ? EMPTY : bytes,
       traceId: () => traceOf(exchange),

@@ -3,7 +3,8 @@ import { checkAppId } from '../../../protocol/ids.ts';
 import type { AutomationDraft } from '../../authoring/app-edits.ts';
 import { type Authoring, type Staged, type Where, webhooksOf } from '../../authoring/authoring.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { demand } from '../../http/access/access.ts';
+import { type Caller, demand } from '../../http/access/access.ts';
+import { makerIn } from '../../http/access/person.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
@@ -13,28 +14,31 @@ import { gitStoreOf } from './drafts.ts';
 export function authoringRoutes(services: Services): Route[] {
   const { templates } = services;
   const authoring = (): Authoring => gitStoreOf(services).authoring;
-  const read = async (exchange: Exchange): Promise<{ body: Body; where: Where }> => {
+  const read = async (exchange: Exchange, caller: Caller): Promise<{ body: Body; where: Where }> => {
     const origin = publicOriginOf(exchange, services);
     const body = await readJson(exchange);
-    return { body, where: whereOf(body, origin) };
+    return { body, where: { ...whereOf(body, origin), maker: makerIn(caller) } };
   };
   return [
-    route('GET', '/svc/_templates', 'admin', async (exchange) =>
+    route('GET', '/svc/_templates', 'make', async (exchange) =>
       answerJson(exchange, 200, await templates.list(), NO_STORE),
     ),
-    route('POST', '/svc/_apps', 'admin', async (exchange) => {
-      const { body, where } = await read(exchange);
-      const staged = await authoring().create(requiredText(body, 'id'), optionalText(body, 'name'), where);
+    route('POST', '/svc/_apps', 'route', async (exchange, _params, caller) => {
+      const { body, where } = await read(exchange, caller);
+      const id = requiredText(body, 'id');
+      demand(caller, 'make', id);
+      const staged = await authoring().create(id, optionalText(body, 'name'), where);
       answerJson(exchange, 201, { ...shown(staged), webhooks: webhooksOf(staged) });
     }),
-    route('POST', '/svc/_apps/_clone', 'admin', async (exchange) => {
-      const { body, where } = await read(exchange);
+    route('POST', '/svc/_apps/_clone', 'route', async (exchange, _params, caller) => {
+      const { body, where } = await read(exchange, caller);
       const wanted = { id: optionalText(body, 'id'), name: optionalText(body, 'name') };
+      demand(caller, 'make', wanted.id ?? null);
       const staged = await authoring().clone(requiredText(body, 'templateId'), wanted, where);
       answerJson(exchange, 201, { ...shown(staged), webhooks: webhooksOf(staged) });
     }),
-    route('POST', '/svc/_apps/:id/meta', 'manage', async (exchange, { id = '' }) => {
-      const { body, where } = await read(exchange);
+    route('POST', '/svc/_apps/:id/meta', 'manage', async (exchange, { id = '' }, caller) => {
+      const { body, where } = await read(exchange, caller);
       checkAppId(id);
       const name = optionalText(body, 'name');
       const description = body.description === '' ? '' : optionalText(body, 'description');
@@ -47,7 +51,7 @@ export function authoringRoutes(services: Services): Route[] {
       answerJson(exchange, 200, shown(await authoring().rename(id, change, where)));
     }),
     route('POST', '/svc/_automations', 'route', async (exchange, _params, caller) => {
-      const { body, where } = await read(exchange);
+      const { body, where } = await read(exchange, caller);
       const app = requiredText(body, 'app');
       checkAppId(app);
       demand(caller, 'manage', app);
@@ -55,8 +59,8 @@ export function authoringRoutes(services: Services): Route[] {
       const staged = await authoring().createAutomation(app, { id, ...draftOf(body) }, where);
       answerJson(exchange, 201, shownAutomation(staged, id));
     }),
-    route('PATCH', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }) => {
-      const { body, where } = await read(exchange);
+    route('PATCH', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }, caller) => {
+      const { body, where } = await read(exchange, caller);
       checkAppId(app);
       const draft = draftOf(body);
       if (draft.handler === undefined && Object.keys(draft.manifest).length === 0)
@@ -64,8 +68,8 @@ export function authoringRoutes(services: Services): Route[] {
       const staged = await authoring().updateAutomation(app, { id, ...draft }, where);
       answerJson(exchange, 200, shownAutomation(staged, id));
     }),
-    route('DELETE', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }) => {
-      const { where } = await read(exchange);
+    route('DELETE', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }, caller) => {
+      const { where } = await read(exchange, caller);
       checkAppId(app);
       const staged = await authoring().deleteAutomation(app, id, where);
       answerJson(exchange, 200, { ...shown(staged), id, deleted: true });

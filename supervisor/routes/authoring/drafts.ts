@@ -49,7 +49,7 @@ export function draftRoutes(services: Services): Route[] {
       const { key } = await drafts().draft(sid, app);
       await answerLogs(services, exchange, key);
     }),
-    route('GET', '/svc/_draft/:sid/_apps/:id/settings', 'settings', async (exchange, { sid = '', id = '' }) =>
+    route('GET', '/svc/_draft/:sid/_apps/:id/settings', 'read', async (exchange, { sid = '', id = '' }) =>
       answerJson(exchange, 200, (await settings(sid, id)).answer, NO_STORE),
     ),
     route('PUT', '/svc/_draft/:sid/_apps/:id/settings', 'settings', async (exchange, { sid = '', id = '' }) => {

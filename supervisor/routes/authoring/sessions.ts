@@ -9,6 +9,7 @@ import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pendin
 import { arrayText } from '../../dispatch/kept-array.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { demand } from '../../http/access/access.ts';
+import { makerIn } from '../../http/access/person.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
@@ -86,7 +87,7 @@ export function sessionRoutes(services: Services): Route[] {
       const app = optionalText(body, 'app') ?? null;
       demand(caller, app === null ? 'admin' : 'manage', app);
       const message = optionalText(body, 'message', LIMITS.commitMessageChars) ?? null;
-      answerJson(exchange, 201, await sessions().publish(sid, { app, message, origin }));
+      answerJson(exchange, 201, await sessions().publish(sid, { app, message, origin, maker: makerIn(caller) }));
     }),
   ];
 }

@@ -38,6 +38,8 @@ for (const edge of ['auto', 'node'] as const) {
         router: new Router(routes),
         access: null,
         authorize: null,
+        identify: null,
+        makerOf: () => null,
         openTo: null,
         visitors: null,
         agentTokens: new AgentTokens(),

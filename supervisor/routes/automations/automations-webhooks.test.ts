@@ -87,6 +87,8 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     router: new Router(hookRoutes(webhooks)),
     access,
     authorize: null,
+    identify: null,
+    makerOf: () => null,
     openTo: null,
     visitors: null,
     agentTokens: new AgentTokens(),

@@ -61,6 +61,8 @@ async function serve(
     router: new Router(routes),
     access: null,
     authorize: null,
+    identify: null,
+    makerOf: () => null,
     openTo: null,
     visitors: null,
     agentTokens: new AgentTokens(),

@@ -4,6 +4,7 @@ import { checkAppId, isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { arrayText, KeptArray } from '../../dispatch/kept-array.ts';
 import { demand } from '../../http/access/access.ts';
+import { makerIn } from '../../http/access/person.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
@@ -38,7 +39,7 @@ export function registryRoutes(services: Services): Route[] {
         const activate = queryOf(exchange).get('activate') !== '0';
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         const received = () => demand(caller, 'manage', id);
-        const result = await deployments.upload(id, body, { activate, origin, received });
+        const result = await deployments.upload(id, body, { activate, origin, received, maker: makerIn(caller) });
         answerJson(exchange, result.deduplicated ? 200 : 201, result);
       } finally {
         body.destroy();

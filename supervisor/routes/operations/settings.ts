@@ -15,7 +15,8 @@ export function settingsRoutes(services: Services): Route[] {
   };
   return [
     {
-      ...route('GET', '/svc/_apps/:id/settings', 'settings', async (exchange, { id = '' }, caller) => {
+      // Its page shows itself as they say.
+      ...route('GET', '/svc/_apps/:id/settings', 'read', async (exchange, { id = '' }, caller) => {
         checkAppId(id);
         const { knobs, settings, ...own } = await answer(id);
         // The user's preferences, and which version this is, are not for visitors.

@@ -21,7 +21,7 @@ import {
   type RetireReason,
   ToolKind,
 } from '../../../protocol/wire/frames.ts';
-import { CALLER_KINDS } from '../../../protocol/wire/handler-caller.ts';
+import { CALLER_KINDS, callerText } from '../../../protocol/wire/handler-caller.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
 import { type Damage, damagedData, damageIn } from '../../../storage/apps/app-data.ts';
 import { isMediaType } from '../../../storage/blobs.ts';
@@ -185,7 +185,8 @@ export class Generation implements LinkHandlers {
     const callerKind = CALLER_KINDS.indexOf(caller.kind);
     const traceId = span == null ? call.request.traceId : span.traceparent;
     const asKind = schema === undefined ? kind : ToolKind.tracked;
-    this.#link?.send([Kind.dispatch, call.id, remainingMs, asKind, tool, body, traceId, callerKind, caller.name ?? '']);
+    const callerIs = callerText(caller);
+    this.#link?.send([Kind.dispatch, call.id, remainingMs, asKind, tool, body, traceId, callerKind, callerIs]);
   }
 
   /** The caller waits no longer; the call counts as in flight until the thread is done with it. */

@@ -5,7 +5,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
 import { DbClient } from '../../../protocol/wire/db-client.ts';
 import { type ActorSpec, type Frame, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
-import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import type { HandlerCaller, HandlerUser } from '../../../protocol/wire/handler-caller.ts';
 import { openLink } from '../../../protocol/wire/link.ts';
 import type { Call, Runner } from '../calls.ts';
 import { effect } from '../effects.ts';
@@ -83,6 +83,10 @@ export class HandlerContext {
 
   get caller(): HandlerCaller {
     return this.#call.caller;
+  }
+
+  get user(): HandlerUser | null {
+    return this.#call.user;
   }
 }
 

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { draftKey } from '../../../protocol/ids.ts';
+import { demand } from './access.ts';
+import type { Capability } from './grants.ts';
+import { type Person, PersonCaller, personOf } from './person.ts';
+
+const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat', 'manage', 'make', 'admin'];
+const VIEWER: Capability[] = ['page', 'read', 'stream'];
+const EDITOR: Capability[] = ['page', 'read', 'write', 'stream', 'chat'];
+const MANAGER = ALL.filter((capability) => capability !== 'admin');
+const DRAFT = draftKey('s1', 'todos');
+
+/** The registered apps, and who made them. */
+const MAKERS: Record<string, string | null> = { todos: null, notes: 'eve', own: 'ann' };
+const makerOf = (app: string) => MAKERS[app];
+const personWith = (role: Person['role'], apps?: object): Person =>
+  ({ id: 'ann', name: 'Ann', role, ...(apps && { apps }) }) as Person;
+
+/** What each may of some apps, of a draft, of an app that is not there, and of all apps; everything that is not listed is refused. */
+const TABLE: [who: string, person: Person, may: Record<string, Capability[]>][] = [
+  [
+    'an owner',
+    personWith('owner', { todos: 'viewer' }),
+    { todos: ALL, notes: ALL, own: ALL, [DRAFT]: ALL, new: ALL, none: ALL },
+  ],
+  ['an author', personWith('author'), { own: MANAGER, new: MANAGER, none: ['manage', 'make'] }],
+  [
+    'an author with whom an app is shared',
+    personWith('author', { todos: 'viewer' }),
+    { todos: VIEWER, own: MANAGER, new: MANAGER, none: ['manage', 'make'] },
+  ],
+  ['a member', personWith('member'), {}],
+  ['a member who made an app as an author', personWith('member', {}), {}],
+  ['a viewer', personWith('member', { todos: 'viewer' }), { todos: VIEWER }],
+  ['an editor', personWith('member', { todos: 'editor' }), { todos: EDITOR }],
+  ['a manager', personWith('member', { todos: 'manager' }), { todos: MANAGER, [DRAFT]: MANAGER, none: ['manage'] }],
+  ['a role that is none', personWith('member', { todos: 'boss', notes: ['manager'] }), {}],
+  ['what every object has', personWith('member', Object.create({ todos: 'manager' })), {}],
+];
+
+for (const [who, person, allowed] of TABLE) {
+  test(`what ${who} may`, () => {
+    const caller = new PersonCaller(person, makerOf);
+    for (const app of ['todos', 'notes', 'own', DRAFT, 'new', 'none']) {
+      const key = app === 'none' ? null : app;
+      const may = ALL.filter((capability) => caller.may(capability, key));
+      assert.deepEqual(may, allowed[app] ?? [], `${who}, ${app}`);
+      for (const capability of ALL.filter((one) => !may.includes(one)))
+        assert.throws(() => demand(caller, capability, key), { code: 'FORBIDDEN' });
+    }
+  });
+}
+
+test('a refusal says what role somebody has', () => {
+  const caller = new PersonCaller(personWith('member', { todos: 'viewer', notes: 'boss' }), makerOf);
+  assert.match(caller.refusal('todos'), /role in "todos" is viewer/);
+  assert.match(caller.refusal('notes'), /none that this gateway knows: viewer, editor, manager/);
+  assert.match(caller.refusal('own'), /"own" is not shared with you/);
+  assert.match(caller.refusal(null), /An owner of the gateway can/);
+});
+
+test('a host that also authorizes takes rights away, and gives none', () => {
+  const reads = (capability: Capability) => capability === 'read' || capability === 'admin';
+  const owner = new PersonCaller(personWith('owner'), makerOf, reads);
+  const viewer = new PersonCaller(personWith('member', { todos: 'viewer' }), makerOf, reads);
+  assert.deepEqual(
+    ALL.filter((one) => owner.may(one, 'todos')),
+    ['read', 'admin'],
+  );
+  assert.deepEqual(
+    ALL.filter((one) => viewer.may(one, 'todos')),
+    ['read'],
+  );
+});
+
+test('handlers see the role in their app, and an owner as such', () => {
+  const member = new PersonCaller({ ...personWith('member', { todos: 'editor' }), email: 'ann@example.org' }, makerOf);
+  assert.deepEqual(member.shown('todos'), {
+    kind: 'person',
+    name: 'Ann',
+    user: { id: 'ann', name: 'Ann', email: 'ann@example.org', role: 'editor' },
+  });
+  assert.equal(new PersonCaller(personWith('owner'), makerOf).shown('todos').user?.role, 'owner');
+  assert.equal(new PersonCaller(personWith('author'), makerOf).shown('own').user?.role, 'manager');
+});
+
+test('people are told apart by their ids in limits and idempotency keys', () => {
+  const [ann, other] = [{}, { id: 'bob' }].map(
+    (more) => new PersonCaller({ ...personWith('member'), ...more }, makerOf),
+  );
+  assert.notEqual(ann?.client, other?.client);
+  assert.notEqual(ann?.identity, other?.identity);
+});
+
+test('what a host says of a person is checked, and only what it is about is taken', () => {
+  const good = { id: 'ann', name: 'Ann', role: 'member' };
+  for (const nobody of [null, undefined]) assert.equal(personOf(nobody), null);
+  assert.deepEqual(personOf({ ...good, password: 'secret', email: null, apps: null }), good);
+  const apps = { todos: 'viewer' };
+  const person = personOf({ ...good, apps });
+  apps.todos = 'manager';
+  assert.deepEqual(person?.apps, { todos: 'viewer' });
+  const long = 'x'.repeat(501);
+  const bad: [answer: unknown, words: RegExp][] = [
+    [true, /must be an object/],
+    ['ann', /must be an object/],
+    [Promise.reject(new Error('later')), /must be there at once/],
+    [{}, /"id"/],
+    [{ ...good, id: 7 }, /"id"/],
+    [{ ...good, id: '' }, /"id"/],
+    [{ ...good, id: 'a\nb' }, /"id"/],
+    [{ ...good, id: long }, /"id"/],
+    [{ ...good, name: '' }, /"name"/],
+    [{ ...good, email: {} }, /"email"/],
+    [{ ...good, role: 'admin' }, /"role" must be one of owner, author, member/],
+    [{ ...good, role: undefined }, /"role"/],
+    [{ ...good, apps: ['todos'] }, /"apps"/],
+    [{ ...good, apps: 'todos' }, /"apps"/],
+  ];
+  for (const [answer, words] of bad) assert.throws(() => personOf(answer), { code: 'INTERNAL', message: words });
+});
