@@ -12,6 +12,7 @@
  */
 import { PAGE_KEY_HEADER } from '../protocol/page-key.ts';
 import { createBar } from './bridge/bar.js';
+import { giveCalls, SvcError } from './bridge/calls.js';
 import { answerOf, retryDelay, watchConnection } from './bridge/connection.js';
 import { hasEdits } from './bridge/edits.js';
 import { EventStream } from './bridge/event-stream.ts';
@@ -19,6 +20,7 @@ import { watchFiles } from './bridge/files.js';
 import { linkInstalled } from './bridge/installed.js';
 import { createLiveQueries } from './bridge/live.js';
 import { keyHeaders, signedAddress, takePageKey } from './bridge/page-key.ts';
+import { giveSettings } from './bridge/settings.js';
 import { put } from './bridge/upload.js';
 
 (() => {
@@ -40,19 +42,6 @@ import { put } from './bridge/upload.js';
   const { svc } = window;
 
   // ---- Calls ---------------------------------------------------------------------------------------------------------
-
-  /**
-   * Every rejection is one of these, with a message for people. `code` is the gateway's error code, `OFFLINE` when the call was not
-   * sent because there is no connection, `UNREACHABLE` when no answer came to what was sent, `UNAUTHORIZED` when the session has
-   * ended, or `ACTION_FAILED` for an action that answered with a status of 400 or above and names no code in its body.
-   */
-  class SvcError extends Error {
-    constructor(status, { code, message, path, issues }, body) {
-      super(message);
-      this.name = 'SvcError';
-      Object.assign(this, { code, status, path, issues, body });
-    }
-  }
 
   const UNANSWERED = 'The server did not answer. Try again.';
 
@@ -90,74 +79,15 @@ import { put } from './bridge/upload.js';
 
   const tool = async (name, args, options) => (await request('POST', `${root}/_tool/${name}`, args, options)).data;
 
-  /** Resolves to the query's value. */
-  svc.read = ({ query, input = {} }) => {
-    if (![source, ...replaced].some((stream) => stream?.readyState === EventStream.OPEN)) missed = true;
-    return tool('svc_read', { app: appId, query, input });
-  };
-
-  /** Actions without an answer yet. */
-  let writes = 0;
-
-  function written() {
-    writes--;
-    // Once whoever waits for the answer has seen it.
-    if (writes === 0) setTimeout(liveQueries.written);
-  }
-
-  /**
-   * Resolves to the action's body. With `once`, a call that got no answer and is made again as it was is the same call for the
-   * gateway: what it stores is stored once.
-   */
-  svc.write = async ({ action, input = {}, once = false }) => {
-    writes++;
-    const args = { app: appId, action, input };
-    const call = once ? sendOnce(args) : tool('svc_write', args, { unanswered: UNKNOWN });
-    const { status, body } = await call.finally(written);
-    if (status < 400) return body;
-    const told = { code: 'ACTION_FAILED', message: `The action ${action} answered with status ${status}.` };
-    for (const member of ['code', 'message', 'path']) {
-      if (typeof body?.[member] === 'string') told[member] = body[member];
-    }
-    throw new SvcError(status, told, body);
-  };
-
-  const UNKNOWN = 'No answer came, so this may be stored or not. Look before you send it again.';
-  const UNKNOWN_ONCE = 'No answer came. Send it again: it will not be stored twice.';
-  /** Calls of `once` that had no answer, as JSON → their idempotency keys. */
-  const unanswered = new Map();
-  /** What a call that was not run is refused with: its key is as good as before. */
-  const NOT_RUN = new Set(['OFFLINE', 'UNAUTHORIZED', 'OVERLOADED', 'RATE_LIMITED']);
-
-  async function sendOnce(args) {
-    const call = JSON.stringify(args);
-    const key = unanswered.get(call) ?? newKey();
-    try {
-      const result = await tool('svc_write', args, { headers: { 'idempotency-key': key }, unanswered: UNKNOWN_ONCE });
-      unanswered.delete(call);
-      return result;
-    } catch (error) {
-      if (error.code === 'UNREACHABLE') unanswered.set(call, key);
-      // The first call was cut off, and its key answers nothing else any more.
-      else if (!NOT_RUN.has(error.code) && unanswered.delete(call) && error.code === 'CONFLICT')
-        error.message = UNKNOWN;
-      throw error;
-    }
-  }
-
-  /** `crypto.randomUUID` is missing at addresses without TLS. */
-  const newKey = () => [...crypto.getRandomValues(new Uint32Array(4))].map((part) => part.toString(36)).join('-');
-
   /**
    * Stores a file beside the app's database, for as long as nobody deletes it; `svc.url('_blobs/<sha256>')` shows it. `file` is a
    * File or Blob. Resolves to `{ sha256, size, type }`. `onProgress` is told a number from 0 to 1; `signal` stops it.
    */
   svc.upload = async (file, { onProgress, signal } = {}) => {
     signal?.throwIfAborted();
-    writes++;
     const url = `${root}/${appId}/_blobs`;
     const send = () => put(url, file, { headers: keyHeaders(), onProgress, signal });
-    return exchange(send, { signal }).finally(written);
+    return calls.writing(exchange(send, { signal }));
   };
 
   /** The address of a file, `_blobs/<sha256>`, for what the browser loads by itself: a picture, a video, a download. */
@@ -172,10 +102,22 @@ import { put } from './bridge/upload.js';
     return fetch(asked);
   };
 
-  /** The app's manifest, or one tool of it: `describe({ action: 'add' })`. */
-  svc.describe = (filter = {}) => tool('svc_describe', { app: appId, ...filter });
-
   svc.appId = appId;
+
+  const calls = giveCalls(svc, {
+    read: (query, input) => {
+      if (![source, ...replaced].some((stream) => stream?.readyState === EventStream.OPEN)) missed = true;
+      return tool('svc_read', { app: appId, query, input });
+    },
+    write: (action, input, { key, unanswered }) => {
+      const headers = key === undefined ? {} : { 'idempotency-key': key };
+      return tool('svc_write', { app: appId, action, input }, { headers, unanswered });
+    },
+    describe: (filter) => tool('svc_describe', { app: appId, ...filter }),
+    keepsKeys: true,
+    written: () => liveQueries.written(),
+  });
+  const { emit, reset } = calls;
 
   /** Nobody is signed in, and the page is public: it may call what is public, and hears of no changes. */
   svc.visitor = visitor;
@@ -188,20 +130,6 @@ import { put } from './bridge/upload.js';
   let hiddenTimer;
   /** Something may have changed that the stream did not tell: what the page has read is told to be read again. */
   let missed = false;
-
-  const emit = (detail) => document.dispatchEvent(new CustomEvent('svc:datachange', { bubbles: true, detail }));
-  const reset = () => emit({ type: 'reset', app: appId, tables: [] });
-
-  /**
-   * Calls back with `{ type: 'change', table, tables, action, source, ts, seq }` for each change of the app's data, and
-   * with `{ type: 'reset', tables: [] }` when changes may have been missed and everything should be read again.
-   * Returns the function that unsubscribes. The same object is the `detail` of the DOM event `svc:datachange`.
-   */
-  svc.onChange = (callback) => {
-    const listener = (event) => callback(event.detail);
-    document.addEventListener('svc:datachange', listener);
-    return () => document.removeEventListener('svc:datachange', listener);
-  };
 
   /** Streams that go on until the one that took their place is open. */
   const replaced = [];
@@ -263,7 +191,7 @@ import { put } from './bridge/upload.js';
       open();
     },
     makeError: (body) => new SvcError(body.status ?? 0, body),
-    isWriting: () => writes > 0,
+    isWriting: calls.isWriting,
   });
 
   /**
@@ -360,7 +288,7 @@ import { put } from './bridge/upload.js';
   }
 
   /** A reload would lose something: what was written, what a dialog shows, or the answer to an action. */
-  const isBusy = () => writes > 0 || document.querySelector('dialog[open]') !== null || hasEdits();
+  const isBusy = () => calls.isWriting() || document.querySelector('dialog[open]') !== null || hasEdits();
 
   let waiting;
 
@@ -427,57 +355,13 @@ import { put } from './bridge/upload.js';
     }
   }
 
-  const defaults = Object.fromEntries(knobs.map((knob) => [knob.key, knob.default]));
-  let stored = settings;
-  /** The URL may only choose what a knob offers: a link cannot put a value of its own into the page. */
-  const query = Object.fromEntries(
-    [...new URLSearchParams(location.search)].filter(([key, value]) =>
-      knobs.some((knob) => knob.key === key && knob.options.some((option) => option.value === value)),
-    ),
-  );
-  /** What the embedding page has set since. */
-  let live = {};
-
-  const isSetting = (key, value) =>
-    /^[a-z][a-z0-9_-]*$/i.test(key) && ['string', 'number', 'boolean'].includes(typeof value);
-  const kebab = (key) => key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-
-  /** Sets `data-<key>` for every setting, and `--<key>` as well for colours (`appAccent`, `appPaperColor`). */
-  function applySettings() {
-    const html = document.documentElement;
-    const entries = [defaults, prefs, stored, query, live].flatMap((layer) => Object.entries(layer));
-    const next = Object.fromEntries(entries.filter(([key, value]) => isSetting(key, value)));
-    for (const key of Object.keys({ ...svc.settings, ...next })) {
-      const name = kebab(key);
-      if (key in next) html.setAttribute(`data-${name}`, next[key]);
-      else html.removeAttribute(`data-${name}`);
-      if (/^app\w*(Color|Accent)$/.test(key)) html.style.setProperty(`--${name}`, next[key] ?? '');
-    }
-    /** The settings in force, a frozen object. */
-    svc.settings = Object.freeze(next);
-  }
-
-  /** Stores a change of the app's settings, for all its users; `null` takes a setting back to its default. */
-  svc.saveSettings = async (patch) => {
-    const next = Object.fromEntries(Object.entries({ ...stored, ...patch }).filter(([, value]) => value !== null));
-    await request('PUT', settingsUrl, next);
-    stored = next;
-    for (const key of Object.keys(patch)) {
-      delete query[key];
-      delete live[key];
-    }
-    applySettings();
-  };
+  const setLive = giveSettings(svc, { knobs, prefs, settings }, (next) => request('PUT', settingsUrl, next));
 
   // Whoever embeds the page may set these, whatever its origin: `frame-ancestors` lets only the page's own origin and the
   // console embed it, and the console has an origin of its own.
   addEventListener('message', ({ source: sender, data }) => {
     if (sender !== parent) return;
-    if (data?.type === 'svc:settings') live = { ...live, ...data.settings };
-    else if (data?.type === 'svc:theme') live = { ...live, theme: data.theme };
-    else return;
-    applySettings();
+    if (data?.type === 'svc:settings') setLive(data.settings);
+    else if (data?.type === 'svc:theme') setLive({ theme: data.theme });
   });
-
-  applySettings();
 })();
