@@ -192,6 +192,10 @@ export const LIMITS = {
   liveFollowers: 10_000, // subscriptions to live queries of one app, half of all event streams
   liveFollowersOfClient: 6000, // the same of one client, over all apps, so that others have room
   liveQueriesOfStream: 50, // live queries that share one event stream
+  mcpPageBytes: 2 * MiB, // the document of a page for hosts of MCP Apps, which take no larger ones
+  mcpBridgeBytes: 64 * KiB, // of that for the bridge, which is put in when it is read
+  mcpPageParseMs: 5 * SECOND, // parsing the scripts of such a document
+  mcpFileBytes: 4 * MiB, // a file of an app as a resource, before its encoding as text
   mcpUriBytes: 8 * KiB, // the URI of a resource of MCP, as the address of a live query
   mcpSessions: 10_000, // sessions of MCP clients that are remembered
   mcpQuestions: 10_000, // calls of MCP clients that were answered with a question to their person

@@ -13,6 +13,8 @@ export type QueryDefinition = {
   reads?: string[];
   /** How often a live query runs again without a write. */
   refreshSeconds?: number;
+  /** In a host of MCP Apps, a call by the model shows the app's page. */
+  opensPage?: boolean;
   [member: string]: unknown;
 };
 
@@ -25,6 +27,8 @@ export type ActionDefinition = {
   timeoutMs?: number;
   public?: boolean;
   writes?: string[];
+  /** As of a query. */
+  opensPage?: boolean;
   [member: string]: unknown;
 };
 
@@ -72,6 +76,12 @@ type ToolSummary = { name: string; description?: string; timeoutMs?: number; pub
 export type QuerySummary = ToolSummary & { refreshSeconds?: number };
 export type ActionSummary = ToolSummary & { confirmation?: 'none' | 'required'; writes: string[] };
 
+/**
+ * The page as one document for hosts of MCP Apps (`prepared/<versionId>/page.html`), or why it cannot be one. `bridgeAt` is where
+ * the bridge goes into the tag that is there for it, in bytes; `sha256` is that of the file, in hex.
+ */
+export type PageDocument = { bytes: number; bridgeAt: number; sha256: string } | { faults: InputIssue[] };
+
 /** What the supervisor keeps of a version (`prepared/<versionId>/version.json`). Times in milliseconds since 1970. */
 export type VersionSummary = {
   versionId: string;
@@ -105,6 +115,8 @@ export type VersionSummary = {
   flatAutomations?: string[];
   /** Findings that do not prevent storing the version, of the handler rules and about its icon; absent when there are none. */
   warnings?: InputIssue[];
+  /** Absent without a page, and in versions that an older release prepared. */
+  page?: PageDocument;
 };
 
 type Published = { public?: unknown; queries?: Named[]; actions?: Named[] };

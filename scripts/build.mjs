@@ -78,7 +78,7 @@ const REQUIRE =
  * packages: what is loaded when it is needed, what has files of its own, and pino, whose loggers hosts pass in.
  */
 const INSIDE =
-  /^(?:acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid)(?:\/|$)/;
+  /^(?:@csstools\/css-tokenizer|acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid)(?:\/|$)/;
 const packages = {
   name: 'packages',
   setup(building) {
@@ -119,6 +119,7 @@ async function buildConsole(outdir) {
     build({ ...browser, entryPoints: { console: 'console/styles/console.css' }, outdir, minify: true }),
     // Each is one script, because it is to be there before everything else in a page.
     build({ ...browser, entryPoints: ['console/client.js', 'console/enter.ts'], outdir, format: 'iife' }),
+    build({ ...browser, entryPoints: ['console/view.js'], outdir, format: 'iife', minify: true }),
   ]);
   for (const entry of readdirSync(outdir, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;

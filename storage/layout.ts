@@ -40,7 +40,7 @@ export class AppPaths extends Folder {
   readonly versionsDir = join(this.dir, 'versions');
   /**
    * Files derived from the code, made anew when they are damaged: `version.json`, `files.json`, `static.json`,
-   * `validators.js`, `automations.json`, `static/`, `erased/`.
+   * `validators.js`, `page.html`, `automations.json`, `static/`, `erased/`.
    */
   readonly preparedDir = join(this.dir, 'prepared');
 
@@ -118,6 +118,8 @@ export class VersionPaths extends CodeAndPrepared {
   /** Copies that are served instead of the code's files: HTML with the bridge, `.br` and `.gz`; and drawn icons. */
   readonly staticDir = join(this.prepared, 'static');
   readonly validators = join(this.prepared, 'validators.js');
+  /** The page as one document, where it can be one. */
+  readonly page = join(this.prepared, 'page.html');
   /** TypeScript modules without types, by path, as handlers run them. A `.fault` says why one is missing. */
   readonly erasedDir = join(this.prepared, 'erased');
   /** Path → bytes and SHA-256 of the other prepared files but `version.json`, by which damage is noticed. */

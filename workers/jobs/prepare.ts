@@ -18,6 +18,7 @@ import { type CheckedAutomation, checkAutomations } from './automations.ts';
 import type { ExtractedFile } from './content/archive.ts';
 import { writeNewFile } from './content/files.ts';
 import { prepareStatic, type StaticOptions } from './content/static.ts';
+import { writePage } from './mcp-page/document.ts';
 import { checkMigrations } from './migrations.ts';
 import { validatorsLike } from './validators.ts';
 
@@ -60,6 +61,12 @@ export function prepareFiles(
   const flat = flatAutomations(files.map((file) => file.path));
   const validators = validatorsLike(validatorsOf(preparation.before), manifest, automations);
   const findings = [...preparation.icons.warnings, ...warnings].slice(0, LIMITS.inputIssues);
+  const statics = prepareStatic(files, staged, preparation);
+  const page = writePage(
+    files.map((file) => file.path),
+    manifest,
+    staged,
+  );
 
   const summary: VersionSummary = {
     versionId,
@@ -84,9 +91,10 @@ export function prepareFiles(
     automations: automations.length,
     ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),
     ...(findings.length === 0 ? {} : { warnings: findings }),
+    ...(page === undefined ? {} : { page }),
   };
   writeNewFile(staged.validators, validators);
-  writeNewFile(staged.static, JSON.stringify(prepareStatic(files, staged, preparation)));
+  writeNewFile(staged.static, JSON.stringify(statics));
   writeNewFile(staged.summary, JSON.stringify(summary));
   return summary;
 }

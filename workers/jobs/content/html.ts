@@ -25,6 +25,11 @@ export function bridgePage(html: string, owner: BridgeOwner, path: string): Brid
   return { html: html.slice(0, headAt) + bridgeTag(owner) + html.slice(headAt), scriptHashes };
 }
 
+/** Where the first thing in the head of a page begins. Throws as `bridgePage` does. */
+export function headOffset(html: string, path: string): number {
+  return scan(html, path).headAt;
+}
+
 function scriptHash(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
@@ -299,7 +300,13 @@ test('the summary describes the version', async () => {
     knobs: manifest.knobs,
     migrations: 2,
     automations: 1,
+    page: summary.page,
   });
+  const document = readFileSync(join(staging, 'prepared', 'page.html'));
+  assert.ok(summary.page && 'sha256' in summary.page);
+  const { bytes, bridgeAt, sha256 } = summary.page;
+  assert.deepEqual([bytes, sha256], [document.length, createHash('sha256').update(document).digest('hex')]);
+  assert.equal(document.toString('utf8', bridgeAt, bridgeAt + 10), '></script>');
   assert.deepEqual(JSON.parse(readFileSync(join(staging, 'prepared/version.json'), 'utf8')), summary);
   const code = join(staging, 'code');
   assert.deepEqual(await check({ code, app: 'notes' }), { manifestSha256: summary.manifestSha256 });
