@@ -35,8 +35,13 @@ const word = (text: string, input: unknown = { type: 'object' }) =>
 
 onEachStore({}, (gateway, store) => {
   test('the process runs from the first job on', async () => {
-    // The git store opens its repository at the start.
+    // The git store makes its repository at the first start.
     assert.equal((await jobsOf(gateway)).state, store === 'git' ? 'running' : 'stopped');
+    if (store === 'git') {
+      await gateway.stop();
+      await gateway.start();
+      assert.equal((await jobsOf(gateway)).state, 'stopped');
+    }
     assert.equal((await gateway.upload('notes', word('0'))).status, 201);
     assert.equal((await jobsOf(gateway)).state, 'running');
   });

@@ -43,6 +43,7 @@ export async function openDeployments() {
   let directories = 0;
   return {
     root,
+    jobs,
     newDataDir: (): string => join(root, `data-${++directories}`),
     start: (dataDir: string, options?: StartOptions) => startIn(dataDir, jobs, options),
     async close(): Promise<void> {

@@ -146,8 +146,6 @@ export type GitOperations = {
   };
   /** The bundle's `main` and tags become those of a repository that has only its root commit. */
   importBundle: { job: OnRepository & { from: string }; result: ImportBundleResult };
-  /** Whether `packLoose` may have something to do. */
-  isPackable: { job: OnRepository; result: { packable: boolean } };
   /** One step of packing; call it again while it did anything. */
   packLoose: { job: OnRepository; result: PackLooseResult };
 };

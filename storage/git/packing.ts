@@ -9,6 +9,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { inflateSync } from 'node:zlib';
+import { LIMITS } from '../../protocol/limits.ts';
 import type { PackLooseResult } from '../../protocol/wire/git-jobs.ts';
 import { namesInSync, syncDir } from '../files/atomic-file.ts';
 import { writeDurable } from './durable-fs.ts';
@@ -26,6 +27,15 @@ export type PackLimits = {
   /** How many small packs become one, and how large that may be. */
   joinedPacks: number;
   joinedBytes: number;
+};
+
+export const PACK_LIMITS: PackLimits = {
+  looseObjects: LIMITS.gitLooseObjects,
+  packObjects: LIMITS.gitPackObjects,
+  packBytes: LIMITS.gitPackBytes,
+  objectBytes: LIMITS.gitPackedObjectBytes,
+  joinedPacks: LIMITS.gitJoinedPacks,
+  joinedBytes: LIMITS.gitJoinedPackBytes,
 };
 
 /** The first word in our `.keep` files; the names of the replaced packs follow, one per line. */
@@ -55,9 +65,7 @@ export function isPackable(repository: string, limits: PackLimits): boolean {
   const dir = join(objectsDir, 'pack');
   const names = namesInSync(dir);
   if (names.some((name) => name.startsWith(TEMPORARY) || name.endsWith('.keep'))) return true;
-  return (
-    smallPacks(dir, names, limits).length >= limits.joinedPacks || listLoose(objectsDir).length >= limits.looseObjects
-  );
+  return smallPacks(dir, names, limits).length >= limits.joinedPacks || hasLoose(objectsDir, limits.looseObjects);
 }
 
 /** Loose objects of the repository. */
@@ -66,12 +74,26 @@ export function countLoose(repository: string): number {
 }
 
 function listLoose(objectsDir: string): string[] {
-  const folders = namesInSync(objectsDir).filter((name) => /^[0-9a-f]{2}$/.test(name));
-  return folders.flatMap((folder) =>
-    namesInSync(join(objectsDir, folder))
-      .map((name) => folder + name)
-      .filter(isObjectId),
-  );
+  return foldersOfLoose(objectsDir).flatMap((folder) => looseIn(objectsDir, folder));
+}
+
+/** Whether there are that many. Reads no more folders than it takes to see them. */
+function hasLoose(objectsDir: string, many: number): boolean {
+  let count = 0;
+  return foldersOfLoose(objectsDir).some((folder) => {
+    count += looseIn(objectsDir, folder).length;
+    return count >= many;
+  });
+}
+
+function foldersOfLoose(objectsDir: string): string[] {
+  return namesInSync(objectsDir).filter((name) => /^[0-9a-f]{2}$/.test(name));
+}
+
+function looseIn(objectsDir: string, folder: string): string[] {
+  return namesInSync(join(objectsDir, folder))
+    .map((name) => folder + name)
+    .filter(isObjectId);
 }
 
 /** As many as one pack may have. Leaves out damaged, too large and vanished ones. */

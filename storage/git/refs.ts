@@ -15,7 +15,8 @@ import { listTreeSync, pathOf } from '../files/list-tree.ts';
 import { isRunning } from '../processes/process-identity.ts';
 import { damaged, isObjectId } from './object.ts';
 
-export const MAIN = 'refs/heads/main';
+export const HEADS = 'refs/heads/';
+export const MAIN = `${HEADS}main`;
 export const TAGS = 'refs/tags/';
 /** Prefix for tags of removed versions: no clone fetches them, and their numbers are not reused. */
 export const DELETED = 'refs/deleted/';
@@ -63,6 +64,13 @@ export class Refs {
     const packed = this.#packedLines(prefix).map(({ name, id }): [string, string] => [name, id]);
     if (loose.size === 0 && packed.length === 0 && !this.any()) throw nothingIn();
     return new Map([...packed, ...loose]);
+  }
+
+  /** Whether these, name after the prefix → id, are all that there are below the prefix. Throws as `list` does. */
+  has(prefix: string, wanted: Record<string, string>): boolean {
+    const there = this.list(prefix);
+    const names = Object.keys(wanted);
+    return there.size === names.length && names.every((name) => there.get(prefix + name) === wanted[name]);
   }
 
   /**

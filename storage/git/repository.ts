@@ -127,12 +127,27 @@ export async function openRepository(path: string, by: Signature, existing = fal
 }
 
 /** Without these two files git does not take the folder for a repository. Their content is always the same. */
+const OWN_FILES = Object.entries({ HEAD, config: CONFIG });
+
 async function mend(path: string): Promise<void> {
-  for (const [name, content] of Object.entries({ HEAD, config: CONFIG })) {
+  for (const [name, content] of OWN_FILES) {
     const file = join(path, name);
-    const { size } = await stat(file).catch(() => ({ size: 0 }));
-    if (size === 0) await writeFileAtomic(file, content);
+    if (await isEmpty(file)) await writeFileAtomic(file, content);
   }
+}
+
+async function isEmpty(file: string): Promise<boolean> {
+  return (await stat(file).catch(() => ({ size: 0 }))).size === 0;
+}
+
+/**
+ * Whether `main` stands for this commit and git takes the folder for a repository: opening it would then change nothing, and need not
+ * be done. Throws `STORE_DAMAGED`.
+ */
+export async function isOpenAt(path: string, main: string): Promise<boolean> {
+  if (new Refs(path).read(MAIN) !== main) return false;
+  for (const [name] of OWN_FILES) if (await isEmpty(join(path, name))) return false;
+  return true;
 }
 
 async function create(path: string): Promise<void> {

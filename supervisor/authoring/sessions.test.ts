@@ -23,6 +23,8 @@ const published: { app: string; base: string | null }[] = [];
 const registered = new Map<string, number>();
 /** How many jobs there were for the files of sessions, by their kind. */
 const asked: Partial<Record<SessionFilesJob['work'], number>> = {};
+/** The operations on the repository. */
+const operated: string[] = [];
 let root: string;
 let store: CodeStorePaths;
 let sessions: Sessions;
@@ -38,7 +40,10 @@ before(async () => {
     'index.html': '<h1>Notes</h1>',
     'queries/list.js': 'export default 1;',
   });
-  const git: Git = (operation, job) => runGit({ operation, ...job, repository } as GitJob) as Promise<never>;
+  const git: Git = (operation, job) => {
+    operated.push(operation);
+    return runGit({ operation, ...job, repository } as GitJob) as Promise<never>;
+  };
   const registry = { registeredAt: (app: string) => registered.get(app) ?? null, loaded: () => undefined };
   const log = { warn: (...args: unknown[]) => assert.fail(`warned: ${JSON.stringify(args)}`), error: () => {} };
   const codeStore = new GitStore({ layout: new Layout(root), paths: store, git, author, log });
@@ -392,6 +397,9 @@ test('after a crash each session has its branch, and there are no others', NEEDS
   const open = (await sessions.list()).map((row) => `${row.sessionId} ${row.base}`).sort();
   const branches = git('for-each-ref', '--format=%(refname:lstrip=3) %(objectname)', 'refs/heads/sessions/');
   assert.equal(branches, open.join('\n'));
+  operated.length = 0;
+  await sessions.open();
+  assert.deepEqual(operated, [], 'nothing was to be repaired');
   await sessions.remove(sessionId);
 });
 

@@ -25,6 +25,7 @@ import {
   sweepSessions,
   touchedAt,
 } from '../../storage/authoring/sessions.ts';
+import { HEADS, Refs } from '../../storage/git/refs.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Deployments, PublishOptions, PublishResult } from '../deployments/deploy.ts';
 import { SerialByKey } from '../serial.ts';
@@ -99,7 +100,9 @@ export class Sessions {
       }
     }
     try {
-      await git('branches', { prefix: BRANCHES, branches });
+      // Mostly they are as they should be: then no process is started for them.
+      if (!new Refs(store.repository).has(HEADS + BRANCHES, branches))
+        await git('branches', { prefix: BRANCHES, branches });
     } catch (error) {
       log.warn({ err: error }, 'The branches of the sessions could not be repaired.');
     }

@@ -79,7 +79,6 @@ const QUEUE = {
 /** Reads, what is named by its content, and moves of names that say what they move from. */
 const REPEATABLE = new Set<GitOperation>([
   'openRepository',
-  'isPackable',
   'packLoose',
   'commitApp',
   'commitTree',

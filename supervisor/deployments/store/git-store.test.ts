@@ -21,7 +21,7 @@ import { openDeployments, type StartOptions, sessionCopy, version } from '../../
 import { openJobs } from '../../../testing/jobs.ts';
 import { type Git, GitStore, gitOn } from './git-store.ts';
 
-const { root, newDataDir, start: startOn, close } = await openDeployments();
+const { root, jobs, newDataDir, start: startOn, close } = await openDeployments();
 after(close);
 
 type Running = Awaited<ReturnType<typeof start>>;
@@ -104,6 +104,43 @@ test('a publication is a tagged commit on main, and its tree is served', async (
   assert.equal((await deployments.record('notes')).backend, 'git');
   assert.deepEqual(events, ['swap notes 1', 'swap notes 1']);
   assert.equal(git('fsck', '--strict'), '');
+});
+
+test('a start has the repository opened by a job only where it is not as the last gateway left it', async () => {
+  const running = await start(newDataDir());
+  await publish(running, app('1'));
+  const { layout, store: paths } = running;
+  const asked: string[] = [];
+  const git: Git = (operation, job) => {
+    asked.push(operation);
+    return gitOn(jobs, paths.repository)(operation, job);
+  };
+  const unwanted = (error: unknown): void => assert.fail(String(error));
+  const log = { warn: unwanted, error: unwanted };
+  const open = async (): Promise<string[]> => {
+    const store = new GitStore({ layout, paths, git, log, author: { name: 'svc', email: 'svc@localhost' } });
+    await store.open();
+    await store.tidy();
+    await store.close();
+    return asked.splice(0);
+  };
+  assert.deepEqual(await open(), []);
+  const head = join(paths.repository, 'HEAD');
+  const text = readFileSync(head, 'utf8');
+  for (const change of [
+    () => rmSync(head),
+    () => writeFileSync(join(paths.repository, 'config'), ''),
+    () => writeFileSync(paths.activeMain, `${'a'.repeat(40)}\n`),
+    () => rmSync(paths.activeMain),
+  ]) {
+    change();
+    assert.deepEqual(await open(), ['openRepository'], `${change}`);
+    assert.equal(readFileSync(head, 'utf8'), text);
+    assert.equal(readFileSync(paths.activeMain, 'utf8').trim(), running.git('rev-parse', 'main'));
+    assert.deepEqual(await open(), []);
+  }
+  writeFileSync(join(paths.repository, 'objects/pack/pack-1.keep'), '');
+  assert.deepEqual(await open(), ['packLoose'], 'a packing was cut off');
 });
 
 test('two publications are merged; if they change the same line, the second gets an error with the file', async () => {
@@ -377,6 +414,8 @@ for (const [what, closes, warnings] of [
     });
     const git = (() => job) as unknown as Git;
     const log = { warn: (error: unknown) => warned.push(error), error: () => {} };
+    // As a packing that was cut off leaves it: there is something to do.
+    writeFileSync(join(paths.repository, 'objects/pack/pack-1.keep'), '');
     const store = new GitStore({ layout, paths, git, log, author: { name: 'svc', email: 'svc@localhost' } });
     await store.tidy();
     const closed = closes ? store.close() : undefined;

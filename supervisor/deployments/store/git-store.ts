@@ -28,6 +28,9 @@ import { readEntries } from '../../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../../storage/apps/trash.ts';
 import { readVersion } from '../../../storage/apps/versions.ts';
 import { clearPlace, isThere, mkdirDurable, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
+import { isObjectId } from '../../../storage/git/object.ts';
+import { isPackable, PACK_LIMITS } from '../../../storage/git/packing.ts';
+import { isOpenAt } from '../../../storage/git/repository.ts';
 import type { CodeStorePaths, Layout, VersionPaths } from '../../../storage/layout.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { SerialByKey } from '../../serial.ts';
@@ -74,7 +77,8 @@ export class GitStore implements CodeStore {
     try {
       const apps = (await readEntries(layout.registry))?.size ?? 0;
       const existing = apps > 0 || (await isThere(paths.activeMain));
-      this.#main = (await git('openRepository', { ...this.#signed(), existing })).main;
+      // As the last gateway left it, it takes no job, and so no process that nobody asked for.
+      this.#main = (await this.#asLeft()) ?? (await git('openRepository', { ...this.#signed(), existing })).main;
       await this.#writeActiveMain();
     } catch (error) {
       // The live version is served from its own files.
@@ -232,13 +236,23 @@ export class GitStore implements CodeStore {
     return found?.number === number ? found : null;
   }
 
+  /** The commit that was live last, if `main` still stands for it; otherwise null. */
+  async #asLeft(): Promise<string | null> {
+    const noted = (await this.#noted())?.trim() ?? '';
+    return isObjectId(noted) && (await isOpenAt(this.#options.paths.repository, noted)) ? noted : null;
+  }
+
+  #noted(): Promise<string | null> {
+    return readFile(this.#options.paths.activeMain, 'utf8').catch(() => null);
+  }
+
   async #writeActiveMain(): Promise<void> {
     if (this.#main === null) return;
     const { activeMain } = this.#options.paths;
     await clearPlace(activeMain);
     const text = `${this.#main}\n`;
     // A start mostly finds what it would write, and the disk may be full.
-    if ((await readFile(activeMain, 'utf8').catch(() => null)) !== text) await writeFileAtomic(activeMain, text);
+    if ((await this.#noted()) !== text) await writeFileAtomic(activeMain, text);
   }
 
   #signed(): { author: GitAuthor; at: number } {
@@ -246,14 +260,16 @@ export class GitStore implements CodeStore {
   }
 }
 
+type PackerOptions = Pick<GitStoreOptions, 'git' | 'paths'> & { log: Pick<Logger, 'warn'> };
+
 /** Has the loose objects of the repository packed in the background, one small job after the other. */
 class Packer {
-  readonly #options: { git: Git; log: Pick<Logger, 'warn'> };
+  readonly #options: PackerOptions;
   #changes = 0;
   #running: Promise<void> | null = null;
   #closed = false;
 
-  constructor(options: { git: Git; log: Pick<Logger, 'warn'> }) {
+  constructor(options: PackerOptions) {
     this.#options = options;
   }
 
@@ -280,10 +296,10 @@ class Packer {
 
   /** Other jobs that came meanwhile run between two of these. */
   async #pack(): Promise<void> {
-    const { git, log } = this.#options;
+    const { git, paths, log } = this.#options;
     try {
-      // Mostly not, and packing has a separate thread.
-      if (!(await git('isPackable', {})).packable) return;
+      // Mostly not, and packing starts a process.
+      if (!isPackable(paths.repository, PACK_LIMITS)) return;
       while (!this.#closed) {
         const { packed, joined } = await git('packLoose', {});
         if (packed === 0 && joined === 0) return;

@@ -4,7 +4,8 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { GitJob, GitOperations } from '../../../protocol/wire/git-jobs.ts';
 import { syncTree } from '../../../storage/files/atomic-file.ts';
 import { readBundle, writeBundle } from '../../../storage/git/bundle.ts';
-import { isPackable, type PackLimits, packLoose } from '../../../storage/git/packing.ts';
+import { PACK_LIMITS, packLoose } from '../../../storage/git/packing.ts';
+import { HEADS } from '../../../storage/git/refs.ts';
 import { filesOf, openRepository, Repository, writeTree } from '../../../storage/git/repository.ts';
 import {
   commitTree,
@@ -21,15 +22,6 @@ import { gitFiles, listed, readFiles, readFolder, writeFolder } from '../content
 type Result = GitOperations[keyof GitOperations]['result'];
 type Operations = {
   [O in keyof GitOperations]: (job: GitOperations[O]['job']) => Promise<GitOperations[O]['result']>;
-};
-
-const PACK_LIMITS: PackLimits = {
-  looseObjects: LIMITS.gitLooseObjects,
-  packObjects: LIMITS.gitPackObjects,
-  packBytes: LIMITS.gitPackBytes,
-  objectBytes: LIMITS.gitPackedObjectBytes,
-  joinedPacks: LIMITS.gitJoinedPacks,
-  joinedBytes: LIMITS.gitJoinedPackBytes,
 };
 
 export const git: Operations = {
@@ -94,15 +86,15 @@ export const git: Operations = {
 
   async branch({ repository, name, to }) {
     const { refs } = new Repository(repository);
-    const ref = `refs/heads/${name}`;
+    const ref = HEADS + name;
     if (to === null) await refs.remove([ref]);
     else await refs.put(ref, to);
   },
 
   async branches({ repository, prefix, branches }) {
     const { refs } = new Repository(repository);
-    const there = refs.list(`refs/heads/${prefix}`);
-    const wanted = new Map(Object.entries(branches).map(([name, to]) => [`refs/heads/${prefix}${name}`, to]));
+    const there = refs.list(HEADS + prefix);
+    const wanted = new Map(Object.entries(branches).map(([name, to]) => [HEADS + prefix + name, to]));
     for (const [ref, to] of wanted) if (there.get(ref) !== to) await refs.set(ref, to, there.get(ref) ?? null);
     const leaving = [...there.keys()].filter((ref) => !wanted.has(ref));
     if (leaving.length > 0) await refs.remove(leaving);
@@ -122,8 +114,6 @@ export const git: Operations = {
       apps.push({ id, tag: await tagOnMain(repository, read.main, id) });
     return { ...read, apps };
   },
-
-  isPackable: async ({ repository }) => ({ packable: isPackable(repository, PACK_LIMITS) }),
 
   packLoose: ({ repository }) => packLoose(repository, PACK_LIMITS),
 };
