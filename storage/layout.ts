@@ -131,6 +131,11 @@ export class VersionPaths extends CodeAndPrepared {
   automation(id: string): string {
     return join(this.automationsDir, id, 'automation.json');
   }
+
+  /** The handler of an automation, without the ending: `.js` or `.ts`. */
+  automationHandler(id: string): string {
+    return join(this.automationsDir, id, 'handler');
+  }
 }
 
 class Roots {
@@ -152,6 +157,8 @@ class Roots {
 
 export class Layout extends Roots {
   readonly token = join(this.dataDir, 'token.bin');
+  /** What browser sessions are signed with where a host owns authentication, and no token is; of the same form. */
+  readonly sessionKey = join(this.dataDir, 'session-key.bin');
   /** Key of all apps' secrets; made with the first secret. */
   readonly secretKey = join(this.dataDir, 'secrets.key');
   readonly lock = join(this.dataDir, 'lock');

@@ -43,8 +43,24 @@ export type ConversationTurn = {
    * Resolves with the option that was chosen for a `permission` event, with null for "no". Absent when there is no one to ask.
    */
   answer?(requestId: string): Promise<string | null>;
+  /**
+   * What the agent of a host gets for this turn; each call gives another token. Absent for the gateway's own runner. Rejects with
+   * the error that keeps the app from being used.
+   */
+  prepare?(): Promise<PreparedTurn>;
   /** When it aborts, the turn is to end. */
   signal: AbortSignal;
+};
+
+export type PreparedTurn = {
+  /** The session key of the conversation. */
+  conversation: string;
+  /** For `callTool` of the gateway, and as a Bearer token at its MCP addresses: good while the turn runs, for its app or draft alone. */
+  token: string;
+  /** What to tell the agent before the message: the app, its tools and tables, how to work, and what is wrong with the draft. */
+  instructions: string;
+  /** Where it works: the files of the draft in mode `full`, else an empty folder of its window. */
+  folder: string;
 };
 
 /**
@@ -99,6 +115,10 @@ export type FireLog = Record<
 export type HostFire = {
   runId: string;
   automationRef: string;
+  /** As handlers get it. */
+  automation: { ref: string; id: string; name: string; version: string };
+  /** The file of its handler, `.js` or `.ts`, in the code of the version that serves. */
+  handler: string;
   input: unknown;
   /** Only for a webhook. */
   request?: WebhookRequest;

@@ -4,12 +4,14 @@ import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
 import { nodeFault } from '../protocol/node-versions.ts';
 import { isToken } from '../storage/token.ts';
+import type { HostToolCall } from './agents/host-tools.ts';
 import { type Config, ConfigError, resolveConfig, type Settings } from './config.ts';
 import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { type ExtensionPoints, GATEWAY_KINDS, type GatewayKind } from './extension-points.ts';
-import type { Authorize } from './http/access/access.ts';
+import type { Admits, Authorize } from './http/access/access.ts';
 import type { Identify } from './http/access/person.ts';
+import type { McpAnswer } from './mcp/tools.ts';
 import { createLog, streamOf } from './operations/log-stream.ts';
 import type { Services } from './services.ts';
 import type { Assembly, Host } from './wiring.ts';
@@ -44,6 +46,12 @@ export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
      * is given; handlers see them as `ctx.user` (decisions, sections 15 and 16).
      */
     identify?: Identify;
+    /**
+     * Without the Bearer check, instead of `authorize`: whether a request comes with what the host itself checks. Such a caller may
+     * do everything. Others need a token for programs, or in a browser a session of this gateway: `POST /svc/_session/links` makes
+     * the link that begins one (decisions, section 15).
+     */
+    admits?: Admits;
     /** A pino logger of the host's; by default JSON lines on standard error. */
     logger?: Logger;
     /** Called when the gateway has stopped itself because the SQLite writer kept dying. */
@@ -58,6 +66,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
     token,
     authorize,
     identify,
+    admits,
     trustHost = false,
     logger,
     onFatal,
@@ -66,16 +75,7 @@ export function buildGateway(options: GatewayOptions): Gateway {
     fireAutomationFactory,
     ...settings
   } = options;
-  if (auth && authorize !== undefined)
-    throw new ConfigError('"authorize" is for a host that owns authentication; set auth: false with it.', 'authorize');
-  if (auth && identify !== undefined)
-    throw new ConfigError('"identify" is for a host that owns authentication; set auth: false with it.', 'identify');
-  for (const [key, given] of Object.entries({ authorize, identify }))
-    if (given !== undefined && typeof given !== 'function') throw new ConfigError(`"${key}" must be a function.`, key);
-  if (auth && trustHost)
-    throw new ConfigError('"trustHost" is for a host that owns authentication; set auth: false with it.', 'trustHost');
-  if (token !== undefined && !(auth && isToken(token)))
-    throw new ConfigError('"token" must be 64 hex characters, and is not for a host with auth: false.', 'token');
+  checkCallers({ auth, token, authorize, identify, admits, trustHost: trustHost || undefined });
   if (!GATEWAY_KINDS.includes(kind)) throw new ConfigError(`"kind" must be ${GATEWAY_KINDS.join(', ')}.`, 'kind');
   const fault = nodeFault(process.versions.node);
   if (fault?.isTooOld) throw new ConfigError(`The gateway does not run here: ${fault.finding}. ${fault.advice}`);
@@ -83,8 +83,29 @@ export function buildGateway(options: GatewayOptions): Gateway {
   const log = logger ?? createLog(config);
   if (fault !== null) log.warn(`${fault.finding}. ${fault.advice}`);
   const extensions = { conversationRunner, runnerStatus, fireAutomationFactory };
-  const host = { auth, authorize, identify, trustHost, kind, token, extensions };
+  const host = { auth, authorize, identify, admits, trustHost, kind, token, extensions };
   return new Gateway(config, log, host, (reason) => onFatal?.(reason));
+}
+
+type CallerOptions = { auth: boolean; token: string | undefined } & Record<
+  'authorize' | 'identify' | 'admits' | 'trustHost',
+  unknown
+>;
+
+/** Throws `ConfigError` where options about who calls do not fit each other. */
+function checkCallers({ auth, token, trustHost, ...functions }: CallerOptions): void {
+  for (const [key, given] of Object.entries(functions))
+    if (given !== undefined && typeof given !== 'function') throw new ConfigError(`"${key}" must be a function.`, key);
+  const given = Object.entries({ ...functions, trustHost }).flatMap(([key, value]) => (value === undefined ? [] : key));
+  if (auth && given[0] !== undefined)
+    throw new ConfigError(`"${given[0]}" is for a host that owns authentication; set auth: false with it.`, given[0]);
+  if (token !== undefined && !(auth && isToken(token)))
+    throw new ConfigError('"token" must be 64 hex characters, and is not for a host with auth: false.', 'token');
+  if (given.includes('admits') && given.length > 1)
+    throw new ConfigError(
+      'With "admits" the gateway decides the rest; leave out authorize, identify and trustHost.',
+      'admits',
+    );
 }
 
 type Listening = ReturnType<Services['listening']>;
@@ -121,7 +142,7 @@ export class Gateway {
 
   /** Null without the Bearer check. It changes when the token is rotated. */
   get token(): string | null {
-    return this.#running?.assembly.services.access?.token ?? null;
+    return this.#host.auth ? (this.#running?.assembly.services.access?.token ?? null) : null;
   }
 
   /** Stores and activates an app folder's archive, as the upload route does. */
@@ -153,6 +174,15 @@ export class Gateway {
       onFault: (error) => this.log.error({ err: error }, 'A request failed unexpectedly.'),
     });
     return true;
+  }
+
+  /**
+   * Calls a tool of the dispatcher, or one for SQL, for an agent of the host. Rejects with `UNAUTHORIZED`, `UNKNOWN_TOOL` and
+   * `INVALID_INPUT`; any other failure is an answer with `isError`.
+   */
+  async callTool(call: HostToolCall): Promise<McpAnswer> {
+    const { callHostTool } = await import('./agents/host-tools.ts');
+    return callHostTool(this.#started().assembly.services, call);
   }
 
   /** Tells status pages what listens. */

@@ -4,6 +4,7 @@ import type { RunningGateway, ServeOptions } from './serve.ts';
 export type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 export type { ErrorBody, ErrorCode } from '../protocol/errors.ts';
 export { ERROR_CODES, SvcError } from '../protocol/errors.ts';
+export type { HostToolCall } from './agents/host-tools.ts';
 export type { DraftFinding } from './authoring/draft-check.ts';
 export type { Config } from './config.ts';
 export { ConfigError } from './config.ts';
@@ -17,13 +18,15 @@ export type {
   FireResult,
   GatewayKind,
   HostFire,
+  PreparedTurn,
   RunnerStatus,
   RunQuery,
 } from './extension-points.ts';
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
-export type { Authorize, HostNeed, HostRequest } from './http/access/access.ts';
+export type { Admits, Authorize, HostNeed, HostRequest } from './http/access/access.ts';
 export type { AppRole, Capability, GatewayRole } from './http/access/grants.ts';
 export type { Identify, Person } from './http/access/person.ts';
+export type { McpAnswer } from './mcp/tools.ts';
 export type { RunningGateway, ServeOptions } from './serve.ts';
 
 /** Builds a gateway, starts it and listens. Rejects with `EADDRINUSE` and the like, `DATA_LOCKED`, or `ConfigError`. */

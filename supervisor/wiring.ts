@@ -38,7 +38,7 @@ import { ChangeStreams } from './dispatch/changes.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import { Idempotency } from './dispatch/idempotency.ts';
 import type { GatewayKind, GivenExtensions } from './extension-points.ts';
-import { Access, type Authorize } from './http/access/access.ts';
+import { Access, type Admits, type Authorize } from './http/access/access.ts';
 import { AgentTokens } from './http/access/agent-tokens.ts';
 import type { Identify } from './http/access/person.ts';
 import { Places } from './http/access/places.ts';
@@ -94,6 +94,8 @@ export type Host = {
   auth: boolean;
   authorize: Authorize | undefined;
   identify?: Identify | undefined;
+  /** Whom the host lets in as its own; everyone else needs a session of ours, or a token for programs. */
+  admits?: Admits | undefined;
   /** The host checks itself for which names it serves requests, and which sites they come from. */
   trustHost: boolean;
   kind: GatewayKind;
@@ -176,9 +178,10 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     undo.push(() => programTokens.close());
     const places = new Places({ ...config, allowedHosts: [...config.allowedHosts, ...publicHost(config)] });
     let access: Access | null = null;
-    if (host.auth) {
-      access = await Access.open(layout.token, {
+    if (host.auth || host.admits !== undefined) {
+      access = await Access.open(host.auth ? layout.token : layout.sessionKey, {
         places,
+        admits: host.admits ?? null,
         signIns: await SignIns.open(identity),
         programTokens,
         registeredAt: (app) => registry.registeredAt(app),

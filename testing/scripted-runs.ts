@@ -183,6 +183,7 @@ export class RunsWorld {
         throw new SvcError('NO_RUNNER', 'There is no agent on this gateway.');
       },
       factory: null,
+      handlerOf: ({ app, id }) => `/code/${app}/automations/${id}/handler.js`,
       tracing: null,
       baseUrl: () => null,
       appLog: (_app, line) => this.appLog.push(line),

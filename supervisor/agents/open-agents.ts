@@ -7,12 +7,13 @@ import type { Logger } from 'pino';
 import type { AgentScope } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Config } from '../config.ts';
-import type { ConversationRunner, ExtensionPoints, GivenExtensions } from '../extension-points.ts';
+import type { ConversationRunner, ConversationTurn, ExtensionPoints, GivenExtensions } from '../extension-points.ts';
 import type { AgentProcess } from './runners/agent-process.ts';
 import { RunnerCatalog } from './runners/catalog.ts';
-import { Grounding } from './runners/grounding.ts';
+import { findingsText, Grounding } from './runners/grounding.ts';
 import { OwnRunner, type OwnRunnerOptions } from './runners/own-runner.ts';
 import { Runners } from './runners/runners.ts';
+import { TurnMeans } from './runners/turn-means.ts';
 import type { TurnRunner } from './turns/turns.ts';
 
 export type AgentServices = TurnRunner & {
@@ -35,7 +36,7 @@ type AgentParts = Omit<OwnRunnerOptions, 'runners' | 'known' | 'grounding' | 'ag
 export function openAgents(parts: AgentParts, { conversationRunner, runnerStatus }: GivenExtensions): AgentServices {
   if (conversationRunner) {
     return {
-      ...hostRunner(conversationRunner),
+      ...hostRunner(conversationRunner, new TurnMeans({ ...parts, grounding: new Grounding() })),
       runners: null,
       catalog: null,
       hostStatus: runnerStatus ?? (async () => ({ kind: 'host', ok: true })),
@@ -58,12 +59,30 @@ export function openAgents(parts: AgentParts, { conversationRunner, runnerStatus
   };
 }
 
-function hostRunner(run: ConversationRunner): TurnRunner {
+function hostRunner(run: ConversationRunner, means: TurnMeans): TurnRunner {
   return {
     choose: ({ runner = HOST, model }) => {
       if (runner !== HOST) throw new SvcError('BAD_REQUEST', `The only runner here is "${HOST}".`, { path: 'runner' });
       return { runner, ...(model === undefined ? {} : { model }) };
     },
-    run,
+    run: (turn) => preparedRun(run, turn, means),
   };
+}
+
+/** Gives the host's turn a way to ask for what its agent gets, and takes that back at the end. */
+async function* preparedRun(run: ConversationRunner, turn: ConversationTurn, means: TurnMeans) {
+  const ends: (() => void)[] = [];
+  const prepare = async () => {
+    const { conversation, token, end } = await means.begin(turn, HOST);
+    ends.push(end);
+    const instructions = await means.instructions(turn, []);
+    const notice = turn.findings === undefined ? '' : `\n\n${findingsText(turn.findings)}`;
+    return { conversation, token, instructions: instructions + notice, folder: await means.folder(turn) };
+  };
+  try {
+    yield* run({ ...turn, prepare });
+  } finally {
+    for (const end of ends) end();
+    if (ends.length > 0) await means.clear(turn);
+  }
 }

@@ -2,6 +2,7 @@
  * Connects the parts of automations: the catalog of live ones, the scheduler and webhooks that fire them, the runs, and their
  * history (decisions, section 6).
  */
+import { existsSync } from 'node:fs';
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import type { Logger } from 'pino';
 import { isDiskFull } from '../../protocol/errors.ts';
@@ -115,6 +116,10 @@ export class Automations {
       },
       runner: options.conversationRunner,
       factory: options.fireAutomationFactory,
+      handlerOf: ({ app, id, versionId }) => {
+        const file = layout.app(app).version(versionId).automationHandler(id);
+        return existsSync(`${file}.js`) ? `${file}.js` : `${file}.ts`;
+      },
       judgeOutput: ({ app, id, versionId }, output) => {
         const { validators } = layout.app(app).version(versionId);
         return options.jobs.judgeOutput({ app, validators, automation: id, output });

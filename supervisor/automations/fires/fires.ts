@@ -77,6 +77,8 @@ export type FiresOptions = {
   runner: ConversationRunner;
   /** Runs fires in place of our threads; asked at the first fire. */
   factory: FireAutomationFactory | null;
+  /** The file of an automation's handler, for them. */
+  handlerOf(automation: LiveAutomation): string;
   /** Holds what the host returned, as JSON text or null, against the schema of the automation. Rejects with `HANDLER_ERROR`. */
   judgeOutput(automation: LiveAutomation, output: string | null): Promise<void>;
   /** Address of the gateway, null when a host owns the server. */

@@ -36,6 +36,7 @@ test('the host gets the fire, and its result is the run', async () => {
   assert.deepEqual([state, summary, output], ['ok', 'Done.', { n: 1 }]);
   const [fire] = fires as [HostFire];
   assert.deepEqual([fire.runId, fire.automationRef, fire.input, fire.now], [run.runId, DIGEST, { a: 1 }, 42]);
+  assert.deepEqual([fire.automation.id, fire.handler], ['digest', '/code/todos/automations/digest/handler.js']);
   assert.deepEqual(fire.request, request);
   assert.deepEqual([fire.ctx.input, fire.ctx.now, fire.ctx.signal], [{ a: 1 }, 42, fire.signal]);
   assert.deepEqual(world.ledger.done, ['insert', 'end'], 'the ledger stays ours');

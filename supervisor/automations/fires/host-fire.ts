@@ -18,6 +18,8 @@ import type { Fire } from './fire.ts';
 /** Where the lines of the app's log go, and who judges the output of an automation that has an `outputSchema`. */
 type HostFireOptions = {
   automationTimeoutMs: number;
+  /** The file of its handler. */
+  handlerOf(automation: LiveAutomation): string;
   /** One line of JSON, without the newline. */
   appLog(app: string, line: string): void;
   /** `output` is JSON text, null for none. */
@@ -29,7 +31,7 @@ export async function runOnHost(
   run: FireAutomation,
   fire: Fire,
   { input, at: now, request }: { input: unknown; at: number; request?: WebhookRequest },
-  { automationTimeoutMs, appLog, judgeOutput }: HostFireOptions,
+  { automationTimeoutMs, handlerOf, appLog, judgeOutput }: HostFireOptions,
 ): Promise<void> {
   const { runId, automation } = fire.options;
   const fail = (message: string) => fire.failed(new SvcError('HANDLER_ERROR', message));
@@ -38,11 +40,15 @@ export async function runOnHost(
   const { signal } = fire;
   signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
   try {
+    const { ref, id, manifest } = automation;
+    const { name, version } = manifest;
     const ctx = contextOf(fire, input, now);
     const log = logOf(fire, appLog);
     const result: unknown = await run({
       runId,
-      automationRef: automation.ref,
+      automationRef: ref,
+      automation: { ref, id, name, version },
+      handler: handlerOf(automation),
       input,
       ...(request && { request }),
       now,

@@ -206,6 +206,9 @@ export type HostRequest = {
 /** A host's decision, made at once: the host looks up what that takes, such as who is signed in, before it hands a request over. */
 export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
 
+/** Whether a request comes with what the host itself checks, such as its own token; decided at once. */
+export type Admits = (request: HostRequest) => boolean;
+
 /** Was let through by a host's own server; `authorize` decides the rest. */
 export class HostCaller implements Caller {
   readonly kind = 'host';
@@ -258,6 +261,8 @@ type AccessOptions = {
   token?: string | undefined;
   /** Null: only the administrator may read metrics. */
   metricsToken?: string | null;
+  /** Who is the administrator in place of the token: a host that owns authentication. Null: the token is. */
+  admits?: Admits | null;
   now?: () => number;
 };
 
@@ -276,6 +281,7 @@ export class Access {
   readonly #registeredAt: RegisteredAt;
   readonly #now: () => number;
   readonly #metricsDigest: Buffer | null;
+  readonly #admits: Admits | null;
   #credentials: Credentials;
   /** Authorization header → digest of its token. */
   readonly #digests = new Map<string, Buffer>();
@@ -287,7 +293,7 @@ export class Access {
 
   private constructor(
     file: KeptToken,
-    { places, signIns, programTokens, registeredAt, metricsToken = null, now = Date.now }: AccessOptions,
+    { places, signIns, programTokens, registeredAt, metricsToken = null, admits = null, now = Date.now }: AccessOptions,
   ) {
     this.#file = file;
     this.places = places;
@@ -296,6 +302,7 @@ export class Access {
     programTokens.whenRevoked(() => this.#onEnded());
     this.#registeredAt = registeredAt;
     this.#now = now;
+    this.#admits = admits;
     this.#metricsDigest = metricsToken === null ? null : hash('sha256', metricsToken, 'buffer');
     this.#credentials = this.#credentialsOf(file.token);
     file.whenReplaced((token) => {
@@ -315,7 +322,7 @@ export class Access {
     this.#onEnded = call;
   }
 
-  /** The administrator's token that is valid now. */
+  /** The administrator's token that is valid now; where a host says who that is, what sessions are signed with. */
   get token(): string {
     return this.#credentials.token;
   }
@@ -323,9 +330,10 @@ export class Access {
   /** The caller, or the `UNAUTHORIZED` error to answer. `isFile`: the address may be signed in place of the page key. */
   caller(exchange: Exchange, place: Place, isFile = false): Caller | SvcError {
     const authorization = exchange.header('authorization') ?? '';
+    if (this.#admits?.(exchange) === true) return this.#credentials.admin;
     const presented = this.#digestOf(authorization);
     if (presented !== undefined) {
-      if (timingSafeEqual(presented, this.#credentials.digest)) return this.#credentials.admin;
+      if (this.#admits === null && timingSafeEqual(presented, this.#credentials.digest)) return this.#credentials.admin;
       if (this.#mayScrape(exchange.path, presented)) return SCRAPER;
       const text = BEARER.exec(authorization)?.[1] ?? '';
       const grant = this.#programTokens.find(text);

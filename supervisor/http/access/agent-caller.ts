@@ -76,7 +76,11 @@ export class AgentCaller implements Caller {
 export function agentCaller(exchange: Exchange, tokens: AgentTokens): AgentCaller | SvcError | null {
   const authorization = exchange.header('authorization');
   if (authorization === undefined || !authorization.includes('svca_')) return null;
-  const token = BEARER.exec(authorization)?.[1] ?? '';
+  return callerOfTurn(BEARER.exec(authorization)?.[1] ?? '', tokens);
+}
+
+/** The caller with the token of a turn; the error to answer when it is not good. */
+export function callerOfTurn(token: string, tokens: AgentTokens): AgentCaller | SvcError {
   const grant = tokens.find(token);
   if (grant === undefined) return unauthorized('The token of an agent is good only while a turn of it runs.');
   const isGood = () => tokens.find(token) === grant;

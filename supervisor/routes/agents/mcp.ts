@@ -13,7 +13,7 @@ import { type Route, route } from '../../http/router.ts';
 import type { ListSource } from '../../mcp/lists.ts';
 import { checkOrigin, McpServer } from '../../mcp/server.ts';
 import type { SessionOwner } from '../../mcp/sessions.ts';
-import { appTools, type DraftTools, dispatcherTools, type McpCaller } from '../../mcp/tools.ts';
+import { appTools, type DraftTools, dispatcherTools, type McpCaller, type McpTools } from '../../mcp/tools.ts';
 import type { Services } from '../../services.ts';
 import { describe, permit } from '../app/tools.ts';
 import { gitStoreOf } from '../authoring/drafts.ts';
@@ -31,22 +31,6 @@ export function mcpRoutes(services: Services): Route[] {
       await server.serve(exchange, message, lists, owner);
     }
   };
-  const callerOf = (of: Dispatcher, caller: Caller, client: string): McpCaller => ({
-    source: caller.kind === 'agent' ? 'agent' : 'handler',
-    shown: (key) => caller.shown(key),
-    client,
-    // A host authorizes each request.
-    mayRead: (key) => caller.kind === 'host' || caller.may('read', key),
-    permit: (capability, app) => {
-      if (caller instanceof AgentCaller) caller.guard(app, capability);
-      return permit(of, caller, capability, app);
-    },
-    demandSql: (app, capability) => {
-      if (caller instanceof AgentCaller) caller.guardSql(app, capability);
-      else demand(caller, 'manage', of.apps.keyOf(app));
-    },
-    ...(caller instanceof AgentCaller && { confirm: caller.confirm }),
-  });
   const draftTools = (session: string, app: string, caller: Caller): DraftTools => {
     const gitStore = gitStoreOf(services);
     const needed = caller instanceof AgentCaller ? 'read' : 'manage';
@@ -74,20 +58,8 @@ export function mcpRoutes(services: Services): Route[] {
     ...routes('/svc/_mcp', (exchange, _params, caller) => {
       if (caller.kind === 'session' && !caller.may('admin', null))
         throw new SvcError('FORBIDDEN', 'This address is for programs with a token; pages call tools through `svc`.');
-      const isAgent = caller instanceof AgentCaller;
-      const draft = isAgent ? caller.grant.draft : null;
-      const of = draft === null ? dispatcher : gitStoreOf(services).drafts.dispatcher(draft);
       const client = services.clientOf(exchange, caller);
-      const tools = () =>
-        dispatcherTools(of, {
-          ...callerOf(of, caller, client),
-          describe: (body) => describe(of, caller, body),
-          mayCall: (capability) => mayAny(of, caller, capability),
-          maySql: async (capability) =>
-            isAgent
-              ? caller.hasSql(capability) && (await mayAny(of, caller, capability))
-              : await mayAny(of, caller, 'manage'),
-        });
+      const tools = () => toolsOfCaller(services, caller, client);
       return serve(exchange, { client, path: exchange.path, app: null }, { key: null, tools });
     }),
     ...routes('/svc/:id/_mcp', async (exchange, { id = '' }, caller) => {
@@ -97,6 +69,41 @@ export function mcpRoutes(services: Services): Route[] {
       await serveApp(exchange, sid, id, caller);
     }),
   ];
+}
+
+/** The tools of `/svc/_mcp` for a caller; those of a draft for an agent that works in one. */
+export function toolsOfCaller(services: Services, caller: Caller, client: string): McpTools {
+  const isAgent = caller instanceof AgentCaller;
+  const draft = isAgent ? caller.grant.draft : null;
+  const of = draft === null ? services.dispatcher : gitStoreOf(services).drafts.dispatcher(draft);
+  return dispatcherTools(of, {
+    ...callerOf(of, caller, client),
+    describe: (body) => describe(of, caller, body),
+    mayCall: (capability) => mayAny(of, caller, capability),
+    maySql: async (capability) =>
+      isAgent
+        ? caller.hasSql(capability) && (await mayAny(of, caller, capability))
+        : await mayAny(of, caller, 'manage'),
+  });
+}
+
+function callerOf(of: Dispatcher, caller: Caller, client: string): McpCaller {
+  return {
+    source: caller.kind === 'agent' ? 'agent' : 'handler',
+    shown: (key) => caller.shown(key),
+    client,
+    // A host authorizes each request.
+    mayRead: (key) => caller.kind === 'host' || caller.may('read', key),
+    permit: (capability, app) => {
+      if (caller instanceof AgentCaller) caller.guard(app, capability);
+      return permit(of, caller, capability, app);
+    },
+    demandSql: (app, capability) => {
+      if (caller instanceof AgentCaller) caller.guardSql(app, capability);
+      else demand(caller, 'manage', of.apps.keyOf(app));
+    },
+    ...(caller instanceof AgentCaller && { confirm: caller.confirm }),
+  };
 }
 
 /** Whether there is an app, or may come to be one, with which the caller may do this. */
