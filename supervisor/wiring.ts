@@ -198,7 +198,6 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       // Their values are taken out of results, also of those that are followed.
       commits.changed(app);
     });
-    const pages = new Pages(log);
     const folders = jobFolders(layout);
     const jobs = new Jobs({
       tracing,
@@ -206,6 +205,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       writable: folders.writable,
       onFault: (what) => log.error(what),
     });
+    const pages = new Pages(log, (job) => jobs.drawTile(job));
     const sql = new SqlProcesses({
       createChild: (name, events) => tree.sqlChild(name, events),
       database: (app, migrated) => databases.ofCaller(app, migrated),

@@ -16,6 +16,7 @@ import { startGateway } from '../testing/gateway.ts';
 const words = (id: string, word: string) => ({
   'app.json': JSON.stringify({ id, name: 'Words', version: word, queries: [{ name: 'word' }] }),
   'index.html': `<!doctype html><title>${word}</title>`,
+  'icon.svg': '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><rect width="8" height="8"/></svg>',
   'queries/word.ts': `import { word } from '../lib/word.ts';\nexport default (): string => word;\n`,
   'lib/word.ts': `export const word: string = '${word}';\n`,
 });

@@ -123,6 +123,7 @@ export type JobName =
   | 'judgeOutput'
   | 'sessionFiles'
   | 'layOut'
+  | 'drawTile'
   | 'pack'
   | 'verifyBackup'
   | 'appData'
@@ -218,6 +219,9 @@ export type LayOutJob = {
   /** Null: the template's name. */
   name: string | null;
 };
+
+/** Draws an icon, one of `DRAWN_ICONS`, of an app whose icon is its initial. */
+export type TileJob = { app: string; name: string };
 
 /** The app's name, and its files. */
 export type LayOutResult = { name: string; files: number };

@@ -29,6 +29,7 @@ import type {
   SessionFilesResult,
   SnapshotJob,
   SnapshotResult,
+  TileJob,
   VerifyJob,
   VerifyResult,
 } from '../../protocol/wire/jobs.ts';
@@ -155,6 +156,11 @@ export class Jobs {
   /** Puts the files of a new app into a folder. */
   layOut(job: LayOutJob): Promise<LayOutResult> {
     return this.#run('layOut', job, { subject: 'files', party: job.id });
+  }
+
+  /** Draws an icon as a PNG. */
+  drawTile(job: TileJob): Promise<Uint8Array> {
+    return this.#run('drawTile', job, { subject: 'icon', party: job.app, repeatable: true });
   }
 
   /** Packs a part of a backup. Rejects with the job's own error, soon after `signal` aborts with `OVERLOADED`. */
@@ -370,6 +376,7 @@ const SUBJECTS = {
     'make its files fewer or its schemas simpler',
     'drafts to be prepared',
   ],
+  icon: ['OVERLOADED', 'Drawing an icon', 'try again', 'icons to be drawn'],
   seed: ['OVERLOADED', 'Copying the live data', 'try again when the gateway has less to do', 'copies of live data'],
   backup: ['BACKUP_TOO_LARGE', 'Packing an app', 'its data or code is too large', 'backups'],
   bundle: ['BACKUP_TOO_LARGE', 'Reading or writing the git bundle', 'it is too large', 'git bundles'],

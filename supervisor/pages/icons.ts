@@ -9,12 +9,12 @@ export const MARK =
 /** The path that browsers request when a page names no icon. */
 export const ICON = 'favicon.ico';
 
-/** A text that is made here, as it is answered; `headers` are cache and security policy. */
+/** What is made here, as it is answered; `headers` are cache and security policy. */
 export function madeAsset(
   type: string,
-  text: string,
+  content: string | Buffer,
   headers: Record<string, string>,
 ): { asset: Asset; bytes: Buffer } {
-  const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, 32)}"`;
-  return { asset: new Asset(type, etag, [], headers), bytes: Buffer.from(text) };
+  const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 32)}"`;
+  return { asset: new Asset(type, etag, [], headers), bytes: Buffer.from(content) };
 }

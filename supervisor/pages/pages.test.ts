@@ -74,7 +74,12 @@ async function setUp(t: TestContext, log = pino({ enabled: false })) {
     symlinkSync('..', join(code, 'linked'));
   }
   const clientFile = join(folder, 'client.js');
-  const pages = new Pages(log);
+  const drawn: object[] = [];
+  const drawTile = async (job: object): Promise<Uint8Array> => {
+    drawn.push(job);
+    return Buffer.from('png');
+  };
+  const pages = new Pages(log, drawTile);
   const consoleFiles = new ConsoleFiles(pino({ enabled: false }), (name) => join(folder, name));
   const port = await serveExchanges(t, (exchange) => {
     if (exchange.path === '/svc/_client.js') {
@@ -86,7 +91,7 @@ async function setUp(t: TestContext, log = pino({ enabled: false })) {
     const summary = { versionId, name: 'Todos', knobs: [] as unknown[] } as VersionSummary;
     pages.serve(exchange, EMBEDDED, { id: 'todos', app, summary }, rest, pinned !== undefined);
   });
-  return { app, pages, port, clientFile, pathsOf };
+  return { app, drawn, pages, port, clientFile, pathsOf };
 }
 
 function assertPolicy(answer: Answer, label: string, csp = CSP): void {
@@ -343,6 +348,28 @@ test('an app that brings a web app manifest has that one, and one without a page
   const answer = await get({ 'index.html': page, 'manifest.webmanifest': own });
   assert.deepEqual([answer.body.toString(), answer.headers.etag], ['{}', '"own"']);
   assert.equal((await get({ 'docs/index.html': page })).status, 404);
+});
+
+test('icons of an app without one are drawn once, for those who ask', async (t) => {
+  const { drawn, pages, port, pathsOf } = await setUp(t);
+  const get = (path: string, headers = {}) => send(port, 'GET', `/svc/todos${path}`, headers);
+  const [icon] = await Promise.all([get('/icon-192.png'), get('/_v/v1/icon-192.png')]);
+  assert.deepEqual([icon.status, icon.body.toString(), icon.headers['content-type']], [200, 'png', 'image/png']);
+  assertPolicy(icon, 'icon');
+  assert.equal((await get('/icon-192.png', { 'if-none-match': icon.headers.etag as string })).status, 304);
+  assert.deepEqual(drawn, [{ app: 'todos', name: 'icon-192.png' }]);
+  assert.equal((await get('/apple-touch-icon.png')).status, 200);
+  assert.equal((await get('/icon-64.png')).status, 404);
+  const { icons } = JSON.parse((await get('/manifest.webmanifest')).body.toString());
+  assert.equal(icons.length, 3);
+
+  const svg = { type: 'image/svg+xml', etag: '"svg"', bytes: 6 };
+  writeFileSync(pathsOf('v2').static, JSON.stringify({ 'index.html': svg, 'icon.svg': svg }));
+  pages.forget('todos');
+  assert.equal((await get('/icon-192.png')).status, 404, 'it has one, of which nothing was drawn');
+  writeFileSync(pathsOf('v2').static, JSON.stringify({ 'docs.html': svg }));
+  pages.forget('todos');
+  assert.equal((await get('/icon-192.png')).status, 404, 'it has no page');
 });
 
 test('a file is read once, for many at a time, until its version is forgotten', async (t) => {

@@ -4,7 +4,7 @@ import { open, readFile, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import { APP_ICON, tileOf } from '../../protocol/icons.ts';
+import { APP_ICON, DRAWN_ICONS, tileOf } from '../../protocol/icons.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { StaticEntry, VersionSummary } from '../../protocol/manifest.ts';
@@ -17,6 +17,7 @@ import { type Exchange, errorAnswer, type ResponseHeaders } from '../edge/edge.t
 import { isNavigation } from '../http/access/fetch-metadata.ts';
 import type { Place } from '../http/access/places.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
+import type { Jobs } from '../jobs/jobs.ts';
 import { sendErrorPage } from './error-page.ts';
 import { ICON, madeAsset } from './icons.ts';
 import { pagePolicy } from './page-policy.ts';
@@ -53,13 +54,15 @@ export function sendPageError(exchange: Exchange, place: Place, error: SvcError)
 
 export class Pages {
   readonly #log: Pick<Logger, 'error'>;
+  readonly #drawTile: Jobs['drawTile'];
   readonly #files = new ReadCache<Buffer>(LIMITS.staticCacheBytes, (bytes) => bytes.length);
   /** The damaged files that were logged. */
   readonly #logged = new Set<string>();
   readonly #indexes = new ReadCache<PageIndex>(LIMITS.staticIndexBytes, (index) => index.bytes);
 
-  constructor(log: Pick<Logger, 'error'>) {
+  constructor(log: Pick<Logger, 'error'>, drawTile: Jobs['drawTile']) {
     this.#log = log;
+    this.#drawTile = drawTile;
   }
 
   /**
@@ -83,6 +86,10 @@ export class Pages {
         }
         if (!page && path === WEB_MANIFEST && index.pages.has(HOME)) {
           this.#sendManifest(exchange, place, version, index).catch(fail);
+          return;
+        }
+        if (!page && isTile(path, version, index)) {
+          this.#sendTile(exchange, place, version, path).catch(fail);
           return;
         }
         if (!page) throw notFound();
@@ -141,12 +148,22 @@ export class Pages {
   }
 
   /** Of an app with a page that brings none. */
-  async #sendManifest(exchange: Exchange, place: Place, version: PageVersion, { pages }: PageIndex): Promise<void> {
+  async #sendManifest(exchange: Exchange, place: Place, version: PageVersion, index: PageIndex): Promise<void> {
     const settings = await readSettings(version.app);
-    const text = webManifest({ version: version.summary, settings, place, serves: (path) => pages.has(path) });
+    const serves = (path: string) => index.pages.has(path) || isTile(path, version, index);
+    const text = webManifest({ version: version.summary, settings, place, serves });
     sendMade(exchange, place, [STATIC_TYPES['.webmanifest'] as string, text], (error) =>
       this.#fail(exchange, place, error),
     );
+  }
+
+  /** It is the same for every version, and hardly anybody asks for it: so it is drawn then, and kept like a file. */
+  async #sendTile(exchange: Exchange, place: Place, { id }: PageVersion, name: string): Promise<void> {
+    const app = appOfKey(id);
+    const png = await this.#files.get(`${id}/tile/${name}`, async () =>
+      Buffer.from(await this.#drawTile({ app, name })),
+    );
+    sendMade(exchange, place, ['image/png', png], (error) => this.#fail(exchange, place, error));
   }
 
   #fail(exchange: Exchange, place: Place, error: unknown): void {
@@ -157,14 +174,20 @@ export class Pages {
   }
 }
 
+/** Whether this is an icon that shows the app's initial: it has none of its own, or one that cannot be drawn. */
+function isTile(path: string, { summary: { warnings = [] } }: PageVersion, { pages }: PageIndex): boolean {
+  const isUndrawn = !pages.has(APP_ICON) || warnings.some(({ keyword }) => keyword === 'icon');
+  return isUndrawn && pages.has(HOME) && DRAWN_ICONS.some(({ name }) => name === path);
+}
+
 /** What an app serves that it has no file of. */
 function sendMade(
   exchange: Exchange,
   place: Place,
-  [type, text]: [type: string, text: string],
+  [type, content]: [type: string, content: string | Buffer],
   fail: (error: unknown) => void,
 ): void {
-  const { asset, bytes } = madeAsset(type, text, { ...pagePolicy(place), 'cache-control': NOT_KEPT });
+  const { asset, bytes } = madeAsset(type, content, { ...pagePolicy(place), 'cache-control': NOT_KEPT });
   serveAsset(exchange, asset, () => bytes, fail);
 }
 

@@ -48,7 +48,6 @@ test('its colour is the accent that is stored, else the default one', () => {
     assert.equal(made({ settings: { appAccent: other } }).theme_color, undefined, String(other));
 });
 
-test('where nothing is drawn, its icon is the SVG of the app, or the tile', () => {
-  assert.deepEqual(made({ files: ['icon.svg'] }).icons, [{ src: 'icon.svg', sizes: 'any', type: 'image/svg+xml' }]);
-  assert.deepEqual(made({ files: [] }).icons, [{ src: 'favicon.ico', sizes: 'any' }]);
+test('where nothing is drawn, its icon is the SVG of the app', () => {
+  assert.deepEqual(made({ files: [] }).icons, [{ src: 'icon.svg', sizes: 'any', type: 'image/svg+xml' }]);
 });

@@ -2,7 +2,6 @@
 import { APP_ICON, DRAWN_ICONS } from '../../protocol/icons.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { Place } from '../http/access/places.ts';
-import { ICON } from './icons.ts';
 
 /** The file of an app that is served instead, if there is one. */
 export const WEB_MANIFEST = 'manifest.webmanifest';
@@ -18,7 +17,7 @@ type Installed = {
   settings: Record<string, unknown>;
   /** Where it is asked for: an origin of one page is that page's app as a whole. */
   place: Pick<Place, 'kind'>;
-  /** Whether the app serves a file of this path. */
+  /** Whether the app answers with a file at this path. */
   serves(path: string): boolean;
 };
 
@@ -38,14 +37,7 @@ export function webManifest({ version: { name, knobs }, settings, place, serves 
 
 function iconsOf(serves: Installed['serves']): object[] {
   const drawn = DRAWN_ICONS.filter(({ name, purpose }) => purpose !== 'touch' && serves(name));
-  if (drawn.length > 0) {
-    return drawn.map(({ name, size, purpose }) => ({
-      src: name,
-      sizes: `${size}x${size}`,
-      type: 'image/png',
-      purpose,
-    }));
-  }
   // Of a version that an older release stored, and of a draft, nothing is drawn.
-  return [serves(APP_ICON) ? { src: APP_ICON, sizes: 'any', type: 'image/svg+xml' } : { src: ICON, sizes: 'any' }];
+  if (drawn.length === 0) return [{ src: APP_ICON, sizes: 'any', type: 'image/svg+xml' }];
+  return drawn.map(({ name, size, purpose }) => ({ src: name, sizes: `${size}x${size}`, type: 'image/png', purpose }));
 }

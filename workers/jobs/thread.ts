@@ -10,6 +10,7 @@ import type {
   OutputJob,
   PackJob,
   SessionFilesJob,
+  TileJob,
   VerifyJob,
 } from '../../protocol/wire/jobs.ts';
 import { flushElsewhere } from '../../storage/files/flush.ts';
@@ -85,5 +86,6 @@ export const appData = answers(async (job: DataJob): Promise<DataResult> => {
 export const sessionFiles = answers(async (job: SessionFilesJob) =>
   (await import('./session-files.ts')).sessionFiles(job),
 );
+export const drawTile = answers(async (job: TileJob) => (await import('./content/icons.ts')).drawTile(job));
 export const layOut = answers(async (job: LayOutJob) => (await import('./lay-out.ts')).layOut(job));
 export const git = answers(async (job: GitJob) => (await import('./git/operations.ts')).runGit(job));

@@ -7,7 +7,7 @@ import { after, test } from 'node:test';
 import { crc32, deflateSync, gzipSync, inflateSync } from 'node:zlib';
 import { DRAWN_ICONS } from '../../../protocol/icons.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { drawIcons, type Icons } from './icons.ts';
+import { drawIcons, drawTile, type Icons } from './icons.ts';
 import { withMemoryLimit } from './svg.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'icons-'));
@@ -19,12 +19,12 @@ function svg(content: string, attributes = 'viewBox="0 0 32 32"'): string {
   return `<svg ${SPACES} ${attributes}>${content}</svg>`;
 }
 
-/** The icons of the app `notes` with a page and this `icon.svg`; null: with none. */
-async function iconsOf(icon: string | Buffer | null): Promise<Icons> {
-  const page = { path: 'index.html', bytes: 0, sha256: '' };
-  if (icon === null) return drawIcons('notes', root, [page]);
+const PAGE = { path: 'index.html', bytes: 0, sha256: '' };
+
+/** The icons of an app with a page and this `icon.svg`. */
+async function iconsOf(icon: string | Buffer): Promise<Icons> {
   writeFileSync(join(root, 'icon.svg'), icon);
-  return drawIcons('notes', root, [page, { path: 'icon.svg', bytes: Buffer.byteLength(icon), sha256: '' }]);
+  return drawIcons(root, [PAGE, { path: 'icon.svg', bytes: Buffer.byteLength(icon), sha256: '' }]);
 }
 
 type Decoded = { size: number; at(x: number, y: number): number[] };
@@ -111,15 +111,23 @@ test('one that is not square is in the middle, and one that is not even at its s
   assert.deepEqual([icon.at(0, 0), icon.at(0.99, 0.99)], [BLUE, WHITE]);
 });
 
-test('an app without an icon has its initial, and one without a page has none', async () => {
-  const { files, warnings } = await iconsOf(null);
-  assert.deepEqual(warnings, []);
-  const icon = decode(files.get('icon-512.png'));
-  assert.deepEqual(icon.at(0, 0), CLEAR);
-  assert.equal(icon.at(0.5, 0.04)[3], 255);
-  // The left stroke of the N.
-  assert.deepEqual(icon.at(11 / 32, 0.5), WHITE);
-  assert.equal((await drawIcons('notes', root, [])).files.size, 0);
+test('the tile of an app has its initial, at each size', async () => {
+  for (const { name, size, purpose } of DRAWN_ICONS) {
+    const icon = decode(Buffer.from(await drawTile({ app: 'notes', name })));
+    assert.equal(icon.size, size);
+    assert.deepEqual(icon.at(0, 0)[3], purpose === 'any' ? 0 : 255, name);
+    // The left stroke of the N.
+    assert.deepEqual(icon.at(11 / 32, 0.5), WHITE, name);
+  }
+  await assert.rejects(drawTile({ app: 'notes', name: 'other.png' }), /No icon is called other.png/);
+});
+
+test('an app without an icon or without a page has none', async () => {
+  assert.deepEqual(await drawIcons(root, [PAGE]), { files: new Map(), warnings: [] });
+  assert.deepEqual(await drawIcons(root, [{ path: 'icon.svg', bytes: 9, sha256: '' }]), {
+    files: new Map(),
+    warnings: [],
+  });
 });
 
 test('texts in comments and names like theirs are no texts', async () => {
@@ -204,15 +212,14 @@ const UNDRAWN: [name: string, icon: string | Buffer, why: RegExp][] = [
 ];
 
 for (const [name, icon, why] of UNDRAWN) {
-  test(`an icon that ${name} is a warning, and the initial is drawn`, async () => {
-    const initial = (await iconsOf(null)).files;
+  test(`an icon that ${name} is a warning, and nothing is drawn`, async () => {
     const { files, warnings } = await iconsOf(icon);
     assert.deepEqual(
       warnings.map(({ path, keyword }) => [path, keyword]),
       [['icon.svg', 'icon']],
     );
     assert.match(warnings[0]?.message ?? '', why);
-    assert.deepEqual([...files], [...initial]);
+    assert.equal(files.size, 0);
   });
 }
 

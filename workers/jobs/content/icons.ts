@@ -1,19 +1,21 @@
 /**
- * Draws the icons with which a page is installed, from the app's `icon.svg` or else from its initial (decisions, section 15).
+ * Draws the icons with which a page is installed (decisions, section 15): from the app's `icon.svg` when a version is stored, or from
+ * its initial when somebody asks for them.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { InputIssue } from '../../../protocol/errors.ts';
 import { APP_ICON, DRAWN_ICONS, tileOf } from '../../../protocol/icons.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { TileJob } from '../../../protocol/wire/jobs.ts';
 import type { ExtractedFile } from './archive.ts';
 import { encodePng } from './png.ts';
-import { drawing, type Picture, SvgFault } from './svg.ts';
+import { type Draw, drawing, type Picture, SvgFault } from './svg.ts';
 
-/** Name → PNG; and why they do not show the app's own icon. */
+/** Name → PNG; and why there are none. */
 export type Icons = { files: ReadonlyMap<string, Buffer>; warnings: InputIssue[] };
 
-/** No icons: nobody installs the page. */
+/** Nobody installs the page, or its icons are not drawn here. */
 export const NO_ICONS: Icons = { files: new Map(), warnings: [] };
 
 /** The page that is installed. */
@@ -26,19 +28,24 @@ const kept = new Map<string, ReadonlyMap<string, Buffer>>();
 const KEPT = 8;
 
 /**
- * Of an app without a page, none, and none where the library is missing: the page is then installed with the SVG. Never rejects: an
- * icon that cannot be drawn is a warning, and the initial is drawn instead.
+ * Of an app with a page and an icon. None where the library is missing: the page is then installed with the SVG. Never rejects: an
+ * icon that cannot be drawn is a warning.
  */
-export async function drawIcons(app: string, code: string, files: readonly ExtractedFile[]): Promise<Icons> {
-  if (!files.some(({ path }) => path === PAGE)) return NO_ICONS;
+export async function drawIcons(code: string, files: readonly ExtractedFile[]): Promise<Icons> {
   const own = files.find(({ path }) => path === APP_ICON);
+  if (own === undefined || !files.some(({ path }) => path === PAGE)) return NO_ICONS;
   try {
-    return { files: await draw(own === undefined ? tileOf(app) : readOwn(code, own)), warnings: [] };
+    return { files: await draw(readOwn(code, own)), warnings: [] };
   } catch (error) {
-    if (!(error instanceof SvgFault)) return NO_ICONS;
-    const tile = await draw(tileOf(app)).catch(() => NO_ICONS.files);
-    return { files: tile, warnings: [undrawn(error)] };
+    return error instanceof SvgFault ? { files: NO_ICONS.files, warnings: [undrawn(error)] } : NO_ICONS;
   }
+}
+
+/** One of an app whose icon is its initial: a PNG. */
+export async function drawTile({ app, name }: TileJob): Promise<Uint8Array> {
+  const png = (await draw(tileOf(app))).get(name);
+  if (png === undefined) throw new Error(`No icon is called ${name}.`);
+  return png;
 }
 
 function readOwn(code: string, { bytes }: ExtractedFile): string {
@@ -57,7 +64,7 @@ function undrawn({ message: why }: SvgFault): InputIssue {
 async function draw(svg: string): Promise<ReadonlyMap<string, Buffer>> {
   const known = kept.get(svg);
   if (known !== undefined) return known;
-  const pictures = await drawing((draw) => picturesOf((size) => draw(svg, size)));
+  const pictures = await drawing(svg, picturesOf);
   const files = new Map([...pictures].map(([name, picture]) => [name, encodePng(picture)]));
   kept.set(svg, files);
   for (const oldest of kept.keys()) if (kept.size > KEPT) kept.delete(oldest);
@@ -65,13 +72,19 @@ async function draw(svg: string): Promise<ReadonlyMap<string, Buffer>> {
 }
 
 /** The icon at each size, and on a ground where it has to fill its square. */
-function picturesOf(drawn: (size: number) => Picture): Map<string, Picture> {
-  const looks = look(drawn(LOOKED_AT));
+function picturesOf(draw: Draw): Map<string, Picture> {
+  const { ground, scale } = look(draw(LOOKED_AT));
+  const drawn = new Map<number, Picture>();
+  const once = (size: number): Picture => {
+    const picture = drawn.get(size) ?? draw(size);
+    drawn.set(size, picture);
+    return picture;
+  };
   return new Map(
-    DRAWN_ICONS.map(({ name, size, purpose }) => {
-      if (purpose === 'any') return [name, drawn(size)];
-      return [name, on(looks.ground, drawn(Math.round(size * looks.scale)), size)];
-    }),
+    DRAWN_ICONS.map(({ name, size, purpose }) => [
+      name,
+      purpose === 'any' ? once(size) : on(ground, once(Math.round(size * scale)), size),
+    ]),
   );
 }
 
@@ -83,7 +96,7 @@ const SAFE_RADIUS = 0.4;
 const LIGHT: Colour = [255, 255, 255];
 const DARK: Colour = [31, 34, 38];
 /** Enough to see where an icon ends. */
-const LOOKED_AT = 96;
+const LOOKED_AT = 64;
 /** Differences of a channel that nobody sees. */
 const ALIKE = 24;
 const OPAQUE = 250;
@@ -125,24 +138,27 @@ function fitting(radius: number): number {
 type Pixel = readonly [red: number, green: number, blue: number, alpha: number];
 
 function pixel({ size, pixels }: Picture, x: number, y: number): Pixel {
-  const at = (Math.min(y, size - 1) * size + Math.min(x, size - 1)) * 4;
-  return [...pixels.subarray(at, at + 4)] as unknown as Pixel;
+  const at = (y * size + x) * 4;
+  return [pixels[at] as number, pixels[at + 1] as number, pixels[at + 2] as number, pixels[at + 3] as number];
 }
 
-function* all(picture: Picture): Generator<[pixel: Pixel, x: number, y: number]> {
+/** Calls `visit` with each pixel. */
+function each(picture: Picture, visit: (pixel: Pixel, x: number, y: number) => void): void {
   const { size } = picture;
-  for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) yield [pixel(picture, x, y), x, y];
+  for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) visit(pixel(picture, x, y), x, y);
 }
 
 /** Around what is not transparent, with the part of it that is opaque. Throws for a picture of nothing. */
 function boxOf(picture: Picture): { left: number; top: number; width: number; height: number; filled: number } {
   let [left, top, right, bottom, opaque] = [picture.size, picture.size, -1, -1, 0];
-  for (const [[, , , alpha], x, y] of all(picture)) {
-    if (alpha === 0) continue;
-    [left, right] = [Math.min(left, x), Math.max(right, x)];
-    [top, bottom] = [Math.min(top, y), Math.max(bottom, y)];
+  each(picture, ([, , , alpha], x, y) => {
+    if (alpha === 0) return;
+    left = Math.min(left, x);
+    right = Math.max(right, x);
+    top = Math.min(top, y);
+    bottom = Math.max(bottom, y);
     if (alpha >= OPAQUE) opaque++;
-  }
+  });
   if (right < 0) throw new SvgFault('it shows nothing; draw something within its viewBox');
   const [width, height] = [right - left + 1, bottom - top + 1];
   return { left, top, width, height, filled: opaque / (width * height) };
@@ -152,7 +168,9 @@ function boxOf(picture: Picture): { left: number; top: number; width: number; he
 function reach(picture: Picture, isThere: (pixel: Pixel) => boolean): number {
   const middle = (picture.size - 1) / 2;
   let radius = 0;
-  for (const [at, x, y] of all(picture)) if (isThere(at)) radius = Math.max(radius, Math.hypot(x - middle, y - middle));
+  each(picture, (at, x, y) => {
+    if (isThere(at)) radius = Math.max(radius, Math.hypot(x - middle, y - middle));
+  });
   return radius / picture.size;
 }
 
@@ -165,10 +183,10 @@ function medianOf(pixels: Pixel[]): Colour {
 /** Whether white would hide it, by the luma of what there is. */
 function isLight(picture: Picture): boolean {
   let [luma, there] = [0, 0];
-  for (const [[red, green, blue, alpha]] of all(picture)) {
+  each(picture, ([red, green, blue, alpha]) => {
     luma += 0.299 * red + 0.587 * green + 0.114 * blue;
     there += alpha;
-  }
+  });
   return luma / there > 0.7;
 }
 

@@ -16,7 +16,6 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib';
 import { SvcError } from '../../../protocol/errors.ts';
-import { DRAWN_ICONS } from '../../../protocol/icons.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { StaticEntry, VersionSummary } from '../../../protocol/manifest.ts';
 import type { IngestJob } from '../../../protocol/wire/jobs.ts';
@@ -369,8 +368,7 @@ test('static files are listed with their type, tag and smaller copies', async ()
     ]),
   );
   const list = JSON.parse(readFileSync(join(staging, 'prepared/static.json'), 'utf8')) as Record<string, StaticEntry>;
-  const own = ['__proto__.js', 'index.html', 'lib/app.js', 'photo.png', 'tiny.css'];
-  assert.deepEqual(Object.keys(list).sort(), [...own, ...DRAWN_ICONS.map(({ name }) => name)].sort());
+  assert.deepEqual(Object.keys(list).sort(), ['__proto__.js', 'index.html', 'lib/app.js', 'photo.png', 'tiny.css']);
   const copies = join(staging, 'prepared/static');
 
   const js = list['lib/app.js'] as StaticEntry;

@@ -117,7 +117,7 @@ export async function prepareAgain({ app, versionId, code, to, uploadedAt, sha25
     const files = readFolder(code).map(hashed);
     const content = { app, versionId, uploadedAt, sha256: sha256 ?? contentHash(files), files };
     const checked = checkFiles(content, code);
-    const icons = await drawIcons(app, code, files);
+    const icons = await drawIcons(code, files);
     prepareFiles(content, checked, staged, { owner: { app }, compressed: true, before: null, icons });
     const paths = files.map(({ path }) => path);
     if (paths.some(isTypeScript))
@@ -166,7 +166,7 @@ async function prepare(
   const content = { app, versionId: id, uploadedAt, sha256, files };
   const { checked, warnings, erased } = await judge(job, content, staged, active);
   const { manifest, automations } = checked;
-  const icons = await drawIcons(app, staged.code, files);
+  const icons = await drawIcons(staged.code, files);
   const preparation = { owner: { app }, compressed: true, before: active, icons };
   const summary = prepareFiles(content, { ...checked, warnings }, staged, preparation);
   await writeErased(erased, staged);

@@ -26,7 +26,7 @@ export function encodePng({ size, pixels }: Picture): Buffer {
 
 /** Colours of premultiplied pixels are those of the picture times its opacity; PNG has them as they are. */
 function withStraightAlpha(pixels: Uint8Array): Uint8ClampedArray {
-  const straight = Uint8ClampedArray.from(pixels);
+  const straight = new Uint8ClampedArray(pixels);
   for (let at = 0; at < straight.length; at += 4) {
     const alpha = straight[at + 3] as number;
     if (alpha === 0 || alpha === 255) continue;

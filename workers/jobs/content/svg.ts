@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire as requireAt } from 'node:module';
-import { runInNewContext } from 'node:vm';
+import { createContext, runInContext } from 'node:vm';
 import { LIMITS } from '../../../protocol/limits.ts';
 
 /** A square of `size` × `size` pixels: RGBA, premultiplied, from the top. */
@@ -13,8 +13,8 @@ export type Picture = { size: number; pixels: Uint8Array };
 /** Why an SVG cannot be drawn, for its author. */
 export class SvgFault extends Error {}
 
-/** Draws an SVG as large as fits, in the middle of a square. Throws `SvgFault`, and within `drawing` only. */
-export type Draw = (svg: string, size: number) => Picture;
+/** Draws the SVG as large as fits, in the middle of a square. Throws `SvgFault`. */
+export type Draw = (size: number) => Picture;
 
 type Rendered = { width: number; height: number; pixels: Uint8Array; free(): void };
 type Tree = { width: number; height: number; imagesToResolve(): unknown[]; render(): Rendered; free(): void };
@@ -29,18 +29,22 @@ type WebAssemblyValues = { Module: new (bytes: Uint8Array) => WebAssembly.Module
 
 const PACKAGE = '@resvg/resvg-wasm';
 let compiled: WebAssembly.Module | null = null;
+/** Only to end what takes too long: a time limit of `vm` ends WebAssembly, too. */
+const limited = createContext({});
 
 /**
- * The result of `work`, which is synchronous and has `LIMITS.iconMs` and `LIMITS.iconMemoryMb` for all that it draws. Rejects with
- * the `SvgFault` that it throws or that ends it, and with another error when the library cannot be loaded.
+ * The result of `work`, which is synchronous, draws within its run only, and has `LIMITS.iconMs` and `LIMITS.iconMemoryMb` for all of
+ * it. Rejects with the `SvgFault` that it throws or that ends it, and with another error when the library cannot be loaded.
  */
-export async function drawing<T>(work: (draw: Draw) => T): Promise<T> {
+export async function drawing<T>(svg: string, work: (draw: Draw) => T): Promise<T> {
   const library = await loadLibrary();
+  limited.work = () => work(drawOf(svg, library));
   try {
-    // A time limit of `vm` ends WebAssembly, too.
-    return runInNewContext('work()', { work: () => work(drawWith(library)) }, { timeout: LIMITS.iconMs }) as T;
+    return runInContext('work()', limited, { timeout: LIMITS.iconMs }) as T;
   } catch (error) {
     throw faultOf(error);
+  } finally {
+    delete limited.work;
   }
 }
 
@@ -56,14 +60,14 @@ async function loadLibrary(): Promise<Resvg> {
   return library;
 }
 
-function drawWith({ Resvg }: Resvg): Draw {
-  return (svg, size) => {
-    const natural = new Resvg(svg);
-    const { width, height } = natural;
-    const pictures = natural.imagesToResolve();
-    natural.free();
-    if (pictures.length > 0) throw new SvgFault('it shows a picture from another address; put it into the file');
-    const tree = new Resvg(svg, { fitTo: { mode: width < height ? 'height' : 'width', value: size } });
+function drawOf(svg: string, { Resvg }: Resvg): Draw {
+  const natural = new Resvg(svg);
+  const mode = natural.width < natural.height ? 'height' : 'width';
+  const pictures = natural.imagesToResolve();
+  natural.free();
+  if (pictures.length > 0) throw new SvgFault('it shows a picture from another address; put it into the file');
+  return (size) => {
+    const tree = new Resvg(svg, { fitTo: { mode, value: size } });
     const rendered = tree.render();
     const picture = centred(rendered, size);
     rendered.free();
@@ -73,6 +77,7 @@ function drawWith({ Resvg }: Resvg): Draw {
 }
 
 function centred({ width, height, pixels: drawn }: Rendered, size: number): Picture {
+  if (width === size && height === size) return { size, pixels: drawn };
   const pixels = new Uint8Array(size * size * 4);
   const [left, top] = [(size - width) >> 1, (size - height) >> 1];
   for (let y = 0; y < height; y++)
