@@ -41,7 +41,8 @@ const serves = process.argv[2] === 'serve';
 const built = new URL(`../dist/${serves ? 'serve' : 'cli'}.js`, import.meta.url);
 const low = serves ? lowLimit() : undefined;
 if (major < 20 || (major === 20 && minor < 19)) {
-  console.error(`svc needs Node 20.19 or newer; this is ${process.versions.node}.`);
+  console.error(`svc needs Node 20.19 or newer; this is ${process.versions.node}.
+Install Node 24 (https://nodejs.org), or svc with a Node of its own: the Debian package or the single file (docs/install.md).`);
   process.exitCode = 1;
 } else if (!existsSync(built)) {
   console.error('svc is not built yet. Run: npm run build');

@@ -66,7 +66,7 @@ const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --fo
   apps --url ftp://x; read notes list {; logs -n 0; token create; token create --name x; token create --name x --tools some;
   token create --name x --tools read --expires never; token --name x; token ls more; token revoke; token revoke twice;
   open --session one; desktop notes --quit; automations enable notes; secret set notes; secret ls notes more; sessions update one; publish; restore x;
-  rm notes; serve --edge x; serve --store x; serve --store tarball --config git.json; convert --store tarball; new;
+  rm notes; serve --edge x; serve --with tods; serve --store x; serve --store tarball --config git.json; convert --store tarball; new;
   new --ts --id x; new +; new blank --publish; new blank --clone todos --ts; new blank --clone none; chat notes;
   chat notes hi --attach a.txt; chat notes hi --mode full ${many}; backup --keep 2; backup verify; backup x --schedule off more;
   backup x --schedule daily; backup ls x; files ls notes x; files ls notes --sort x; files put notes; files get notes; files rm notes zz;

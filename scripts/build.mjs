@@ -77,7 +77,7 @@ const REQUIRE =
  * Packages that are loaded at every start, or by every job: as part of our bundles they take half as long. The others stay
  * packages: what is loaded when it is needed, what has files of its own, and pino, whose loggers hosts pass in.
  */
-const INSIDE =
+export const INSIDE =
   /^(?:@csstools\/css-tokenizer|acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid)(?:\/|$)/;
 const packages = {
   name: 'packages',

@@ -4,7 +4,15 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { BindingError, bindingFolders, bindingsFor, loadBinding, loadSqlite, openSqlite } from './sqlite.ts';
+import {
+  BindingError,
+  bindingFolders,
+  bindingsFor,
+  bindingsHere,
+  loadBinding,
+  loadSqlite,
+  openSqlite,
+} from './sqlite.ts';
 
 /** A `require` that finds these packages and no others; each is the text of its module. */
 function requireOf(t: TestContext, packages: Record<string, string>): NodeJS.Require {
@@ -49,6 +57,12 @@ test('if no binding loads, the error says why for each, and what to do', (t) => 
       return true;
     },
   );
+});
+
+test('the package that users install has the one that fits their Node, under one name', (t) => {
+  assert.deepEqual(bindingsHere(requireOf(t, { 'better-sqlite3': LOADS })), ['better-sqlite3']);
+  const clone = requireOf(t, { 'better-sqlite3': LOADS, 'better-sqlite3-12': LOADS });
+  assert.deepEqual(bindingsHere(clone), bindingsFor(process.versions.node));
 });
 
 test('the binding that loads here opens a database, and its folder is known', () => {

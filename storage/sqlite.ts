@@ -3,7 +3,7 @@
  * Node 22 on; better-sqlite3 12, compiled for each version of Node, on 20, where 13 crashes.
  */
 
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { compileFunction } from 'node:vm';
@@ -12,7 +12,11 @@ import type BetterSqlite from 'better-sqlite3';
 /** Each under the name that package.json gives it. */
 const COMPILED = 'better-sqlite3-12';
 const PREBUILT = 'better-sqlite3-13';
-/** The first Node that runs the prebuilt one. */
+/** In the package that users install (scripts/release/package.mjs): the one of both that fits their Node. */
+const FITTING = 'better-sqlite3';
+/** From this version on the binaries are in the package, */
+const PREBUILT_MAJOR = 13;
+/** and this is the first Node that runs it. */
 const PREBUILT_SINCE = 22;
 
 type Require = NodeJS.Require;
@@ -26,10 +30,15 @@ export function bindingsFor(version: string): string[] {
   return Number.parseInt(version, 10) < PREBUILT_SINCE ? [COMPILED] : [PREBUILT, COMPILED];
 }
 
+/** The same for this Node, as they are called where this code is installed. */
+export function bindingsHere(require: Require = ours): string[] {
+  const names = bindingsFor(process.versions.node);
+  return names.some((name) => manifestOf(name, require) !== null) ? names : [FITTING];
+}
+
 /** Paths of the installed bindings for this Node, and every folder that is searched. */
 export function bindingFolders(): { packages: string[]; searched: string[] } {
-  const names = bindingsFor(process.versions.node);
-  const packages = names.flatMap((name) => {
+  const packages = bindingsHere().flatMap((name) => {
     const file = manifestOf(name, ours);
     return file === null ? [] : [dirname(file)];
   });
@@ -44,6 +53,12 @@ function manifestOf(name: string, require: Require): string | null {
   }
 }
 
+/** NaN where the package does not say it. */
+function majorOf(name: string, require: Require): number {
+  const { version = '' } = JSON.parse(readFileSync(require.resolve(`${name}/package.json`), 'utf8'));
+  return Number.parseInt(version, 10);
+}
+
 /** The first of the packages that loads. Throws, with what to do, when none does. */
 export function loadBinding(names: string[], require: Require = ours): Binding {
   const failures: string[] = [];
@@ -56,7 +71,7 @@ export function loadBinding(names: string[], require: Require = ours): Binding {
       const Sqlite = require(name) as typeof BetterSqlite;
       // Its native code is loaded with the first database.
       new Sqlite(':memory:').close();
-      if (name === PREBUILT) makeRowsWithoutEval(Sqlite, require);
+      if (majorOf(name, require) >= PREBUILT_MAJOR) makeRowsWithoutEval(name, Sqlite, require);
       return { name, Sqlite };
     } catch (error) {
       failures.push(`${name} ${whyNot(error as Error)}`);
@@ -86,8 +101,9 @@ function whyNot({ message }: Error): string {
 }
 
 function adviceFor(version: string): string {
-  if (Number.parseInt(version, 10) >= PREBUILT_SINCE) return 'Run npm ci again, with this Node.';
-  return 'Install Node 24, or Python and a C++ compiler with make; then run npm ci again.';
+  const again = 'run npm ci again, or where svc is installed: npm install -g svc-gateway';
+  if (Number.parseInt(version, 10) >= PREBUILT_SINCE) return `With this Node, ${again}.`;
+  return `Install Node 24, or Python and a C++ compiler with make; then ${again}.`;
 }
 
 type Addon = { initialize(...factories: unknown[]): void };
@@ -96,8 +112,8 @@ type Addon = { initialize(...factories: unknown[]): void };
  * Better-sqlite3 13 makes the function that builds the rows of a statement with `new Function`, which is forbidden where
  * handlers run (`host-flags.ts`). The compiler of node:vm makes the same function there.
  */
-function makeRowsWithoutEval(Sqlite: typeof BetterSqlite, require: Require): void {
-  const folder = dirname(dirname(require.resolve(PREBUILT)));
+function makeRowsWithoutEval(name: string, Sqlite: typeof BetterSqlite, require: Require): void {
+  const folder = dirname(require.resolve(`${name}/package.json`));
   const file = Object.keys(require.cache).find((path) => path.startsWith(folder) && path.endsWith('.node'));
   if (file === undefined) throw new Error('its native code is not where it is expected.');
   const addon = require(file) as Addon;
@@ -125,7 +141,7 @@ let loaded: Binding | null = null;
 
 /** Loads the binding, so that the first database need not. Throws as `loadBinding` does. */
 export function loadSqlite(): Binding {
-  loaded ??= loadBinding(bindingsFor(process.versions.node));
+  loaded ??= loadBinding(bindingsHere());
   return loaded;
 }
 

@@ -25,6 +25,7 @@ const VERSIONS = [
   'test/egress.e2e',
   'test/embedding.e2e',
   'test/http.e2e',
+  'test/install.e2e',
   'test/live.e2e',
   'test/mcp-servers.e2e',
   'test/packages.e2e',

@@ -1,7 +1,8 @@
 /** Finds the files that other processes and threads run: always the built ones, also when this code runs from source. */
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { isAppId } from '../../protocol/ids.ts';
 import { bindingFolders } from '../../storage/sqlite.ts';
 
 /** The folder that holds our package.json: above `dist/` when built, above `supervisor/` when run from source. */
@@ -28,6 +29,11 @@ export function groundingFile(mode: 'data' | 'full'): string {
 /** A template's app folder; without an id, the folder of all of them. */
 export function templateFolder(id = ''): string {
   return join(packageRoot, 'templates', id);
+}
+
+/** The ids of the templates that come with the gateway. */
+export function templateIds(): string[] {
+  return readdirSync(templateFolder()).filter(isAppId).sort();
 }
 
 /**

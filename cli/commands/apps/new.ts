@@ -3,7 +3,7 @@ import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { idFromName, isAppId, nameFromId } from '../../../protocol/ids.ts';
 import { renameApp, writeBlankApp, writeSchemas } from '../../../storage/apps/app-template.ts';
-import { packageRoot, templateFolder } from '../../../supervisor/tree/entry-points.ts';
+import { packageRoot, templateFolder, templateIds } from '../../../supervisor/tree/entry-points.ts';
 import type { CommandContext } from '../../command.ts';
 import { scanAppFolder } from '../../dev/app-folder.ts';
 import { CommandError, UsageError } from '../../failure.ts';
@@ -57,7 +57,7 @@ async function inFolder(context: CommandContext, folder: string): Promise<void> 
 
 /** Copies a template of this package; only a gateway fetches templates of a remote catalog. */
 function copyTemplate(template: string, folder: string, id: string, name: string | undefined): string[] {
-  const bundled = readdirSync(templateFolder()).filter(isAppId).sort();
+  const bundled = templateIds();
   if (!bundled.includes(template)) {
     const meant = nearest(template, bundled);
     throw new UsageError(`There is no template "${template}".`, [

@@ -10,7 +10,7 @@ import { checkFormat } from '../../../storage/data-format.ts';
 import { closeToOthers, openToOthers } from '../../../storage/files/private-tree.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { lockHolder } from '../../../storage/processes/data-lock.ts';
-import { BindingError, bindingsFor, loadBinding } from '../../../storage/sqlite.ts';
+import { BindingError, bindingsHere, loadBinding } from '../../../storage/sqlite.ts';
 import { loadUws, NoUws } from '../../../supervisor/edge/uws-binding.ts';
 import type { SystemStatus } from '../../../supervisor/operations/status.ts';
 import type { CommandContext } from '../../command.ts';
@@ -97,7 +97,7 @@ export function checkNode(version: string): Check {
   );
 }
 
-export function checkSqlite(names = bindingsFor(process.versions.node)): Check {
+export function checkSqlite(names = bindingsHere()): Check {
   try {
     const { name, Sqlite } = loadBinding(names);
     const db = new Sqlite(':memory:');

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { svc, temporaryFolder } from '../../../testing/command-line.ts';
@@ -15,6 +15,7 @@ const FACTS: Welcome = {
   edge: 'uws',
   apps: [],
   more: 0,
+  isByNpx: false,
 };
 
 test('the first line has the address but not the token, because logs keep that line', () => {
@@ -35,6 +36,26 @@ test('the welcome has links that sign a browser in, for the console and the firs
     'how to get another one',
   );
   assert.ok(welcome(FACTS, plain).some((line) => line.includes('svc new notes && svc push notes')));
+});
+
+test('npx puts no command on the path, so the welcome names another', () => {
+  const lines = welcome({ ...FACTS, isByNpx: true }, plain).join('\n');
+  assert.match(lines, /npx svc-gateway new notes && npx svc-gateway push notes/);
+  assert.match(lines, /npm install -g svc-gateway/);
+});
+
+test('--with takes a template, and says what there is for another word', async (t) => {
+  const cwd = temporaryFolder(t);
+  const misspelt = await svc(['serve', '--port', '0', '--with', 'tods'], { cwd });
+  assert.equal(misspelt.code, EXIT.usage);
+  assert.match(misspelt.stderr, /no folder and no template "tods"\.\n {2}Did you mean "todos"\?/);
+  const unknown = await svc(['serve', '--port', '0', '--with', 'x'], { cwd });
+  assert.match(unknown.stderr, /Templates: bookmarks, .*todos/);
+  // A folder of that name is meant, and refused before anything starts.
+  mkdirSync(join(cwd, 'todos'));
+  const empty = await svc(['serve', '--port', '0', '--with', 'todos'], { cwd });
+  assert.match(empty.stderr, /todos has no app\.json/);
+  assert.deepEqual(readdirSync(cwd), ['todos']);
 });
 
 test("the gateway's log is one readable line for each entry, with its date, and a line for each place of a stack", () => {

@@ -1,14 +1,18 @@
 /** `svc serve`: runs the gateway until it is stopped. */
+import { existsSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
+import { isAppId } from '../../../protocol/ids.ts';
 import { DEFAULTS } from '../../../protocol/limits.ts';
 import { PRIVATE_UMASK } from '../../../storage/files/private-tree.ts';
 import { Layout } from '../../../storage/layout.ts';
+import { BindingError, loadSqlite } from '../../../storage/sqlite.ts';
 import { type Config, ConfigError, loadConfig } from '../../../supervisor/config.ts';
 import { NoUws } from '../../../supervisor/edge/uws-binding.ts';
 import type { RunningGateway } from '../../../supervisor/serve.ts';
+import { templateFolder, templateIds } from '../../../supervisor/tree/entry-points.ts';
 import { type CommandContext, packageVersion } from '../../command.ts';
 import { readAppId, uploadApp } from '../../dev/app-folder.ts';
 import { CommandError, UsageError } from '../../failure.ts';
@@ -18,6 +22,7 @@ import type { Surroundings } from '../../gateway/connection.ts';
 import { whoListens } from '../../gateway/listener.ts';
 import { makeLink, openBrowser } from '../../gateway/pages.ts';
 import { drawPinoLine } from '../../terminal/log-entry.ts';
+import { nearest } from '../../terminal/nearest.ts';
 import { shortPath } from '../../terminal/paths.ts';
 import { createStyle, type Style, visible } from '../../terminal/style.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
@@ -33,7 +38,7 @@ export async function serve(context: CommandContext): Promise<number> {
   const { args, terminal, cwd } = context;
   process.umask(PRIVATE_UMASK);
   const config = await configure(context);
-  const folders = args.list('with').map((folder) => resolve(cwd, folder));
+  const folders = args.list('with').map((word) => folderWith(word, cwd));
   const gateway = await start(config, context);
   terminal.whenLost(({ message }) => gateway.gateway.log.warn(`Standard output can no longer be written: ${message}.`));
   const { url, token, pid, dataDir } = gateway;
@@ -86,6 +91,23 @@ async function terminalLog(
   const { createLog } = await import('../../../supervisor/operations/log-stream.ts');
   const style = logFile === null ? terminal.noteStyle : createStyle(false);
   return createLog({ log, logFile, dataDir }, (line) => `${drawPinoLine(line, style).map(visible).join('\n')}\n`);
+}
+
+/** The folder of an app, or of a template where no folder has that name. Throws if it is no app. */
+function folderWith(word: string, cwd: string): string {
+  const named = resolve(cwd, word);
+  const isTemplate = isAppId(word) && !existsSync(named);
+  const templates = templateIds();
+  if (isTemplate && !templates.includes(word)) {
+    const meant = nearest(word, templates);
+    throw new UsageError(
+      `There is no folder and no template "${word}".`,
+      meant === undefined ? `Templates: ${templates.join(', ')}` : `Did you mean "${meant}"?`,
+    );
+  }
+  const folder = isTemplate ? templateFolder(word) : named;
+  readAppId(folder);
+  return folder;
 }
 
 /** Uploads an app's folder unless its id is registered; answers the webhooks that were created. */
@@ -178,7 +200,18 @@ async function explainStart(
     case 'EADDRNOTAVAIL':
       return new CommandError(`This machine has no address ${host}.`, 'Omit --host to listen on this machine only.');
     default:
-      return error;
+      return withoutSqlite() ?? error;
+  }
+}
+
+/** The writer ends without SQLite; this process has not tried to load it. */
+function withoutSqlite(): CommandError | null {
+  try {
+    loadSqlite();
+    return null;
+  } catch (error) {
+    if (!(error instanceof BindingError)) throw error;
+    return new CommandError(error.finding, error.nextStep);
   }
 }
 
@@ -204,6 +237,7 @@ async function greet(context: CommandContext, gateway: RunningGateway, client: C
     edge: gateway.edge,
     apps: await Promise.all(shown),
     more: Math.max(0, apps.length - LISTED),
+    isByNpx: context.env.npm_command === 'exec',
   };
   terminal.lines(welcome(facts, terminal.style));
 }
@@ -235,21 +269,25 @@ export type Welcome = {
   /** The first registered apps, each with a link that opens its page, and how many more there are. */
   apps: { id: string; open: string }[];
   more: number;
+  /** Started by npx, which puts no command on the path. */
+  isByNpx: boolean;
 };
 
 /** The rest, for a person: each link signs a browser in once. */
-export function welcome({ dataDir, apps, more, edge, open }: Welcome, style: Style): string[] {
+export function welcome({ dataDir, apps, more, edge, open, isByNpx }: Welcome, style: Style): string[] {
+  const svc = isByNpx ? 'npx svc-gateway' : 'svc';
   const widest = Math.max(...apps.map(({ id }) => id.length));
   const linked = apps.map((app) => `${style('bold', app.id.padEnd(widest))}  ${style('cyan', app.open)}`);
-  if (apps.length === 0) linked.push(`none yet: ${style('cyan', 'svc new notes && svc push notes')}`);
-  if (more > 0) linked.push(style('dim', `and ${more} more: svc apps`));
-  linked.push(style('dim', 'Each link signs one browser in, within ten minutes. Another one: svc open'));
+  if (apps.length === 0) linked.push(`none yet: ${style('cyan', `${svc} new notes && ${svc} push notes`)}`);
+  if (more > 0) linked.push(style('dim', `and ${more} more: ${svc} apps`));
+  linked.push(style('dim', `Each link signs one browser in, within ten minutes. Another one: ${svc} open`));
   const lines: [name: string, value: string][] = [
     ['open', style('cyan', open)],
     ...linked.map((text, i): [string, string] => [i === 0 ? 'apps' : '', text]),
     ['data', `${dataDir}  ${style('dim', `token in ${dataDir}/token.bin`)}`],
     ['edge', EDGES[edge]],
     ['stop', 'Ctrl-C'],
+    ...(isByNpx ? [['svc', 'npm install -g svc-gateway installs the command svc'] as [string, string]] : []),
   ];
   return ['', ...lines.map(([name, value]) => `  ${style('dim', name.padEnd(5))} ${value}`), ''];
 }
