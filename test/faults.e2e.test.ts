@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import { compareIdentity } from '../storage/processes/process-identity.ts';
-import { gatewayOfSuite } from '../testing/edges.ts';
+import { eventually, gatewayOfSuite } from '../testing/edges.ts';
 import { startGateway, TestGateway } from '../testing/gateway.ts';
-import { type Child, childrenOf } from '../testing/processes.ts';
+import { type Child, childrenOf, isStopped } from '../testing/processes.ts';
 import { Load, ledgerApp, verify } from '../testing/write-ledger.ts';
 
 // Each process of the tree killed or stopped once under load, and ends of every kind: nothing acknowledged is lost, and
@@ -80,6 +80,7 @@ describe('under load', () => {
     await load.more(50);
     const stopped = await hostOf(gateway, app);
     process.kill(stopped, 'SIGSTOP');
+    await eventually(() => isStopped(stopped));
     await load.healed(performance.now());
     assert.notEqual(await hostOf(gateway, app), stopped);
     await end(gateway, load);

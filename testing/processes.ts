@@ -24,6 +24,11 @@ export function isRunning(pid: number): boolean {
   return stat !== null && stat[0] !== 'Z';
 }
 
+/** Whether SIGSTOP has reached all of its threads: on a busy machine some go on for a while. */
+export function isStopped(pid: number): boolean {
+  return readdirSync(`/proc/${pid}/task`).every((thread) => statOf(`${pid}/task/${thread}`)?.[0] === 'T');
+}
+
 function parentOf(pid: string): number | null {
   const stat = statOf(pid);
   return stat === null ? null : Number(stat[1]);
