@@ -1,6 +1,7 @@
 /** Answers `svc_describe`: lists apps and their tools (decisions, section 3). */
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
-import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
+import type { Manifest, PageDocument, VersionSummary } from '../../protocol/manifest.ts';
+import { describedTool, openTool, pageUri } from '../../protocol/mcp-app.ts';
 import { type AppsView, noActiveVersion } from './apps.ts';
 import { inTurns, KeptArray } from './kept-array.ts';
 
@@ -42,17 +43,26 @@ export async function describeApps(
     return { apps: await linesOf(apps, among ?? (await apps.ids())) };
   }
   const manifest = await manifestOf(apps, id);
-  if (query === undefined && action === undefined) return { ...manifest, app: id };
+  if (query === undefined && action === undefined) {
+    const mcpApp = describedPage(id, (await apps.get(id)).active.page);
+    return { ...manifest, app: id, ...(mcpApp && { mcpApp }) };
+  }
   const kind = query === undefined ? 'action' : 'query';
   const name = query ?? action;
-  const definition = (kind === 'query' ? manifest.queries : manifest.actions).find((tool) => tool.name === name);
-  if (!definition) {
+  const tool = describedTool(id, manifest, kind, name);
+  if (!tool) {
     throw new SvcError(
       kind === 'query' ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION',
       `"${id}" has no ${kind} "${name?.slice(0, 80)}".`,
     );
   }
-  return { app: id, name: manifest.name, version: manifest.version, [kind]: definition };
+  return tool;
+}
+
+/** Where the page is in a host of MCP Apps, or why it is not; undefined for an app without one. */
+function describedPage(app: string, page: PageDocument | undefined): object | undefined {
+  if (page === undefined) return undefined;
+  return 'faults' in page ? { faults: page.faults } : { resource: pageUri(app), tool: openTool(app) };
 }
 
 export async function manifestOf(apps: AppsView, id: string): Promise<Manifest> {

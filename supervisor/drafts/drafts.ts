@@ -6,7 +6,7 @@ import { rm } from 'node:fs/promises';
 import type { SvcError } from '../../protocol/errors.ts';
 import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Manifest } from '../../protocol/manifest.ts';
+import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../storage/apps/trash.ts';
 import { namesIn } from '../../storage/files/atomic-file.ts';
@@ -16,6 +16,8 @@ import type { App, AppsView } from '../dispatch/apps.ts';
 import { Dispatcher } from '../dispatch/dispatcher.ts';
 import { Draft, type DraftsOptions } from './draft.ts';
 import type { Brought } from './draft-data.ts';
+
+type DraftParts = { version: VersionSummary | null; manifest: Manifest | null; fault: SvcError | null };
 
 export class Drafts {
   readonly #options: DraftsOptions;
@@ -60,14 +62,14 @@ export class Drafts {
   }
 
   /**
-   * The manifest that says what tools a draft has, null where none is known, and the fault for which they cannot be called. A draft
+   * The version and manifest that say what tools a draft has, null where none is known, and the fault for which they cannot be called. A draft
    * that is being edited is broken between two files: its tools stay those that it had. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`.
    */
-  async toolsOf(session: string, app: string): Promise<{ manifest: Manifest | null; fault: SvcError | null }> {
+  async toolsOf(session: string, app: string): Promise<DraftParts> {
     const draft = await this.draft(session, app);
-    const whole = await draft.whole();
-    const manifest = whole && (await this.#manifests.get(draft.key, whole.versionId));
-    return { manifest, fault: draft.fault };
+    const version = await draft.whole();
+    const manifest = version && (await this.#manifests.get(draft.key, version.versionId));
+    return { version, manifest, fault: draft.fault };
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */

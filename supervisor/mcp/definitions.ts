@@ -10,6 +10,7 @@ export type McpTool = {
   inputSchema: ObjectSchema;
   outputSchema?: ObjectSchema;
   annotations: { readOnlyHint: boolean; destructiveHint?: boolean };
+  _meta?: Record<string, unknown>;
 };
 
 const NAME = { type: 'string', minLength: 1 };

@@ -4,7 +4,10 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { isTooDeep } from '../../protocol/rules/json-text.ts';
 
-export type McpResource = { uri: string; name: string; description: string; mimeType: string };
+export type McpResource = { uri: string; name: string; description: string; mimeType: string; _meta?: Record<string, unknown> };
+
+/** What a resource holds: text, or bytes in base64. */
+export type McpContent = { mimeType: string; _meta?: Record<string, unknown> } & ({ text: string } | { blob: string });
 
 /** As `resources/templates/list` shows it; `uriTemplate` as RFC 6570 has it. */
 export type McpResourceTemplate = { uriTemplate: string; name: string; description: string; mimeType: string };

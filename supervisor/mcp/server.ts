@@ -13,10 +13,19 @@ import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { JSON_HEADERS, toSvcError } from '../http/answers.ts';
 import type { EventReader, EventReaders } from '../http/event-streams.ts';
 import { traceOf } from '../tree/actor/call.ts';
+import { showsPages } from './app-page.ts';
 import { type Asker, asksByForm, Confirmations, InputRequired } from './confirmations.ts';
 import { listen, listenedTo, RefusedResource } from './listen.ts';
 import type { ListSource } from './lists.ts';
-import { endedSession, type McpSession, type McpSessions, type SessionOwner, sessionAsks } from './sessions.ts';
+import type { McpContent } from './resources.ts';
+import {
+  endedSession,
+  type McpSession,
+  type McpSessions,
+  type SessionOwner,
+  sessionAsks,
+  sessionShowsPages,
+} from './sessions.ts';
 import { type FollowedResource, messageEvent } from './subscriptions.ts';
 import type { McpAnswer, McpTools } from './tools.ts';
 
@@ -56,6 +65,9 @@ type Extra = {
   confirm: Confirm | undefined;
 };
 
+/** The lists at the address of a request, for a client that shows pages or one that does not. */
+export type ListsOf = (pages: boolean) => ListSource;
+
 type PlainCall = {
   id: RequestId;
   name: string;
@@ -77,9 +89,10 @@ export class McpServer {
    * Answers one POST, whose parsed body is `message`. Throws `NOT_FOUND` for a session that has ended, and for what needs a session
    * where the one that is named is not known.
    */
-  async serve(exchange: Exchange, message: unknown, lists: ListSource, owner: SessionOwner): Promise<void> {
-    const tools = await lists.tools();
+  async serve(exchange: Exchange, message: unknown, of: ListsOf, owner: SessionOwner): Promise<void> {
     const named = exchange.header(SESSION);
+    const lists = of(showsPagesTo(message, named));
+    const tools = await lists.tools();
     const session = this.#options.mcpSessions.find(named, owner);
     const method = isObject(message) ? message.method : undefined;
     if (named !== undefined && session === undefined && OF_SESSION.includes(method)) throw endedSession();
@@ -101,7 +114,10 @@ export class McpServer {
       const confirm = this.#confirmOf(asker, message, tools, null);
       await this.#serveByLibrary(exchange, message, { tools, session, confirm }, left.signal, () =>
         method === 'initialize'
-          ? this.#options.mcpSessions.begin(owner, lists, asksByForm(paramsOf(message).capabilities))
+          ? this.#options.mcpSessions.begin(owner, lists, {
+              asks: asksByForm(paramsOf(message).capabilities),
+              pages: showsPages(paramsOf(message).capabilities),
+            })
           : undefined,
       );
       return;
@@ -155,7 +171,8 @@ export class McpServer {
   }
 
   /** Opens a GET: the stream of a session. Throws `METHOD_NOT_ALLOWED` without one, `NOT_FOUND`, and `OVERLOADED`. */
-  open(exchange: Exchange, lists: ListSource, owner: SessionOwner): void {
+  open(exchange: Exchange, of: ListsOf, owner: SessionOwner): void {
+    const lists = of(sessionShowsPages(exchange.header(SESSION)));
     this.#sessionOf(exchange, owner).open(exchange, exchange.header('last-event-id'), lists);
   }
 
@@ -269,7 +286,7 @@ export class McpServer {
       );
       server.setRequestHandler('tools/list', async () => {
         const shown = await tools.list().catch(rethrow(failure));
-        return { tools: shown.map((tool) => ({ ...tool, _meta: TOOL_META })) };
+        return { tools: shown.map((tool) => ({ ...tool, _meta: { ...TOOL_META, ...tool._meta } })) };
       });
       server.setRequestHandler('tools/call', async ({ params }, { mcpReq: { signal } }) => {
         const { name, arguments: args = {} } = params;
@@ -291,8 +308,8 @@ export class McpServer {
         resourceTemplates: await tools.templates().catch(rethrow(failure)),
       }));
       server.setRequestHandler('resources/read', async ({ params: { uri } }, { mcpReq: { signal } }) => {
-        const text = await readOf(tools, uri, signal).catch(rethrow(refusal(uri)));
-        return { contents: [{ uri, mimeType: 'application/json', text }] };
+        const content = await readOf(tools, uri, signal).catch(rethrow(refusal(uri)));
+        return { contents: [{ uri, ...content }] };
       });
       server.setRequestHandler('resources/subscribe', async ({ params: { uri } }) => {
         if (session === undefined) throw new ProtocolError(INVALID_REQUEST, NO_SESSION);
@@ -362,10 +379,10 @@ function rethrow(made: (error: unknown) => Error): (error: unknown) => never {
   };
 }
 
-async function readOf(tools: McpTools, uri: string, signal: AbortSignal): Promise<string> {
-  const text = await tools.read(uri, signal);
-  if (text === null) throw new SvcError('NOT_FOUND', `There is no resource "${uri.slice(0, 200)}".`);
-  return text;
+async function readOf(tools: McpTools, uri: string, signal: AbortSignal): Promise<McpContent> {
+  const content = await tools.read(uri, signal);
+  if (content === null) throw new SvcError('NOT_FOUND', `There is no resource "${uri.slice(0, 200)}".`);
+  return content;
 }
 
 async function followedOf(tools: McpTools, uri: string): Promise<FollowedResource> {
@@ -440,6 +457,13 @@ function isWholeLegacy(exchange: Exchange, version: string, meta: unknown): bool
 
 function claimsModern(meta: unknown): boolean {
   return isObject(meta) && Object.keys(meta).some((key) => key.startsWith(META));
+}
+
+/** Whether the client of a request shows pages of apps: clients since 2026 say so with each, those of 2025 when they begin. */
+function showsPagesTo(message: unknown, session: string | undefined): boolean {
+  const { capabilities, _meta: meta } = paramsOf(message);
+  if (isObject(message) && message.method === 'initialize') return showsPages(capabilities);
+  return sessionShowsPages(session) || (isObject(meta) && showsPages(meta[`${META}clientCapabilities`]));
 }
 
 function isRequestId(id: unknown): id is RequestId {

@@ -24,8 +24,12 @@ type McpSessionsOptions = {
 /** The listening request of a client of 2026. */
 export type Listener = { endRefused(): void; end(): void };
 
-/** Ends the ids of sessions whose client can ask its person: so that is known of a session that was forgotten, too. */
-const ASKS = '-asks';
+/** What a client can do: ask its person, show pages of apps. */
+type Abilities = { asks?: boolean; pages?: boolean };
+
+/** Parts of the ids of sessions: so it is known of a session that was forgotten, too. */
+const ASKS = 'asks';
+const PAGES = 'pages';
 
 const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: mcp\n\n`);
 
@@ -47,16 +51,17 @@ export class McpSessions {
   }
 
   /**
-   * The id of a new session, whose client sees these lists, and says whether it can ask its person; undefined when all that there
-   * may be are in use.
+   * The id of a new session, whose client sees these lists, and says what it can do; undefined when all that there may be are in
+   * use.
    */
-  begin(owner: SessionOwner, lists: ListSource, asks = false): string | undefined {
+  begin(owner: SessionOwner, lists: ListSource, abilities: Abilities = {}): string | undefined {
     if (this.#sessions.size >= LIMITS.mcpSessions) {
       const [unused] = [...this.#sessions].find(([, session]) => !session.used) ?? [];
       if (unused === undefined) return undefined;
       this.#sessions.delete(unused);
     }
-    const id = `${randomUUID()}${asks ? ASKS : ''}`;
+    const { asks = false, pages = false } = abilities;
+    const id = `${randomUUID()}${asks ? `-${ASKS}` : ''}${pages ? `-${PAGES}` : ''}`;
     this.#sessions.set(id, new McpSession(owner, digestsOf(lists), this.options));
     return id;
   }
@@ -194,7 +199,12 @@ export class McpSession {
 
 /** Whether the client of the session that is named so can ask its person. */
 export function sessionAsks(id: string | undefined): boolean {
-  return id?.endsWith(ASKS) === true;
+  return id?.split('-').includes(ASKS) === true;
+}
+
+/** Whether the client of the session that is named so shows pages of apps. */
+export function sessionShowsPages(id: string | undefined): boolean {
+  return id?.split('-').includes(PAGES) === true;
 }
 
 export function endedSession(): SvcError {

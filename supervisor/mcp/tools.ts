@@ -3,22 +3,18 @@
  * section 12).
  */
 import { SvcError } from '../../protocol/errors.ts';
-import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
+import type { Manifest } from '../../protocol/manifest.ts';
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { DraftCheck } from '../authoring/draft-check.ts';
 import { manifestOf } from '../dispatch/describe.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
 import type { Confirm } from '../dispatch/request.ts';
 import { newTraceId } from '../tree/actor/call.ts';
+import type { AppPage } from './app-page.ts';
+import { type Entry, tableOf } from './app-tools.ts';
+import { checkArguments, DISPATCHER_TOOLS, DRAFT_CHECK, type McpTool, SQL_TOOLS } from './definitions.ts';
 import {
-  checkArguments,
-  DISPATCHER_TOOLS,
-  DRAFT_CHECK,
-  type McpTool,
-  type ObjectSchema,
-  SQL_TOOLS,
-} from './definitions.ts';
-import {
+  type McpContent,
   type McpResource,
   type McpResourceTemplate,
   type QueryResource,
@@ -52,8 +48,8 @@ export type McpTools = {
   call(call: McpCall): Promise<McpAnswer>;
   resources(): Promise<McpResource[]>;
   templates(): Promise<McpResourceTemplate[]>;
-  /** JSON text; null when there is no such resource. Rejects with the error of a query. */
-  read(uri: string, signal: AbortSignal): Promise<string | null>;
+  /** Null when there is no such resource. Rejects with the error of a query. */
+  read(uri: string, signal: AbortSignal): Promise<McpContent | null>;
   /**
    * The query to follow for a subscription; null when the resource is not a query's result. Rejects with `FORBIDDEN` and
    * `INVALID_INPUT`.
@@ -123,7 +119,7 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
     templates: async () => ((await mayCall('read')) ? [queryTemplate(null)] : []),
     read: async (uri, signal) => {
       const named = queryOfUri(uri);
-      return named && (await readQuery(dispatcher, caller, named, signal));
+      return named && jsonContent(await readQuery(dispatcher, caller, named, signal));
     },
     follow: async (uri) => {
       const named = queryOfUri(uri);
@@ -140,8 +136,11 @@ export type DraftTools = {
   check?(): Promise<DraftCheck>;
 };
 
-/** `maySql`: whether it has the tools that read its tables, or write them, unless it has tools of their names. */
-type AppOptions = { maySql(capability: 'read' | 'write'): boolean; draft: DraftTools | null };
+/**
+ * `maySql`: whether it has the tools that read its tables, or write them, unless it has tools of their names. `page` for clients that
+ * show pages, where it has one.
+ */
+type AppOptions = { maySql(capability: 'read' | 'write'): boolean; draft: DraftTools | null; page?: AppPage | null };
 
 const NO_TOOLS = { queries: [], actions: [] };
 
@@ -153,7 +152,7 @@ export async function appTools(
   dispatcher: Dispatcher,
   app: string,
   caller: McpCaller,
-  { maySql, draft }: AppOptions,
+  { maySql, draft, page = null }: AppOptions,
 ): Promise<McpTools> {
   const { permit } = caller;
   const live = async () => ({ manifest: await manifestOf(dispatcher.apps, app), fault: null });
@@ -167,6 +166,7 @@ export async function appTools(
   };
   const sqlTools = SQL_TOOLS.filter(({ mode, shown }) => maySql(capabilityOf(mode)) && !byName.has(shown.name));
   const check = byName.has(DRAFT_CHECK.name) ? undefined : draft?.check;
+  const opening = page !== null && !byName.has(page.tool.name) ? page : null;
   const may = (capability: 'read' | 'write') => permitted(permit, capability, app);
   return {
     title: manifest?.name ?? app,
@@ -175,8 +175,14 @@ export async function appTools(
       `The tools of the app "${app}". Queries only read; actions change its data. ` +
       `The resource ${manifestUri} is its manifest, ${tablesUri} has its tables.`,
     list: async () => {
-      const shown = [...tools, ...sqlTools].map((tool) => tool.shown).filter(await allowedBy(may));
-      return check === undefined ? shown : [...shown, DRAFT_CHECK];
+      const mark = (tool: McpTool, own?: Entry): McpTool =>
+        page === null ? tool : page.marked(tool, { opensPage: own?.opensPage === true, forPage: own !== undefined });
+      const shown = [
+        ...tools.map((tool) => mark(tool.shown, tool)),
+        ...(opening === null ? [] : [opening.tool]),
+        ...sqlTools.map((tool) => mark(tool.shown)),
+      ].filter(await allowedBy(may));
+      return check === undefined ? shown : [...shown, mark(DRAFT_CHECK)];
     },
     call: async ({ name, args, traceId, signal, confirm }) => {
       const sql = sqlTools.find(({ shown }) => shown.name === name);
@@ -187,6 +193,13 @@ export async function appTools(
       if (check !== undefined && name === DRAFT_CHECK.name) {
         checkArguments(DRAFT_CHECK, args);
         return await answerOf(async () => answerWith(await check()));
+      }
+      if (opening !== null && name === opening.tool.name) {
+        checkArguments(opening.tool, args);
+        return await answerOf(async () => {
+          await permit('read', app);
+          return { text: opening.opened, isError: false, structured: false };
+        });
       }
       const tool = byName.get(name);
       if (!tool) {
@@ -210,6 +223,7 @@ export async function appTools(
       return [
         { uri: manifestUri, name: 'app.json', description: `The manifest of "${app}".`, mimeType: 'application/json' },
         { uri: tablesUri, name: 'tables', description: `The tables of "${app}".`, mimeType: 'application/json' },
+        ...(page === null ? [] : [page.resource]),
         ...queryResources(app, manifest ?? NO_TOOLS),
       ];
     },
@@ -218,17 +232,23 @@ export async function appTools(
       await permit('read', app);
       if (uri === manifestUri) {
         if (fault !== null) throw fault;
-        return JSON.stringify(manifest, null, 2);
+        return jsonContent(JSON.stringify(manifest, null, 2));
       }
-      if (uri === tablesUri) return (await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(), signal)).text;
+      if (uri === tablesUri)
+        return jsonContent((await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(), signal)).text);
       const named = ownQuery(uri);
-      return named && (await readQuery(dispatcher, caller, named, signal));
+      if (named !== null) return jsonContent(await readQuery(dispatcher, caller, named, signal));
+      return page && (await page.read(uri));
     },
     follow: async (uri) => {
       const named = ownQuery(uri);
       return named && (await followQuery(dispatcher, caller, named));
     },
   };
+}
+
+function jsonContent(text: string): McpContent {
+  return { mimeType: 'application/json', text };
 }
 
 /** The result of a query as JSON text. Rejects with the error to answer. */
@@ -258,65 +278,10 @@ async function followQuery(
   };
 }
 
-type Entry = { kind: Target['kind']; own: string; shown: McpTool };
-type Table = { tools: Entry[]; byName: Map<string, Entry> };
-
-/** A manifest is read once and kept, so that its tools are made once for each version. */
-const tables = new WeakMap<Manifest, Table>();
-
-/** Every tool of a version, queries first, in the order of the manifest. */
-function tableOf(manifest: Manifest): Table {
-  const known = tables.get(manifest);
-  if (known) return known;
-  const { queries, actions } = manifest;
-  const both = new Set(queries.map(({ name }) => name).filter((name) => actions.some((one) => one.name === name)));
-  const entry = (kind: Target['kind'], definition: QueryDefinition | ActionDefinition): Entry => ({
-    kind,
-    own: definition.name,
-    shown: toolOf(kind, definition, both.has(definition.name) ? `${kind}.${definition.name}` : definition.name),
-  });
-  const tools = [...queries.map((one) => entry('query', one)), ...actions.map((one) => entry('action', one))];
-  const table = { tools, byName: new Map(tools.map((one) => [one.shown.name, one])) };
-  tables.set(manifest, table);
-  return table;
-}
-
-function toolOf(kind: Target['kind'], definition: QueryDefinition | ActionDefinition, name: string): McpTool {
-  const { description, input, output } = definition;
-  return {
-    name,
-    ...(description === undefined ? {} : { description }),
-    inputSchema: withoutHeaders(asObjectSchema(input)),
-    ...(isObjectSchema(output) ? { outputSchema: output } : {}),
-    annotations:
-      kind === 'query'
-        ? { readOnlyHint: true }
-        : { readOnlyHint: false, destructiveHint: definition.confirmation === 'required' },
-  };
-}
-
-function isObjectSchema(schema: JsonSchema | undefined): schema is ObjectSchema {
-  return typeof schema === 'object' && schema.type === 'object';
-}
-
-/** MCP requires an object at the top, which arguments always are. */
-function asObjectSchema(schema: JsonSchema | undefined): ObjectSchema {
-  if (schema === false) return { type: 'object', not: {} };
-  return { ...(typeof schema === 'object' ? schema : {}), type: 'object' };
-}
-
 /** Says of a tool whether a caller that may do this is shown it: what does not only read needs `write`. */
 async function allowedBy(may: (capability: 'read' | 'write') => Promise<boolean>): Promise<(tool: McpTool) => boolean> {
   const [read, write] = [await may('read'), await may('write')];
   return ({ annotations }) => (annotations.readOnlyHint ? read : write);
-}
-
-/** Nothing here goes by the header in which clients would repeat an argument with this keyword, and would have to check it. */
-function withoutHeaders(schema: ObjectSchema): ObjectSchema {
-  const text = JSON.stringify(schema);
-  if (!text.includes('"x-mcp-header"')) return schema;
-  const isKeyword = (key: string, value: unknown) => key === 'x-mcp-header' && typeof value === 'string';
-  return JSON.parse(text, (key, value) => (isKeyword(key, value) ? undefined : value));
 }
 
 async function permitted(permit: Permit, capability: 'read' | 'write', app: string): Promise<boolean> {

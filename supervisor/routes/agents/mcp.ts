@@ -3,15 +3,17 @@
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId, draftKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { pagePath } from '../../../protocol/origins.ts';
 import { checkDraft } from '../../authoring/draft-check.ts';
 import type { Dispatcher } from '../../dispatch/dispatcher.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Caller, demand } from '../../http/access/access.ts';
 import { AgentCaller } from '../../http/access/agent-caller.ts';
 import type { Capability } from '../../http/access/grants.ts';
+import type { Place } from '../../http/access/places.ts';
 import { type Route, route } from '../../http/router.ts';
-import type { ListSource } from '../../mcp/lists.ts';
-import { checkOrigin, McpServer } from '../../mcp/server.ts';
+import { type AppPage, McpPages } from '../../mcp/app-page.ts';
+import { checkOrigin, type ListsOf, McpServer } from '../../mcp/server.ts';
 import type { SessionOwner } from '../../mcp/sessions.ts';
 import { appTools, type DraftTools, dispatcherTools, type McpCaller, type McpTools } from '../../mcp/tools.ts';
 import type { Services } from '../../services.ts';
@@ -22,7 +24,8 @@ import { parseJson, readBytes } from '../requests.ts';
 export function mcpRoutes(services: Services): Route[] {
   const { dispatcher } = services;
   const server = new McpServer(services);
-  const serve = async (exchange: Exchange, owner: SessionOwner, lists: ListSource): Promise<void> => {
+  const pages = new McpPages(services);
+  const serve = async (exchange: Exchange, owner: SessionOwner, lists: ListsOf): Promise<void> => {
     checkOrigin(exchange, services.config.corsOrigins);
     if (exchange.method === 'DELETE') server.end(exchange, owner);
     else if (exchange.method !== 'POST') server.open(exchange, lists, owner);
@@ -39,7 +42,12 @@ export function mcpRoutes(services: Services): Route[] {
       ...(caller.may(needed, draftKey(session, app)) && { check: () => checkDraft(gitStore, session, app) }),
     };
   };
-  const serveApp = async (exchange: Exchange, session: string | null, id: string, caller: Caller): Promise<void> => {
+  const serveApp = async (
+    exchange: Exchange,
+    session: string | null,
+    id: string,
+    { caller, place }: { caller: Caller; place: Place },
+  ): Promise<void> => {
     checkAppId(id);
     const of = session === null ? dispatcher : gitStoreOf(services).drafts.dispatcher(session);
     const isAgent = caller instanceof AgentCaller;
@@ -49,8 +57,22 @@ export function mcpRoutes(services: Services): Route[] {
     const owner = { client, path: exchange.path, app: id };
     const maySql = (capability: 'read' | 'write') => isAgent && caller.hasSql(capability);
     const draft = session === null ? null : draftTools(session, id, caller);
-    const tools = () => appTools(of, id, callerOf(of, caller, client), { maySql, draft });
-    await serve(exchange, owner, { key: of.apps.keyOf(id), tools });
+    const key = of.apps.keyOf(id);
+    const pageOf = async (): Promise<AppPage | null> => {
+      const version =
+        session === null
+          ? (await of.apps.get(id)).active
+          : (await gitStoreOf(services).drafts.toolsOf(session, id)).version;
+      const address = { app: id, ...(session === null ? {} : { session }) };
+      const origin = services.access?.places.originOf(place, address);
+      const home = origin === undefined ? undefined : `${origin}${pagePath(address)}/`;
+      return version && pages.of({ app: id, key, version, home });
+    };
+    const tools = async (showsPages: boolean): Promise<McpTools> => {
+      const page = showsPages ? await pageOf() : null;
+      return await appTools(of, id, callerOf(of, caller, client), { maySql, draft, page });
+    };
+    await serve(exchange, owner, (showsPages) => ({ key, tools: () => tools(showsPages) }));
   };
   const routes = (path: string, handle: Route['handle']): Route[] =>
     (['POST', 'GET', 'DELETE'] as const).map((method) => route(method, path, 'route', handle));
@@ -60,13 +82,14 @@ export function mcpRoutes(services: Services): Route[] {
         throw new SvcError('FORBIDDEN', 'This address is for programs with a token; pages call tools through `svc`.');
       const client = services.clientOf(exchange, caller);
       const tools = () => toolsOfCaller(services, caller, client);
-      return serve(exchange, { client, path: exchange.path, app: null }, { key: null, tools });
+      // Here a page would reach every app.
+      return serve(exchange, { client, path: exchange.path, app: null }, () => ({ key: null, tools }));
     }),
-    ...routes('/svc/:id/_mcp', async (exchange, { id = '' }, caller) => {
-      await serveApp(exchange, null, id, caller);
+    ...routes('/svc/:id/_mcp', async (exchange, { id = '' }, caller, place) => {
+      await serveApp(exchange, null, id, { caller, place });
     }),
-    ...routes('/svc/_draft/:sid/:id/_mcp', async (exchange, { sid = '', id = '' }, caller) => {
-      await serveApp(exchange, sid, id, caller);
+    ...routes('/svc/_draft/:sid/:id/_mcp', async (exchange, { sid = '', id = '' }, caller, place) => {
+      await serveApp(exchange, sid, id, { caller, place });
     }),
   ];
 }
