@@ -466,25 +466,28 @@ onEachEdge({}, (gateway, _edge, store) => {
 describe('mcp', () => {
   const gateway = gatewayOfSuite({});
 
-  for (const era of ['legacy', 'auto'] as const) {
-    test(`svc mcp serves a program's client that is ${era}, also after a restart of the gateway`, async (t) => {
+  test("svc mcp serves programs' clients of both eras, also after a restart of the gateway", async (t) => {
+    const clients: Client[] = [];
+    for (const era of ['legacy', 'auto'] as const) {
       const id = await install(gateway);
       const client = askingClient(era, () => 'decline');
       const args = [join(root, 'bin/svc.js'), 'mcp', id, '--data-dir', gateway.dataDir];
       await client.connect(new StdioClientTransport({ command: process.execPath, args }));
       t.after(() => client.close());
+      clients.push(client);
       assert.equal((await client.listTools()).tools.length, 8);
       await client.callTool({ name: 'add', arguments: { text: 'milk' } });
       assert.deepEqual((await client.callTool({ name: 'count' })).structuredContent, { n: 1 });
       await assert.rejects(client.callTool({ name: 'add', arguments: {} }), ProtocolError);
       assert.match(textOf(await client.callTool({ name: 'clear' })), /NOT_CONFIRMED/);
-
-      await gateway.stop();
+    }
+    await gateway.stop();
+    for (const client of clients)
       await assert.rejects(client.callTool({ name: 'count' }), /No gateway is running|does not answer|nothing listens/);
-      await gateway.start();
+    await gateway.start();
+    for (const client of clients)
       assert.deepEqual((await client.callTool({ name: 'count' })).structuredContent, { n: 1 });
-    });
-  }
+  });
 
   test('SQL tools read and change rows, and nothing else', async (t) => {
     const logged = {

@@ -545,19 +545,12 @@ describe('at an origin that all apps share', () => {
 describe('after a restart', () => {
   const gateway = gatewayOfSuite({});
 
-  test('a session that was signed out stays signed out after a restart', async () => {
-    // A cookie counts at the port that the browser used, which may be another one than the gateway's own.
-    const host = 'svc.localhost:7777';
-    const [browser, other] = [await signIn(gateway, host), await signIn(gateway, host)];
-    assert.equal((await browser.call('DELETE', '/svc/_session')).status, 200);
-    await gateway.kill();
-    await gateway.start();
-    const isSignedIn = async (origin: Origin) => (await origin.call('GET', '/svc/_session')).json.signedIn;
-    assert.deepEqual([await isSignedIn(browser), await isSignedIn(other)], [false, true]);
-  });
+  // A cookie counts at the port that the browser used, which may be another one than the gateway's own.
+  const at = 'svc.localhost:7777';
 
-  test('an app with the id of an earlier one clears the browser’s storage, once', async () => {
-    const console = await signIn(gateway, 'svc.localhost:7777');
+  test('a session that was signed out stays signed out, and an app with the id of an earlier one clears the browser’s storage, once', async () => {
+    const [browser, console] = [await signIn(gateway, at), await signIn(gateway, at)];
+    assert.equal((await browser.call('DELETE', '/svc/_session')).status, 200);
     const host = `again.${console.host}`;
     const open = async (cookie = '') => {
       return (await new Origin(gateway, host, cookie).enter(await console.wayTo('/svc/again/'))).headers;
@@ -568,6 +561,8 @@ describe('after a restart', () => {
     await gateway.upload('again', appOf('again', CALLS));
     await gateway.kill();
     await gateway.start();
+    const isSignedIn = async (origin: Origin) => (await origin.call('GET', '/svc/_session')).json.signedIn;
+    assert.deepEqual([await isSignedIn(browser), await isSignedIn(console)], [false, true]);
     const first = await open();
     assert.equal(first['clear-site-data'], '"cache", "storage"');
     const seen = (first['set-cookie'] as string[]).find((cookie) => cookie.startsWith('svc_seen='));
