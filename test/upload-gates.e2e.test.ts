@@ -111,4 +111,17 @@ onEachStore({}, (gateway, store) => {
     assert.match(pushed.stderr, /INVALID_HANDLER: automations\/digest\/handler\.js:1:33: .*use ctx\.now/);
     assert.match(pushed.stderr, /queries\/clear\.js:1:35/);
   });
+
+  test('an icon that cannot be drawn is a warning of each answer, and refuses nothing', async () => {
+    const UNDRAWN = [{ path: 'icon.svg', keyword: 'icon', line: undefined, column: undefined }];
+    const page = { 'index.html': '<p>A page', 'icon.svg': '<svg' };
+    const { status, json } = await gateway.upload('drawn', appOf('drawn', { files: page }));
+    assert.deepEqual([status, places(json.warnings)], [201, UNDRAWN]);
+    assert.equal((await gateway.call('GET', '/svc/drawn/icon-192.png')).headers['content-type'], 'image/png');
+    const { sessionId } = (await gateway.call('POST', '/svc/_sessions', { body: {} })).json;
+    const file = `/svc/_sessions/${sessionId}/apps/drawn/files/icon.svg`;
+    assert.ok((await gateway.call('PUT', file, { body: Buffer.from('<svg>') })).status < 300);
+    const published = await gateway.call('POST', `/svc/_sessions/${sessionId}/publish`, { body: {} });
+    assert.deepEqual([published.status, places(published.json.warnings)], [201, UNDRAWN]);
+  });
 });

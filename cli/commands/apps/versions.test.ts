@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { startGateway, TOKEN } from '../../../testing/command-line.ts';
 import { Client } from '../../gateway/client.ts';
-import { findVersion, shortVersion } from './versions.ts';
+import { createStyle } from '../../terminal/style.ts';
+import type { Terminal } from '../../terminal/terminal.ts';
+import { drawWarnings, findVersion, shortVersion } from './versions.ts';
 
 const STORES: [app: string, versionIds: string[], shortened: string[]][] = [
   ['notes', ['v_20260101T000000000Z_aaaaaa', 'v_20260102T000000000Z_000001'], ['aaaaaa', '000001']],
@@ -21,3 +23,22 @@ for (const [app, versionIds, shortened] of STORES) {
     assert.deepEqual(found, versionIds);
   });
 }
+
+test('each warning has its place as far as it is known, and only handlers are refused elsewhere', () => {
+  const icon = { path: 'icon.svg', message: 'It cannot be drawn.', keyword: 'icon' };
+  const handler = { path: 'queries/list.js', line: 3, column: 11, message: 'Use ctx.now.', keyword: 'date-now' };
+  const drawn = (warnings: Parameters<typeof drawWarnings>[1]) => {
+    const lines: string[] = [];
+    drawWarnings({ style: createStyle(false), line: (text: string) => void lines.push(text) } as Terminal, warnings);
+    return lines;
+  };
+  assert.deepEqual(drawn([]), []);
+  assert.deepEqual(drawn([icon]), ['! icon.svg It cannot be drawn. (icon)']);
+  const [first, second, last, ...others] = drawn([icon, handler]);
+  assert.deepEqual(
+    [first, second],
+    ['! icon.svg It cannot be drawn. (icon)', '! queries/list.js:3:11 Use ctx.now. (date-now)'],
+  );
+  assert.match(last ?? '', /Publishing on a git store refuses such handlers/);
+  assert.deepEqual(others, []);
+});
