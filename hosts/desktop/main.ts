@@ -68,7 +68,6 @@ function openWindow({ partition, note, wayTo, onClosed }: WindowOptions): ShellW
   return {
     // A page that cannot be shown says so itself.
     load: (url) => window.loadURL(url).catch(() => {}),
-    url: () => window.webContents.getURL(),
     focus() {
       if (window.isMinimized()) window.restore();
       window.show();
@@ -164,7 +163,6 @@ else {
       });
       return answer.response;
     },
-    openOutside: (url) => void system.openExternal(url),
     copy: (text) => clipboard.writeText(text),
     loginItem: {
       get: () => app.getLoginItemSettings().openAtLogin,

@@ -97,8 +97,9 @@ describe('the desktop program', () => {
   test('the next start adopts the gateway that runs', async () => {
     const { pid } = daemon();
     again();
-    await desktop.start([]);
+    await Promise.all([desktop.start([]), desktop.startedAgain([])]);
     assert.deepEqual([daemon().pid, shell.asked], [pid, []]);
+    assert.equal(shell.windows.length, 1);
     await desktop.copyToken();
     assert.match(shell.copied, new RegExp(`^export SVC_URL=${daemon().url} SVC_TOKEN=[0-9a-f]{64}\n$`));
   });

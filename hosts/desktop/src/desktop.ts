@@ -31,6 +31,7 @@ export class Desktop {
   readonly #local: LocalGateway;
   readonly #crashes: CrashLog;
   readonly #windows = new Map<string, Open>();
+  readonly #opening = new Map<string, Promise<void>>();
   #menu: NodeJS.Timeout | undefined;
 
   constructor(shell: Shell, crashes: CrashLog = new CrashLog(shell.userData, shell.version), lookMs?: number) {
@@ -76,12 +77,17 @@ export class Desktop {
     return true;
   }
 
-  /** Shows a page in its window: the one that is open, or a new one. */
-  async open(destination: Destination): Promise<void> {
-    const { gateway, app } = destination;
+  /** Shows a page in its window: the one that is open, or a new one. Asked twice at once, it opens one. */
+  open({ gateway, app }: Destination): Promise<void> {
+    const key = `${gateway}/${app ?? ''}`;
+    const opening = this.#opening.get(key) ?? this.#open(key, gateway, app).finally(() => this.#opening.delete(key));
+    this.#opening.set(key, opening);
+    return opening;
+  }
+
+  async #open(key: string, gateway: string, app: string | null): Promise<void> {
     const client = await this.#connected(gateway);
     if (client === null) return;
-    const key = `${gateway}/${app ?? ''}`;
     const open = this.#windows.get(key);
     try {
       if (open !== undefined) {
@@ -190,8 +196,8 @@ export class Desktop {
       throw new EntryError('The token is missing: "svc token" prints it on the machine of the gateway.');
     if (isOpenToNetwork(url)) {
       const detail = 'Others on the network can read the token and all data. Use an address that begins with https.';
-      const question = { message: `${url} is not encrypted.`, detail, buttons: ['Cancel', 'Add it anyway'] };
-      if ((await this.#shell.ask(question)) === 0) return null;
+      const question = { message: `${url} is not encrypted.`, detail, buttons: ['Add it anyway', 'Cancel'] };
+      if ((await this.#shell.ask(question)) !== 0) return null;
     }
     await makeLink(clientOf(url, token));
     const profile = await this.gateways.add(url, entry.label.trim() || new URL(url).hostname);
@@ -201,7 +207,7 @@ export class Desktop {
 
   async remove({ id, label }: Profile): Promise<void> {
     const detail = 'The gateway itself and its data stay as they are.';
-    if ((await this.#shell.ask({ message: `Forget ${label}?`, detail, buttons: ['Cancel', 'Forget'] })) === 0) return;
+    if ((await this.#shell.ask({ message: `Forget ${label}?`, detail, buttons: ['Forget', 'Cancel'] })) !== 0) return;
     for (const [key, { window }] of this.#windows) if (key.startsWith(`${id}/`)) window.close();
     await this.gateways.remove(id);
     await this.refreshMenu();

@@ -1,8 +1,16 @@
 /** Finds or starts the program's own gateway, replaces one of another version, and starts it again when it crashes. */
 import { spawn } from 'node:child_process';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GatewayError } from '../../../cli/failure.ts';
-import { type Found, findOrStart, type Launcher, lastStarted, stopAndWait } from '../../../cli/gateway/background.ts';
+import { CommandError, GatewayError } from '../../../cli/failure.ts';
+import {
+  type Found,
+  findOrStart,
+  GATEWAY_LOG,
+  type Launcher,
+  lastStarted,
+  stopAndWait,
+} from '../../../cli/gateway/background.ts';
 import { Client } from '../../../cli/gateway/client.ts';
 import type { Surroundings } from '../../../cli/gateway/connection.ts';
 import { DEFAULTS } from '../../../protocol/limits.ts';
@@ -62,8 +70,8 @@ export class LocalGateway {
 
   async #connect(port?: number): Promise<Client> {
     const { dataDir, token: path } = this.#gateways.layout(LOCAL);
-    const token = await this.#tokens.readOrMake(path);
     const { url } = await this.#gateways.local();
+    const token = await this.#tokens.readOrMake(path);
     const before = url === undefined ? DEFAULTS.port : Number(new URL(url).port);
     const launcher = this.#launcher(dataDir, port ?? before, token);
     const find = () => findOrStart(dataDir, launcher, this.#surroundings());
@@ -121,7 +129,8 @@ export class LocalGateway {
     const wait = this.#restarts.exited(Date.now());
     if (wait === null) {
       this.#restarts.reset();
-      this.#events.failed(new Error('The gateway keeps ending.'));
+      const log = join(this.#gateways.layout(LOCAL).dataDir, GATEWAY_LOG);
+      this.#events.failed(new CommandError('The gateway keeps ending.', `Its log says why: ${log}`));
       return;
     }
     await sleep(wait);

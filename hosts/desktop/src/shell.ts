@@ -22,12 +22,12 @@ export type WindowOptions = {
 export type ShellWindow = {
   /** Resolves when the page is shown, or when it turned out that it cannot be. */
   load(url: string): Promise<void>;
-  url(): string;
   /** Shows it in front of other windows. */
   focus(): void;
   close(): void;
 };
 
+/** Who closes it without a choice presses the last button, which changes nothing. */
 export type Question = { message: string; detail: string; buttons: string[] };
 
 export type Shell = {
@@ -49,7 +49,6 @@ export type Shell = {
   setMenu(items: MenuItem[]): void;
   /** Resolves with the number of the button that was pressed. */
   ask(question: Question): Promise<number>;
-  openOutside(url: string): void;
   copy(text: string): void;
   /** Of macOS and Windows; on Linux the program writes a file. */
   loginItem: { get(): boolean; set(open: boolean): void };

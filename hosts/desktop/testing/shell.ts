@@ -98,8 +98,6 @@ export class TestShell implements Shell {
     return press === undefined ? question.buttons.length - 1 : question.buttons.indexOf(press);
   }
 
-  openOutside(): void {}
-
   copy(text: string): void {
     this.copied = text;
   }
