@@ -72,6 +72,8 @@ export class TestGateway {
   readonly dataDir: string;
   url = '';
   token = '';
+  /** Sent with every request, for a host that knows its callers by them. */
+  headers: Record<string, string> = {};
   pid = 0;
   /** Its standard error, which is its log. */
   log = '';
@@ -201,6 +203,7 @@ export class TestGateway {
         headers: {
           ...(token === null ? {} : { authorization: `Bearer ${token}` }),
           ...(bytes ? { 'content-length': String(bytes.length) } : {}),
+          ...this.headers,
           ...headers,
         },
       });
@@ -279,7 +282,7 @@ export class TestGateway {
     const abort = new AbortController();
     const head = fetch(this.url + path, {
       ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
-      headers: { authorization: `Bearer ${this.token}`, ...headers },
+      headers: { authorization: `Bearer ${this.token}`, ...this.headers, ...headers },
       signal: abort.signal,
     });
     const response = await inTime(head, `the head of the stream ${path}`);

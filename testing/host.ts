@@ -14,15 +14,22 @@ export class Host {
   readonly gateway: TestGateway;
   readonly #folder = mkdtempSync(join(tmpdir(), 'svc-host-'));
   readonly #child: ChildProcess;
+  /** On standard error. */
+  #said = '';
 
-  /** `program` is the command line before the data directory and the port. */
-  constructor(program: string[]) {
+  /** `program` is the command line before the data directory and the port, `env` what it gets beside our environment. */
+  constructor(program: string[], env: NodeJS.ProcessEnv = {}, port = '0') {
     const dataDir = join(this.#folder, 'data');
     this.gateway = new TestGateway(dataDir, []);
-    this.#child = spawn(process.execPath, [ENDS_WITH_PARENT, ...program, dataDir, '0'], {
+    this.#child = spawn(process.execPath, [ENDS_WITH_PARENT, ...program, dataDir, port], {
       cwd: root,
-      env: { ...process.env, TMPDIR: this.#folder },
-      stdio: ['pipe', 'pipe', 'inherit'],
+      env: { ...process.env, ...env, TMPDIR: this.#folder },
+      // Also said where the tests run.
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    this.#child.stderr?.on('data', (text: Buffer) => {
+      this.#said += text.toString();
+      process.stderr.write(text);
     });
   }
 
@@ -43,6 +50,12 @@ export class Host {
     this.#child.kill(signal);
     const [code] = (await inTime(exit, `the end of the host after ${signal}`, LONG_MS)) as [number | null];
     return code;
+  }
+
+  /** For one that cannot start: waits for its end. */
+  async failed(): Promise<{ code: number | null; said: string }> {
+    const [code] = (await inTime(once(this.#child, 'close'), 'the end of the host', LONG_MS)) as [number | null];
+    return { code, said: this.#said };
   }
 
   async remove(): Promise<void> {

@@ -15,7 +15,13 @@ fastify.addHook('onRequest', (request, reply, done) => {
   else done();
 });
 
-console.log(await fastify.listen({ host: '127.0.0.1', port: Number(port) }));
+try {
+  console.log(await fastify.listen({ host: '127.0.0.1', port: Number(port) }));
+} catch (error) {
+  console.error(error.code === 'EADDRINUSE' ? `Port ${port} is taken: name another one.` : error.message);
+  process.exitCode = 1;
+  await gateway.stop();
+}
 
 async function stop() {
   await gateway.stop();

@@ -24,6 +24,7 @@ const VERSIONS = [
   'test/cli.e2e',
   'test/egress.e2e',
   'test/embedding.e2e',
+  'test/embedding-examples.e2e',
   'test/http.e2e',
   'test/install.e2e',
   'test/live.e2e',

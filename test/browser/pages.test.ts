@@ -10,8 +10,10 @@ import { join } from 'node:path';
 import { afterEach, before, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { BrowserContext, Frame, Page } from 'playwright-core';
+import { tarball } from '../../testing/archive.ts';
 import { signBrowserIn } from '../../testing/browser-session.ts';
 import { gatewayOfSuite } from '../../testing/edges.ts';
+import { EXAMPLES, PASSWORD, startExample } from '../../testing/embedding-cases.ts';
 import { appFolder, root, type TestGateway } from '../../testing/gateway.ts';
 import { Host } from '../../testing/host.ts';
 import { consoleOf, enter, linkTo, originOf } from '../../testing/pages.ts';
@@ -267,7 +269,8 @@ describe('in a browser', { skip: withoutChromium() }, () => {
   });
 
   for (const { file, hasToken } of [
-    { file: 'express.js', hasToken: false },
+    { file: 'node.js', hasToken: false },
+    { file: 'hono.js', hasToken: true },
     { file: 'fastify.js', hasToken: true },
   ]) {
     test(`examples/embedding/${file}: with origins if the gateway checks who calls, else at the host’s own address`, async (t) => {
@@ -297,4 +300,37 @@ describe('in a browser', { skip: withoutChromium() }, () => {
       await page.getByRole('button', { name: 'Within a host', exact: true }).waitFor();
     });
   }
+
+  test('examples/embedding/express.js: an app in the browser of a person who signed in at the host', async (t) => {
+    const host = await startExample(EXAMPLES.find(({ file }) => file === 'express.js') ?? assert.fail());
+    t.after(() => host.remove());
+    const { gateway } = host;
+    const app = tarball(filesOf(appFolder('todos')));
+    assert.equal((await gateway.upload('todos', app)).status, 201);
+    const page = await context.newPage();
+    const signIn = async (name: string) => {
+      await page.goto(gateway.url);
+      await page.getByLabel('Name').fill(name);
+      await page.getByLabel('Password').fill(PASSWORD);
+      await page.getByRole('button', { name: 'Sign in' }).click();
+    };
+    await signIn('ada');
+    await page.getByRole('link', { name: 'Apps', exact: true }).click();
+    await page.getByText('All systems running').waitFor();
+    await page.getByRole('link', { name: 'Open Todos' }).click();
+    await page.waitForURL(`${gateway.url}/svc/todos/`);
+    await page.getByLabel('New todo').fill('Within a host');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Within a host', exact: true }).waitFor();
+
+    // A viewer sees the page, and what others write, and writes nothing.
+    await context.clearCookies({ domain: '127.0.0.1' });
+    await signIn('bob');
+    await page.goto(`${gateway.url}/svc/todos/`);
+    await page.getByRole('button', { name: 'Within a host', exact: true }).waitFor();
+    await page.getByLabel('New todo').fill('Of a viewer');
+    const refused = page.waitForResponse((answer) => answer.url().endsWith('/svc_write'));
+    await page.keyboard.press('Enter');
+    assert.equal((await refused).status(), 403);
+  });
 });
