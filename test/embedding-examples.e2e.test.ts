@@ -87,6 +87,10 @@ for (const example of EXAMPLES) {
         assert.equal((await gateway.read('notes', 'who', {}, { headers: elsewhere })).status, 403);
         assert.equal((await gateway.call('POST', '/sign-out', { headers })).status, 303);
         assert.equal((await gateway.read('notes', 'who', {}, { headers })).status, 401);
+        const opened = await gateway.call('GET', '/svc/notes/', {
+          headers: { ...headers, 'sec-fetch-mode': 'navigate' },
+        });
+        assert.deepEqual([opened.status, opened.headers.location], [303, '/']);
       });
     }
 

@@ -239,6 +239,13 @@ describe('people whom a host names', () => {
     const nobody = await gateway.call('POST', '/svc/_tool/svc_read', { body });
     assert.equal(outcome(nobody), '401 UNAUTHORIZED');
     assert.match(nobody.json.error.message, /Sign in first/);
+    const opens = { accept: 'text/html', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+    const page = await gateway.call('GET', '/svc/team/', { headers: opens });
+    assert.equal(page.status, 401);
+    assert.match(page.text, /You are signed out[\s\S]*Sign in at the server that this page is part of/);
+    const refused = await gateway.call('GET', '/svc/team/', as('mo', opens));
+    assert.equal(refused.status, 403);
+    assert.match(refused.text, /not shared with you[\s\S]*Ask those who run this server/);
     for (const site of [{ 'sec-fetch-site': 'cross-site' }, { origin: 'https://evil.example' }])
       assert.equal(
         outcome(await gateway.call('POST', '/svc/_tool/svc_read', { ...as('olga', site), body })),

@@ -58,7 +58,9 @@ app.post('/sign-out', (req, res, next) => {
   req.session.destroy((error) => (error ? next(error) : res.redirect(303, '/')));
 });
 app.use((req, res, next) => {
-  if (!gateway.handle(req, res)) next();
+  // Whoever opens a page signs in first; everything else is answered 401 by the gateway.
+  if (req.get('sec-fetch-mode') === 'navigate' && !people.has(req.session.person)) res.redirect(303, '/');
+  else if (!gateway.handle(req, res)) next();
 });
 
 const server = app.listen(Number(port), '127.0.0.1', async (error) => {

@@ -26,6 +26,12 @@ const ADVICE: Record<string, string> = {
   NO_ACTIVE_VERSION: 'Make one live: <code>svc versions</code>, then <code>svc activate</code>.',
 };
 
+/** The same within a host's server, which has people and rights of its own. */
+const ADVICE_OF_HOST: Record<string, string> = {
+  UNAUTHORIZED: 'Sign in at the server that this page is part of, then open the address again.',
+  FORBIDDEN: 'Ask those who run this server for what you need.',
+};
+
 /** For a person who is signed in, and opens what is no page. */
 const NO_PAGE = 'A browser opens pages. The console and the app show what is here; a program sends the access token.';
 
@@ -53,7 +59,7 @@ export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError)
 function errorPage({ code, message, status, path }: SvcError, place: Place): string {
   const isNoPage = path === PAGE_KEY_HEADER;
   const title = isNoPage ? 'This address is for programs and pages' : (TITLES[code] ?? 'This did not work');
-  const known = isNoPage ? NO_PAGE : ADVICE[code];
+  const known = isNoPage ? NO_PAGE : (place.kind === 'embedded' && ADVICE_OF_HOST[code]) || ADVICE[code];
   const advice = known ?? marked((NEXT_STEPS as Record<string, string>)[code] ?? 'Try again in a moment.');
   // Advice for programs about headers does not help a person.
   const said = code === 'UNAUTHORIZED' ? '' : `<p>${escaped(message)}</p>`;
