@@ -19,7 +19,9 @@ export class PageFiles {
   readonly faults: InputIssue[] = [];
   /** What the page says its addresses count from; of its own file when empty. */
   base = '';
-  /** Bytes that each file adds to the document. */
+  /** Bytes that all files add to the document so far. */
+  total = 0;
+  /** The same of each. */
   readonly sizes = new Map<string, number>();
   readonly #root: string;
   readonly #paths: ReadonlySet<string>;
@@ -65,14 +67,16 @@ export class PageFiles {
       this.faults.push({ path, message, keyword });
   }
 
+  /** Empty once there is too much: a sheet that is imported again and again would have no end. */
   text(path: string): string {
+    if (this.isTooLarge) return '';
     const bytes = this.#read(path);
     this.#count(path, bytes.length);
-    return bytes.toString().replace(/^\uFEFF/, '');
+    return this.isTooLarge ? '' : bytes.toString().replace(/^\uFEFF/, '');
   }
 
   /** The file as an address that contains it. */
-  dataUrl({ path, fragment }: NonNullable<Found>): string {
+  #dataUrl({ path, fragment }: NonNullable<Found>): string {
     const bytes = this.#read(path);
     const type = (staticType(path) as string).replace('; ', ';');
     const url = `data:${type};base64,${bytes.toString('base64')}${fragment}`;
@@ -80,10 +84,10 @@ export class PageFiles {
     return url;
   }
 
-  /** The address in its place, if it leads to a file of the app. */
+  /** The address in its place, if it leads to a file of the app, and there is not too much yet. */
   inlined(address: string, from: string): string | null {
     const found = this.find(address, from);
-    return found && this.dataUrl(found);
+    return found && !this.isTooLarge ? this.#dataUrl(found) : null;
   }
 
   /** Whether more was read than a document may have. */
@@ -91,11 +95,8 @@ export class PageFiles {
     return this.total > LIMITS.mcpPageBytes;
   }
 
-  get total(): number {
-    return [...this.sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
-  }
-
   #count(path: string, bytes: number): void {
+    this.total += bytes;
     this.sizes.set(path, (this.sizes.get(path) ?? 0) + bytes);
   }
 }

@@ -101,14 +101,16 @@ test('pictures of the page are in it, wherever it names them', () => {
   const png = dataOf('image/png', 'PNG');
   const text = documentOf({
     'index.html': withBody(
-      '<img alt="a>b" src=dot.png><img srcset="dot.png 1x, /svc/site/dot.png 2x"><video poster="dot.png"></video>' +
+      '<img alt="a>b" src=dot.png><img srcset=",dot.png 1x,dot.png 2x , /svc/site/dot.png, data:image/gif;base64,x 3x"><video poster="dot.png"></video>' +
         '<svg><image xlink:href="dot.png"/><use href="#x"/></svg><img src="data:image/gif;base64,x"><img src="_blobs/abc">' +
         '<template><img src="dot.png"></template><a href="dot.png">',
     ),
     'dot.png': 'PNG',
   });
   assert.ok(
-    text.includes(`<img alt="a>b" src="${png}"><img srcset="${png} 1x, ${png} 2x"><video poster="${png}">`),
+    text.includes(
+      `<img alt="a>b" src="${png}"><img srcset="${png} 1x, ${png} 2x, ${png}, data:image/gif;base64,x 3x"><video poster="${png}">`,
+    ),
     text,
   );
   assert.ok(text.includes(`<image xlink:href="${png}"/><use href="#x"/>`));
@@ -169,6 +171,19 @@ test('what keeps a page from being one document is named, with its file', () => 
     faultsOf({ 'index.html': '<link rel=stylesheet href=a.css>', 'a.css': '@import "http://x.example/b.css";' }),
     ['a.css: It needs http://x.example, and there is only what is in the app.'],
   );
+});
+
+test('what has no end ends at the limit', () => {
+  const picture = Buffer.alloc(500_000);
+  const many = 'p { background: url(a.png) }'.repeat(2000);
+  assert.match(faultsOf({ 'index.html': `<style>${many}</style>`, 'a.png': picture }).join(), /^a\.png: The page has/);
+  const sheets = Object.fromEntries(
+    Array.from({ length: 40 }, (_, n) => [`${n}.css`, `@import "${n + 1}.css"; @import "${n + 1}.css?2";`]),
+  );
+  const page = { 'index.html': '<link rel="stylesheet" href="0.css">', ...sheets, '40.css': 'p { color: red }' };
+  assert.match(faultsOf(page).join(), /^\d+\.css: The page has/);
+  const texts = `let a = [${'"</script>", '.repeat(100_000)}]`;
+  assert.ok(documentOf({ 'index.html': '<script src="a.js"></script>', 'a.js': texts }).includes('"\\x3C/script>"'));
 });
 
 test('files that are never served are not in it', () => {

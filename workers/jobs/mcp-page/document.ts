@@ -132,12 +132,9 @@ class PageWriter {
 
   /** `a.png, b.png 2x`: pictures of which the browser takes one. */
   #candidates(element: PageElement): void {
-    const candidates = (element.attributes.get('srcset') as string).matchAll(
-      /[\s,]*(\S*[^\s,])((?:\s+[^,\s]+)?\s*(?:,|$))/g,
+    const written = candidatesIn(element.attributes.get('srcset') as string).map(([url = '', ...rest]) =>
+      [this.#files.inlined(url, PAGE_FILE) ?? url, ...rest].join(' '),
     );
-    const written = [...candidates].map(([, url = '', rest = '']) => {
-      return `${this.#files.inlined(url, PAGE_FILE) ?? url}${rest.replace(',', '')}`;
-    });
     this.#attribute(element, 'srcset', written.join(', '));
   }
 
@@ -185,6 +182,30 @@ class PageWriter {
       this.#edits.replace(start, end, written);
     }
   }
+}
+
+const CANDIDATE = /[\s,]*([^\s,]\S*)/y;
+const DESCRIPTION = /[^,]*/y;
+
+/** Each with its address and what describes it: a comma ends one at the end of an address, and anywhere in a description. */
+function candidatesIn(srcset: string): string[][] {
+  const found: string[][] = [];
+  CANDIDATE.lastIndex = 0;
+  for (let match = CANDIDATE.exec(srcset); match !== null; match = CANDIDATE.exec(srcset)) {
+    const [, word = ''] = match;
+    const address = withoutCommas(word);
+    DESCRIPTION.lastIndex = CANDIDATE.lastIndex;
+    const description = address === word ? (DESCRIPTION.exec(srcset)?.[0].trim() ?? '') : '';
+    CANDIDATE.lastIndex = DESCRIPTION.lastIndex;
+    found.push(description === '' ? [address] : [address, description]);
+  }
+  return found;
+}
+
+function withoutCommas(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === ',') end--;
+  return text.slice(0, end);
 }
 
 /** Of a script, in lower case. */

@@ -22,8 +22,10 @@ export function scriptJson(value: unknown): string {
 export function scriptText(code: string): string {
   if (code.search(MARK) === -1) return code;
   const texts = textsIn(code);
+  let next = 0;
   return code.replace(MARK, (mark, at: number) => {
-    const isInText = texts.some(({ start, end }) => start <= at && at < end);
+    while (next < texts.length && (texts[next] as Token).end <= at) next++;
+    const isInText = next < texts.length && (texts[next] as Token).start <= at;
     // Elsewhere it is an operator, or part of a comment.
     return isInText ? '\\x3C' : `${mark} `;
   });

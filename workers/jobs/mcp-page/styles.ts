@@ -44,10 +44,10 @@ class StyleWriter {
     for (let at = 0; at < tokens.length; at++) {
       const [type, text] = tokens[at] as CSSToken;
       if (type === TokenType.AtKeyword && this.#open.length === 0 && FIRST_RULES.test(text)) {
-        const end = tokens.findIndex(([other], place) => place > at && other === TokenType.Semicolon);
-        const rule = tokens.slice(at + 1, end === -1 ? tokens.length : end);
+        const rule: CSSToken[] = [];
+        for (at++; at < tokens.length && tokens[at]?.[0] !== TokenType.Semicolon; at++)
+          rule.push(tokens[at] as CSSToken);
         if (text.toLowerCase() === '@import') written.push(this.#import(rule));
-        at += rule.length + 1;
       } else written.push(this.#token(tokens[at] as CSSToken));
     }
     return written.join('');
