@@ -221,6 +221,7 @@ const ROUTES: Routes = {
           : {
               app: 'notes',
               id: 'notes',
+              mcpApp: { faults: [{ path: 'index.html', message: 'It shows a frame.', keyword: 'frame' }] },
               name: 'Notes',
               version: '1.0.0',
               queries: [{ name: 'list', description: 'All of them' }],
@@ -417,7 +418,11 @@ const CASES: Case[] = [
   },
   { line: ['rm', 'notes'], options: { tty: true, stdin: 'y\n' }, request: 'DELETE /svc/_apps/notes' },
   { line: ['describe'], out: ['notes  Notes 1.0.0', 'queries  list'] },
-  { line: ['describe', 'notes'], out: ['All of them', 'text, color?'], body: { app: 'notes' } },
+  {
+    line: ['describe', 'notes'],
+    out: ['All of them', 'text, color?', 'cannot show its page', 'index.html: It shows a frame.'],
+    body: { app: 'notes' },
+  },
   { line: ['describe', 'notes', 'add'], out: ['svc write notes add', '"required"'] },
   { line: ['describe', 'notes', 'ad'], code: EXIT.failed, err: ['no query or action "ad"', 'Did you mean "add"?'] },
   {

@@ -1,6 +1,7 @@
 /** The gateway's routes as commands use them: paths, the shapes of answers (decisions, sections 1 to 5), and whole lists. */
 import type { AppRecord, AutomationRow, TrashRow } from '../../protocol/answers.ts';
 import type { AutomationManifest, NewWebhook } from '../../protocol/automations/automation.ts';
+import type { InputIssue } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import type { BlobPage } from '../../storage/blobs.ts';
@@ -99,7 +100,9 @@ export type ToolAnswer<T> = { isError: false; data: T };
 export type AppSummary =
   | (Pick<Manifest, 'name' | 'version' | 'description' | 'queries' | 'actions'> & { app: string })
   | { app: string; error: { code: string; message: string } };
-export type DescribedApp = Manifest & { app: string };
+export type DescribedApp = Manifest & { app: string; mcpApp?: DescribedPage };
+/** The page in hosts of MCP Apps; absent for an app without one. */
+export type DescribedPage = { tool: string } | { faults: InputIssue[] };
 
 /** A row of the windows of an app (decisions, section 8). */
 export type ChatWindow = {

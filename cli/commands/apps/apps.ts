@@ -8,7 +8,15 @@ import {
 import { printable } from '../../../protocol/printable.ts';
 import { askFirst, type CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
-import { type AppSummary, allApps, type DescribedApp, route, type ToolAnswer, withQuery } from '../../gateway/api.ts';
+import {
+  type AppSummary,
+  allApps,
+  type DescribedApp,
+  type DescribedPage,
+  route,
+  type ToolAnswer,
+  withQuery,
+} from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { nearest } from '../../terminal/nearest.ts';
 import { type Cell, type Column, hasRoom } from '../../terminal/table.ts';
@@ -109,6 +117,7 @@ function drawApp(terminal: Terminal, { app, name, version, description, ...manif
   const open = publicParts(manifest);
   if (open.length > 0) terminal.line(style('dim', `visitors may use ${drawPublic(open)}`));
   if (Array.isArray(uses)) terminal.line(style('dim', `its pages call tools of ${drawUses(uses.map(String))}`));
+  if (manifest.mcpApp !== undefined) drawPage(terminal, manifest.mcpApp);
   const sections = Object.entries({ QUERY: queries, ACTION: actions })
     .filter(([, tools]) => tools.length > 0)
     .map(([title, tools]) => ({ title, tools: tools.map(drawnTool) }));
@@ -118,6 +127,16 @@ function drawApp(terminal: Terminal, { app, name, version, description, ...manif
     if (isNarrow) drawStacked(terminal, title, tools);
     else terminal.table(...toolTable(title, tools));
   }
+}
+
+function drawPage(terminal: Terminal, page: DescribedPage): void {
+  const { style } = terminal;
+  if ('tool' in page) {
+    terminal.line(style('dim', `hosts of MCP Apps show its page with ${page.tool}`));
+    return;
+  }
+  terminal.line(style('yellow', 'hosts of MCP Apps cannot show its page:'));
+  for (const { path, message } of page.faults) terminal.line(`  ${path}: ${message}`);
 }
 
 type DrawnTool = { name: string; input: string; about: string };
