@@ -50,6 +50,21 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc serve --with todos', 'svc serve --data-dir .svc --with ./notes', 'svc serve --port 0 --json'],
       load: async () => (await import('./commands/operations/serve.ts')).serve,
     },
+    'service <install|uninstall|status>': {
+      local: true,
+      summary: 'Run the gateway as a service of yours, from sign-in on',
+      details: [
+        'On Linux it is a unit of your systemd, on macOS an agent of launchd. Install it again after an upgrade, or to change its options.',
+        '"uninstall" stops and removes the service; apps and their data stay, and it says where. "status" exits with 1 unless the service runs.',
+      ],
+      options: {
+        '--config <file>': 'Configuration file of the gateway (JSON)',
+        '--port <port>': `Port to listen on (default ${DEFAULTS.port})`,
+        ...DATA_DIRECTORY,
+      },
+      examples: ['svc service install', 'svc service install --port 8080', 'svc service status'],
+      load: async () => (await import('./commands/operations/service.ts')).service,
+    },
     convert: {
       local: true,
       summary: 'Move the apps of a stopped gateway to the git store',

@@ -83,7 +83,7 @@ const FAILED = `read notes list @none; describe notes lst; new a.txt; new notes;
   files get notes 2; files get notes 3 --out a.txt; files get notes 3 --out none/x; files get notes 4; files put notes none; files put notes blank;
   files put notes large/big.txt; settings notes them x; settings notes theme x;
   chats show notes none; run again chat; push a.tgz; push empty.tgz; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x;
-  desktop; desktop --browser none; desktop --browser /bin/true`;
+  desktop; desktop --browser none; desktop --browser /bin/true; service install`;
 
 /** Why these are not provoked here. The compiler requires a hint for them, as for all the others. */
 const NOT_HERE: Record<string, string> = {
@@ -94,6 +94,10 @@ const NOT_HERE: Record<string, string> = {
   'The session x was closed; the folder is unchanged.': 'svc dev, which runs until then',
   'The folder is gone.': 'svc dev, which continues',
   'The new token is written, but the running gateway does not use it.': 'a wait of ten seconds',
+  'npx keeps its packages in a cache that npm may empty, so a service would lose its program.':
+    'test/install.e2e.test.ts',
+  'A gateway runs on x already (pid 1), which the service would need.': 'service.test.ts',
+  'svc knows no services of win32.': 'service.test.ts',
   'Listening on port 80 is not permitted.': 'a user other than root',
   'Another program (pid 1) uses x, and no gateway answers there.': 'a wait of fifteen seconds',
   'Chromium cannot show a window: x': 'test/browser/desktop.test.ts',

@@ -224,5 +224,13 @@ describe('npx svc-gateway', () => {
     const exit = once(child, 'exit');
     child.stdin?.write('\x03');
     await inTime(exit, 'the end', LONG_MS);
+
+    // Its folder is a cache.
+    const service = await outcomeOf(run('npx', ['--yes', '--package', packed, 'svc-gateway', 'service', 'install']));
+    assert.equal(service.code, 1);
+    assert.match(
+      service.stderr,
+      /npx keeps its packages in a cache.*\n(?: {2}.*\n)* *Install it first: npm install -g/,
+    );
   });
 });

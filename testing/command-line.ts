@@ -16,6 +16,7 @@ export type RunOptions = {
   cwd?: string;
   stdin?: string;
   tty?: boolean;
+  platform?: NodeJS.Platform;
   /** Columns of the terminal. */
   columns?: number;
   onStdout?: (text: string) => void;
@@ -24,7 +25,7 @@ export type RunOptions = {
 /** Runs `svc …` as on a machine without profile or gateway, unless `env` says otherwise. */
 export async function svc(
   argv: string[],
-  { env = {}, cwd, stdin = '', tty = false, columns = 100, onStdout }: RunOptions = {},
+  { env = {}, cwd, stdin = '', tty = false, platform = 'linux', columns = 100, onStdout }: RunOptions = {},
 ): Promise<Outcome> {
   const home = join(tmpdir(), 'svc-test-without-home');
   const stdout = collect(tty, columns, onStdout);
@@ -32,7 +33,7 @@ export async function svc(
   const code = await runCommandLine(argv, {
     env: { HOME: home, ...env },
     cwd: cwd ?? tmpdir(),
-    platform: 'linux',
+    platform,
     stdin: Object.assign(Readable.from([stdin]), { isTTY: tty }),
     stdout: stdout.stream,
     stderr: stderr.stream,
