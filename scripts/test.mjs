@@ -34,6 +34,7 @@ const folders = [
   'test',
   'testing',
   'hosts/desktop/src',
+  'hosts/openclaw/src',
 ];
 const all = folders
   .flatMap((folder) => readdirSync(join(root, folder), { recursive: true }).map((name) => join(folder, name)))

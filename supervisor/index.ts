@@ -10,6 +10,7 @@ export type { Config } from './config.ts';
 export { ConfigError } from './config.ts';
 export type {
   ConversationRunner,
+  ConversationTurn,
   ExtensionPoints,
   FireAutomation,
   FireAutomationFactory,

@@ -14,6 +14,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   workers: ['protocol', 'storage'],
   supervisor: ['protocol', 'storage'],
   cli: ['protocol', 'storage', 'supervisor'],
+  hosts: ['protocol', 'supervisor'],
   testing: ['protocol', 'storage', 'workers', 'supervisor', 'cli'],
   bench: ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'testing'],
   'hosts/desktop/src': ['hosts', 'protocol', 'storage', 'supervisor', 'cli'],
