@@ -7,7 +7,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const SUPPORTED = ['20', '22', '24', '26'];
-const PROGRAMS = 'scripts/agents/node_modules';
+const PROGRAMS = ['scripts/agents/node_modules', 'scripts/openclaw/node_modules'];
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const given = process.argv.slice(2);
 const isVersion = (word) => /^\d+(\.\d+)*$/.test(word);
@@ -43,7 +43,8 @@ function testOn(version, folder) {
   const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` };
   const run = (...args) => spawnSync('npm', args, { cwd: tree, env, stdio: 'inherit' }).status === 0;
   // What tests drive beside the gateway, where it is installed: no file of it depends on the version.
-  if (existsSync(join(root, PROGRAMS))) symlinkSync(join(root, PROGRAMS), join(tree, PROGRAMS));
+  for (const programs of PROGRAMS)
+    if (existsSync(join(root, programs))) symlinkSync(join(root, programs), join(tree, programs));
   return run('ci') && run('test', '--', ...rest);
 }
 

@@ -30,6 +30,13 @@ export const KINDS = [
     parts: ['real'],
     code: () => ['workers/agents', 'supervisor/agents', 'protocol/agents', 'test/agents-real', 'scripts/agents'],
   },
+  {
+    kind: 'hosts',
+    take: 0,
+    every: 3,
+    parts: ['openclaw'],
+    code: () => ['hosts/openclaw', 'test/hosts/openclaw.e2e.test.ts', 'testing/openclaw.ts', 'scripts/openclaw'],
+  },
 ];
 
 const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
@@ -104,7 +111,8 @@ function asVariables(parts) {
   const of = (wanted) =>
     parts.filter((part) => part.startsWith(`${wanted} `)).map((part) => part.slice(wanted.length + 1));
   const second = KINDS.find(({ kind }) => kind === 'second').parts.filter((name) => !of('second').includes(name));
-  const leftOut = [...second.map((name) => `second-${name}`), ...(of('agents').length === 0 ? ['agents'] : [])];
+  const absent = ['agents', 'hosts'].filter((kind) => of(kind).length === 0);
+  const leftOut = [...second.map((name) => `second-${name}`), ...absent];
   return [`whole=${of('node').at(-1)}`, `campaigns='${of('campaign').join(' ')}'`, `left_out='${leftOut.join(',')}'`];
 }
 

@@ -93,6 +93,7 @@ const wanted = PARTS.filter(({ name }) => words.length === 0 || words.some((word
 if (!isList) {
   mkdirSync(logs, { recursive: true });
   execFileSync('npm', ['ci', '--prefix', 'scripts/agents'], { cwd: root, stdio: 'ignore' });
+  execFileSync('npm', ['ci', '--ignore-scripts', '--prefix', 'scripts/openclaw'], { cwd: root, stdio: 'ignore' });
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
   for (const part of wanted) if (passedAt(part) === null) runPart(part);
 }

@@ -50,7 +50,7 @@ before(() => {
   // Nothing was ever drawn: everything with code of its own is.
   const first = draw();
   assert.deepEqual(first.campaigns, CAMPAIGNS);
-  assert.ok(!first.leftOut.includes('agents'));
+  assert.ok(!first.leftOut.includes('agents') && !first.leftOut.includes('hosts'));
 });
 after(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -82,6 +82,8 @@ test('a part whose code changed is drawn', () => {
   assert.ok(campaigns.includes('kill') && campaigns.length <= 3, campaigns.join());
   assert.ok(!leftOut.includes('agents'));
   assert.ok(draw().leftOut.includes('agents'));
+  commit('hosts/openclaw/src/index.ts', 'other');
+  assert.ok(!draw().leftOut.includes('hosts'));
 });
 
 test('a commit that brings no draw runs as many parts, which are not noted', () => {

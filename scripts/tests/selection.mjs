@@ -42,13 +42,13 @@ export const PARTS = {
   '--versions': { named: VERSIONS, without: 'startsGateways' },
 };
 
-/** Tests with programs of agents' vendors. CI leaves them out when it has not drawn them (scripts/parts.mjs). */
-const WITH_AGENTS = 'test/agents-real/';
+/** Tests with programs of agents' vendors, and inside other hosts. CI leaves them out when it has not drawn them (scripts/parts.mjs). */
+const DRAWN = { agents: 'test/agents-real/', hosts: 'test/hosts/' };
 
 /** What `part`, an option of PARTS, runs of the files; all without it. `about` tells what a file starts (build.mjs). */
 export function select(files, { part, leftOut, about }) {
   const { named, without } = PARTS[part] ?? {};
   return files
     .filter((file) => part === undefined || !about(file)[without] || named.some((name) => file.startsWith(`${name}.`)))
-    .filter((file) => !(leftOut.includes('agents') && file.startsWith(WITH_AGENTS)));
+    .filter((file) => !leftOut.some((one) => file.startsWith(DRAWN[one])));
 }
