@@ -149,7 +149,7 @@ export class DurableFs {
       this.#packCache.bytes += content.length;
       return content;
     }
-    return readFileSync(whole, options);
+    return readFileSync(whole, options ?? null);
   }
 
   async #stat(path: string): Promise<Pick<Stats, 'isFile' | 'isDirectory'>> {

@@ -4,7 +4,13 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { JsonSchema, Manifest } from '../../protocol/manifest.ts';
 import { isTooDeep } from '../../protocol/rules/json-text.ts';
 
-export type McpResource = { uri: string; name: string; description: string; mimeType: string; _meta?: Record<string, unknown> };
+export type McpResource = {
+  uri: string;
+  name: string;
+  description: string;
+  mimeType: string;
+  _meta?: Record<string, unknown>;
+};
 
 /** What a resource holds: text, or bytes in base64. */
 export type McpContent = { mimeType: string; _meta?: Record<string, unknown> } & ({ text: string } | { blob: string });
