@@ -94,7 +94,11 @@ function drawn(items: MenuItem[]): MenuItemConstructorOptions[] {
 function setMenu(items: MenuItem[]): void {
   tray ??= new Tray(nativeImage.createFromPath(asset(process.platform === 'darwin' ? 'trayTemplate.png' : 'tray.png')));
   tray.setToolTip('svc');
-  tray.setContextMenu(Menu.buildFromTemplate(drawn(items)));
+  const own = drawn(items);
+  tray.setContextMenu(Menu.buildFromTemplate(own));
+  // In the windows too: some desktops show no tray.
+  const roles: MenuItemConstructorOptions[] = [{ role: 'editMenu' }, { role: 'viewMenu' }, { role: 'windowMenu' }];
+  Menu.setApplicationMenu(Menu.buildFromTemplate([{ label: 'svc', submenu: own }, ...roles]));
 }
 
 function askForGateway(add: Parameters<Shell['askForGateway']>[0]): void {
