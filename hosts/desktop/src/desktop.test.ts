@@ -7,6 +7,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
+import { lastStarted, stopAndWait } from '../../../cli/gateway/background.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { isRunning } from '../../../storage/processes/process-identity.ts';
 import { appOf } from '../../../testing/apps.ts';
@@ -48,6 +49,9 @@ describe('the desktop program', () => {
   });
   after(async () => {
     await desktop.stopAndQuit();
+    // One that a test which failed has left behind.
+    const left = lastStarted(dataDir);
+    if (left !== null) await stopAndWait(left);
     rmSync(folder, { recursive: true, force: true });
   });
 
