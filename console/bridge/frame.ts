@@ -60,9 +60,13 @@ export function tellSize(host: Host): void {
     asked = height;
     host.notify('ui/notifications/size-changed', { height });
   };
-  new ResizeObserver(measure).observe(root);
+  const sizes = new ResizeObserver(measure);
+  sizes.observe(root);
   const opening = { attributes: true, attributeFilter: ['open'], subtree: true };
-  new MutationObserver(measure).observe(document, opening);
+  // Each tells its size at once, and when it closes.
+  new MutationObserver((opened) => {
+    for (const { target } of opened) if (target instanceof HTMLDialogElement) sizes.observe(target);
+  }).observe(document, opening);
   measure();
 }
 

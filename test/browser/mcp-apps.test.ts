@@ -176,6 +176,10 @@ describe('a page in a host of MCP Apps', { skip: withoutChromium() }, () => {
     await until(page, 'innerHeight === 20');
     await page.evaluate("document.querySelector('dialog').showModal()");
     await until(page, 'innerHeight > 300');
+    await page.evaluate("document.querySelector('dialog div').style.height = '400px'");
+    await until(page, 'innerHeight > 400');
+    await page.evaluate("document.querySelector('dialog').close()");
+    await until(page, 'innerHeight === 20');
     await until(page, "[...document.fonts].some(({ family, status }) => family === 'Own' && status === 'loaded')");
   });
 

@@ -4,109 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
-import type { Locator, Page, Route } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { arrive } from '../../testing/pages.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { installTemplate, PATIENCE_MS, type TemplateApp } from './template-app.ts';
-
-/** How a person adds one thing in a template. */
-type Form = {
-  id: string;
-  /** Rows that must exist first. */
-  prepare?(app: TemplateApp): Promise<unknown>;
-  /** It works without a sign-in. */
-  isPublic?: boolean;
-  fill(page: Page, text: string): Promise<void>;
-  send(page: Page): Promise<void>;
-  /** The field with the text, and the element that shows that it was stored. */
-  field(page: Page): Locator;
-  row(page: Page, text: string): Locator;
-  count(app: TemplateApp, text: string): Promise<number>;
-};
-
-const countIn = (rows: Record<string, unknown>[], member: string, text: string) =>
-  rows.filter((row) => row[member] === text).length;
-const enterIn = (field: Locator) => field.press('Enter');
-
-const FORMS: Form[] = [
-  {
-    id: 'todos',
-    fill: (page, text) => page.getByLabel('New todo').fill(text),
-    send: (page) => enterIn(page.getByLabel('New todo')),
-    field: (page) => page.getByLabel('New todo'),
-    row: (page, text) => page.locator('#list li:not([inert])').getByRole('button', { name: text, exact: true }),
-    count: async (app, text) => countIn(await app.read('list'), 'title', text),
-  },
-  {
-    id: 'habits',
-    fill: (page, text) => page.locator('#name').fill(text),
-    send: (page) => enterIn(page.locator('#name')),
-    field: (page) => page.locator('#name'),
-    row: (page, text) => page.locator('#list').getByText(text, { exact: true }),
-    count: async (app, text) =>
-      countIn(await app.read('board', { from: '2026-01-05', to: '2026-01-11', today: '2026-01-11' }), 'name', text),
-  },
-  {
-    id: 'kanban',
-    prepare: (app) => app.write('addBoard', { name: 'Garden' }),
-    fill: (page, text) => page.getByPlaceholder('Add a card').first().fill(text),
-    send: (page) => enterIn(page.getByPlaceholder('Add a card').first()),
-    field: (page) => page.getByPlaceholder('Add a card').first(),
-    row: (page, text) => page.getByRole('button', { name: text, exact: true }),
-    count: async (app, text) => {
-      const { columns } = await app.read('board', { id: 1 });
-      return countIn(columns[0].cards, 'title', text);
-    },
-  },
-  {
-    id: 'expenses',
-    fill: async (page, text) => {
-      // Without a category, which the page asks for when it opens, its browser sends nothing.
-      await page.locator('#category option').first().waitFor({ state: 'attached' });
-      await page.locator('#amount').fill('12.50');
-      await page.locator('#note').fill(text);
-    },
-    send: (page) => enterIn(page.locator('#note')),
-    field: (page) => page.locator('#note'),
-    row: (page, text) => page.locator('#list .expense').filter({ hasText: text }),
-    count: async (app, text) => {
-      const month = `${new Date().getFullYear()}-${String(new Date().getMonth() + 1).padStart(2, '0')}`;
-      return countIn((await app.read('list', { month })).expenses, 'note', text);
-    },
-  },
-  {
-    id: 'bookmarks',
-    fill: (page, text) => page.locator('#url').fill(`https://127.0.0.1:1/${text}`),
-    send: (page) => enterIn(page.locator('#url')),
-    field: (page) => page.locator('#url'),
-    row: (page, text) => page.locator('#list').getByRole('link', { name: text }),
-    count: async (app, text) => countIn(await app.read('list'), 'url', `https://127.0.0.1:1/${text}`),
-  },
-  {
-    id: 'contact',
-    isPublic: true,
-    fill: async (page, text) => {
-      if (await page.locator('#another').isVisible()) await page.locator('#another').click();
-      await page.locator('#name').fill('Ada');
-      await page.locator('#email').fill('ada@example.org');
-      await page.locator('#message').fill(text);
-    },
-    send: (page) => page.getByRole('button', { name: 'Send message' }).click(),
-    field: (page) => page.locator('#message'),
-    row: (page) => page.getByRole('heading', { name: 'Thank you, Ada!' }),
-    count: async (app, text) => countIn((await app.read('inbox')).messages, 'message', text),
-  },
-];
-
-/** The app that `svc new` makes. */
-const BLANK: Form = {
-  id: '_blank',
-  fill: (page, text) => page.getByLabel('New note').fill(text),
-  send: (page) => enterIn(page.getByLabel('New note')),
-  field: (page) => page.getByLabel('New note'),
-  row: (page, text) => page.locator('#notes li').filter({ hasText: text }),
-  count: async (app, text) => countIn(await app.read('list'), 'text', text),
-};
+import { BLANK, FORMS, type Form } from './template-forms.ts';
 
 /** Chromium complains about these by itself. */
 const isNetwork = (complaint: string) => /ERR_|401|Failed to load|Failed to fetch/.test(complaint);
