@@ -76,6 +76,8 @@ function matching(apps: readonly AppRecord[], sought: string): readonly AppRecor
 }
 
 function NoApps() {
+  const { isShared } = useGateway();
+  if (isShared) return <Empty title="No apps yet" />;
   return (
     <Empty title="No apps yet">
       <p>An app is a folder: a manifest, handlers, a page. Start from a template with “New app”, or push your own:</p>
@@ -86,7 +88,17 @@ function NoApps() {
 
 /** Why only the apps are here. */
 function Shared() {
-  const { consoleAddress } = useGateway();
+  const { consoleAddress, hasSessions } = useGateway();
+  if (!hasSessions)
+    return (
+      <section class="card shared">
+        <h2>The apps that you may use</h2>
+        <p>
+          The server at <code>{location.host}</code> decides what you may do here. Ask those who run it for other apps,
+          or to do more with these.
+        </p>
+      </section>
+    );
   return (
     <section class="card shared">
       <h2>Apps only at this address</h2>

@@ -326,7 +326,9 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     // A viewer sees the page, and what others write, and writes nothing.
     await context.clearCookies({ domain: '127.0.0.1' });
     await signIn('bob');
-    await page.goto(`${gateway.url}/svc/todos/`);
+    await page.goto(`${gateway.url}/svc/`);
+    await page.getByText('decides what you may do here').waitFor();
+    await page.getByRole('link', { name: 'Open Todos' }).click();
     await page.getByRole('button', { name: 'Within a host', exact: true }).waitFor();
     await page.getByLabel('New todo').fill('Of a viewer');
     const refused = page.waitForResponse((answer) => answer.url().endsWith('/svc_write'));
