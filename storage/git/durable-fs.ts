@@ -149,7 +149,8 @@ export class DurableFs {
       this.#packCache.bytes += content.length;
       return content;
     }
-    return readFileSync(whole, options ?? null);
+    const encoding = typeof options === 'string' ? options : options?.encoding;
+    return encoding === undefined ? readFileSync(whole) : readFileSync(whole, { encoding });
   }
 
   async #stat(path: string): Promise<Pick<Stats, 'isFile' | 'isDirectory'>> {
