@@ -168,6 +168,27 @@ export class OpenClaw {
   }
 }
 
+/** Compares the interface of the installed host with what the plugin takes it for, in this folder. Rejects with what differs. */
+export async function compareTypes(folder: string): Promise<void> {
+  const types = join(programs, 'openclaw/dist/plugin-sdk/plugin-entry.d.ts');
+  const plugin = join(root, 'hosts/openclaw/src/host-api.ts');
+  const check = [
+    `import type { OpenClawPluginApi } from '${types.replace('.d.ts', '.js')}';`,
+    `import type { PluginApi } from '${plugin}';`,
+    'export const check = (api: OpenClawPluginApi): PluginApi => api;',
+  ];
+  const options = ['--strict', '--noEmit', '--skipLibCheck', '--allowImportingTsExtensions', '--ignoreConfig'];
+  const modules = ['--target', 'es2023', '--module', 'nodenext', '--types', 'node'];
+  const own = ['--typeRoots', join(root, 'node_modules/@types')];
+  const file = join(folder, 'check.mts');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(file, check.join('\n'));
+  const tsc = join(root, 'node_modules/typescript/bin/tsc');
+  await promisify(execFile)(process.execPath, [tsc, ...options, ...modules, ...own, file]).catch(
+    ({ stdout }: { stdout: string }) => Promise.reject(new Error(stdout)),
+  );
+}
+
 /** Processes whose command line has all of these texts. */
 export function processesWith(...texts: string[]): number[] {
   const has = (pid: string) => {

@@ -10,7 +10,7 @@ import { appOf } from '../../testing/apps.ts';
 import { send, type TurnEventSeen, turnOf } from '../../testing/chat.ts';
 import { root } from '../../testing/gateway.ts';
 import { type ModelStub, startModelStub } from '../../testing/model-stub.ts';
-import { OpenClaw, packPlugin, processesWith, withoutOpenClaw } from '../../testing/openclaw.ts';
+import { compareTypes, OpenClaw, packPlugin, processesWith, withoutOpenClaw } from '../../testing/openclaw.ts';
 import { eventually, inTime, LONG_MS } from '../../testing/waiting.ts';
 
 /** Which process runs a handler; threads of svc have no such global, and its checks refuse the plain name. */
@@ -100,6 +100,8 @@ describe('OpenClaw', { skip: withoutOpenClaw, concurrency: 1 }, () => {
     await stub?.close();
     rmSync(folder, { recursive: true, force: true });
   });
+
+  test('its interface is what the plugin takes it for', () => compareTypes(join(folder, 'types')));
 
   test('installed from an archive, it serves svc to programs with the token of the host', async () => {
     const { gateway } = host;

@@ -1,19 +1,29 @@
 /**
  * The part of OpenClaw's plugin interface that this plugin uses (openclaw 2026.9.6, `docs/plugins/`). The package of the host is
- * 600 MB, too much for the type checker; a test runs the plugin in it.
+ * 600 MB: where it is installed, a test compares its own types with these (`test/hosts/`).
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 export type HostConfig = {
-  gateway?: {
-    port?: number;
-    bind?: string;
-    auth?: { mode?: string; token?: unknown; password?: unknown };
-    tls?: { enabled?: boolean };
+  readonly gateway?: {
+    readonly port?: number;
+    readonly bind?: string;
+    readonly auth?: { readonly mode?: string; readonly token?: unknown; readonly password?: unknown };
+    readonly tls?: { readonly enabled?: boolean };
   };
-  agents?: { list?: { id: string; default?: boolean }[] };
-  plugins?: { entries?: Record<string, { config?: Record<string, unknown> } | undefined> };
+  readonly agents?: {
+    /** Its earlier form. */
+    readonly list?: readonly { readonly id: string; readonly default?: boolean }[];
+    readonly entries?: Readonly<Record<string, { readonly default?: boolean } | undefined>>;
+  };
+  readonly plugins?: {
+    readonly entries?: Readonly<Record<string, { readonly config?: Readonly<Record<string, unknown>> } | undefined>>;
+  };
 };
+
+/** A configuration that the host gave, on its way back: only the host's own type says all that is in it. */
+// biome-ignore lint/suspicious/noExplicitAny: of which this is the part that is read
+export type GivenConfig = any;
 
 export type HostLogger = Record<'info' | 'warn' | 'error', (message: string) => void>;
 
@@ -49,7 +59,7 @@ export type EmbeddedTurn = {
   requireWorkspaceOnly?: true;
   disableMessageTool?: boolean;
   sessionPersistence?: 'durable' | 'detached';
-  config: HostConfig;
+  config: GivenConfig;
   disableToolSearch: true;
   codeModeOverride: false;
   abortSignal?: AbortSignal;
@@ -82,7 +92,7 @@ export type PluginApi = {
     config: { current(): HostConfig };
     agent: {
       runEmbeddedAgent(turn: EmbeddedTurn): Promise<EmbeddedResult>;
-      resolveAgentTimeoutMs(options: { cfg: HostConfig }): number;
+      resolveAgentTimeoutMs(options: { cfg: GivenConfig }): number;
     };
   };
   registerHttpRoute(route: {
@@ -109,7 +119,7 @@ export type PluginApi = {
       event: { toolName: string; params: Record<string, unknown> },
       ctx: ToolContext,
     ) => { block: true; blockReason: string } | undefined,
-    options: { matcher: string[] },
+    options: { matcher: readonly [string, ...string[]] },
   ): void;
 };
 

@@ -89,6 +89,7 @@ test('settings have defaults, and keys of svc are handed on', () => {
   assert.deepEqual(given, { dataDir: '/data', node: '/n', agentId: 'ops', gateway: { log: 'warn' } });
   assert.equal(settingsOf(plugin({ dataDir: 'apps' }), '/state').dataDir, '/state/apps');
   assert.equal(settingsOf({ agents: { list: [{ id: 'a' }, { id: 'b', default: true }] } }, '/s').agentId, 'b');
+  assert.equal(settingsOf({ agents: { entries: { a: {}, b: { default: true } } } }, '/s').agentId, 'b');
   assert.deepEqual(settingsOf({ gateway: { bind: 'lan' } }, '/s').gateway, { host: '0.0.0.0' });
   assert.equal(hostUrl({ gateway: { port: 1234, tls: { enabled: true } } }, {}), 'https://127.0.0.1:1234');
   assert.equal(hostUrl({}, { OPENCLAW_GATEWAY_PORT: '99' }), 'http://127.0.0.1:99');

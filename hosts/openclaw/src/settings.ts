@@ -23,7 +23,8 @@ const DEFAULT_PORT = 18_789;
 export function settingsOf(config: HostConfig, stateDir: string): Settings {
   const { dataDir, node, agentId, ...given } = config.plugins?.entries?.[PLUGIN]?.config ?? {};
   const folder = typeof dataDir === 'string' ? dataDir : PLUGIN;
-  const agents = config.agents?.list ?? [];
+  const { list = [], entries = {} } = config.agents ?? {};
+  const agents = [...list, ...Object.entries(entries).map(([id, entry]) => ({ id, default: entry?.default }))];
   const agent = agents.find((one) => one.default === true) ?? agents[0];
   // At an address of this machine's network any of its addresses is a name of the gateway.
   const isOpen = !['loopback', 'auto', undefined].includes(config.gateway?.bind);

@@ -8,7 +8,7 @@ export const TOOLS: { shown: McpTool; optional: boolean }[] = [
   ...DISPATCHER_TOOLS.map((shown) => ({ shown, optional: false })),
   ...SQL_TOOLS.map(({ shown }) => ({ shown, optional: true })),
 ];
-export const TOOL_NAMES: string[] = TOOLS.map(({ shown }) => shown.name);
+export const TOOL_NAMES = TOOLS.map(({ shown }) => shown.name) as [string, ...string[]];
 
 /** Calls a tool for the agent of a session of the host. */
 export type CallTool = (call: ToolOrder, sessionKey: string | undefined, signal?: AbortSignal) => Promise<ToolAnswer>;
