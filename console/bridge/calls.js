@@ -6,7 +6,7 @@
 /**
  * Every rejection is one of these, with a message for people. `code` is the gateway's error code, `OFFLINE` when the call was not
  * sent because there is no connection, `UNREACHABLE` when no answer came to what was sent, `UNAUTHORIZED` when the session has
- * ended, `UNSUPPORTED` for what a host of MCP Apps cannot do, or `ACTION_FAILED` for an action that answered with a status of 400 or
+ * ended, `UNSUPPORTED` for what a host of MCP Apps cannot do, `HOST_REFUSED` for what it would not, or `ACTION_FAILED` for an action that answered with a status of 400 or
  * above and names no code in its body.
  */
 export class SvcError extends Error {

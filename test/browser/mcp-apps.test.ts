@@ -190,7 +190,10 @@ describe('a page in a host of MCP Apps', { skip: withoutChromium() }, () => {
     await gateway.install('grows', appOf('grows', { files: { 'index.html': page } }));
     const { host } = await shown('grows');
     await eventually(async () => ((await host.page.evaluate('sizes.length')) as number) >= 6);
-    await host.page.waitForTimeout(200);
+    // It would ask for more in each of these.
+    await host.page.evaluate(
+      'new Promise((done) => { let left = 20; const next = () => (left-- > 0 ? requestAnimationFrame(next) : done()); next(); })',
+    );
     assert.ok(((await host.page.evaluate('sizes.length')) as number) < 12);
   });
 
