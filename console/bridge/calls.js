@@ -1,13 +1,13 @@
 /**
- * `svc.read`, `svc.write`, `svc.describe` and `svc.onChange` of a page, over any way to the gateway (decisions, section 5). Both bridges have them
- * from here: that of pages, over HTTP, and that of pages in a host of MCP Apps, over its messages.
+ * `svc.read`, `svc.write`, `svc.describe` and `svc.onChange` of a page, over any way to the gateway (decisions, section 5). Both
+ * bridges have them from here: that of pages, over HTTP, and that of pages in a host of MCP Apps, over its messages.
  */
 
 /**
  * Every rejection is one of these, with a message for people. `code` is the gateway's error code, `OFFLINE` when the call was not
  * sent because there is no connection, `UNREACHABLE` when no answer came to what was sent, `UNAUTHORIZED` when the session has
- * ended, `UNSUPPORTED` for what a host of MCP Apps cannot do, `HOST_REFUSED` for what it would not, or `ACTION_FAILED` for an action that answered with a status of 400 or
- * above and names no code in its body.
+ * ended, `UNSUPPORTED` for what a host of MCP Apps cannot do, `HOST_REFUSED` for what it would not, or `ACTION_FAILED` for an
+ * action that answered with a status of 400 or above and names no code in its body.
  */
 export class SvcError extends Error {
   constructor(status, { code, message, path, issues }, body) {
