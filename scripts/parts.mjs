@@ -37,6 +37,13 @@ export const KINDS = [
     parts: ['openclaw'],
     code: () => ['hosts/openclaw', 'test/hosts/openclaw.e2e.test.ts', 'testing/openclaw.ts', 'scripts/openclaw'],
   },
+  // The Debian package and the single file, only when what makes them has changed.
+  {
+    kind: 'installs',
+    take: 0,
+    parts: ['packages'],
+    code: () => ['scripts/release', 'deploy', 'bin', 'testing/installs.ts'],
+  },
 ];
 
 const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
@@ -79,7 +86,7 @@ export function due({ draw, drawn }, changed = hasChanged) {
 /** Another choice for each commit, where nobody noted a draw: as many parts, and none of them noted. */
 export function byCommit(commit) {
   const number = Number.parseInt(commit.slice(0, 7), 16);
-  return KINDS.flatMap(({ kind, take, every = 1, parts }) => {
+  return KINDS.flatMap(({ kind, take, every = Number.POSITIVE_INFINITY, parts }) => {
     const count = take > 0 ? take : Number(number % every === 0);
     return Array.from({ length: count }, (_, i) => `${kind} ${parts[(number * count + i) % parts.length]}`);
   });
@@ -113,7 +120,12 @@ function asVariables(parts) {
   const second = KINDS.find(({ kind }) => kind === 'second').parts.filter((name) => !of('second').includes(name));
   const absent = ['agents', 'hosts'].filter((kind) => of(kind).length === 0);
   const leftOut = [...second.map((name) => `second-${name}`), ...absent];
-  return [`whole=${of('node').at(-1)}`, `campaigns='${of('campaign').join(' ')}'`, `left_out='${leftOut.join(',')}'`];
+  return [
+    `whole=${of('node').at(-1)}`,
+    `campaigns='${of('campaign').join(' ')}'`,
+    `left_out='${leftOut.join(',')}'`,
+    `installs='${of('installs').join(' ')}'`,
+  ];
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -39,6 +39,11 @@ const PARTS = [
   })),
   { name: 'mutations', command: node('bench/mutate/main.ts'), covers: [...TESTS, 'bench/mutate'] },
   {
+    name: 'installs',
+    command: ['npm', 'run', 'test:installs'],
+    covers: [...PRODUCT, 'deploy', 'templates', 'testing/installs.ts'],
+  },
+  {
     name: 'more agents',
     command: ['npm', 'run', 'agents:all'],
     covers: [...PRODUCT, 'testing'],

@@ -140,9 +140,13 @@ describe('npm install -g', { concurrency: 1 }, () => {
   let gateway: ChildProcess;
   let url = '';
 
-  test('compiles nothing and runs no script from Node 22 on', async () => {
+  test('compiles nothing and runs no script from Node 22 on', async (t) => {
+    const began = performance.now();
     await done('npm', ['install', '-g', '--prefix', prefix, packed]);
     const modules = join(prefix, 'lib/node_modules');
+    // For the table of docs/install.md.
+    const [size] = execFileSync('du', ['-sm', modules], { encoding: 'utf8' }).split('\t');
+    t.diagnostic(`installed in ${((performance.now() - began) / 1000).toFixed(1)} s, on disk ${size} MiB`);
     assert.deepEqual(withInstallScripts(modules), major === 20 ? ['better-sqlite3'] : []);
     assert.equal(existsSync(compiled), false, existsSync(compiled) ? readFileSync(compiled, 'utf8') : '');
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
