@@ -31,7 +31,7 @@ function machine(t: TestContext, program: string, script: string) {
   return {
     home,
     called: () => (existsSync(calls) ? readFileSync(calls, 'utf8').trim().split('\n') : []),
-    svc: (line: string) => svc(line.split(' '), { env, cwd: home, platform }),
+    svc: (line: string, more = {}) => svc(line.split(' '), { env: { ...env, ...more }, cwd: home, platform }),
   };
 }
 
@@ -80,6 +80,9 @@ test('launchd gets an agent', async (t) => {
   const domain = `gui/${process.getuid?.()}`;
   assert.ok(called().includes(`bootstrap ${domain} ${file}`), called().join('\n'));
   assert.match((await svc('service status')).stdout, /running \(pid 4242\)/);
+  // The single file unpacks itself, so its own path is the one that stays.
+  await svc('service install', { SVC_SINGLE_FILE: '/opt/svc' });
+  assert.deepEqual(commandIn(readFileSync(file, 'utf8')), ['/opt/svc', 'serve', '--data-dir', dataDir]);
   assert.equal((await svc('service uninstall')).code, EXIT.ok);
   assert.equal(called().at(-1), `bootout ${domain}/svc-gateway`);
   assert.equal(existsSync(file), false);
