@@ -1,6 +1,7 @@
 /**
- * The Debian package and the single file, each in a root of its own that has nothing but what it says it needs: `npm run
- * test:installs` makes both and runs this as root. It prints the figures of docs/install.md.
+ * The Debian package and the single file, each in a root of its own that has nothing but what it says it needs, and the
+ * service with a real systemd: `npm run test:installs` makes both and runs this as root. It prints the figures of
+ * docs/install.md.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
@@ -20,6 +21,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, describe, type TestContext, test } from 'node:test';
+import { freePort } from './free-port.ts';
 import { root as clone } from './gateway.ts';
 import { inTime, LONG_MS } from './waiting.ts';
 
@@ -209,5 +211,58 @@ describe('the single file', { skip, concurrency: 1 }, () => {
       stderr,
       /cannot be unpacked into \/dev\/null\/svc\/.*\n {2}It needs \d+ MB there\. Name another folder/,
     );
+  });
+});
+
+/** Starts a systemd for root alone, where it sees a machine that systemd has started, and runs the words with it. */
+const WITH_SYSTEMD = `
+  mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system && mkdir -m 700 -p "$XDG_RUNTIME_DIR" || exit 1
+  /lib/systemd/systemd --user --log-target=console > "$HOME/systemd.log" 2>&1 &
+  manager=$!
+  for _ in $(seq 100); do systemctl --user show-environment > "$HOME/tried" 2>&1 && break; sleep 0.1; done
+  "$@"
+  code=$?
+  kill $manager
+  wait $manager
+  exit $code
+`;
+/** Ends a service that runs, and waits until systemd has started another process. */
+const KILL_ONCE = `
+  before=$(systemctl --user show svc-gateway --property=MainPID --value)
+  kill -9 "$before"
+  for _ in $(seq 200); do
+    now=$(systemctl --user show svc-gateway --property=MainPID --value)
+    [ "$now" != 0 ] && [ "$now" != "$before" ] && systemctl --user is-active --quiet svc-gateway && exit 0
+    sleep 0.1
+  done
+  exit 1
+`;
+
+describe('svc service', { skip, concurrency: 1 }, () => {
+  test('a real systemd starts it when it is ready, starts it again after a fault, and removes it', async () => {
+    const home = join(roots, 'service');
+    mkdirSync(home);
+    const port = String(await freePort());
+    const script = [
+      `svc() { ${process.execPath} ${join(clone, 'bin/svc.js')} "$@"; }`,
+      `svc service install --port ${port} --json`,
+      'svc service status',
+      'svc new notes && svc push notes && svc write notes add \'{"text":"Milk"}\'',
+      `sh -c '${KILL_ONCE}'`,
+      'svc read notes list',
+      'svc service uninstall',
+      '! svc service status',
+    ].join(' &&\n');
+    const child = spawn('unshare', ['--mount', 'sh', '-c', WITH_SYSTEMD, 'sh', 'sh', '-c', script], {
+      cwd: home,
+      env: { PATH: process.env.PATH, HOME: home, XDG_RUNTIME_DIR: '/run/user/0' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let said = '';
+    for (const output of [child.stdout, child.stderr]) output.on('data', (chunk) => (said += chunk));
+    const [code] = (await inTime(once(child, 'close'), said, LONG_MS)) as [number | null];
+    assert.equal(code, 0, `${said}\n${readFileSync(join(home, 'systemd.log'), 'utf8')}`);
+    assert.match(said, new RegExp(`"url":"http://127\\.0\\.0\\.1:${port}","pid":\\d+`));
+    assert.match(said, /active \(running\)[\s\S]*Milk[\s\S]*data stay in \.local\/share\/svc/);
   });
 });

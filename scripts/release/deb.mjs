@@ -30,7 +30,7 @@ if [ "$1" = configure ]; then
     systemctl daemon-reload
     if [ -z "$2" ]; then systemctl enable --now svc; else systemctl try-restart svc; fi
   fi
-  [ -n "$2" ] || echo 'svc-gateway: a link that signs a browser in: sudo -u svc svc open --data-dir /var/lib/svc'
+  [ -n "$2" ] || echo 'svc-gateway: a link that signs a browser in: sudo -u svc -- svc open --data-dir /var/lib/svc'
 fi
 `,
   prerm: `#!/bin/sh
