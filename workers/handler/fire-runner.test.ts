@@ -39,7 +39,7 @@ describe('a handler gets', () => {
     assert.equal(status, 200);
     assert.deepEqual((value as { output: unknown }).output, {
       args: ['ctx', 'log', 'input', 'request', 'automation'],
-      ctx: ['tool', 'agent', 'state', 'runs', 'input', 'fetch', 'secrets', 'blobs', 'signal', 'caller', 'now'],
+      ctx: ['tool', 'agent', 'state', 'runs', 'input', 'fetch', 'secrets', 'blobs', 'signal', 'caller', 'user', 'now'],
       state: ['get', 'set', 'delete'],
       runs: ['last', 'list'],
       now: 1_234_567_890_123,
