@@ -3,7 +3,7 @@
 // Runs with --expose-gc.
 import { readdirSync } from 'node:fs';
 import { createServer, get } from 'node:http';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
 import { buildGateway } from 'svc-gateway';
 
 const [dataDir, times] = process.argv.slice(2);
@@ -49,8 +49,18 @@ const left = () => {
   };
 };
 
+/** Handles of processes that have just ended, and of their pipes, close when the system has told of it. */
+const handles = () => process.getActiveResourcesInfo().filter((name) => name !== 'IntervalHistogram').length;
+const closed = async (before) => {
+  for (const end = performance.now() + 10_000; handles() > before && performance.now() < end; ) await pause(5);
+};
+
+// So that the pipe that it is counts from the beginning.
+process.stdout.write('');
+const before = handles();
 for (let time = 0; time < Number(times); time++) {
   await once();
+  await closed(before);
   // What can be collected goes in some turns. The engine itself may hold a few a while longer.
   for (let turn = 0; turn < 20; turn++) {
     globalThis.gc();
