@@ -14,10 +14,10 @@ const MAY_IMPORT: Record<string, string[]> = {
   workers: ['protocol', 'storage'],
   supervisor: ['protocol', 'storage'],
   cli: ['protocol', 'storage', 'supervisor'],
-  hosts: ['protocol', 'supervisor'],
   testing: ['protocol', 'storage', 'workers', 'supervisor', 'cli'],
   bench: ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'testing'],
   'hosts/desktop/src': ['hosts', 'protocol', 'storage', 'supervisor', 'cli'],
+  'hosts/openclaw/src': ['hosts', 'protocol', 'supervisor'],
   test: ['protocol', 'storage', 'workers', 'supervisor', 'cli', 'testing'],
 };
 
