@@ -30,9 +30,10 @@ function drawn() {
     cwd: folder,
     encoding: 'utf8',
   });
-  const [, whole, campaigns = '', leftOut = ''] =
-    /^whole=(\d+)\ncampaigns='([a-z ]*)'\nleft_out='([a-z0-9,-]*)'\n$/.exec(stdout) ?? assert.fail(stdout + stderr);
-  return { whole, campaigns: campaigns.split(' '), leftOut: leftOut.split(','), said: stderr };
+  const [, whole, campaigns = '', leftOut = '', installs] =
+    /^whole=(\d+)\ncampaigns='([a-z ]*)'\nleft_out='([a-z0-9,-]*)'\ninstalls='([a-z ]*)'\n$/.exec(stdout) ??
+    assert.fail(stdout + stderr);
+  return { whole, campaigns: campaigns.split(' '), leftOut: leftOut.split(','), installs, said: stderr };
 }
 
 /** Notes the next draw, commits it, and says what CI would run for it. */
@@ -59,8 +60,9 @@ test('what a commit did not draw, the next ones draw', () => {
     commit('docs/x.md', String(i));
     return draw();
   });
-  for (const { campaigns, said } of draws) {
+  for (const { campaigns, installs, said } of draws) {
     assert.equal(campaigns.length, 2);
+    assert.equal(installs, '', 'it is drawn only where its code changed');
     assert.equal(said, '');
   }
   for (const half of [draws.slice(0, 5), draws.slice(5)])
@@ -84,6 +86,8 @@ test('a part whose code changed is drawn', () => {
   assert.ok(draw().leftOut.includes('agents'));
   commit('hosts/openclaw/src/index.ts', 'other');
   assert.ok(!draw().leftOut.includes('hosts'));
+  commit('scripts/release/deb.mjs', 'other');
+  assert.equal(draw().installs, 'packages');
 });
 
 test('a commit that brings no draw runs as many parts, which are not noted', () => {
