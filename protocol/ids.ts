@@ -59,6 +59,11 @@ export function isDraftKey(key: string): boolean {
   return key.startsWith(DRAFTS);
 }
 
+/** Whether a database of this name is one of the gateway's own. No app can have such a name. */
+export function isOwnDatabase(name: string): boolean {
+  return name.startsWith('_') && !isDraftKey(name);
+}
+
 /** The app id of a key, which its users and its code see. */
 export function appOfKey(key: string): string {
   return isDraftKey(key) ? key.slice(key.lastIndexOf('/') + 1) : key;

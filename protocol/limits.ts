@@ -119,7 +119,9 @@ export const LIMITS = {
   jsonRows: 1000, // of `db.json()` made by SQLite, which gathers them before it could notice a limit; more take the way of `all`
   jsonRowBytes: 64 * KiB, // texts of one of these rows
   leaseMs: 5 * SECOND, // how long `db.transaction()` may hold the app's write lane
+  replayedBytes: 1 * MiB, // statements and results of one that the next writer repeats
   writerStuckMs: 5 * SECOND, // a statement that keeps the writer busy this long ends with the writer being replaced
+  writerSlowMs: 400, // a statement of an app that keeps the shared writer busy this long is done in a separate writer
   ownWriters: 4, // apps that may have a separate writer, after they kept the shared one busy
   ownWriterIdleMs: 30 * SECOND, // after an app was removed, until its separate writer is ended
   writerSessions: 2048, // connections whose progress the writer remembers for its replacement
@@ -147,7 +149,6 @@ export const LIMITS = {
   sqlProcesses: 4, // each runs one statement at a time; one app has half of them
   sqlQueue: 64, // statements that may wait for one of them; one app has half of these places
   sqlWaitMs: 10 * SECOND, // how long they wait, the start of the process included
-  sqlWriterMs: 500, // how long one may keep the writer busy that apps share
   sqlIdleMs: 30 * SECOND, // a process without a statement is kept this long for the next one
   sqlHeapMb: 256, // heap of its thread, and all memory of the process
   sqlMemoryMb: 1024,

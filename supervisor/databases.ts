@@ -67,8 +67,8 @@ export class Databases {
   /** `maintain` allows migrations and closing. */
   #client(name: string, file: string, maintain: boolean, errorOf?: (body: ErrorBody) => Error): DbClient {
     const ticket = this.#tree.ticket({ role: 'database', name, file, maintain });
-    const open: ConstructorParameters<typeof DbClient>[0] = (handlers, session) =>
-      openLink(this.#tree.writerSocket(file), ticket, handlers, session);
+    const open: ConstructorParameters<typeof DbClient>[0] = (handlers, session, socket) =>
+      openLink(socket ?? this.#tree.writerSocket(file), ticket, handlers, session);
     return new DbClient(open, errorOf);
   }
 

@@ -149,7 +149,6 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       appLog,
       onWriterLost,
       onDamaged: (key, damage) => registry.noteDamage(key, damage),
-      onSqlEnded: (app, alone) => sql.endedByWriter(app, alone),
       onCommitted: commits.committed.bind(commits),
       onProcess,
       secrets: (app) => secrets.given(app),

@@ -108,8 +108,8 @@ export class FakeSupervisor {
         key: key.toString('hex'),
         durability: 'normal',
         only: null,
-        elsewhere: [],
-        begun: null,
+        elsewhere: {},
+        before: { progress: [], isPartial: true },
       })}\n`,
     );
     const bootstrap: HostBootstrap = {

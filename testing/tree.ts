@@ -28,7 +28,6 @@ export function treeIn(folder: string, options: Partial<TreeOptions>): Tree {
     onCommitted: () => {},
     onWriterLost: () => {},
     onDamaged: () => {},
-    onSqlEnded: () => {},
     secrets: () => null,
     keepBlob: async () => ({ ok: false, value: null }),
     onFatal: () => {},

@@ -48,8 +48,8 @@ export class WriterProcess {
       key: this.#key.toString('hex'),
       durability: 'normal',
       only: null,
-      elsewhere: [],
-      begun: null,
+      elsewhere: {},
+      before: { progress: [], isPartial: true },
     };
     this.#child.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
     await isReady;

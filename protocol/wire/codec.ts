@@ -41,6 +41,11 @@ export function encodeFrame(frame: Frame, maxBytes: number = LIMITS.frameBytes):
   return batch.take();
 }
 
+/** What `encodeFrame` made of a frame; it is ours. */
+export function decodeFrame(bytes: Buffer): Frame {
+  return decodePayload(bytes.subarray(HEADER_BYTES));
+}
+
 /** Frames that leave together, written one behind the other into one piece of memory. */
 export class FrameBatch {
   readonly #maxBytes: number;

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
+import { LIMITS } from '../limits.ts';
 import { DbClient } from './db-client.ts';
 import { DbOp, type Frame, type FrameOf, Kind } from './frames.ts';
 import { Link } from './link.ts';
@@ -22,6 +24,15 @@ function serve(onRequest: (frame: FrameOf<'db'>, link: Link) => void): void {
   }).listen(path);
 }
 
+const newClient = (): DbClient =>
+  new DbClient((handlers, session, socket = path) => {
+    sessions.push(session);
+    return new Link(connect(socket), handlers);
+  });
+
+const codeOf = (outcome: PromiseSettledResult<unknown> | undefined): unknown =>
+  outcome?.status === 'rejected' ? (outcome.reason as { code: string }).code : undefined;
+
 const isResume = (frame: Frame): frame is FrameOf<'resume'> => frame[0] === Kind.resume;
 const RESULT = { changes: 1, lastInsertRowid: 1 };
 const answer = (frame: FrameOf<'db'>, link: Link): void => link.send([Kind.dbResult, frame[1], RESULT]);
@@ -30,10 +41,7 @@ beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'db-client-'));
   path = join(directory, 'writer.sock');
   server = null;
-  db = new DbClient((handlers, session) => {
-    sessions.push(session);
-    return new Link(connect(path), handlers);
-  });
+  db = newClient();
   sessions = [];
 });
 afterEach(() => {
@@ -72,7 +80,7 @@ test('after a lost connection the outcome of sent operations is unknown, and the
   let connections = 0;
   serve((frame, link) => {
     if (connections++ === 0) link.close(new Error('gone'));
-    else if (isResume(frame)) link.send([Kind.resumed, -1]);
+    else if (isResume(frame)) link.send([Kind.resumed, -1, -1]);
     else answer(frame, link);
   });
   const outcomes = await Promise.allSettled([db.run('a'), db.run('b')]);
@@ -97,33 +105,159 @@ test('a commit says which operations of its transaction are under way', async ()
   assert.deepEqual(commits, [4, 0]);
 });
 
-test('only operations that had not begun are sent again after a lost connection', async () => {
+test('only operations that cannot be stored are sent again after a lost connection', async () => {
   const seen: unknown[] = [];
   let resumed: Frame | null = null;
   serve((frame, link) => {
     if (isResume(frame)) {
       resumed = frame;
-      // Of a and b the first had begun; the transaction was lost with the writer.
-      link.send([Kind.resumed, 2]);
+      // Of a and b the first may be stored.
+      link.send([Kind.resumed, 1, 0]);
     } else if (resumed !== null) {
       seen.push(frame[4]);
       answer(frame, link);
-    } else if (frame[4] === 'c') link.close(new Error('gone'));
-    else if (frame[2] === DbOp.begin) link.send([Kind.dbResult, frame[1], 77]);
+    } else if (frame[4] === 'b') link.close(new Error('gone'));
   });
-  const tx = await db.begin();
-  const [begun, inTransaction, waiting] = await Promise.allSettled([
-    db.run('a'),
-    db.run('b', [], tx),
-    db.run('c').then((result) => [result, sessions]),
-  ]);
-  const codeOf = (outcome: PromiseSettledResult<unknown> | undefined) =>
-    outcome?.status === 'rejected' && (outcome.reason as { code: string }).code;
-  assert.deepEqual([codeOf(begun), codeOf(inTransaction)], ['WRITER_LOST', 'WRITER_LOST']);
-  assert.deepEqual(waiting?.status === 'fulfilled' && waiting.value, [RESULT, sessions]);
-  assert.deepEqual(seen, ['c']);
+  const [stored, waiting] = await Promise.allSettled([db.run('a'), db.run('b')]);
+  assert.equal(codeOf(stored), 'WRITER_LOST');
+  assert.equal(waiting?.status, 'fulfilled');
+  assert.deepEqual(seen, ['b']);
   assert.deepEqual(resumed, [Kind.resume, sessions[0]]);
   assert.equal(new Set(sessions).size, 2);
+});
+
+const NAMES: Record<number, string> = { [DbOp.begin]: 'begin', [DbOp.commit]: 'commit', [DbOp.rollback]: 'rollback' };
+
+/**
+ * Two writers, which number their transactions 77 and 99. The first one lets what is outside wait, and is lost with the statement or commit `lost`; the next one
+ * says `progress` and gives each statement the result that `again` says. Answers what that one was asked.
+ */
+function loseTransaction(lost: string, progress: [number, number], again: (sql: string) => unknown = () => RESULT) {
+  const seen: unknown[][] = [];
+  let isNext = false;
+  serve((frame, link) => {
+    if (isResume(frame)) {
+      isNext = true;
+      link.send([Kind.resumed, ...progress]);
+      return;
+    }
+    const [, id, op, tx, sql] = frame;
+    const what = String(NAMES[op] ?? sql);
+    if (isNext) {
+      seen.push([what, tx]);
+      link.send([Kind.dbResult, id, what === 'begin' ? 99 : again(what)]);
+    } else if (what === lost) link.close(new Error('gone'));
+    else if (tx !== 0 || what === 'begin') link.send([Kind.dbResult, id, what === 'begin' ? 77 : RESULT]);
+  });
+  return seen;
+}
+
+test('an open transaction is repeated at the next writer, before what waits behind it, and goes on', async () => {
+  const seen = loseTransaction('b', [0, 0]);
+  const tx = await db.begin();
+  const values = [new Uint8Array([1])];
+  await db.run('a', values, tx);
+  values[0]?.fill(9);
+  const behind = db.run('behind');
+  await db.run('b', [], tx);
+  await db.commit(tx);
+  await behind;
+  assert.deepEqual(seen, [
+    ['begin', 0],
+    ['behind', 0],
+    ['a', 99],
+    ['b', 99],
+    ['commit', 99],
+  ]);
+});
+
+for (const [name, lost, progress, again] of [
+  ['a statement has another result', 'b', [0, 0], (sql: string) => ({ ...RESULT, changes: sql === 'a' ? 2 : 1 })],
+  ['it has done more than is kept', 'b', [0, 0], undefined],
+] as const) {
+  test(`a transaction is rolled back where ${name}`, async () => {
+    const seen = loseTransaction(lost, [...progress], again);
+    const tx = await db.begin();
+    await db.run('a', again === undefined ? ['x'.repeat(LIMITS.replayedBytes)] : [], tx);
+    await assert.rejects(db.run('b', [], tx), { code: 'WRITER_LOST', message: /rolled back/ });
+    await assert.rejects(db.run('c', [], tx), { code: 'WRITER_LOST', message: /rolled back/ });
+    await db.run('d');
+    const asked = seen.map(([what]) => what);
+    assert.deepEqual(asked, again === undefined ? ['d'] : ['begin', 'a', 'rollback', 'd']);
+  });
+}
+
+test('a commit that cannot be stored is repeated; the outcome of another is unknown', async () => {
+  for (const [commit, isKnown] of [
+    [0, true],
+    [3, false],
+    [-1, false],
+  ] as const) {
+    const seen = loseTransaction('commit', [commit < 0 ? -1 : 0, commit]);
+    const tx = await db.begin();
+    await db.run('a', [], tx);
+    const [outcome] = await Promise.allSettled([db.commit(tx)]);
+    assert.equal(codeOf(outcome), isKnown ? undefined : 'WRITER_LOST');
+    if (!isKnown) assert.match(String(outcome.status === 'rejected' && outcome.reason), /unknown/);
+    assert.deepEqual(
+      seen.map(([what]) => what),
+      isKnown ? ['begin', 'a', 'commit'] : [],
+    );
+    db.end();
+    server?.close();
+    db = newClient();
+  }
+});
+
+test('a transaction is lost with the writer that repeats it', async () => {
+  let lost = 0;
+  serve((frame, link) => {
+    if (isResume(frame)) link.send([Kind.resumed, 0, 0]);
+    else if (frame[2] === DbOp.begin) link.send([Kind.dbResult, frame[1], 77]);
+    else if (frame[4] === 'c') answer(frame, link);
+    else if (frame[4] === 'b' || lost > 0) {
+      lost++;
+      link.close(new Error('gone'));
+    } else answer(frame, link);
+  });
+  const tx = await db.begin();
+  await db.run('a', [], tx);
+  await assert.rejects(db.run('b', [], tx), { code: 'WRITER_LOST', message: /rolled back/ });
+  await db.run('c');
+  assert.equal(lost, 2);
+});
+
+test('a client follows its database to a separate writer, and back when that is gone', async () => {
+  const shared = { sends: true, served: [] as unknown[] };
+  const own = join(directory, 'own.sock');
+  serve((frame, link) => {
+    if (isResume(frame)) link.send([Kind.resumed, 0, 0]);
+    else if (shared.sends) {
+      link.send([Kind.elsewhere, own]);
+      link.close();
+    } else {
+      shared.served.push(frame[4]);
+      answer(frame, link);
+    }
+  });
+  const links: Link[] = [];
+  const served: unknown[] = [];
+  const second = createServer((socket) => {
+    const onFrame = (frame: Frame, link: Link) => {
+      served.push(frame[4]);
+      answer(frame as FrameOf<'db'>, link);
+    };
+    links.push(new Link(socket, { onFrame, onClose: () => {} }));
+  }).listen(own);
+  await Promise.all([db.run('a'), db.run('b')]);
+  assert.deepEqual([served, shared.served], [['a', 'b'], []]);
+  shared.sends = false;
+  const closed = once(second, 'close');
+  second.close();
+  for (const link of links) link.close(new Error('gone'));
+  await closed;
+  await db.run('c');
+  assert.deepEqual([served, shared.served], [['a', 'b'], ['c']]);
 });
 
 test('operations sent while a writer is replaced follow the waiting ones; a transaction cannot continue', async () => {
@@ -134,7 +268,7 @@ test('operations sent while a writer is replaced follow the waiting ones; a tran
       void Promise.resolve().then(async () => {
         await assert.rejects(db.run('late', [], 5), { code: 'WRITER_LOST' });
         later.push(db.run('b'));
-        link.send([Kind.resumed, 0]);
+        link.send([Kind.resumed, 0, 0]);
       });
     } else if (!lost) {
       lost = true;

@@ -14,6 +14,7 @@ import {
   type WriterTiming,
 } from './frames.ts';
 import type { Link, LinkHandlers } from './link.ts';
+import { type DbAnswer, OpenTransaction } from './open-transaction.ts';
 
 /**
  * A failed operation. `code` is SQLite's (`SQLITE_CONSTRAINT_UNIQUE`, …), `MIGRATION_FAILED` (the file is in `path`),
@@ -46,13 +47,18 @@ const UNAVAILABLE: ErrorBody = {
 
 type Outstanding = {
   frame: FrameOf<'db'>;
-  resolve: (value: never) => void;
+  /** The number of its transaction for whoever asked; 0 outside, `REPEATED` where nobody asked. */
+  tx: number;
+  /** Takes the whole answer. */
+  answered: (answer: DbAnswer) => void;
   reject: (error: Error) => void;
-  timed: Timed | undefined;
 };
 
 /** Called with the writer's timing before the answer resolves; `error` is empty where the operation went well. */
 export type Timed = (timing: WriterTiming, error: string) => void;
+
+/** In place of the transaction's number: this client itself repeats it. */
+const REPEATED = -1;
 
 /** A lost connection: its session, and the last operation that was sent on it. */
 type Left = { session: number; lastId: number };
@@ -63,14 +69,18 @@ const SESSIONS = 2 ** 52;
 
 /**
  * One database, as its ticket names it. The first operation connects, and so does the first one after the connection was lost.
- * While the writer is being replaced, all operations wait for the new one. It says how far the old one had come, and what had
- * not begun is sent again. Operations with `timed` are those of a traced call.
+ * While the writer is being replaced, all operations wait for the new one. It says how far the old one had come, and what cannot
+ * be stored is sent again, an open transaction from its beginning. Operations with `timed` are those of a traced call.
  */
 export class DbClient {
-  readonly #open: (handlers: LinkHandlers, session: number) => Link;
+  readonly #open: (handlers: LinkHandlers, session: number, socket?: string) => Link;
   readonly #errorOf: (body: ErrorBody) => Error;
   readonly #outstanding = new Map<number, Outstanding>();
   #link: Link | null = null;
+  /** Where the shared writer said that the database has its own one. */
+  #socket: string | undefined;
+  /** A database has one at a time. */
+  #tx: OpenTransaction | null = null;
   /** A new number for each connection. */
   #session = 0;
   #left: Left | null = null;
@@ -79,11 +89,11 @@ export class DbClient {
   #retry: NodeJS.Timeout | null = null;
 
   /**
-   * `open` connects to the writer's socket and says `hello` with the number of the session. `errorOf` makes the error of what the
-   * writer answers that an operation failed with.
+   * `open` connects to the writer's socket, or to `socket`, and says `hello` with the number of the session. `errorOf` makes the
+   * error of what the writer answers that an operation failed with.
    */
   constructor(
-    open: (handlers: LinkHandlers, session: number) => Link,
+    open: (handlers: LinkHandlers, session: number, socket?: string) => Link,
     errorOf: (body: ErrorBody) => Error = (body) => new DbError(body),
   ) {
     this.#open = open;
@@ -147,31 +157,48 @@ export class DbClient {
     this.#link?.close();
     this.#link = null;
     this.#left = null;
-    this.#rejectUpTo(Number.POSITIVE_INFINITY, LOST);
+    this.#tx = null;
+    this.#rejectAll(() => true, LOST);
   }
 
   /** The number of the transaction's first operation that is under way; 0 when none is. */
   #firstOf(tx: number): number {
-    for (const [id, { frame }] of this.#outstanding) if (frame[3] === tx) return id;
+    for (const [id, asked] of this.#outstanding) if (asked.tx === tx) return id;
     return 0;
   }
 
   #ask<T>(frame: FrameOf<'db'>, timed?: Timed): Promise<T> {
     if (timed !== undefined) (frame as unknown[]).push(true);
     return new Promise<T>((resolve, reject) => {
-      if (frame[3] !== 0 && (!this.#link || this.#left)) {
+      const tx = frame[3];
+      if (tx !== 0 && this.#isGone(tx)) {
         reject(new DbError(TRANSACTION_LOST));
         return;
       }
-      this.#outstanding.set(frame[1], { frame, resolve, reject, timed });
-      if (!this.#retry && !this.#left) this.#send(frame, reject);
+      const answered = (answer: DbAnswer): void => {
+        if (answer[3] !== undefined) timed?.(answer[3], answer[0] === Kind.dbResult ? '' : answer[2].code);
+        if (answer[0] === Kind.dbResult) resolve(answer[2] as T);
+        else reject(this.#errorOf(answer[2]));
+      };
+      const asked = { frame, tx, answered, reject };
+      this.#outstanding.set(frame[1], asked);
+      if (!this.#retry && !this.#left) this.#send(asked);
     });
   }
 
-  #send(frame: FrameOf<'db'>, reject: (error: DbError) => void): void {
+  /** Nothing can be asked of that transaction any more. The writer says why one has ended. */
+  #isGone(tx: number): boolean {
+    return this.#tx?.number === tx ? this.#tx.state === 'lost' : this.#link === null || this.#left !== null;
+  }
+
+  #send({ frame, tx, reject }: Outstanding): void {
+    if (tx !== 0 && tx === this.#tx?.number) {
+      if (this.#tx.state === 'repeating') return;
+      frame[3] = this.#tx.current;
+    }
     try {
       // The next operation of a transaction often follows at once.
-      if (frame[3] === 0) this.#connection().send(frame);
+      if (tx === 0) this.#connection().send(frame);
       else this.#connection().sendLater(frame);
     } catch (error) {
       // The frame is too large, or holds an integer of more than 64 bits.
@@ -187,15 +214,22 @@ export class DbClient {
       onFrame: (frame, link) => this.#receive(frame, link),
       onClose: (error, link) => this.#lost(error, link),
     };
-    this.#link = this.#open(handlers, this.#session);
+    this.#link = this.#open(handlers, this.#session, this.#socket);
     if (this.#left) this.#link.send([Kind.resume, this.#left.session]);
     return this.#link;
   }
 
   #receive(frame: Frame, link: Link): void {
+    if (frame[0] === Kind.elsewhere) {
+      this.#link = null;
+      link.close();
+      this.#socket = frame[1];
+      this.#again();
+      return;
+    }
     this.#unreachableSince = 0;
     if (frame[0] === Kind.resumed && this.#left) {
-      this.#resumed(frame[1]);
+      this.#resumed(this.#left, frame);
       return;
     }
     if (frame[0] !== Kind.dbResult && frame[0] !== Kind.dbError) {
@@ -205,15 +239,27 @@ export class DbClient {
     const asked = this.#outstanding.get(frame[1]);
     if (!asked) return;
     this.#outstanding.delete(frame[1]);
-    if (frame[3] !== undefined) asked.timed?.(frame[3], frame[0] === Kind.dbResult ? '' : frame[2].code);
-    if (frame[0] === Kind.dbResult) asked.resolve(frame[2] as never);
-    else asked.reject(this.#errorOf(frame[2]));
+    this.#follow(asked, frame);
+    asked.answered(frame);
+  }
+
+  /** What the answer means for the transaction. */
+  #follow({ frame, tx }: Outstanding, answer: DbAnswer): void {
+    const op = frame[2];
+    if (op === DbOp.begin) {
+      if (answer[0] === Kind.dbResult && tx === 0) this.#tx = new OpenTransaction(answer[2] as number);
+    } else if (tx !== 0 && tx === this.#tx?.number) {
+      if (op === DbOp.commit || op === DbOp.rollback) this.#tx = null;
+      else this.#tx.note(frame, answer);
+    }
   }
 
   #lost(error: Error | null, link: Link): void {
     if (link !== this.#link) return;
     this.#link = null;
     if ((error as NodeJS.ErrnoException | null)?.syscall === 'connect') {
+      // The database may be back at the writer that apps share.
+      this.#socket = undefined;
       this.#unreachableSince ||= performance.now();
       if (performance.now() - this.#unreachableSince > LIMITS.childStartMs) {
         this.#unreachableSince = 0;
@@ -225,51 +271,89 @@ export class DbClient {
       this.#giveUp();
       return;
     } else this.#keep({ session: this.#session, lastId: this.#lastId });
-    if (this.#outstanding.size > 0) this.#retry = setTimeout(() => this.#again(), LIMITS.writerRetryMs);
+    if (this.#outstanding.size > 0 || this.#tx?.state === 'repeating')
+      this.#retry = setTimeout(() => this.#again(), LIMITS.writerRetryMs);
     else this.#left = null;
   }
 
-  /** The connection broke. Its transaction ends with it. */
+  /** The connection broke. Its transaction is repeated at the next writer, unless that was being done. */
   #keep(left: Left): void {
     this.#left = left;
-    for (const [id, { frame, reject }] of [...this.#outstanding]) {
-      if (frame[3] === 0) continue;
-      this.#outstanding.delete(id);
-      reject(new DbError(LOST));
-    }
+    const transaction = this.#tx;
+    if (transaction?.state === 'repeating') this.#lose(transaction);
+    else if (transaction?.state === 'open') transaction.state = 'repeating';
+    this.#rejectAll(({ tx }) => tx !== 0 && tx !== transaction?.number, LOST);
   }
 
   #again(): void {
     this.#retry = null;
     if (this.#left) this.#connection();
-    else this.#sendAll();
+    else for (const asked of [...this.#outstanding.values()]) this.#send(asked);
   }
 
-  /** The outcome of what had begun is unknown; the rest is sent again. `begun` is -1 when the writer does not know. */
-  #resumed(begun: number): void {
-    const lastBegun = begun < 0 ? (this.#left?.lastId ?? 0) : begun;
+  /** The outcome of what may be stored is unknown; the rest is sent again, first of all the open transaction. */
+  #resumed(left: Left, [, operation, commit]: FrameOf<'resumed'>): void {
     this.#left = null;
-    this.#rejectUpTo(lastBegun, LOST);
-    this.#sendAll();
+    const mayBeStored = operation < 0 ? left.lastId : operation;
+    this.#rejectAll(({ frame, tx }) => tx === 0 && frame[1] <= mayBeStored && frame[2] !== DbOp.begin, LOST);
+    const waiting = [...this.#outstanding.values()];
+    const transaction = this.#tx;
+    if (transaction?.state === 'repeating') {
+      const mayBeCommitted = commit < 0 ? left.lastId : commit;
+      const isUnknown = waiting.some(
+        ({ frame, tx }) => tx === transaction.number && frame[2] === DbOp.commit && frame[1] <= mayBeCommitted,
+      );
+      if (isUnknown) {
+        this.#tx = null;
+        this.#rejectAll(({ tx }) => tx === transaction.number, LOST);
+      } else void this.#repeat(transaction);
+    }
+    for (const asked of waiting) if (asked.tx === 0) this.#send(asked);
   }
 
-  #sendAll(): void {
-    for (const { frame, reject } of [...this.#outstanding.values()]) this.#send(frame, reject);
+  async #repeat(transaction: OpenTransaction): Promise<void> {
+    const ask = (frame: FrameOf<'db'>): Promise<DbAnswer> =>
+      new Promise((answered, reject) => {
+        frame[1] = ++this.#lastId;
+        if (frame[3] !== 0) frame[3] = transaction.current;
+        const asked = { frame, tx: REPEATED, answered, reject };
+        this.#outstanding.set(frame[1], asked);
+        this.#send(asked);
+      });
+    const begin = async (): Promise<number> => {
+      const answer = await ask([Kind.db, 0, DbOp.begin, 0]);
+      if (answer[0] === Kind.dbError) throw new DbError(answer[2]);
+      return answer[2] as number;
+    };
+    const isSame = await transaction.repeat(begin, ask).catch(() => false);
+    if (this.#tx !== transaction || transaction.state === 'lost') return;
+    if (isSame) {
+      for (const asked of [...this.#outstanding.values()]) if (asked.tx === transaction.number) this.#send(asked);
+      return;
+    }
+    this.#lose(transaction);
+    if (transaction.current !== 0) this.#link?.send([Kind.db, ++this.#lastId, DbOp.rollback, transaction.current]);
+  }
+
+  #lose(transaction: OpenTransaction): void {
+    transaction.state = 'lost';
+    this.#rejectAll(({ tx }) => tx === transaction.number, TRANSACTION_LOST);
   }
 
   /** No writer takes over. Operations that were never sent were not run. */
   #giveUp(): void {
     const lastSent = this.#left?.lastId ?? 0;
     this.#left = null;
-    this.#rejectUpTo(lastSent, LOST);
-    this.#rejectUpTo(Number.POSITIVE_INFINITY, UNAVAILABLE);
+    if (this.#tx !== null) this.#lose(this.#tx);
+    this.#rejectAll(({ frame }) => frame[1] <= lastSent, LOST);
+    this.#rejectAll(() => true, UNAVAILABLE);
   }
 
-  #rejectUpTo(lastId: number, body: ErrorBody): void {
-    for (const [id, { reject }] of [...this.#outstanding]) {
-      if (id > lastId) continue;
+  #rejectAll(which: (asked: Outstanding) => boolean, body: ErrorBody): void {
+    for (const [id, asked] of [...this.#outstanding]) {
+      if (!which(asked)) continue;
       this.#outstanding.delete(id);
-      reject(new DbError(body));
+      asked.reject(new DbError(body));
     }
   }
 }

@@ -49,6 +49,9 @@ export const Kind = {
   flush: 44,
   flushed: 45,
   sql: 46,
+  slow: 47,
+  halt: 48,
+  elsewhere: 49,
 } as const;
 
 /**
@@ -211,8 +214,15 @@ export type SqlOrder = {
 /** How a statement of a caller ended: it only read, it may have written, or it would write. */
 export const SqlStatus = { read: 200, wrote: 201, writes: 202 } as const;
 
-/** The highest `id` of a session that has begun. */
-export type SessionBegun = [session: number, id: number];
+/** How far a session has come: the highest `id` of its operations outside transactions, and of its commits, that may be stored. */
+export type SessionProgress = [session: number, operation: number, commit: number];
+
+/** What a writer is told of clients at earlier ones. */
+export type WriterBefore = {
+  progress: SessionProgress[];
+  /** There may be sessions beside these, of which nothing is known. */
+  isPartial: boolean;
+};
 
 /** The members after the kind, for each kind of frame. */
 type Frames = {
@@ -220,8 +230,10 @@ type Frames = {
   hello: [ticket: string, session?: number];
   /** Client → writer: a connection of that session was lost; how far had it come? */
   resume: [session: number];
-  /** Writer → client: the highest `id` of the session that had begun; 0 when none had, -1 when that is not known. */
-  resumed: [begun: number];
+  /** Writer → client: as in `SessionProgress`; 0 when there was none, -1 when that is not known. */
+  resumed: [operation: number, commit: number];
+  /** Shared writer → client: the database of its ticket has a separate writer, at this socket. Nothing was done. */
+  elsewhere: [socket: string];
   /** Child or actor → supervisor: able to work. `detail` is shown in the process tree. */
   ready: [detail: { pid: number; threadId?: number }];
   /**
@@ -291,11 +303,15 @@ type Frames = {
   stop: [actorId: number, force: boolean];
   /** Host → supervisor. `stopped` is answered to `stop` only; `detail` is for people and holds no path. */
   exited: [actorId: number, reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start', detail: string];
+  /** Watch thread of the shared writer → supervisor: a statement of an app takes long. `halt` ends it, nothing lets it go on. */
+  slow: [];
+  /** Supervisor → watch thread: begin nothing after the slow statement, and report `stuck`. Ignored if it has ended meanwhile. */
+  halt: [];
   /**
-   * Writer → supervisor, from its watch thread: the writer has been busy with one statement of this app for `ms`, and begins no
-   * more operations; what it was busy with is not stored. `begun` gives the progress of each session; null when there were too many.
+   * Watch thread → supervisor: the writer has been busy with one statement on this app's database for `ms`, and begins no more
+   * operations; what it was busy with is not stored. `progress` is null when there were too many sessions.
    */
-  stuck: [app: string, ms: number, begun: SessionBegun[] | null];
+  stuck: [app: string, file: string, ms: number, progress: SessionProgress[] | null];
   /** MCP process → supervisor: the state of a server, the reason, and for our log the end of its standard error. */
   toolServer: [server: string, state: ToolServerState, detail: string, said: string];
   /** Process of MCP servers or of agents → supervisor: a process that leads a process group has started or ended. */

@@ -15,7 +15,7 @@ export type Ticket =
   | { role: 'actor'; actorId: number; app: string }
   /**
    * A connection to the writer: the one database that it may use, and whether it may migrate and close it. `migrated`: the file is
-   * there and is not made. A `brief` one may keep the writer that apps share busy for `LIMITS.sqlWriterMs` only.
+   * there and is not made. A `brief` one may keep the writer that apps share busy for `LIMITS.writerSlowMs` only.
    */
   | { role: 'database'; name: string; file: string; maintain: boolean; migrated?: boolean; brief?: true };
 

@@ -33,7 +33,7 @@ const writer = new WriterProcess(folder);
 const pids = new Set<number>();
 let onEnd: () => void = () => {};
 /** A statement is about to be sent. */
-let onSend: () => void = () => {};
+const onSend: () => void = () => {};
 /** Its first statement was sent. */
 let onReady: (child: Child) => void = () => {};
 let processes: SqlProcesses;
@@ -174,34 +174,6 @@ test('what a write did is unknown when its time is up or its process ends', asyn
   await writer.kill();
   await writer.start();
   assert.deepEqual(await run('w', 'SELECT n FROM t'), [[1]]);
-});
-
-test('a statement that the shared writer ended is not stored; of two nobody knows', async () => {
-  start({ sqlMs: LONG_MS });
-  await run('v', 'CREATE TABLE t (n)');
-  for (const [count, code, message] of [
-    [1, 'OVERLOADED', /busy for over 0\.5 s, and was ended\. It is not stored\. Make it smaller\.$/],
-    [2, 'OUTCOME_UNKNOWN', /busy for over 0\.5 s, and was ended\. It may be stored or not/],
-  ] as const) {
-    // Each is sent twice: to find that it writes, and to write.
-    const sent = new Promise<void>((resolve) => {
-      let left = 2 * count;
-      onSend = () => {
-        if (--left === 0) setImmediate(resolve);
-      };
-    });
-    const failures = Array.from({ length: count }, () => failure(run('v', `INSERT INTO t ${ENDLESS}`)));
-    await sent;
-    processes.endedByWriter('another', true);
-    processes.endedByWriter('v', false);
-    for (const failed of await Promise.all(failures)) {
-      assert.deepEqual([failed.code, failed.told], [code, code === 'OUTCOME_UNKNOWN']);
-      assert.match(failed.message, message);
-    }
-    await writer.kill();
-    await writer.start();
-  }
-  assert.deepEqual(await run('v', 'SELECT n FROM t'), []);
 });
 
 test('over the limit statements are refused, and one whose caller leaves while it waits is dropped', async () => {

@@ -112,20 +112,6 @@ export class SqlProcesses {
     };
   }
 
-  /** A statement of this app kept the shared writer busy for too long, see `TreeOptions.onSqlEnded`. */
-  endedByWriter(app: string, alone: boolean): void {
-    const hit = this.#places.filter(({ statement }) => statement?.app === app && statement.writes);
-    for (const { child, statement } of hit) {
-      if (statement === null || statement.settled) continue;
-      const what = `The statement kept the writer that apps share busy for over ${LIMITS.sqlWriterMs / 1000} s, and was ended`;
-      const advice = alone ? 'The app has a separate writer now: try again.' : 'Make it smaller.';
-      // Another one may be stored already.
-      if (hit.length > 1) this.#failUnknown(statement, what);
-      else this.#fail(statement, overloaded(`${what}. It is not stored. ${advice}`, 1));
-      child.destroy();
-    }
-  }
-
   /** Statements that run may end, which they soon do; those that wait are refused, and so are later ones. Ends the processes. */
   async close(): Promise<void> {
     this.#closed = true;

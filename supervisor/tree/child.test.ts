@@ -110,6 +110,22 @@ describe('a child process', () => {
     await watched.until(() => watched.starts > 2 * (LIMITS.restartIntensity + 1));
   });
 
+  test('that is replaced starts again at once, however often', async () => {
+    const watched = new Watched('deaf');
+    const { child } = watched;
+    child.start();
+    for (let n = 2; n <= 2 * LIMITS.restartIntensity; n++) {
+      child.replace('busy');
+      await watched.until(() => watched.starts === n);
+    }
+    assert.deepEqual([child.state, child.lastExit, watched.log.at(-1)], ['starting', 'busy', 'child busy']);
+    const [last] = watched.processes;
+    child.destroy();
+    child.replace('busy');
+    await watched.until(() => watched.processes.size === 0);
+    assert.deepEqual([child.state, typeof last], ['stopped', 'number']);
+  });
+
   test('that is patient and does not come up is tried again now and then, and does not fail', async () => {
     const watched = new Watched('broken', { patient: true });
     const { child } = watched;

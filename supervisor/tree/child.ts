@@ -74,6 +74,7 @@ export class Child {
   /** Starts in a row that never became ready. */
   #startFailures = 0;
   #failedAt = 0;
+  #isReplaced = false;
   /** Why we ended it ourselves, if we did; otherwise the exit code or signal is the reason. */
   #killReason: string | null = null;
   #stderr = '';
@@ -166,6 +167,14 @@ export class Child {
     if (!this.#process) return;
     this.#killReason ??= reason;
     this.#process.kill('SIGKILL');
+  }
+
+  /** Ends it at once, and starts the next one without delay: what it ended for was dealt with. */
+  replace(reason: string): void {
+    this.#policy.reset();
+    this.#isReplaced = this.#process !== null;
+    this.kill(reason);
+    if (this.state === 'failed') this.start();
   }
 
   /** Asks it to finish; kills it after `graceMs`. Resolves when it is gone, or cannot even be killed. */
@@ -269,7 +278,8 @@ export class Child {
     }
     if (this.state === 'starting') this.#startFailures++;
     const hopeless = this.spec.patient && this.#startFailures > LIMITS.restartIntensity;
-    const wait = this.#policy.exited(now()) ?? (hopeless ? LIMITS.restartBackoffMaxMs : null);
+    const wait = this.#isReplaced ? 0 : (this.#policy.exited(now()) ?? (hopeless ? LIMITS.restartBackoffMaxMs : null));
+    this.#isReplaced = false;
     const detail = this.#stderr.trim();
     this.#events.log(wait === null ? 'error' : 'warn', `${this.name} ${how}${detail ? `: ${detail}` : ''}`);
     if (wait === null) {

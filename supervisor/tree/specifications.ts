@@ -9,7 +9,7 @@ import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { EgressSettings } from '../../protocol/rules/egress.ts';
-import type { ActorSpec, SessionBegun } from '../../protocol/wire/frames.ts';
+import type { ActorSpec, WriterBefore } from '../../protocol/wire/frames.ts';
 import { hostFlags, jobsFlags, OWN_LIBRARIES, OWN_PROCESS } from '../../protocol/wire/host-flags.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { type Damage, isMigrated } from '../../storage/apps/app-data.ts';
@@ -54,11 +54,6 @@ export type TreeOptions = {
   onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
   /** The writer died: what the app had asked of it may be stored or not. */
   onWriterLost(app: string): void;
-  /**
-   * SQL of a caller kept the writer that apps share busy for too long, and is not stored. `alone`: the app has a separate writer from
-   * now on.
-   */
-  onSqlEnded(app: string, alone: boolean): void;
   /** The writer cannot be kept running: the daemon must end. */
   onFatal(reason: string): void;
   /** A process started or ended: what the next gateway has to know should this one be killed. */
@@ -70,8 +65,9 @@ type WriterPlace = {
   name: string;
   /** The one file; null for all that are not in `elsewhere`. */
   only: string | null;
-  elsewhere(): string[];
-  begun(): SessionBegun[] | null;
+  /** File → the socket of its writer. */
+  elsewhere(): Record<string, string>;
+  before(): WriterBefore;
 };
 
 export class Specifications {
@@ -95,7 +91,7 @@ export class Specifications {
     return join(this.#options.socketFolder, name);
   }
 
-  writer({ name, only, elsewhere, begun }: WriterPlace): ChildSpec {
+  writer({ name, only, elsewhere, before }: WriterPlace): ChildSpec {
     const bootstrap = () => ({
       writerSocket: this.socket(name),
       watchTicket: this.ticket({ role: 'writer-watch', name }),
@@ -103,7 +99,7 @@ export class Specifications {
       durability: this.#options.durability,
       only,
       elsewhere: elsewhere(),
-      begun: begun(),
+      before: before(),
     });
     return this.#process(name, { role: 'writer', name }, { flushes: true }, bootstrap);
   }
@@ -171,7 +167,7 @@ export class Specifications {
       supervisorTicket: this.ticket({ role: 'actor', actorId, app }),
       writerTicket:
         automation === null
-          ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false, migrated })
+          ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false, migrated, brief: true })
           : '',
       maxResultBytes: this.#options.maxResultBytes,
       egress: simulation === undefined ? reach : { ...reach, relay: simulation.relay },

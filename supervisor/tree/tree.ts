@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import type { ToolServerSettings } from '../../protocol/agents/tool-servers.ts';
 import type { SvcError } from '../../protocol/errors.ts';
-import { isDraftKey } from '../../protocol/ids.ts';
+import { isDraftKey, isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { type Frame, Kind, RETIRE_REASONS, type RetireReason } from '../../protocol/wire/frames.ts';
@@ -244,7 +244,7 @@ export class Tree {
       case 'writer':
         return this.writers.find(ticket.name)?.attach(link) ?? null;
       case 'writer-watch':
-        return { onFrame: (frame) => this.#writerStuck(ticket.name, frame), onClose: () => {} };
+        return { onFrame: (frame) => this.#watched(ticket.name, frame, link), onClose: () => {} };
       case 'host':
         return this.hosts.all.find((host) => host.name === ticket.host)?.attach(link) ?? null;
       case 'mcp':
@@ -369,27 +369,32 @@ export class Tree {
   }
 
   /**
-   * A writer has been busy with one statement for too long: it is replaced, and the app of the statement gets a separate writer
-   * from now on.
+   * A writer is busy with one statement. If it is the shared one, and the app can have a separate writer, it is replaced soon, and
+   * what it was asked is done by the next ones. Otherwise it is replaced once the statement has taken too long, with the app's thread.
    */
-  #writerStuck(name: string, frame: Frame): void {
+  #watched(name: string, frame: Frame, link: Link): void {
+    if (frame[0] === Kind.slow) {
+      if (this.writers.hasRoom) link.send([Kind.halt]);
+      return;
+    }
     if (frame[0] !== Kind.stuck) throw new Error(`The writer's watch may not send frames of kind ${frame[0]}.`);
-    const [, app, ms, begun] = frame;
+    const [, app, file, ms, progress] = frame;
     const writer = this.writers.find(name);
     if (!writer) return;
-    if (writer === this.writers.main) this.writers.handover.stuck(begun);
-    const actor = this.existing(app);
-    if (actor) {
-      const { dataFile } = this.#options.paths(app, actor.summary.versionId);
-      const alone = this.writers.isolate(app, dataFile);
-      actor.blame(`a statement kept the writer busy for ${Math.round(ms)} ms`);
-      const isSql = ms < LIMITS.writerStuckMs;
-      if (isSql) this.#options.onSqlEnded(app, alone);
-      else if (!alone) actor.quarantine('it kept the writer busy, and too many apps already have a separate writer');
-      // Where the culprit is known, the death is not the writer's own.
-      writer.revive();
+    if (writer === this.writers.main) this.writers.handover.stuck(progress);
+    const why = `busy for ${ms} ms with one statement of ${app}`;
+    if (isOwnDatabase(app)) {
+      writer.kill(why);
+      return;
     }
-    writer.kill(`busy for ${Math.round(ms)} ms with one statement of ${app}`);
+    const alone = this.writers.isolate(app, file);
+    if (ms === LIMITS.writerStuckMs) {
+      const actor = this.existing(app);
+      actor?.blame(`a statement kept the writer busy for ${ms} ms`);
+      if (!alone) actor?.quarantine('it kept the writer busy, and too many apps already have a separate writer');
+    }
+    // The culprit is known: the death is not the writer's own.
+    writer.replace(alone ? `${why}, which has a separate writer now` : why);
   }
 
   #tidy(): void {

@@ -1,32 +1,46 @@
 /**
- * Runs the SQLite writers: a shared one, and one for each app whose statement did not end, so that next time it blocks only
- * that app. A database changes its writer while the old one is down, and keeps the new one; a writer refuses other databases.
+ * Runs the SQLite writers: a shared one, and one for each app whose statement took long, so that it blocks only that app. A database
+ * changes its writer while the old one is down; a writer refuses other databases.
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
-import type { SessionBegun } from '../../protocol/wire/frames.ts';
+import type { SessionProgress, WriterBefore } from '../../protocol/wire/frames.ts';
 import type { Child, ChildSpec } from './child.ts';
 import type { Specifications } from './specifications.ts';
 
+/** Idle since `quietAt`: it has still done as many `statements` as then. */
+type OwnWriter = { app: string; child: Child; statements: number; quietAt: number };
+
+/** No statement is under way, for none takes so long. */
+const EVICTED_AFTER_MS = 2 * LIMITS.writerStuckMs;
+
 export class Writers {
   readonly main: Child;
-  readonly #specifications: Specifications;
+  readonly #specifications: Pick<Specifications, 'writer' | 'socket'>;
   readonly #create: (spec: ChildSpec, app: string | null) => Child;
   /** By the file of the database. */
-  readonly #own = new Map<string, { app: string; child: Child; goneAt: number | null }>();
-  readonly handover = new Handover();
+  readonly #own = new Map<string, OwnWriter>();
+  readonly #now: () => number;
+  readonly handover: Handover;
   #names = 0;
   #ended = false;
 
-  /** `create` makes the process of the common writer, or of an app's. */
-  constructor(specifications: Specifications, create: (spec: ChildSpec, app: string | null) => Child) {
+  /** `create` makes the process of the common writer, or of an app's. `now` in milliseconds that only grow. */
+  constructor(
+    specifications: Pick<Specifications, 'writer' | 'socket'>,
+    create: (spec: ChildSpec, app: string | null) => Child,
+    now: () => number = () => performance.now(),
+  ) {
     this.#specifications = specifications;
     this.#create = create;
+    this.#now = now;
+    this.handover = new Handover(now);
     const spec = specifications.writer({
       name: 'writer',
       only: null,
-      elsewhere: () => [...this.#own.keys()],
-      begun: () => this.handover.known(),
+      elsewhere: () =>
+        Object.fromEntries([...this.#own].map(([file, { child }]) => [file, specifications.socket(child.name)])),
+      before: () => this.handover.known(),
     });
     this.main = create(spec, null);
   }
@@ -39,23 +53,45 @@ export class Writers {
     return this.all.find((child) => child.name === name);
   }
 
-  /** Where the writer of that database is reached. One that was stopped for want of work starts again. */
+  /** Where all databases are reached: the shared writer knows the ones that others have. One that was ended for want of work starts again. */
   socketOf(file: string): string {
     const own = this.#own.get(file);
-    if (!own) return this.#specifications.socket('writer');
-    if (own.child.state === 'stopped') this.#start(own.child);
-    else if (own.child.state === 'stopping') void own.child.stop(LIMITS.drainMs).then(() => this.#start(own.child));
-    return this.#specifications.socket(own.child.name);
+    if (own?.child.state === 'stopped') this.#start(own.child);
+    else if (own?.child.state === 'stopping') void own.child.stop(LIMITS.drainMs).then(() => this.#start(own.child));
+    return this.#specifications.socket('writer');
+  }
+
+  /** Whether `isolate` would find a place for one more. */
+  get hasRoom(): boolean {
+    return this.#running.length < LIMITS.ownWriters || this.#idle() !== undefined;
   }
 
   /** Gives the database a separate writer; call it before the common one is killed. False when too many have one. */
   isolate(app: string, file: string): boolean {
     if (this.#own.has(file)) return true;
-    if ([...this.#own.values()].filter(({ child }) => child.pid !== null).length >= LIMITS.ownWriters) return false;
+    if (this.#running.length >= LIMITS.ownWriters) {
+      const idle = this.#idle();
+      if (idle === undefined) return false;
+      const [idleFile, { child }] = idle;
+      this.#own.delete(idleFile);
+      child.destroy();
+      // What it was asked in the last moment.
+      this.handover.forgot();
+    }
     const name = `writer-${++this.#names}`;
-    const spec = this.#specifications.writer({ name, only: file, elsewhere: () => [], begun: () => null });
+    let before: WriterBefore | null = this.handover.known();
+    const spec = this.#specifications.writer({
+      name,
+      only: file,
+      elsewhere: () => ({}),
+      before: () => {
+        const told = before ?? UNKNOWN;
+        before = null;
+        return told;
+      },
+    });
     const child = this.#create(spec, app);
-    this.#own.set(file, { app, child, goneAt: null });
+    this.#own.set(file, { app, child, statements: 0, quietAt: this.#now() });
     child.start();
     return true;
   }
@@ -65,13 +101,22 @@ export class Writers {
    * accepts nothing. The assignment stays, in case the app comes back.
    */
   tidy(isThere: (app: string) => boolean): void {
-    const now = performance.now();
     for (const own of this.#own.values()) {
-      if (isThere(own.app)) own.goneAt = null;
-      else own.goneAt ??= now;
-      const isIdle = own.goneAt !== null && now - own.goneAt > LIMITS.ownWriterIdleMs;
-      if (isIdle && own.child.state === 'running') void own.child.stop(LIMITS.drainMs);
+      const statements = own.child.stats?.counters?.statements ?? 0;
+      if (statements !== own.statements) Object.assign(own, { statements, quietAt: this.#now() });
+      if (!isThere(own.app) && this.#isIdle(own, LIMITS.ownWriterIdleMs) && own.child.state === 'running')
+        void own.child.stop(LIMITS.drainMs);
     }
+  }
+
+  get #running(): [string, OwnWriter][] {
+    return [...this.#own].filter(([, { child }]) => child.pid !== null);
+  }
+
+  #idle(): [string, OwnWriter] | undefined {
+    return this.#running
+      .filter(([, own]) => this.#isIdle(own, EVICTED_AFTER_MS))
+      .sort(([, a], [, b]) => a.quietAt - b.quietAt)[0];
   }
 
   async stop(): Promise<void> {
@@ -84,35 +129,50 @@ export class Writers {
     for (const child of this.all) child.destroy();
   }
 
+  #isIdle({ quietAt }: OwnWriter, forMs: number): boolean {
+    return this.#now() - quietAt > forMs;
+  }
+
   #start(child: Child): void {
     if (!this.#ended) child.start();
   }
 }
 
-/** How far the clients of the writers before this one had come: what `Writers.main` is told when it starts. */
+const UNKNOWN: WriterBefore = { progress: [], isPartial: true };
+
+/** How far the clients of the writers before this one had come: what a writer is told when it starts. */
 class Handover {
   /** Reports of recently stuck writers; a client reconnects soon, or never. */
-  #left: { at: number; sessions: SessionBegun[] }[] = [];
+  #left: { at: number; progress: SessionProgress[] }[] = [];
   /** When a writer last ended without telling how far its clients had come. */
   #unknownAt = Number.NEGATIVE_INFINITY;
   #expected = false;
+  readonly #now: () => number;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
 
   /** The common writer is to be replaced, and said how far its clients had come. Null when it did not know. */
-  stuck(sessions: SessionBegun[] | null): void {
-    this.#expected = sessions !== null;
-    if (sessions !== null) this.#left.push({ at: performance.now(), sessions });
+  stuck(progress: SessionProgress[] | null): void {
+    this.#expected = progress !== null;
+    if (progress !== null) this.#left.push({ at: this.#now(), progress });
   }
 
   /** The common writer is down. How far its clients had come is not known, unless it said so before. */
   ended(): void {
-    if (!this.#expected) this.#unknownAt = performance.now();
+    if (!this.#expected) this.forgot();
     this.#expected = false;
   }
 
-  known(): SessionBegun[] | null {
-    const since = performance.now() - LIMITS.handoverMs;
-    if (this.#unknownAt > since) return null;
+  /** A writer ended, and how far its clients had come is not known. */
+  forgot(): void {
+    this.#unknownAt = this.#now();
+  }
+
+  known(): WriterBefore {
+    const since = this.#now() - LIMITS.handoverMs;
     this.#left = this.#left.filter(({ at }) => at > since);
-    return this.#left.flatMap(({ sessions }) => sessions);
+    return { progress: this.#left.flatMap(({ progress }) => progress), isPartial: this.#unknownAt > since };
   }
 }

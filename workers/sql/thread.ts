@@ -19,7 +19,8 @@ async function run([, id, { body, dataFile, migrated, writer, maxResultBytes }]:
   const elapsed = () => performance.now() - began;
   const database = new Database(dataFile, migrated);
   const client =
-    writer && new DbClient((handlers, session) => openLink(writer.socket, writer.ticket, handlers, session));
+    writer &&
+    new DbClient((handlers, session, socket = writer.socket) => openLink(socket, writer.ticket, handlers, session));
   let answer: SqlAnswer | null = null;
   try {
     answer = await runSql(parseRequest(body), database, client);

@@ -39,7 +39,7 @@ beforeEach(async () => {
   const asker: Asker = {
     closed: false,
     brief: false,
-    begins: () => {},
+    mayStore: () => {},
     answer: (id, value) => {
       course.push(id);
       waiting.get(id)?.resolve(value);

@@ -47,8 +47,8 @@ class Client implements Asker {
   readonly answered: number[] = [];
   /** What the answers said of their time. */
   readonly timings: (Timing | undefined)[] = [];
-  /** Those that have begun, as often as they did. */
-  readonly begun: number[] = [];
+  /** Those that may be stored, and transactions. */
+  readonly stored: { operations: number[]; commits: number[] } = { operations: [], commits: [] };
   readonly #waiting = new Map<number, Settled>();
   readonly #lanes: Lanes;
   readonly #lane: Lane;
@@ -60,8 +60,8 @@ class Client implements Asker {
     this.#lane = lanes.join({ file, name: 'app' }, this);
   }
 
-  begins(id: number): void {
-    this.begun.push(id);
+  mayStore(id: number, isCommit: boolean): void {
+    this.stored[isCommit ? 'commits' : 'operations'].push(id);
   }
 
   answer(id: number, value: unknown, timing?: Timing): void {
@@ -560,6 +560,30 @@ test('close releases the file, empties the log and ends other connections', asyn
   assert.equal(existsSync(`${file}-wal`), false);
   assert.equal(other.closed, true);
   assert.deepEqual(await values(), ['a']);
+});
+
+test('an operation may be stored once its commit begins, and nothing of a transaction before', async () => {
+  const pulse = new Pulse();
+  const beat = pulse.beat.bind(pulse);
+  let client: Client | null = null;
+  const before: number[] = [];
+  pulse.beat = (brief) => {
+    if (client) before.push(client.stored.operations.length + client.stored.commits.length);
+    beat(brief);
+  };
+  client = new Client(newLanes({ pulse }), newFile());
+  await client.exec('CREATE TABLE t (v)');
+  await client.run(insert, ['a']).then(() => client?.run('no SQL').catch(() => {}));
+  const tx = await client.begin();
+  await client.run(insert, ['b'], tx);
+  const seen = before.length;
+  const commit = client.commit(tx);
+  assert.deepEqual(new Set(before.slice(seen)), new Set([3]));
+  await commit;
+  // Not the `begin`, nor what is in the transaction.
+  assert.deepEqual(client.stored, { operations: [1, 2, 3], commits: [client.lastId] });
+  // The beats of each operation and of its commit come before.
+  assert.deepEqual(before.slice(0, 3), [0, 0, 0]);
 });
 
 test('only the statements of a brief client are brief, not the commits', async () => {

@@ -9,7 +9,7 @@ import { DbOp, type FrameOf, GROUP_BUCKETS } from '../../protocol/wire/frames.ts
 import { DataLost } from '../../storage/data-file.ts';
 import type { Change, Database } from './database.ts';
 import { describeFailure, StatementError } from './statements.ts';
-import type { Pulse } from './watch.ts';
+import { type Pulse, placeOf } from './watch.ts';
 
 const DRAIN_POLL_MS = 10;
 
@@ -31,8 +31,8 @@ export type Asker = {
   readonly closed: boolean;
   /** Its statements may keep the writer busy for less time than others, see `Pulse.beat`. */
   readonly brief: boolean;
-  /** The operation of this id is about to begin. */
-  begins(id: number): void;
+  /** From here on the operation of this id may be stored, or the transaction that it commits. */
+  mayStore(id: number, isCommit: boolean): void;
   answer(id: number, value: unknown, timing?: Timing): void;
   fail(id: number, error: ErrorBody, timing?: Timing): void;
   close(reason: Error): void;
@@ -190,7 +190,7 @@ export class Lane {
   readonly #lanes: Lanes;
   readonly #tools: LaneTools;
   readonly #name: string;
-  readonly #nameBytes: Uint8Array;
+  readonly #place: Uint8Array;
   readonly #queue: Waiting[] = [];
   #database: Database | null = null;
   /** Whether the file is there and is not made, as the latest asker says who knows. */
@@ -208,7 +208,7 @@ export class Lane {
   constructor(file: string, name: string, lanes: Lanes) {
     this.file = file;
     this.#name = name;
-    this.#nameBytes = Buffer.from(name);
+    this.#place = placeOf(name, file);
     this.#lanes = lanes;
     this.#tools = lanes.tools;
     this.lastUsed = lanes.tools.clock.now();
@@ -260,7 +260,7 @@ export class Lane {
   turn(): void {
     if (this.#lease || this.#held) return;
     this.lastUsed = this.#tools.clock.now();
-    this.#tools.pulse.enter(this.#nameBytes);
+    this.#tools.pulse.enter(this.#place);
     const length = groupLength(this.#queue);
     if (length > 0) this.#commitGroup(this.#queue.splice(0, length), this.lastUsed + LIMITS.groupMs);
     else if (this.#queue.length > 0) this.#alone(this.#queue.shift() as Waiting);
@@ -274,7 +274,7 @@ export class Lane {
     const database = this.#database;
     this.#database = null;
     this.#moved = false;
-    this.#tools.pulse.enter(this.#nameBytes);
+    this.#tools.pulse.enter(this.#place);
     database?.close();
     this.#tools.pulse.leave();
   }
@@ -306,7 +306,6 @@ export class Lane {
     const outcomes: unknown[] = [];
     for (const { asker, request, timing } of group) {
       if (timing !== undefined) timing.begunAt = clock.now();
-      asker.begins(request[1]);
       outcomes.push(asker.closed ? null : this.#perform(database, request, asker.brief));
       // SQLite rolls everything back by itself when the disk is full or cannot be read.
       if (!database.inTransaction || clock.now() > until) break;
@@ -318,6 +317,7 @@ export class Lane {
       if (!database.inTransaction) throw (outcomes.at(-1) as Failure).body;
       // What a commit takes depends on the disk. After a verdict none begins, so that what was stuck is not stored.
       this.#tools.pulse.beat();
+      for (let i = 0; i < ran; i++) (group[i] as Waiting).asker.mayStore((group[i] as Waiting).request[1], false);
       change = database.commit();
     } catch (error) {
       this.#rollback(database);
@@ -335,7 +335,7 @@ export class Lane {
     this.#afterCommit(database);
   }
 
-  #perform(database: Database, request: FrameOf<'db'>, brief = false): unknown {
+  #perform(database: Database, request: FrameOf<'db'>, brief: boolean): unknown {
     const { counters } = this.#lanes;
     this.#tools.pulse.beat(brief);
     counters.statements++;
@@ -377,12 +377,12 @@ export class Lane {
   #alone(waiting: Waiting): void {
     const { asker, request } = waiting;
     if (asker.closed) return;
-    asker.begins(request[1]);
     this.#tools.pulse.beat();
     if (request[2] === DbOp.begin) this.#begin(waiting);
     else if (request[2] !== DbOp.migrate) void this.#hold(asker, request[1], () => this.#release(asker));
     else {
       const [, id, , , files, backupTo] = request;
+      asker.mayStore(id, false);
       void this.#hold(asker, id, () => this.#migrate(files, backupTo));
     }
   }
@@ -410,7 +410,7 @@ export class Lane {
       asker.fail(id, { code: 'SQLITE_TX_ENDED', message: this.#whyEnded(tx) });
       return;
     }
-    this.#tools.pulse.enter(this.#nameBytes);
+    this.#tools.pulse.enter(this.#place);
     if (op === DbOp.rollback) {
       this.#endLease('rolled back');
       asker.answer(id, null);
@@ -418,7 +418,7 @@ export class Lane {
       this.#commit(database, this.#lease, request);
     } else {
       const timing = this.#timingOf(request);
-      const outcome = this.#perform(database, request);
+      const outcome = this.#perform(database, request, asker.brief);
       if (outcome instanceof Failure) this.#lease.failedId = id;
       this.#reply({ asker, request, timing }, outcome);
       if (!database.inTransaction) this.#endLease('rolled back');
@@ -433,6 +433,7 @@ export class Lane {
     try {
       if (since > 0 && failedId >= since) throw new StatementError('SQLITE_ABORT', 'An operation before it failed.');
       this.#tools.pulse.beat();
+      asker.mayStore(request[1], true);
       change = database.commit();
     } catch (error) {
       this.#endLease('rolled back');
@@ -488,7 +489,14 @@ export class Lane {
   async #migrate(files: MigrateFrame[4], backupTo: string | null): Promise<number[]> {
     // Nothing but the migration may have the file open, and statements prepared for the old schema go with the handle.
     this.close();
-    const applied = await this.#tools.migrate(this.file, files, backupTo);
+    const { pulse } = this.#tools;
+    pulse.migrations(1);
+    let applied: number[];
+    try {
+      applied = await this.#tools.migrate(this.file, files, backupTo);
+    } finally {
+      pulse.migrations(-1);
+    }
     if (applied.length > 0) this.#tools.committed(this.#name, { before: null, after: null, tables: null });
     return applied;
   }

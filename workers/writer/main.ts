@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 import type { Duplex } from 'node:stream';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { isDraftKey } from '../../protocol/ids.ts';
+import { isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { toMonotonic } from '../../protocol/trace-context.ts';
 import { FrameError } from '../../protocol/wire/codec.ts';
@@ -13,7 +13,8 @@ import {
   type Frame,
   type FrameOf,
   Kind,
-  type SessionBegun,
+  type SessionProgress,
+  type WriterBefore,
   type WriterTiming,
 } from '../../protocol/wire/frames.ts';
 import { Link, openLink, pong } from '../../protocol/wire/link.ts';
@@ -23,7 +24,7 @@ import { loadSqlite } from '../../storage/sqlite.ts';
 import { Database, type Durability } from './database.ts';
 import { type Asker, type Lane, Lanes, type Timing } from './lane.ts';
 import { Threads } from './threads.ts';
-import { Begun, Pulse } from './watch.ts';
+import { Progress, Pulse } from './watch.ts';
 
 /** One line of JSON on stdin. When stdin ends, the parent is gone and so is the writer. */
 type WriterBootstrap = {
@@ -38,28 +39,28 @@ type WriterBootstrap = {
   durability: Durability;
   /** The one database that it writes; null for all but those in `elsewhere`, which other writers write. */
   only: string | null;
-  elsewhere: string[];
-  /** The progress of clients at earlier writers; null when some is unknown. */
-  begun: SessionBegun[] | null;
+  /** File → the socket of its writer. */
+  elsewhere: Record<string, string>;
+  before: WriterBefore;
 };
 
 class Writer {
   readonly lanes: Lanes;
-  readonly begun = new Begun(() => performance.now());
+  readonly progress = new Progress(() => performance.now());
   readonly key: Buffer;
   /** No new work is taken; open transactions may end. */
   stopping = false;
   readonly #bootstrap: WriterBootstrap;
-  readonly #elsewhere: ReadonlySet<string>;
-  readonly #before: ReadonlyMap<number, number> | null;
+  readonly #elsewhere: ReadonlyMap<string, string>;
+  readonly #before: ReadonlyMap<number, SessionProgress>;
   readonly #pulse = new Pulse();
   readonly #threads = new Threads(new URL('./writer-thread.js', import.meta.url));
   #supervisor: Link | null = null;
 
   constructor(bootstrap: WriterBootstrap) {
     this.#bootstrap = bootstrap;
-    this.#elsewhere = new Set(bootstrap.elsewhere);
-    this.#before = bootstrap.begun && new Map(bootstrap.begun);
+    this.#elsewhere = new Map(Object.entries(bootstrap.elsewhere));
+    this.#before = new Map(bootstrap.before.progress.map((one) => [one[0], one]));
     this.key = Buffer.from(bootstrap.key, 'hex');
     this.lanes = new Lanes({
       clock: {
@@ -74,8 +75,8 @@ class Writer {
       migrate: (file, files, backupTo) => this.#threads.migrate(file, files, backupTo),
       checkpoint: (file) => this.#threads.checkpoint(file),
       committed: (name, { before, after, tables }) => {
-        // The gateway's own databases have names that no app can have, and no followers.
-        if (name.startsWith('_') && !isDraftKey(name)) return;
+        // They have no followers.
+        if (isOwnDatabase(name)) return;
         this.#supervisor?.send([Kind.committed, name, before, after, tables]);
         this.#supervisor?.flush();
       },
@@ -96,17 +97,19 @@ class Writer {
     return this.#bootstrap.only === null;
   }
 
-  /** Whether this writer writes that database. */
-  writes(file: string): boolean {
+  /** Whether this writer writes that database; or the socket of the one that does, where it knows. */
+  writes(file: string): boolean | string {
     const { only } = this.#bootstrap;
-    return only === null ? !this.#elsewhere.has(file) : file === only;
+    return only === null ? (this.#elsewhere.get(file) ?? true) : file === only;
   }
 
-  /** The progress of a session at earlier writers; -1 when unknown. */
-  cameTo(session: number): number {
-    // It asks about a connection that this writer itself closed: the outcome of its last operations is unknown.
-    if (this.#before === null || this.begun.knows(session)) return -1;
-    return this.#before.get(session) ?? 0;
+  /** The progress of a session at earlier writers. */
+  cameTo(session: number): FrameOf<'resumed'> {
+    const [, operation, commit] = this.#before.get(session) ?? [];
+    if (operation !== undefined && commit !== undefined) return [Kind.resumed, operation, commit];
+    // Or it asks about a connection that this writer itself closed: the outcome of its last operations is unknown.
+    const isUnknown = this.#bootstrap.before.isPartial || this.progress.knows(session);
+    return isUnknown ? [Kind.resumed, -1, -1] : [Kind.resumed, 0, 0];
   }
 
   #report(): void {
@@ -124,7 +127,7 @@ class Writer {
     });
     this.#supervisor = link;
     link.send([Kind.ready, { pid: process.pid }]);
-    const memory = { pulse: this.#pulse.memory, begun: this.begun.memory };
+    const memory = { pulse: this.#pulse.memory, progress: this.progress.memory };
     setImmediate(() => this.#threads.watch(memory, supervisorSocket, watchTicket));
   }
 }
@@ -140,6 +143,8 @@ class Connection implements Asker {
   #brief = false;
   #session = 0;
   #place = -1;
+  /** Another writer has its database. */
+  #isSentOn = false;
 
   constructor(stream: Duplex, writer: Writer) {
     this.#writer = writer;
@@ -158,8 +163,10 @@ class Connection implements Asker {
     return this.#brief;
   }
 
-  begins(id: number): void {
-    this.#writer.begun.mark(this.#place, id);
+  mayStore(id: number, isCommit: boolean): void {
+    const { progress } = this.#writer;
+    if (isCommit) progress.commit(this.#place, id);
+    else progress.operation(this.#place, id);
   }
 
   answer(id: number, value: unknown, timing?: Timing): void {
@@ -181,11 +188,11 @@ class Connection implements Asker {
 
   #receive(frame: Frame): void {
     if (!this.#lane) {
-      this.#hello(frame);
+      if (!this.#isSentOn) this.#hello(frame);
       return;
     }
     if (frame[0] === Kind.resume) {
-      this.#link.send([Kind.resumed, this.#writer.cameTo(frame[1])]);
+      this.#link.send(this.#writer.cameTo(frame[1]));
       return;
     }
     if (!isRequest(frame)) {
@@ -208,14 +215,21 @@ class Connection implements Asker {
       this.close(new Error('No valid ticket.'));
       return;
     }
-    if (!this.#writer.writes(ticket.file)) {
+    const isOurs = this.#writer.writes(ticket.file);
+    if (typeof isOurs === 'string') {
+      this.#isSentOn = true;
+      this.#link.send([Kind.elsewhere, isOurs]);
+      this.#link.close();
+      return;
+    }
+    if (!isOurs) {
       this.close(new Error(`Another writer writes the database of ${ticket.name}.`));
       return;
     }
     const session = frame[2];
     if (Number.isSafeInteger(session) && (session as number) > 0) {
       this.#session = session as number;
-      this.#place = this.#writer.begun.open(this.#session);
+      this.#place = this.#writer.progress.open(this.#session);
     }
     clearTimeout(this.#helloTimer);
     this.#name = ticket.name;
@@ -229,7 +243,7 @@ class Connection implements Asker {
   #closed(error: Error | null): void {
     clearTimeout(this.#helloTimer);
     if (error) process.stderr.write(`The connection of ${this.#name} was closed: ${error.message}\n`);
-    if (this.#session > 0) this.#writer.begun.close(this.#session, this.#place);
+    if (this.#session > 0) this.#writer.progress.close(this.#session, this.#place);
     if (this.#lane) this.#writer.lanes.leave(this.#lane, this);
   }
 }

@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
-import { Begun, Pulse, StuckDetector } from './watch.ts';
+import { Progress, Pulse, placeOf, StuckDetector } from './watch.ts';
+
+const PLACE = placeOf('todos', '/data/todos.sqlite');
 
 test('the other thread sees work, its beat and whose it is', () => {
   const pulse = new Pulse();
   const seen = new Pulse(pulse.memory);
   assert.equal(seen.read(), null);
-  pulse.enter(Buffer.from('todos'));
+  pulse.enter(PLACE);
   const first = seen.read();
   assert.notEqual(first, null);
-  assert.equal(seen.name(), 'todos');
+  assert.deepEqual(seen.place(), { name: 'todos', file: '/data/todos.sqlite' });
   pulse.beat();
   assert.notEqual(seen.read(), first);
   pulse.leave();
@@ -19,7 +21,7 @@ test('the other thread sees work, its beat and whose it is', () => {
 
 test('a statement that has ended meanwhile is not halted', () => {
   const pulse = new Pulse();
-  pulse.enter(Buffer.from('todos'));
+  pulse.enter(PLACE);
   const beat = pulse.read() as number;
   pulse.beat();
   assert.equal(pulse.halt(beat), false);
@@ -29,7 +31,7 @@ test('a statement that has ended meanwhile is not halted', () => {
 
 test('the number of a statement says whether it is a brief one', () => {
   const pulse = new Pulse();
-  pulse.enter(Buffer.from('todos'));
+  pulse.enter(PLACE);
   const seen = [false, true, true, false].map((brief) => {
     pulse.beat(brief);
     return pulse.read() as number;
@@ -41,68 +43,90 @@ test('the number of a statement says whether it is a brief one', () => {
   );
 });
 
-test('a name longer than the memory is cut', () => {
+test('a place longer than the memory is cut', () => {
   const pulse = new Pulse();
-  pulse.enter(Buffer.alloc(1000, 'x'));
-  assert.equal(pulse.name(), 'x'.repeat(256));
+  pulse.enter(placeOf('x', 'y'.repeat(10_000)));
+  assert.deepEqual([pulse.place().name, pulse.place().file.length], ['x', 4096 + 256 - 2]);
 });
 
-/** Even beats are of statements that may take 300 ms, odd ones of brief ones, which may take 200. */
-const LOOKS: [name: string, beats: (number | null)[], stuckAt: number[]][] = [
-  ['idle', [null, null, null, null, null], []],
-  ['many short statements', [2, 4, 6, 7, 9], []],
-  ['one that is stuck is told once', [8, 8, 8, 8, 8, 8], [3]],
-  ['one that ends in time', [8, 8, 8, null, 8, 8, 8], []],
-  ['a second one', [8, 8, 8, 8, 10, 10, 10, 10], [3, 7]],
-  ['a brief one', [7, 7, 7, 7, 7], [2]],
-  ['the commit of a brief one', [7, 7, 8, 8, 8, 8], [5]],
+test('the other thread sees that a migration is under way', () => {
+  const pulse = new Pulse();
+  const seen = new Pulse(pulse.memory);
+  pulse.migrations(1);
+  pulse.migrations(1);
+  pulse.migrations(-1);
+  assert.equal(seen.isMigrating, true);
+  pulse.migrations(-1);
+  assert.equal(seen.isMigrating, false);
+});
+
+/** A statement is stuck after 400 ms; odd ones are brief, and slow after 200. */
+const LOOKS: [name: string, beats: (number | null)[], verdicts: Record<number, 'slow' | 'stuck'>][] = [
+  ['idle', [null, null, null, null, null, null], {}],
+  ['many short statements', [2, 4, 6, 7, 9, 11], {}],
+  ['one that is stuck is told once', [8, 8, 8, 8, 8, 8, 8], { 4: 'stuck' }],
+  ['one that ends in time', [8, 8, 8, 8, null, 8, 8, 8, 8], {}],
+  ['a second one', [8, 8, 8, 8, 8, 10, 10, 10, 10, 10], { 4: 'stuck', 9: 'stuck' }],
+  ['a slow one is told until it is stuck', [7, 7, 7, 7, 7, 7, 7], { 2: 'slow', 3: 'slow', 4: 'stuck' }],
+  ['a slow one that ends', [7, 7, 7, 9, 9, null], { 2: 'slow' }],
+  ['the commit of a brief one', [7, 7, 8, 8, 8, 8, 8], { 6: 'stuck' }],
 ];
-for (const [name, beats, stuckAt] of LOOKS) {
+for (const [name, beats, verdicts] of LOOKS) {
   test(`stuck: ${name}`, () => {
-    const detector = new StuckDetector(100, 300, 200);
-    const told = beats.map((beat) => [beat, detector.look(beat)] as const);
-    assert.deepEqual(
-      told.flatMap(([, allowed], at) => (allowed === null ? [] : [at])),
-      stuckAt,
-    );
-    for (const [beat, allowed] of told) if (allowed !== null) assert.equal(allowed, (beat ?? 0) % 2 === 0 ? 300 : 200);
+    const detector = new StuckDetector(100, 400, 200);
+    const told = beats.map((beat) => detector.look(beat));
+    assert.deepEqual(Object.fromEntries(Object.entries(told).filter(([, verdict]) => verdict !== null)), verdicts);
   });
 }
 
 test('the other thread reads how far each session has come, also one that has ended', () => {
   const now = () => 0;
-  const begun = new Begun(now);
-  const seen = new Begun(now, begun.memory);
+  const progress = new Progress(now);
+  const seen = new Progress(now, progress.memory);
   assert.deepEqual(seen.read(), []);
-  const [one, two] = [begun.open(11), begun.open(22)];
-  begun.mark(one, 5);
+  const [one, two] = [progress.open(11), progress.open(22)];
+  progress.operation(one, 5);
   // Half of a group that failed runs again.
-  begun.mark(one, 3);
-  begun.mark(two, 1);
-  begun.close(11, one);
+  progress.operation(one, 3);
+  progress.commit(one, 4);
+  progress.operation(two, 1);
+  progress.close(11, one);
   assert.deepEqual(seen.read(), [
-    [11, 5],
-    [22, 1],
+    [11, 5, 4],
+    [22, 1, 0],
   ]);
-  assert.deepEqual([begun.knows(11), begun.knows(22), begun.knows(33)], [true, true, false]);
+  assert.deepEqual([progress.knows(11), progress.knows(22), progress.knows(33)], [true, true, false]);
 });
 
 test('the place of a session that ended is free again once no client can ask for it any more', () => {
   let now = 0;
-  const begun = new Begun(() => now);
-  for (let session = 1; session < LIMITS.writerSessions; session++) begun.open(session);
-  const last = begun.open(LIMITS.writerSessions);
-  begun.mark(last, 7);
-  begun.close(LIMITS.writerSessions, last);
+  const progress = new Progress(() => now);
+  for (let session = 1; session < LIMITS.writerSessions; session++) progress.open(session);
+  const last = progress.open(LIMITS.writerSessions);
+  progress.operation(last, 7);
+  progress.commit(last, 8);
+  progress.close(LIMITS.writerSessions, last);
   now = LIMITS.handoverMs + 1;
-  begun.mark(begun.open(9999), 2);
-  assert.equal(begun.knows(LIMITS.writerSessions), false);
-  assert.deepEqual(begun.read()?.at(-1), [9999, 2]);
+  progress.operation(progress.open(9999), 2);
+  assert.equal(progress.knows(LIMITS.writerSessions), false);
+  assert.deepEqual(progress.read()?.at(-1), [9999, 2, 0]);
 });
 
-test('with too many sessions none is reported', () => {
-  const begun = new Begun(() => 0);
-  for (let session = 1; session <= LIMITS.writerSessions + 1; session++) begun.mark(begun.open(session), 1);
-  assert.equal(begun.read(), null);
-  assert.equal(begun.knows(9_999_999), true);
+test('with too many sessions none is reported, until those without a place ended a while ago', () => {
+  let now = 0;
+  const progress = new Progress(() => now);
+  const places = Array.from({ length: LIMITS.writerSessions + 1 }, (_, session) => progress.open(session + 1));
+  for (const place of places) progress.operation(place, 1);
+  const isUnknown = () => progress.read() === null && progress.knows(9_999_999);
+  assert.equal(isUnknown(), true);
+  progress.close(1, places[0] as number);
+  now += LIMITS.handoverMs + 1;
+  // Takes the place of the first one; that of the last one is still missing.
+  const next = progress.open(7777);
+  assert.equal(isUnknown(), true);
+  progress.close(LIMITS.writerSessions + 1, places.at(-1) as number);
+  progress.close(7777, next);
+  now += LIMITS.handoverMs + 1;
+  progress.open(8888);
+  assert.equal(isUnknown(), false);
 });

@@ -1,20 +1,27 @@
 /**
  * Watches the writer's main thread, which shows its current statement and the progress of each client in shared memory. If it
- * is stuck in a statement, no other begins, and the supervisor gets a report and replaces the writer.
+ * is stuck in a statement, or in a slow one while other apps wait, no other begins, and the supervisor gets a report and replaces
+ * the writer.
  */
 
 import { LIMITS } from '../../protocol/limits.ts';
-import { Kind, type SessionBegun } from '../../protocol/wire/frames.ts';
+import { Kind, type SessionProgress } from '../../protocol/wire/frames.ts';
 import { openLink } from '../../protocol/wire/link.ts';
 
 const BUSY = 0;
 const BEAT = 1;
-const NAME_LENGTH = 2;
+const PLACE_LENGTH = 2;
 const HALT = 3;
-const PULSE_CELLS = 4;
-const NAME_OFFSET = PULSE_CELLS * Int32Array.BYTES_PER_ELEMENT;
-/** The key of a draft: two ids and what is between them. */
-const NAME_BYTES = 256;
+const MIGRATIONS = 4;
+const PULSE_CELLS = 5;
+const PLACE_OFFSET = PULSE_CELLS * Int32Array.BYTES_PER_ELEMENT;
+/** A path is up to 4 KiB, the key of a draft two ids and what is between them. */
+const PLACE_BYTES = 4096 + 256;
+
+/** The database that is worked on: its app's name or the gateway's own, and its file; as `Pulse.enter` takes it. */
+export function placeOf(name: string, file: string): Uint8Array {
+  return Buffer.from(`${name}\0${file}`);
+}
 
 /**
  * Whether the main thread is inside SQLite, for whose database, and a counter that moves with every statement. It costs a store of
@@ -23,20 +30,20 @@ const NAME_BYTES = 256;
 export class Pulse {
   readonly memory: SharedArrayBuffer;
   readonly #cells: Int32Array;
-  readonly #name: Uint8Array;
+  readonly #place: Uint8Array;
 
   /** The watch thread passes the memory of the main thread. */
-  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(NAME_OFFSET + NAME_BYTES)) {
+  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(PLACE_OFFSET + PLACE_BYTES)) {
     this.memory = memory;
     this.#cells = new Int32Array(memory, 0, PULSE_CELLS);
-    this.#name = new Uint8Array(memory, NAME_OFFSET, NAME_BYTES);
+    this.#place = new Uint8Array(memory, PLACE_OFFSET, PLACE_BYTES);
   }
 
-  /** Before work on the database of `name`, in UTF-8. */
-  enter(name: Uint8Array): void {
-    const length = Math.min(name.length, NAME_BYTES);
-    this.#name.set(name.subarray(0, length));
-    this.#cells[NAME_LENGTH] = length;
+  /** Before work on a database, see `placeOf`. */
+  enter(place: Uint8Array): void {
+    const length = Math.min(place.length, PLACE_BYTES);
+    this.#place.set(place.subarray(0, length));
+    this.#cells[PLACE_LENGTH] = length;
     this.beat();
     Atomics.store(this.#cells, BUSY, 1);
   }
@@ -72,22 +79,34 @@ export class Pulse {
   }
 
   /** Whose database is worked on. */
-  name(): string {
-    return Buffer.from(this.#name.slice(0, Atomics.load(this.#cells, NAME_LENGTH))).toString();
+  place(): { name: string; file: string } {
+    const text = Buffer.from(this.#place.slice(0, Atomics.load(this.#cells, PLACE_LENGTH))).toString();
+    const end = text.indexOf('\0');
+    return { name: text.slice(0, end), file: text.slice(end + 1) };
+  }
+
+  /** A migration begins in a thread (1), or has ended (-1). */
+  migrations(change: 1 | -1): void {
+    Atomics.add(this.#cells, MIGRATIONS, change);
+  }
+
+  /** A migration is under way, which the end of the process would break off. */
+  get isMigrating(): boolean {
+    return Atomics.load(this.#cells, MIGRATIONS) > 0;
   }
 }
 
-/** The first cell says whether there was a session too many, of which nothing is known. */
+/** The first cell says that sessions found no place, of which nothing is known. */
 const HEAD = 1;
-/** Cells of a session: its number, and the highest id of its operations that has begun. */
-const CELLS = 2;
+/** Cells of a session: its members of `SessionProgress`. */
+const CELLS = 3;
 const NO_PLACE = -1;
 
 /**
- * How far each client has come: the next writer does what had not begun. A session is kept for a while after its end, because its
- * client may ask on a new connection.
+ * How far each client has come: the next writer does what cannot be stored. A session is kept for a while after its end, because
+ * its client may ask on a new connection.
  */
-export class Begun {
+export class Progress {
   readonly memory: SharedArrayBuffer;
   readonly #cells: Float64Array;
   readonly #now: () => number;
@@ -95,6 +114,9 @@ export class Begun {
   #used = 0;
   /** Places of sessions that ended, oldest first. */
   readonly #ended: { session: number; place: number; at: number }[] = [];
+  /** Sessions without a place, and when the last of them ended. */
+  #without = 0;
+  #withoutUntil = 0;
 
   /** `now` in milliseconds. The watch thread passes the memory of the main thread. */
   constructor(now: () => number, memory?: SharedArrayBuffer) {
@@ -104,26 +126,38 @@ export class Begun {
     this.#cells = new Float64Array(this.memory);
   }
 
-  /** Answers the session's place, for `mark` and `close`. */
+  /** Answers the session's place, for `operation`, `commit` and `close`. */
   open(session: number): number {
+    if (this.#without === 0 && this.#now() - this.#withoutUntil > LIMITS.handoverMs) this.#cells[0] = 0;
     const place = this.#free();
     if (place === NO_PLACE) {
+      this.#without++;
       this.#cells[0] = 1;
       return NO_PLACE;
     }
     this.#cells[place] = session;
     this.#cells[place + 1] = 0;
+    this.#cells[place + 2] = 0;
     this.#places.set(session, place);
     return place;
   }
 
-  /** The operation is about to begin. One of a group that failed begins again, which changes nothing here. */
-  mark(place: number, id: number): void {
+  /** The operation outside a transaction may be stored from now on. One of a group that failed runs again, which changes nothing here. */
+  operation(place: number, id: number): void {
     if (place !== NO_PLACE && id > (this.#cells[place + 1] as number)) this.#cells[place + 1] = id;
+  }
+
+  /** The transaction that this commit ends may be stored from now on. */
+  commit(place: number, id: number): void {
+    if (place !== NO_PLACE) this.#cells[place + 2] = id;
   }
 
   close(session: number, place: number): void {
     if (place !== NO_PLACE) this.#ended.push({ session, place, at: this.#now() });
+    else {
+      this.#without--;
+      this.#withoutUntil = this.#now();
+    }
   }
 
   /** Whether it is one of this writer's, of now or of a while ago. */
@@ -132,12 +166,12 @@ export class Begun {
   }
 
   /** All sessions; null when there were too many. */
-  read(): SessionBegun[] | null {
+  read(): SessionProgress[] | null {
     if (this.#cells[0] !== 0) return null;
-    const all: SessionBegun[] = [];
+    const all: SessionProgress[] = [];
     for (let place = HEAD; place < this.#cells.length; place += CELLS) {
-      const session = this.#cells[place] as number;
-      if (session !== 0) all.push([session, this.#cells[place + 1] as number]);
+      const [session, operation, commit] = this.#cells.subarray(place, place + CELLS) as unknown as SessionProgress;
+      if (session !== 0) all.push([session, operation, commit]);
     }
     return all;
   }
@@ -154,53 +188,64 @@ export class Begun {
 }
 
 /**
- * Decides that the main thread is stuck: it sees the same statement at every look for as long as that may take. It counts looks, not
- * time, so that a machine that was suspended does not wake up to a verdict.
+ * Decides how long the main thread is in a statement: it sees the same one at every look. It counts looks, not time, so that a
+ * machine that was suspended does not wake up to a verdict.
  */
 export class StuckDetector {
-  readonly #everyMs: number;
-  readonly #limitMs: number;
-  readonly #briefMs: number;
+  readonly #stuckLooks: number;
+  readonly #slowLooks: number;
   #last: number | null = null;
   #looks = 0;
 
-  constructor(everyMs: number, limitMs: number, briefMs: number) {
-    this.#everyMs = everyMs;
-    this.#limitMs = limitMs;
-    this.#briefMs = briefMs;
+  constructor(everyMs: number, stuckMs: number, slowMs: number) {
+    this.#stuckLooks = Math.ceil(stuckMs / everyMs);
+    this.#slowLooks = Math.ceil(slowMs / everyMs);
   }
 
-  /** Takes what `Pulse.read` says. Once for each statement that is stuck, answers the milliseconds that it was allowed; else null. */
-  look(beat: number | null): number | null {
+  /** Takes what `Pulse.read` says. Answers `stuck` once for a statement, and `slow` at each look before for a brief one. */
+  look(beat: number | null): 'slow' | 'stuck' | null {
     this.#looks = beat !== null && beat === this.#last ? this.#looks + 1 : 0;
     this.#last = beat;
     if (beat === null) return null;
-    const allowedMs = beat % 2 === 0 ? this.#limitMs : this.#briefMs;
-    return this.#looks === Math.ceil(allowedMs / this.#everyMs) ? allowedMs : null;
+    if (this.#looks === this.#stuckLooks) return 'stuck';
+    return beat % 2 === 1 && this.#looks >= this.#slowLooks && this.#looks < this.#stuckLooks ? 'slow' : null;
   }
 }
 
-/** The shared memory of `Pulse` and `Begun`. */
-export type WatchedMemory = { pulse: SharedArrayBuffer; begun: SharedArrayBuffer };
+/** The shared memory of `Pulse` and `Progress`. */
+export type WatchedMemory = { pulse: SharedArrayBuffer; progress: SharedArrayBuffer };
 
-/** At a statement that may take the least time. */
+/** At a slow statement. */
 const LOOKS = 4;
 
 /** The work of the watch thread. It also ends an orphan whose main thread is stuck. */
 export function watch(memory: WatchedMemory, supervisorSocket: string, ticket: string): void {
-  const everyMs = LIMITS.sqlWriterMs / LOOKS;
+  const everyMs = LIMITS.writerSlowMs / LOOKS;
   const pulse = new Pulse(memory.pulse);
-  const begun = new Begun(() => performance.now(), memory.begun);
-  const detector = new StuckDetector(everyMs, LIMITS.writerStuckMs, LIMITS.sqlWriterMs);
+  const progress = new Progress(() => performance.now(), memory.progress);
+  const detector = new StuckDetector(everyMs, LIMITS.writerStuckMs, LIMITS.writerSlowMs);
+  /** The statement that was last said to be slow. */
+  let slow: number | null = null;
+  const halt = (beat: number, ms: number): void => {
+    if (!pulse.halt(beat)) return;
+    const { name, file } = pulse.place();
+    link.send([Kind.stuck, name, file, ms, progress.read()]);
+  };
   const link = openLink(supervisorSocket, ticket, {
-    onFrame: () => {},
+    onFrame: ([kind]) => {
+      if (kind === Kind.halt && slow !== null) halt(slow, LIMITS.writerSlowMs);
+    },
     // The main thread ends by itself when the supervisor is gone, unless it cannot.
     onClose: () => setTimeout(() => process.kill(process.pid, 'SIGKILL'), LIMITS.terminateMs),
   });
   setInterval(() => {
     const beat = pulse.read();
-    const allowedMs = detector.look(beat);
-    if (allowedMs === null || beat === null || !pulse.halt(beat)) return;
-    link.send([Kind.stuck, pulse.name(), allowedMs, begun.read()]);
+    const verdict = detector.look(beat);
+    if (beat === null || verdict === null) return;
+    if (verdict === 'stuck') halt(beat, LIMITS.writerStuckMs);
+    else if (!pulse.isMigrating) {
+      slow = beat;
+      link.send([Kind.slow]);
+    }
   }, everyMs);
 }

@@ -8,9 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, beforeEach, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { LIMITS } from '../../protocol/limits.ts';
 import { encodeFrame } from '../../protocol/wire/codec.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
-import { DbOp, type Frame, type FrameOf, Kind, type SessionBegun } from '../../protocol/wire/frames.ts';
+import { DbOp, type Frame, type FrameOf, Kind, type WriterBefore } from '../../protocol/wire/frames.ts';
 import { Link, openLink } from '../../protocol/wire/link.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
@@ -45,6 +46,11 @@ class Supervisor {
     this.#links[0]?.send(frame);
   }
 
+  /** To its watch thread. */
+  sendToWatch(frame: Frame): void {
+    this.#links[1]?.send(frame);
+  }
+
   close(): void {
     for (const link of this.#links) link.close();
     this.#server.close();
@@ -71,30 +77,36 @@ let starts = 0;
 /** The writer runs, and takes every database. */
 let isUsable = false;
 
-async function startWriter(
-  more: { only?: string; elsewhere?: string[]; begun?: SessionBegun[] | null } = {},
-): Promise<void> {
-  if (starts > 0) supervisor.close();
+type More = { only?: string; elsewhere?: Record<string, string>; before?: WriterBefore };
+
+async function spawnWriter(name: string, more: More) {
   const supervisorSocket = join(sockets, `supervisor-${++starts}.sock`);
-  supervisor = new Supervisor(supervisorSocket);
-  writer = spawn(process.execPath, [ENTRY], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
+  const started = new Supervisor(supervisorSocket);
+  const socket = join(sockets, `${name}.sock`);
+  const process_ = spawn(process.execPath, [ENTRY], { stdio: ['pipe', 'ignore', 'ignore'], env: {} });
   const bootstrap = {
     supervisorSocket,
-    writerSocket,
-    ticket: signTicket({ role: 'writer', name: 'writer' }, key),
-    watchTicket: signTicket({ role: 'writer-watch', name: 'writer' }, key),
+    writerSocket: socket,
+    ticket: signTicket({ role: 'writer', name }, key),
+    watchTicket: signTicket({ role: 'writer-watch', name }, key),
     key: key.toString('hex'),
     durability: 'full',
     only: null,
-    elsewhere: [],
-    begun: null,
+    elsewhere: {},
+    before: { progress: [], isPartial: true },
     ...more,
   };
-  writer.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
+  process_.stdin?.write(`${JSON.stringify(bootstrap)}\n`);
+  await started.frame(Kind.ready);
+  return { socket, process: process_, supervisor: started };
+}
+
+async function startWriter(more: More = {}): Promise<void> {
+  if (starts > 0) supervisor.close();
+  ({ process: writer, supervisor } = await spawnWriter('writer', more));
   writer.once('exit', () => {
     isUsable = false;
   });
-  await supervisor.frame(Kind.ready);
   isUsable = more.only === undefined && more.elsewhere === undefined;
 }
 
@@ -106,7 +118,9 @@ function client(ticket: Partial<Extract<Ticket, { role: 'database' }>> = {}): Db
     maintain: false,
     ...ticket,
   } as const;
-  const made = new DbClient((handlers, session) => openLink(writerSocket, signTicket(whole, key), handlers, session));
+  const made = new DbClient((handlers, session, socket = writerSocket) =>
+    openLink(socket, signTicket(whole, key), handlers, session),
+  );
   clients.push(made);
   return made;
 }
@@ -185,20 +199,23 @@ test('answered writes are there after a kill -9', async () => {
   );
 });
 
-test('a client goes on with the writer that replaces one that was killed', async () => {
+test('a client goes on with the writer that replaces one that was killed, its transaction too', async () => {
   const db = client();
   await db.exec('CREATE TABLE t (v)');
   const tx = await db.begin();
-  await db.run(insert, ['lost'], tx);
+  const [first, second] = [await db.run(insert, ['a'], tx), await db.get('SELECT count(*) AS n FROM t', [], tx)];
+  assert.deepEqual([first.changes, second], [1, { n: 1 }]);
   writer.kill('SIGKILL');
   await ended(writer);
-  await assert.rejects(db.run(insert, ['lost'], tx), { code: 'WRITER_LOST' });
-  const early = db.run(insert, ['kept']);
+  const early = db.run(insert, ['c']);
+  const later = db.run(insert, ['b'], tx);
   await startWriter();
+  await later;
+  await db.commit(tx);
   await early;
   assert.notEqual(await db.begin(), tx);
   const rows = openSqlite(join(directory, 'app.sqlite'), { readonly: true });
-  assert.deepEqual(rows.prepare('SELECT v FROM t').pluck().all(), ['kept']);
+  assert.deepEqual(rows.prepare('SELECT v FROM t').pluck().all(), ['a', 'b', 'c']);
   rows.close();
 });
 
@@ -310,28 +327,61 @@ test('close lets go of the file', { skip: process.platform !== 'linux' }, async 
   assert.equal(existsSync(join(directory, 'app.sqlite-wal')), false);
 });
 
-test('operations behind an endless statement are done once, by the next writer; none is lost', async () => {
-  const [culprit, other, late] = [
-    client({ name: 'looping', file: join(directory, 'loop.sqlite') }),
-    client(),
-    client(),
-  ];
+/** Takes as long as the table says. */
+const COUNT = `INSERT INTO t WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < (SELECT n FROM most))
+  SELECT count(*) FROM n`;
+const ENDLESS = 'WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n';
+
+test('what an endless statement held up is done once, by the next writer', async () => {
+  const file = join(directory, 'loop.sqlite');
+  const [culprit, other, late] = [client({ name: 'looping', file }), client(), client()];
   await other.exec('CREATE TABLE t (v)');
-  const endless = assert.rejects(
-    culprit.all('WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT 1 FROM n) SELECT count(*) FROM n'),
-    { code: 'WRITER_LOST' },
-  );
+  const endless = culprit.all(ENDLESS);
   // The first one is there when the writer gets stuck, the second one when its connection is not even accepted.
   const waiting = Array.from({ length: 20 }, (_, i) => other.run(insert, [i]));
   const early = late.run(insert, ['late']);
-  const [, app, , begun] = await supervisor.frame<FrameOf<'stuck'>>(Kind.stuck);
-  assert.equal(app, 'looping');
+  const stuck = await supervisor.frame<FrameOf<'stuck'>>(Kind.stuck);
+  assert.deepEqual(stuck.slice(1, 4), ['looping', file, LIMITS.writerStuckMs]);
   writer.kill('SIGKILL');
   await ended(writer);
-  await startWriter({ begun });
-  await endless;
+  culprit.end();
+  await assert.rejects(endless, { code: 'WRITER_LOST' });
+  await startWriter({ before: { progress: stuck[4] ?? [], isPartial: false } });
   await Promise.all([...waiting, early]);
   assert.deepEqual(await other.get('SELECT count(*) AS n, count(DISTINCT v) AS d FROM t'), { n: 21, d: 21 });
+});
+
+test('a slow statement of an app ends when the supervisor says so; the separate writer does it, with its transaction', async () => {
+  const file = join(directory, 'slow.sqlite');
+  const [slow, other] = [client({ name: 'slow', file, brief: true }), client()];
+  for (const one of [slow, other])
+    await one.exec('CREATE TABLE t (v); CREATE TABLE most (n); INSERT INTO most VALUES (1e15)');
+  const [tx, otherTx] = [await slow.begin(), await other.begin()];
+  await slow.run(insert, ['first'], tx);
+  await other.run(insert, [1], otherTx);
+  const counted = slow.run(COUNT, [], tx);
+  const committed = other.commit(otherTx);
+  const behind = other.run(insert, [2]);
+  await supervisor.frame<FrameOf<'slow'>>(Kind.slow);
+  supervisor.sendToWatch([Kind.halt]);
+  const stuck = await supervisor.frame<FrameOf<'stuck'>>(Kind.stuck);
+  assert.deepEqual(stuck.slice(1, 4), ['slow', file, LIMITS.writerSlowMs]);
+  writer.kill('SIGKILL');
+  await ended(writer);
+  // It ends soon when it runs again.
+  const outside = openSqlite(file);
+  outside.exec('UPDATE most SET n = 5');
+  outside.close();
+  const before = { progress: stuck[4] ?? [], isPartial: false };
+  const own = await spawnWriter('own', { only: file, before });
+  await startWriter({ elsewhere: { [file]: own.socket }, before });
+  await Promise.all([committed, behind, counted]);
+  await slow.commit(tx);
+  assert.deepEqual(await other.all('SELECT v FROM t'), [{ v: 1 }, { v: 2 }]);
+  assert.deepEqual(await slow.all('SELECT v FROM t'), [{ v: 'first' }, { v: 5 }]);
+  own.process.kill('SIGKILL');
+  await ended(own.process);
+  own.supervisor.close();
 });
 
 test('a writer that takes over after a death without a report does nothing twice', async () => {
@@ -350,14 +400,12 @@ test('a writer that takes over after a death without a report does nothing twice
 test('a writer refuses the databases of others', async () => {
   const own = join(directory, 'own.sqlite');
   await client().exec('CREATE TABLE t (v)');
-  for (const more of [{ elsewhere: [own] }, { only: join(directory, 'app.sqlite') }]) {
-    writer.kill('SIGKILL');
-    await ended(writer);
-    await startWriter(more);
-    await assert.rejects(client({ file: own }).exec('CREATE TABLE t (v)'), { code: 'WRITER_LOST' });
-    assert.equal(existsSync(own), false);
-    await client().run(insert, ['a']);
-  }
+  writer.kill('SIGKILL');
+  await ended(writer);
+  await startWriter({ only: join(directory, 'app.sqlite') });
+  await assert.rejects(client({ file: own }).exec('CREATE TABLE t (v)'), { code: 'WRITER_LOST' });
+  assert.equal(existsSync(own), false);
+  await client().run(insert, ['a']);
 });
 
 test('stop finishes queued operations, empties the logs and exits with 0', async () => {
