@@ -54,6 +54,8 @@ export const LIMITS = {
   manifestBytes: 1 * MiB,
   manifestDepth: 64, // how deep arrays and objects of a manifest, its schemas included, may nest
   networkHosts: 100, // hosts that an app's manifest may name
+  damageReadBytes: 64 * MiB, // of a database, and of its log, that are read to tell a failing disk from damage
+  diskFaultMs: 10 * SECOND, // for this long after a read that the disk refused, damage that SQLite reports counts as a fault of the disk
   bundleBytes: 5 * MiB, // what one import of a package leads to, as JavaScript
   handlerCheckMs: 20 * SECOND, // parsing and checking all handlers of an app, when it is published
   schemaBytes: 128 * KiB, // one schema of a tool or automation, as JSON; each `$id`, `$ref` and the like in it

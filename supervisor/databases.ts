@@ -6,7 +6,7 @@ import { damageCode, ERROR_CODES, type ErrorBody, errorFromBody, isDamage, SvcEr
 import { DbClient, DbError } from '../protocol/wire/db-client.ts';
 import type { MigrationFile, SqlOrder, SqlWriter } from '../protocol/wire/frames.ts';
 import { openLink } from '../protocol/wire/link.ts';
-import { type Damage, damagedData, damageIn } from '../storage/apps/app-data.ts';
+import { type Damage, damageIn } from '../storage/apps/app-data.ts';
 import { isMissing, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
 import { survive } from './outlive-writer.ts';
@@ -15,13 +15,13 @@ import type { Tree } from './tree/tree.ts';
 export class Databases {
   readonly #tree: Pick<Tree, 'writerSocket' | 'ticket'>;
   readonly #layout: Layout;
-  readonly #onDamaged: (key: string, damage: Damage) => void;
+  readonly #onDamaged: (key: string, damage: Damage) => Promise<SvcError>;
 
-  /** `onDamaged` hears of the data of apps and drafts that was found damaged. */
+  /** `onDamaged` hears of the data of apps and drafts that was found damaged, and resolves with the error for the caller. */
   constructor(
     tree: Pick<Tree, 'writerSocket' | 'ticket'>,
     layout: Layout,
-    onDamaged: (key: string, damage: Damage) => void,
+    onDamaged: (key: string, damage: Damage) => Promise<SvcError>,
   ) {
     this.#tree = tree;
     this.#layout = layout;
@@ -111,11 +111,7 @@ export class Databases {
     } catch (error) {
       const code = damageCode(error);
       const damage = code && damageIn({ code, message: (error as Error).message });
-      if (damage) {
-        this.#onDamaged(app, damage);
-        throw damagedData(app, damage);
-      }
-      throw ofOurs(error);
+      throw damage ? await this.#onDamaged(app, damage) : ofOurs(error);
     } finally {
       client.end();
     }

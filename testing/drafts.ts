@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pino } from 'pino';
 import { unknownSession } from '../protocol/ids.ts';
+import { damagedData } from '../storage/apps/app-data.ts';
 import { unknownApp } from '../storage/apps/registry.ts';
 import type { GitStoreServices } from '../supervisor/authoring/open-authoring.ts';
 import { resolveConfig } from '../supervisor/config.ts';
@@ -112,7 +113,7 @@ export async function startDrafts(): Promise<DraftGateway> {
     ending.after(() => disassemble(parts, 1000));
     const { services, jobs } = parts;
     const { tree, layout } = services;
-    const databases = new Databases(tree, layout, () => {});
+    const databases = new Databases(tree, layout, async (key, damage) => damagedData(key, damage));
     drafts = new Drafts({ ...services, source: sessions, databases, jobs });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;

@@ -5,6 +5,7 @@ import type { VersionSummary } from '../protocol/manifest.ts';
 import { type ActorSpec, type Frame, Kind, ToolKind } from '../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../protocol/wire/handler-caller.ts';
 import type { Link } from '../protocol/wire/link.ts';
+import { damagedData } from '../storage/apps/app-data.ts';
 import { Meter } from '../supervisor/operations/metrics/meters.ts';
 import { Actor, type ActorEnvironment } from '../supervisor/tree/actor/actor.ts';
 import { Call, type CallReply, Deadlines } from '../supervisor/tree/actor/call.ts';
@@ -156,7 +157,7 @@ export class World {
     retired: (reason) => void this.retired.push(reason),
     log: () => {},
     appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
-    damaged: () => {},
+    damaged: async (app, damage) => damagedData(app, damage),
   };
   now = 1000;
   #nextActorId = 0;

@@ -1,5 +1,6 @@
 /** A supervision tree without a gateway, for tests of the processes below it. */
 import { join } from 'node:path';
+import { damagedData } from '../storage/apps/app-data.ts';
 import type { TreeOptions } from '../supervisor/tree/specifications.ts';
 import { Tree } from '../supervisor/tree/tree.ts';
 
@@ -27,7 +28,7 @@ export function treeIn(folder: string, options: Partial<TreeOptions>): Tree {
     appLog: () => {},
     onCommitted: () => {},
     onWriterLost: () => {},
-    onDamaged: () => {},
+    onDamaged: async (app, damage) => damagedData(app, damage),
     secrets: () => null,
     keepBlob: async () => ({ ok: false, value: null }),
     onFatal: () => {},

@@ -1,7 +1,8 @@
 /** Tells whether the database of an app is lost: its live version has migrations, and the file nothing of what they made. */
 import { copyFile, open, stat } from 'node:fs/promises';
-import { DATA_DAMAGED, DATA_LOST, type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { DATA_DAMAGED, DATA_LOST, type ErrorBody, isDiskFault, SvcError } from '../../protocol/errors.ts';
 import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { EMPTY, MISSING } from '../data-file.ts';
 import { isMissing } from '../files/atomic-file.ts';
 import type { AppPaths } from '../layout.ts';
@@ -20,6 +21,35 @@ export function isMigrated(key: string, { migrations }: { migrations: number }):
 export function damageIn({ code, message }: ErrorBody): Damage | null {
   if (code === DATA_LOST) return { what: message, lost: true };
   return code === DATA_DAMAGED ? { what: `is damaged (${message})`, lost: false } : null;
+}
+
+/**
+ * What the disk says when the database and its log are read, up to `LIMITS.damageReadBytes` of each; null where it reads. SQLite calls
+ * damage what a disk cannot read. Not for a process that has the database open. Never rejects.
+ */
+export async function diskFaultOf({ data }: AppPaths): Promise<string | null> {
+  const buffer = Buffer.allocUnsafe(READ_BYTES);
+  for (const path of [data, `${data}-wal`]) {
+    try {
+      const file = await open(path);
+      try {
+        let at = 0;
+        for (let read = 1; read > 0 && at < LIMITS.damageReadBytes; at += read)
+          read = (await file.read(buffer, 0, READ_BYTES, at)).bytesRead;
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      if (isDiskFault(error)) return (error as Error).message;
+    }
+  }
+  return null;
+}
+
+/** The error of data that a disk could not read, by the key of its app or draft; `fault` is what the disk said. */
+export function unreadableData(key: string, fault: string): SvcError {
+  const message = `The disk cannot read the data of "${appOfKey(key)}" (${fault}). Check the disk; the data is as it was.`;
+  return new SvcError('INTERNAL', message);
 }
 
 /** The error of the data of an app, or of a draft, by its key. It names the file and the way out. */
@@ -55,6 +85,8 @@ export function lostPages(frames: number): string {
   const pages = frames === 1 ? 'the last page' : `the last ${frames} pages`;
   return `lost ${pages} of its log, with the commits in them: data.sqlite-wal was damaged while the gateway was down`;
 }
+
+const READ_BYTES = 1024 * 1024;
 
 /** Places in the first page (sqlite.org/fileformat.html): the version of the schema, the kind of page, the number of its cells. */
 const USER_VERSION = 60;

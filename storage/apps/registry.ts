@@ -7,7 +7,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
 import type { AppPaths, Layout } from '../layout.ts';
-import { cutLog, type Damage, damagedData, lostData, lostDataOf } from './app-data.ts';
+import { cutLog, type Damage, damagedData, diskFaultOf, lostData, lostDataOf, unreadableData } from './app-data.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
 import {
   isPrepared,
@@ -48,6 +48,8 @@ type RegistryOptions = {
   prepareAnew?(app: string, versionId: string): Promise<boolean>;
   /** Restores a version whose files are gone; false when there is no other copy, which is the default. Never rejects. */
   bringBack?(app: string, versionId: string): Promise<boolean>;
+  /** Whether SQLite finds nothing wrong with a database; without it, damage that was met is noted until the next start. */
+  isWhole?(file: string): Promise<boolean>;
   log: Pick<Logger, 'warn' | 'error'>;
   now?(): number;
 };
@@ -70,6 +72,12 @@ export class Registry {
   readonly #seen = new Set<string>();
   /** By app, or by the key of a draft: what was logged. */
   readonly #damages = new Map<string, Damage>();
+  /** By the same keys: when the disk could not read the data, and what it said. */
+  readonly #faults = new Map<string, { at: number; fault: string }>();
+  /** Reads of data in which damage was met. */
+  readonly #reading = new Map<string, Promise<string | null>>();
+  /** Whose data was checked after damage was met: once is enough, for a check may miss what a query meets. */
+  readonly #checked = new Set<string>();
   /** Called once the data of an app is known to be lost. */
   onLost: (id: string) => void = () => {};
   #entries: Entries;
@@ -86,7 +94,7 @@ export class Registry {
     for (const dir of [layout.dataDir, layout.runDir, layout.appsDir, layout.trashDir]) await sweepTemporary(dir);
     const known = await readContent(layout.registry);
     const registry = new Registry(
-      { now: Date.now, prepareAnew: async () => false, bringBack: async () => false, ...options },
+      { now: Date.now, prepareAnew: never, bringBack: never, isWhole: never, ...options },
       known ?? { entries: await entriesFromFolders(layout), removed: new Set(), makers: new Map() },
     );
     if (known === null) {
@@ -210,6 +218,7 @@ export class Registry {
   forget(id: string): void {
     this.#loaded.delete(id);
     this.#damages.delete(id);
+    this.#checked.delete(id);
   }
 
   /** What is known to be wrong with the data of an app or draft, until its repair or the next start; null for nothing. */
@@ -217,8 +226,37 @@ export class Registry {
     return this.#damages.get(key) ?? null;
   }
 
+  /**
+   * A process met damaged data of an app or draft. Resolves with the error for its caller: of the disk where that cannot read the data,
+   * or could not a moment ago, else of the damage, which is noted. Never rejects.
+   */
+  async damageMet(key: string, damage: Damage): Promise<SvcError> {
+    const { layout, now } = this.#options;
+    if (!damage.lost && this.damageOf(key) === null) {
+      const reading = this.#reading.get(key) ?? diskFaultOf(layout.app(key));
+      this.#reading.set(key, reading);
+      const fault = await reading.finally(() => this.#reading.delete(key));
+      if (fault !== null) this.#faults.set(key, { at: now(), fault });
+      const last = this.#faults.get(key);
+      if (last !== undefined && now() - last.at < LIMITS.diskFaultMs) return unreadableData(key, last.fault);
+    }
+    this.#noteDamage(key, damage);
+    if (this.#damages.get(key) === damage && !damage.lost) void this.#checkOnce(key, damage);
+    return damagedData(key, damage);
+  }
+
+  /** What was noted of data that is whole, because one read of the disk had failed, is dropped. */
+  async #checkOnce(key: string, damage: Damage): Promise<void> {
+    const { layout, log, isWhole } = this.#options;
+    if (this.#checked.has(key)) return;
+    this.#checked.add(key);
+    if (!(await isWhole(layout.app(key).data).catch(never)) || this.#damages.get(key) !== damage) return;
+    this.#damages.delete(key);
+    log.warn({ app: key }, 'The data of an app is whole after all: the disk had failed to read it for a moment.');
+  }
+
   /** The data of an app or draft was found damaged, which is logged once. */
-  noteDamage(key: string, damage: Damage): void {
+  #noteDamage(key: string, damage: Damage): void {
     const known = this.damageOf(key);
     if (known !== null && (known.lost || !damage.lost)) return;
     this.#damages.set(key, damage);
@@ -230,7 +268,7 @@ export class Registry {
   async checkData(id: string): Promise<void> {
     const { active } = await this.state(id);
     const what = active && (await lostData(this.#options.layout.app(id), active));
-    if (what !== null) this.noteDamage(id, { what, lost: true });
+    if (what !== null) this.#noteDamage(id, { what, lost: true });
     const damage = this.damageOf(id);
     if (damage?.lost) throw damagedData(id, damage);
   }
@@ -241,8 +279,8 @@ export class Registry {
     const cut = this.#seen.has(id) ? null : await cutLog(layout.app(id), now());
     this.#seen.add(id);
     const found = await repairApp(id, this.#options);
-    if (found !== null && found.lost !== null) this.noteDamage(id, { what: found.lost, lost: true });
-    else if (cut !== null) this.noteDamage(id, { what: cut, lost: false });
+    if (found !== null && found.lost !== null) this.#noteDamage(id, { what: found.lost, lost: true });
+    else if (cut !== null) this.#noteDamage(id, { what: cut, lost: false });
     const updatedAt = Math.max(found?.activatedAt ?? 0, registeredAt);
     // An activation may have set a newer record meanwhile.
     const state = this.#loaded.get(id) ?? { id, registeredAt, updatedAt, active: found?.active ?? null };
@@ -285,6 +323,10 @@ export class Registry {
       `${JSON.stringify({ apps, removed: [...removed] }, null, 2)}\n`,
     );
   }
+}
+
+async function never(): Promise<false> {
+  return false;
 }
 
 export function unknownApp(id: string): SvcError {

@@ -9,6 +9,7 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { jobsFlags } from '../../protocol/wire/host-flags.ts';
 import { signTicket } from '../../protocol/wire/ticket.ts';
+import { damagedData } from '../../storage/apps/app-data.ts';
 import { inTime } from '../../testing/waiting.ts';
 import { WriterProcess } from '../../testing/writer-process.ts';
 import { Child } from '../tree/child.ts';
@@ -81,7 +82,7 @@ function start(options: { sqlMs?: number; idleMs?: number; ended?: string[] } = 
       children.set(name, child);
       return child;
     },
-    onDamaged: () => {},
+    onDamaged: async (app, damage) => damagedData(app, damage),
     database: (app, migrated) => {
       onSend();
       return {

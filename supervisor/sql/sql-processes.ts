@@ -12,7 +12,7 @@ import {
   SqlStatus,
   type SqlWriter,
 } from '../../protocol/wire/frames.ts';
-import { type Damage, damagedData, damageIn } from '../../storage/apps/app-data.ts';
+import { type Damage, damageIn } from '../../storage/apps/app-data.ts';
 import { JobQueue, type QueuedJob } from '../jobs/job-queue.ts';
 import type { CallReply, CallTiming } from '../tree/actor/call.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
@@ -24,8 +24,8 @@ type SqlProcessesOptions = {
   createChild(name: string, events: ChildEvents): Child;
   /** The database of an app or draft, and where its writer is reached. */
   database(app: string, migrated: boolean): Pick<SqlOrder, 'dataFile' | 'migrated'> & { writer: SqlWriter };
-  /** A statement met damaged data of the app or draft. */
-  onDamaged(app: string, damage: Damage): void;
+  /** A statement met damaged data of the app or draft. Resolves with the error for its caller. */
+  onDamaged(app: string, damage: Damage): Promise<SvcError>;
   maxResultBytes: number;
   /** For the log: a statement ended its process, or was ended with it. */
   onEnded(app: string, what: string): void;
@@ -206,8 +206,13 @@ export class SqlProcesses {
     const { app } = statement;
     const isUnknown = wrote || error.code === 'OUTCOME_UNKNOWN';
     const damage = damageIn(error);
-    if (damage !== null) this.#options.onDamaged(app, damage);
-    this.#fail(statement, damage === null ? errorFromBody(error) : damagedData(app, damage), isUnknown);
+    if (damage === null) {
+      this.#fail(statement, errorFromBody(error), isUnknown);
+      return;
+    }
+    // Its place is free meanwhile.
+    statement.stopTimer();
+    void this.#options.onDamaged(app, damage).then((error) => this.#fail(statement, error, isUnknown));
   }
 
   /** Its time is up: the process goes with it, for nothing else ends a statement. Its place is free when the process is gone. */

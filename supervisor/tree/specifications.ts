@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/agents/tool-servers.ts';
+import type { SvcError } from '../../protocol/errors.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
@@ -48,8 +49,8 @@ export type TreeOptions = {
   keepBlob: KeepBlob;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
   appLog(app: string, line: string): void;
-  /** A call of the app or draft met damaged data. */
-  onDamaged(app: string, damage: Damage): void;
+  /** A call of the app or draft met damaged data. Resolves with the error for its caller. */
+  onDamaged(app: string, damage: Damage): Promise<SvcError>;
   /** A commit, see the frame. It is not acknowledged yet. */
   onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
   /** The writer died: what the app had asked of it may be stored or not. */

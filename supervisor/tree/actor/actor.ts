@@ -48,8 +48,8 @@ export type ActorEnvironment = {
   retired(reason: RetireReason): void;
   log(level: 'info' | 'warn' | 'error', message: string, key: string): void;
   appLog(app: string, line: string): void;
-  /** A call of the app or draft met damaged data. */
-  damaged(app: string, damage: Damage): void;
+  /** A call of the app or draft met damaged data. Resolves with the error for its caller. */
+  damaged(app: string, damage: Damage): Promise<SvcError>;
 };
 
 export class Actor implements Tenant {

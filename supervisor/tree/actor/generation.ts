@@ -23,7 +23,7 @@ import {
 } from '../../../protocol/wire/frames.ts';
 import { CALLER_KINDS, callerText } from '../../../protocol/wire/handler-caller.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
-import { type Damage, damagedData, damageIn } from '../../../storage/apps/app-data.ts';
+import { type Damage, damageIn } from '../../../storage/apps/app-data.ts';
 import { isMediaType } from '../../../storage/blobs.ts';
 import type { KeepBlob } from '../../blobs.ts';
 import type { GivenSecrets } from '../../secrets.ts';
@@ -57,8 +57,8 @@ export type GenerationEvents = {
   onSettled(generation: Generation, resultBytes: number): void;
   onGone(generation: Generation, death: Death): void;
   onLog(line: string): void;
-  /** A call met damaged data. */
-  onDamaged(damage: Damage): void;
+  /** A call met damaged data. Resolves with the error for its caller. */
+  onDamaged(damage: Damage): Promise<SvcError>;
 };
 
 /** An actor's name: the id of its app, or the ref of its automation. */
@@ -364,9 +364,14 @@ export class Generation implements LinkHandlers {
     if (!call) return;
     if (call.settled || wrote) call.outcomeUnknown();
     const damage = damageIn(error);
-    if (damage !== null) this.#events.onDamaged(damage);
-    if (!call.settled) call.fail(damage === null ? hostError(error) : damagedData(this.spec.app, damage), handlerMs);
+    if (damage !== null) void this.#damaged(call, damage, handlerMs);
+    else if (!call.settled) call.fail(hostError(error), handlerMs);
     this.#settled(0);
+  }
+
+  async #damaged(call: Call, damage: Damage, handlerMs: number): Promise<void> {
+    const error = await this.#events.onDamaged(damage);
+    if (!call.settled) call.fail(error, handlerMs);
   }
 
   /** A line of a fire goes to those who follow it as well, until it is answered. */
