@@ -102,6 +102,10 @@ export const ERROR_CODES = {
     status: 400,
     when: 'A handler does not parse, or breaks a rule; `issues` lists file, line, column and rule of every finding.',
   },
+  INVALID_PAGE: {
+    status: 400,
+    when: 'A page with an `entry` cannot be built; `issues` lists file, line and column of every finding.',
+  },
   NO_GIT_STORE: { status: 409, when: 'Drafts and publishing need the git store: `svc convert --store git`.' },
   UNKNOWN_SESSION: { status: 404, when: 'There is no open session of this id.' },
   UNKNOWN_CONVERSATION: { status: 404, when: 'The app has no conversation of this id.' },

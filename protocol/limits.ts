@@ -57,6 +57,9 @@ export const LIMITS = {
   damageReadBytes: 64 * MiB, // of a database, and of its log, that are read to tell a failing disk from damage
   diskFaultMs: 10 * SECOND, // for this long after a read that the disk refused, damage that SQLite reports counts as a fault of the disk
   bundleBytes: 5 * MiB, // what one import of a package leads to, as JavaScript
+  pageInputBytes: 20 * MiB, // all files that a page with a build imports
+  pageBytes: 5 * MiB, // the script that they are built into, and the styles
+  pageBuildMs: 30 * SECOND, // building a page
   handlerCheckMs: 20 * SECOND, // parsing and checking all handlers of an app, when it is published
   schemaBytes: 128 * KiB, // one schema of a tool or automation, as JSON; each `$id`, `$ref` and the like in it
   schemaNameChars: 2048,

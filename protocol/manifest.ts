@@ -64,6 +64,8 @@ export type Manifest = {
   blobQuotaMb?: number;
   /** Chats that were opened by its own pages; `sql` is `read` by default. */
   chat?: { sql?: ChatSql };
+  /** What its page is built from; without it, files of the page are served as they are. */
+  page?: { entry?: string };
   /** False where the results of its queries are not to be kept. */
   cache?: boolean;
   queries: QueryDefinition[];

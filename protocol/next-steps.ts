@@ -65,6 +65,7 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   ARCHIVE_PATH: 'Rename the entry at `path`. Names are relative, and differ by more than upper and lower case.',
   ARCHIVE_EXTENSION: 'Leave out the file at `path`, or let `svc` do it: `svc push <dir>`.',
   ARCHIVE_TOO_LARGE: 'Leave out or split what the message names. What an app keeps beside its database: docs/files.md.',
+  INVALID_PAGE: 'Correct each place in `issues`. What a page may import: docs/app-guide.md.',
   INVALID_HANDLER: 'Correct each place in `issues`. The rules: docs/handler-rules.md.',
   NO_GIT_STORE: 'Stop the gateway and move its apps, data stays: `svc convert --store git`.',
   UNKNOWN_SESSION: 'List the open sessions: `svc sessions`. Open one: `svc sessions open`.',

@@ -32,7 +32,7 @@ import { openPage, RESULTS } from './docs-results.ts';
 
 type Block = { info: string; text: string; line: number };
 
-const FILE_LANGUAGES = ['js', 'json', 'sql', 'html', 'css'];
+const FILE_LANGUAGES = ['js', 'ts', 'json', 'sql', 'html', 'css'];
 /** Programs that documents talk about. */
 const PROGRAMS = ['claude', 'codex'];
 /** A command that asks a gateway, or its address. */

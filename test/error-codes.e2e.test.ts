@@ -140,6 +140,7 @@ const PROVOKED: Partial<Record<ErrorCode, () => Promise<Provoked>>> = {
   ARCHIVE_EXTENSION: () => uploadEntry('run.exe'),
   ARCHIVE_TOO_LARGE: () => upload({ files: { 'large.txt': Buffer.alloc(LIMITS.archiveFileBytes + 1) } }),
   INVALID_HANDLER: () => upload({ queries: { list: '() => {' } }),
+  INVALID_PAGE: () => upload({ manifest: { page: { entry: 'app.ts' } }, files: { 'app.ts': 'const = 1;' } }),
   NO_GIT_STORE: () => archives.call('POST', '/svc/_sessions', { body: {} }),
   UNKNOWN_SESSION: () => call('GET', '/svc/_sessions/none/diff'),
   UNKNOWN_CONVERSATION: () => call('GET', '/_svc-conversations/apps/notes/sessions/none'),

@@ -82,6 +82,28 @@ function lay(folder: string, files: Files): void {
   }
 }
 
+/** An app whose page is built. */
+const PAGE: Files = {
+  'app.json': JSON.stringify({ id: 'paged', name: 'Paged', version: '1', page: { entry: 'page/main.tsx' } }),
+  'index.html': '<link rel="stylesheet" href="app.css"><script type="module" src="app.js"></script>',
+  'page/main.tsx': `/** @jsxImportSource @scope/jsx */
+import { four as plainFour } from 'plain';
+import * as common from 'common';
+import { label } from './label';
+import './main.css';
+type Kept = { four: number };
+document.body.append(<p>{label}{plainFour satisfies Kept['four']}{common.join('a', 'b')}</p>);
+`,
+  'page/label.ts': "export const label: string = 'a label';\n",
+  'page/main.css': 'p { color: rgb(1, 2, 3) }\n',
+};
+const JSX: Files = {
+  '@scope/jsx/package.json':
+    '{ "name": "@scope/jsx", "type": "module", "exports": { "./jsx-runtime": { "worker": "./no.js", "default": "./jsx.js" } } }',
+  '@scope/jsx/jsx.js':
+    'export const jsx = (tag, { children }) => { const e = document.createElement(tag); e.append(...[children].flat()); return e; };\nexport const jsxs = jsx;\n',
+};
+
 /** A new folder with the app, and some of the packages. */
 function makeFolder(files: Files = {}, packages: Files = PACKAGES): string {
   const folder = mkdtempSync(join(tmpdir(), 'svc-packages-'));
@@ -153,6 +175,57 @@ onEachStore({}, (gateway, store) => {
     assert.deepEqual(places, ['2:23', '2:23'], log);
     assert.doesNotMatch(log, /_packages/);
   });
+
+  test('a page is built with its packages, and served as other files are', () =>
+    inFolder(makeFolder({}, { ...PACKAGES, ...JSX }), async (folder) => {
+      for (const part of ['queries', 'actions', 'automations', 'lib']) rmSync(join(folder, part), { recursive: true });
+      lay(folder, PAGE);
+      const { code, json } = await svc(gateway, 'push', folder);
+      assert.equal(code, 0, JSON.stringify(json));
+      const file = (path: string) => gateway.call('GET', `/svc/paged/${path}`);
+      const script = (await file('app.js')).text;
+      for (const part of ['a label', 'createElement', '"-"', '"nothing to join"'])
+        assert.ok(script.includes(part), script);
+      assert.doesNotMatch(script, /never used|satisfies|as asked/);
+      assert.match((await file('app.css')).text, /^p\{color:#010203\}/);
+      const map = (await file('app.js.map')).json;
+      for (const source of ['page/label.ts', '_packages/_page/plain.js'])
+        assert.ok(map.sources.includes(source), map.sources);
+      assert.equal((await file('page/main.tsx')).status, 404);
+      const pinned = await file(`_v/${json.versionId}/app.js`);
+      assert.deepEqual(
+        [pinned.text, pinned.headers['cache-control']],
+        [script, 'private, max-age=31536000, immutable'],
+      );
+      const again = await gateway.call('GET', '/svc/paged/app.js', {
+        headers: { 'if-none-match': String(pinned.headers.etag) },
+      });
+      assert.equal(again.status, 304);
+
+      for (const [path, text, place, words] of [
+        ['page/label.ts', 'export const label: = 1;\n', '1:21', /Unexpected "="/],
+        [
+          'page/label.ts',
+          "import 'none';\nexport const label = 1;\n",
+          '1:8',
+          /"none", and none is not in node_modules; .*npm install none/,
+        ],
+        [
+          'page/label.ts',
+          "import 'nodish';\nexport const label = 1;\n",
+          '1:8',
+          /needs "node:fs" of Node .*; browsers have no modules of Node/,
+        ],
+      ] as const) {
+        lay(folder, { [path]: text });
+        const refused = await svc(gateway, 'push', folder);
+        const { code: error, message, issues } = refused.json.error;
+        assert.deepEqual([refused.code, error, issues[0].path], [1, 'INVALID_PAGE', path], message);
+        assert.ok(message.startsWith(`${path}:${place}: `), message);
+        assert.match(message, words);
+        assert.equal((await file('app.js')).text, script, 'the live page stays');
+      }
+    }));
 
   test('an upload without the bundle is refused, and says how to make it', async () => {
     const { status, json } = await gateway.upload('bundled', APP);
@@ -324,6 +397,33 @@ test('a draft has them, and continues when a fault is fixed; publishing its fold
     const published = await svc(gateway, 'publish', folder, '-m', 'With packages');
     assert.equal(published.code, 0, JSON.stringify(published.json));
     assert.deepEqual((await gateway.read('bundled', 'list', {})).json.data, EXPECTED);
+  }));
+
+test('the page of a draft is built again after each edit, whoever makes it; one that cannot be built is not published', () =>
+  inFolder(makeFolder({}, { ...PACKAGES, ...JSX }), async (folder) => {
+    for (const part of ['queries', 'actions', 'automations', 'lib']) rmSync(join(folder, part), { recursive: true });
+    lay(folder, PAGE);
+    const first = await svc(gateway, 'dev', folder, '--once');
+    assert.deepEqual([first.code, first.json.whole], [0, true], JSON.stringify(first.json));
+    const page = () => gateway.call('GET', '/svc/_draft/dev-paged/paged/app.js');
+    assert.match((await page()).text, /a label/);
+    const put = (text: string) =>
+      gateway.call('PUT', '/svc/_sessions/dev-paged/apps/paged/files/page/label.ts', { body: Buffer.from(text) });
+    await put("export const label = 'another';\n");
+    assert.match((await page()).text, /another/);
+    assert.doesNotMatch((await page()).text, /a label/);
+    await put('export const label = ;\n');
+    const check = (await gateway.call('POST', '/svc/_sessions/dev-paged/apps/paged/check')).json;
+    assert.deepEqual(
+      check.findings?.map(({ code, path, line, column }: Record<string, unknown>) => [code, path, line, column]),
+      [['INVALID_PAGE', 'page/label.ts', 1, 22]],
+      JSON.stringify(check),
+    );
+    const refused = await gateway.call('POST', '/svc/_sessions/dev-paged/publish', { body: {} });
+    assert.deepEqual([refused.status, refused.json.error.code], [400, 'INVALID_PAGE']);
+    const broken = await svc(gateway, 'publish', folder, '-m', 'Nothing is wrong here');
+    assert.equal(broken.code, 0, JSON.stringify(broken.json));
+    assert.match((await gateway.call('GET', '/svc/paged/app.js')).text, /a label/);
   }));
 
 const TESTS = `import assert from 'node:assert/strict';

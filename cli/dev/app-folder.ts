@@ -177,8 +177,8 @@ type UploadOptions = {
 };
 
 /**
- * Uploads the folder with the packages that its handlers import as a new version, and makes it live unless `activate` is false.
- * Throws `INVALID_HANDLER` before anything is sent when a package cannot be bundled.
+ * Uploads the folder with the packages that it imports as a new version, and makes it live unless `activate` is false.
+ * Throws `INVALID_HANDLER` or `INVALID_PAGE` before anything is sent when a package cannot be bundled.
  */
 export async function uploadApp(client: Client, folder: string, options: UploadOptions = {}): Promise<UploadAnswer> {
   const { id = readAppId(folder), files = scanAppFolder(folder).files } = options;
@@ -196,7 +196,7 @@ export function sendArchive(
   return client.upload<UploadAnswer>(path, archive, (sent) => onSent?.(sent, archive.length));
 }
 
-/** The app as an archive: its files, and the packages that its handlers import. Throws `INVALID_HANDLER` when one cannot be bundled. */
+/** The app as an archive: its files, and the packages that it imports. Throws `INVALID_HANDLER` or `INVALID_PAGE` when one cannot be bundled. */
 export async function packApp(folder: string, files: string[] = scanAppFolder(folder).files): Promise<Buffer> {
   const bundles = await bundlePackages(folder, files);
   if (bundles.size === 0) return packFiles(folder, files);

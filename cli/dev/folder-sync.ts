@@ -95,7 +95,7 @@ export class FolderSync {
     const result: SyncResult = { written: [], deleted: [], taken: [], overwritten: [], gone: [] };
     const faults: FileFault[] = [];
     const [unbundled] = bundles.issues;
-    if (unbundled !== undefined) faults.push({ path: unbundled.path, error: await refusal(bundles) });
+    if (unbundled !== undefined) faults.push({ path: unbundled.path, error: refusal(bundles) });
     const note = async (path: string, work: Promise<Outcome>): Promise<void> => {
       try {
         const outcome = await work;

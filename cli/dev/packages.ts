@@ -1,57 +1,70 @@
 /**
- * Bundles the packages that handlers of an app folder import, from `node_modules`: one module for each name that is imported, and
- * chunks for what several of them share. The gateway stores them like other files of the app. The same packages and the same
+ * Bundles the packages that handlers and the page of an app folder import, from `node_modules`: one module for each name that is imported,
+ * and chunks for what several of them share. The gateway stores them like other files of the app. The same packages and the same
  * imports give the same bytes.
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import type { BuildFailure, BuildOptions, BuildResult, Message, Plugin } from 'esbuild';
-import type { InputIssue } from '../../protocol/errors.ts';
+import type { ErrorCode, InputIssue } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isNodeModule, PACKAGES_FOLDER } from '../../protocol/rules/handler-imports.ts';
+import { PAGE_OPTIONS, PAGE_PACKAGES } from '../../protocol/rules/page-build.ts';
+import { invalidSources } from '../../protocol/rules/source-findings.ts';
 import { GatewayError } from '../failure.ts';
 import { formatBytes } from '../terminal/units.ts';
 import type { BundleFiles } from './app-reader.ts';
 import { findPackageUses, type PackageUse, type SourcePlace } from './package-uses.ts';
+import { findPageUses } from './page-uses.ts';
 
-/** `issues` say which imports have no bundle, and why. */
-type Bundles = { files: BundleFiles; issues: InputIssue[] };
+/** `issues` say which imports have no bundle, and why; `code` is that of their error. */
+type Bundles = { files: BundleFiles; issues: InputIssue[]; code: ErrorCode };
 
 type Built = BuildResult<{ write: false; metafile: true }>;
 
-const NONE: Bundles = { files: new Map(), issues: [] };
 /** The esbuild namespace of the generated modules, one for each import of a package. */
 const NAMESPACE = 'imports';
 /** Modules with this extension see CommonJS as in Node. */
 const ENDING = '.mjs';
 
-/**
- * Handlers have the globals of web workers and no Node modules, so packages' builds for workers are chosen. Line breaks
- * are kept, so that diffs are readable.
- */
-const OPTIONS = {
-  bundle: true,
-  format: 'esm',
-  platform: 'browser',
-  conditions: ['worker', 'module'],
-  target: 'node20.19',
+/** Line breaks are kept, so that diffs are readable. */
+const COMMON = {
   splitting: true,
   chunkNames: '_[hash]',
-  outdir: PACKAGES_FOLDER,
-  write: false,
-  metafile: true,
   sourcemap: 'linked',
   sourcesContent: false,
-  charset: 'utf8',
-  define: { 'process.env.NODE_ENV': '"production"' },
   tsconfigRaw: {},
-  logLevel: 'silent',
 } satisfies BuildOptions;
+
+/** Who imports packages: with which options they are bundled, and what messages say of the importer. */
+type Importer = { code: ErrorCode; options: BuildOptions & { outdir: string }; runs: string; lacks: string };
+
+/** Handlers have the globals of web workers and no Node modules, so packages' builds for workers are chosen. */
+const HANDLERS: Importer = {
+  code: 'INVALID_HANDLER',
+  options: {
+    ...PAGE_OPTIONS,
+    ...COMMON,
+    conditions: ['worker', 'module'],
+    target: 'node20.19',
+    outdir: PACKAGES_FOLDER,
+  },
+  runs: 'handlers run JavaScript only',
+  lacks: 'handlers have no modules of Node. Use a package that runs in browsers or workers',
+};
+const PAGE: Importer = {
+  code: 'INVALID_PAGE',
+  options: { ...PAGE_OPTIONS, ...COMMON, outdir: PAGE_PACKAGES },
+  runs: 'browsers run JavaScript only',
+  lacks: 'browsers have no modules of Node. Use a package that runs in browsers',
+};
 
 export class Packages {
   readonly #folder: string;
-  /** The last bundles without issues, with the imports and the state of the files that they come from. */
-  #last: { key: string; inputs: Map<string, string>; bundles: Bundles } | null = null;
+  /** The last bundles without issues of each, with the imports and the state of the files that they come from. */
+  readonly #last = new Map<Importer, { key: string; inputs: Map<string, string>; bundles: Bundles }>();
+  /** What the page imported when it could be read last. */
+  #pageUses: PackageUse[] = [];
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -59,66 +72,83 @@ export class Packages {
 
   /** For the app of these files, paths in the folder. A package that is not installed may be in `files` as an earlier bundle. */
   async bundle(files: string[]): Promise<Bundles> {
+    const ofHandlers = await this.#bundle(HANDLERS, files, await findPackageUses(this.#folder, files));
+    this.#pageUses = (await findPageUses(realpathSync(this.#folder), files)) ?? this.#pageUses;
+    const ofPage = await this.#bundle(PAGE, files, this.#pageUses);
+    return {
+      files: new Map([...ofHandlers.files, ...ofPage.files]),
+      issues: [...ofHandlers.issues, ...ofPage.issues],
+      code: ofHandlers.issues.length > 0 ? ofHandlers.code : ofPage.code,
+    };
+  }
+
+  async #bundle(importer: Importer, files: string[], uses: PackageUse[]): Promise<Bundles> {
+    const { code } = importer;
     const present = new Set(files);
-    const uses = await findPackageUses(this.#folder, files);
     const missing = uses.filter((use) => !isInstalled(this.#folder, use.specifier));
     const installed = uses.filter((use) => !missing.includes(use));
     const issues = missing.filter(({ file }) => !present.has(file)).map(notInstalled);
-    if (installed.length === 0) return issues.length === 0 ? NONE : { ...NONE, issues };
+    if (installed.length === 0) return { files: new Map(), issues, code };
     const key = JSON.stringify(installed.map(({ file, names, whole }) => [file, [...names.keys()], whole !== null]));
-    if (issues.length === 0 && this.#last?.key === key && isCurrent(this.#last.inputs)) return this.#last.bundles;
+    const last = this.#last.get(importer);
+    if (issues.length === 0 && last?.key === key && isCurrent(last.inputs)) return last.bundles;
     const folder = realpathSync(this.#folder);
-    const bundled = await bundle(folder, installed);
-    const bundles = { files: bundled.files, issues: [...issues, ...bundled.issues].sort(byPlace) };
-    this.#last = bundles.issues.length === 0 ? { key, inputs: statesOf(folder, bundled.inputs), bundles } : null;
+    const bundled = await bundle(importer, folder, installed);
+    const bundles = { files: bundled.files, issues: [...issues, ...bundled.issues].sort(byPlace), code };
+    if (bundles.issues.length > 0) this.#last.delete(importer);
+    else this.#last.set(importer, { key, inputs: statesOf(folder, bundled.inputs), bundles });
     return bundles;
   }
 }
 
-/** The bundles for an app that is sent as a whole. Throws `INVALID_HANDLER` when one is missing. */
+/** The bundles for an app that is sent as a whole. Throws `INVALID_HANDLER` or `INVALID_PAGE` when one is missing. */
 export async function bundlePackages(folder: string, files: string[]): Promise<BundleFiles> {
   const bundles = await new Packages(folder).bundle(files);
-  if (bundles.issues.length > 0) throw await refusal(bundles);
+  if (bundles.issues.length > 0) throw refusal(bundles);
   return bundles.files;
 }
 
 /** The error that the gateway would answer with. */
-export async function refusal({ issues }: Bundles): Promise<GatewayError> {
-  const { invalidHandler } = await import('../../protocol/rules/gates/check-handlers.ts');
-  const error = invalidHandler(issues);
+export function refusal({ issues, code }: Bundles): GatewayError {
+  const error = invalidSources(code, issues);
   return new GatewayError(error.status, error.toBody());
 }
 
 type Bundled = { files: Map<string, Buffer>; inputs: string[]; issues: InputIssue[] };
 
 /** All that can be bundled; when something cannot, each import is tried alone, to find the one at fault. */
-async function bundle(folder: string, uses: PackageUse[]): Promise<Bundled> {
+async function bundle(importer: Importer, folder: string, uses: PackageUse[]): Promise<Bundled> {
   if (uses.length === 0) return { files: new Map(), inputs: [], issues: [] };
-  const built = await build(folder, uses);
+  const built = await build(importer, folder, uses);
   const issues = 'failed' in built ? [] : uses.flatMap((use) => faultOf(use, built) ?? []);
   if (!('failed' in built) && issues.length === 0) return { ...outputOf(folder, built), issues };
   const [only, ...others] = uses as [PackageUse];
   if (others.length === 0) {
-    const issue = 'failed' in built ? issueOf(folder, only, built.failed[0]) : issues[0];
+    const issue = 'failed' in built ? issueOf(importer, folder, only, built.failed[0]) : issues[0];
     return { files: new Map(), inputs: [], issues: issue ? [issue] : [] };
   }
   const good: PackageUse[] = [];
   const found: InputIssue[] = [];
   for (const use of uses) {
-    const alone = await bundle(folder, [use]);
+    const alone = await bundle(importer, folder, [use]);
     if (alone.issues.length === 0) good.push(use);
     found.push(...alone.issues);
   }
-  return { ...(await bundle(folder, good)), issues: found };
+  return { ...(await bundle(importer, folder, good)), issues: found };
 }
 
-async function build(folder: string, uses: PackageUse[]): Promise<Built | { failed: Message[] }> {
+async function build(
+  { options }: Importer,
+  folder: string,
+  uses: PackageUse[],
+): Promise<Built | { failed: Message[] }> {
   const { build } = await import('esbuild');
   // Sorted, so that the bundles do not depend on which handler imports what.
   const names = uses.map(({ specifier }) => specifier).sort();
   const entryPoints = names.map((name) => ({ in: name, out: name }));
   try {
-    return await build({ ...OPTIONS, absWorkingDir: folder, entryPoints, plugins: [importing(folder, uses)] });
+    const plugins = [importing(folder, uses)];
+    return (await build({ ...options, absWorkingDir: folder, entryPoints, plugins })) as Built;
   } catch (error) {
     const { errors = [] } = error as Partial<BuildFailure>;
     if (errors.length === 0) throw error;
@@ -182,7 +212,7 @@ function faultOf(
   );
 }
 
-function issueOf(folder: string, use: PackageUse, error: Message | undefined): InputIssue {
+function issueOf({ runs, lacks }: Importer, folder: string, use: PackageUse, error: Message | undefined): InputIssue {
   const { specifier, at, names } = use;
   const { text = '', location = null } = error ?? {};
   const name = packageName(specifier);
@@ -201,12 +231,9 @@ function issueOf(folder: string, use: PackageUse, error: Message | undefined): I
     );
   const place = location === null ? '' : ` (${location.file}:${location.line}:${location.column + 1})`;
   const native = /^No loader is configured for "\.node" files/.test(text) || isNative(folder, name);
-  if (native) return issueAt(at, `It imports "${specifier}", which is native${place}; handlers run JavaScript only.`);
+  if (native) return issueAt(at, `It imports "${specifier}", which is native${place}; ${runs}.`);
   if (unresolved !== undefined && isNodeModule(unresolved))
-    return issueAt(
-      at,
-      `It imports "${specifier}", which needs "${unresolved}" of Node${place}; handlers have no modules of Node. Use a package that runs in browsers or workers.`,
-    );
+    return issueAt(at, `It imports "${specifier}", which needs "${unresolved}" of Node${place}; ${lacks}.`);
   if (unresolved !== undefined)
     return issueAt(
       at,

@@ -3,10 +3,12 @@ import { SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 import { STATIC_TYPES } from '../media-types.ts';
 
-/** What may be stored: what may be served, TypeScript, migrations, and text for people. */
+/** What may be stored: what may be served, TypeScript and JSX, migrations, and text for people. */
 export const STORED_EXTENSIONS: ReadonlySet<string> = new Set([
   ...Object.keys(STATIC_TYPES),
   '.ts',
+  '.tsx',
+  '.jsx',
   '.sql',
   '.md',
   '.txt',

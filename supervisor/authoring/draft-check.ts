@@ -10,7 +10,14 @@ export type DraftCheck = { app: string; findings: DraftFinding[] };
 
 /** Codes of what is wrong with files; with any other the check has failed itself. */
 const FINDINGS: ReadonlySet<string> = new Set([
-  ...['INVALID_MANIFEST', 'INVALID_HANDLER', 'INVALID_AUTOMATION', 'INVALID_MIGRATION', 'MERGE_CONFLICT'],
+  ...[
+    'INVALID_MANIFEST',
+    'INVALID_HANDLER',
+    'INVALID_PAGE',
+    'INVALID_AUTOMATION',
+    'INVALID_MIGRATION',
+    'MERGE_CONFLICT',
+  ],
   'MIGRATION_FAILED',
   ...Object.keys(ERROR_CODES).filter((code) => code.startsWith('ARCHIVE_')),
 ]);

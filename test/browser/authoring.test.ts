@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { BrowserContext, Page } from 'playwright-core';
+import type { BrowserContext, ConsoleMessage, Page } from 'playwright-core';
 import { gatewayOfSuite } from '../../testing/edges.ts';
 import { baseOf, linkTo } from '../../testing/pages.ts';
 import { sharedChromium, withoutChromium } from './chromium.ts';
@@ -264,5 +264,50 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
       'the live app has no such note',
     );
     await page.close();
+  });
+
+  test('a page with a build follows its sources, also through a fault, under the policy of pages', async () => {
+    const complaints: string[] = [];
+    const complain = (message: ConsoleMessage) => {
+      if (message.type() === 'error') complaints.push(message.text());
+    };
+    const put = async (path: string, text: string) => {
+      const { status, text: answer } = await gateway.call('PUT', file(path), { body: Buffer.from(text) });
+      assert.ok(status < 300, answer);
+    };
+    const manifest = (await gateway.call('GET', file('app.json'))).json;
+    await put('img/dot.svg', '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><circle r="8"/></svg>');
+    await put('page/main.css', 'h1 { background: url(../img/dot.svg) rgb(1, 2, 3) }');
+    await put('page/label.ts', "export const label: string = 'from a module';\n");
+    await put(
+      'page/main.ts',
+      "import dot from '../img/dot.svg';\nimport { label } from './label';\nimport './main.css';\n" +
+        'const image = new Image();\nimage.src = dot;\nimage.alt = label;\ndocument.body.append(image, label);\n',
+    );
+    const head = '<link rel="stylesheet" href="app.css"><script type="module" src="app.js"></script>';
+    await put('index.html', `<!doctype html><head>${head}</head><h1>Built</h1>`);
+    await gateway.call('DELETE', file('app.js'));
+    await put('app.json', JSON.stringify({ ...manifest, page: { entry: 'page/main.ts' } }));
+
+    const preview = await open(`/svc/_draft/${session}/notes/`);
+    await preview.getByText('from a module').waitFor();
+    await put('page/label.ts', 'export const label: = 1;\n');
+    await preview.getByText('INVALID_PAGE').waitFor();
+    await preview.getByText('page/label.ts:1:21').waitFor();
+    await put('page/label.ts', "export const label = 'mended';\n");
+    await preview.getByText('mended').waitFor();
+    await preview.close();
+
+    await publish();
+    context.on('console', complain);
+    const live = await open('/svc/notes/');
+    await live.getByText('mended').waitFor();
+    const shown = await live.evaluate(
+      "(async () => { const image = document.querySelector('img'); await image.decode(); return [image.naturalWidth, getComputedStyle(document.querySelector('h1')).backgroundColor]; })()",
+    );
+    assert.deepEqual(shown, [8, 'rgb(1, 2, 3)']);
+    assert.deepEqual(complaints, []);
+    context.off('console', complain);
+    await live.close();
   });
 });

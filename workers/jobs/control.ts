@@ -3,14 +3,17 @@
  * not end.
  */
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 
-const HEAD = 3;
+const HEAD = 4;
 const TEXT_BYTES = 8 * 1024;
 /** Places in the head. */
 const CANCELLED = 0;
 /** Counts up when a limited step begins and when it ends: odd while one is under way. */
 const STEP = 1;
 const LENGTH = 2;
+/** How long the step may take, in milliseconds. */
+const LIMIT = 3;
 
 /** The job's side and the process's side of it alike. */
 export class Control {
@@ -39,8 +42,13 @@ export class Control {
     return step % 2 === 1 ? step : null;
   }
 
-  begin(): void {
+  get limitMs(): number {
+    return Atomics.load(this.#head, LIMIT);
+  }
+
+  begin(ms: number): void {
     Atomics.store(this.#head, LENGTH, 0);
+    Atomics.store(this.#head, LIMIT, ms);
     Atomics.add(this.#head, STEP, 1);
   }
 
@@ -88,11 +96,23 @@ export function checkCancelled(): void {
  */
 export function timeLimited<T>(step: (about: (error: SvcError) => void) => T): T {
   const control = current;
-  control.begin();
+  control.begin(LIMITS.schemasMs);
   try {
     return step((error) => {
       control.verdict = error;
     });
+  } finally {
+    control.end();
+  }
+}
+
+/** Work with a limit of its own that yields in between. It fails with `error` when it takes longer. */
+export async function timeLimitedWork<T>(ms: number, error: SvcError, work: () => Promise<T>): Promise<T> {
+  const control = current;
+  control.begin(ms);
+  control.verdict = error;
+  try {
+    return await work();
   } finally {
     control.end();
   }

@@ -25,6 +25,7 @@ import { type AppFile, hashed, readFolder } from './content/app-files.ts';
 import type { ExtractedFile } from './content/archive.ts';
 import { makeFolder, writeNewFile } from './content/files.ts';
 import { NO_ICONS } from './content/icons.ts';
+import { buildPage } from './content/page-build.ts';
 import { inspectHandlers, writeErased } from './handlers.ts';
 import { checkFiles, contentHash, prepareFiles } from './prepare.ts';
 
@@ -68,8 +69,9 @@ async function prepare(
   const content = { app, versionId: versionId(at, sha256), uploadedAt: at, sha256, files };
   const owner = { app, draft: { session, version: draftVersion(sha256) } };
   // Nobody installs a draft.
-  const preparation = { owner, compressed: false, before, icons: NO_ICONS };
   const checked = checkFiles(content, placed.code);
+  const built = await buildPage(placed.code, files, checked.manifest);
+  const preparation = { owner, compressed: false, before, icons: NO_ICONS, built };
   const summary = prepareFiles(content, checked, placed, preparation);
   const paths = files.map(({ path }) => path);
   // Other findings in handlers only refuse a publication.

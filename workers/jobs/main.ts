@@ -89,7 +89,7 @@ class Runner {
       if (step !== running.step) {
         running.step = step;
         running.since = now;
-      } else if (step !== null && now - running.since > LIMITS.schemasMs) {
+      } else if (step !== null && now - running.since > running.control.limitMs) {
         const error = running.control.readVerdict();
         if (error !== null) running.ending.abort({ ok: false, error } satisfies Answer);
       }

@@ -60,12 +60,16 @@ export function prepareFiles(
 ): VersionSummary {
   const flat = flatAutomations(files.map((file) => file.path));
   const validators = validatorsLike(validatorsOf(preparation.before), manifest, automations);
-  const findings = [...preparation.icons.warnings, ...warnings].slice(0, LIMITS.inputIssues);
+  const findings = [...preparation.icons.warnings, ...preparation.built.warnings, ...warnings].slice(
+    0,
+    LIMITS.inputIssues,
+  );
   const statics = prepareStatic(files, staged, preparation);
   const page = writePage(
     files.map((file) => file.path),
     manifest,
     staged,
+    preparation.built.files,
   );
 
   const summary: VersionSummary = {

@@ -30,6 +30,8 @@ const LANGUAGES: Record<string, () => LanguageSupport> = {
   mjs: () => javascript(),
   ts: () => javascript({ typescript: true }),
   mts: () => javascript({ typescript: true }),
+  tsx: () => javascript({ typescript: true, jsx: true }),
+  jsx: () => javascript({ jsx: true }),
   html: () => html(),
   svg: () => html(),
   css: () => css(),

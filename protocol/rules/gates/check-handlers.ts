@@ -1,8 +1,9 @@
 /** Checks the handlers of an app before it is published (specification, "Rules"; decisions, section 7). */
 import type { AnyNode, Program } from 'acorn';
-import { type InputIssue, SvcError } from '../../errors.ts';
+import type { InputIssue, SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';
 import { BUNDLERS, isOfPackage } from '../handler-imports.ts';
+import { invalidSources } from '../source-findings.ts';
 import { checkDeterminism } from './determinism.ts';
 import { exportsOf, importsOf, type LocalImport, nameOf } from './module-names.ts';
 import { checkReadOnly } from './read-only-queries.ts';
@@ -212,20 +213,7 @@ function shorten(message: string): string {
 
 /** `INVALID_HANDLER` for these findings, at least one; it lists up to `LIMITS.inputIssues`. */
 export function invalidHandler(issues: InputIssue[]): SvcError {
-  const [{ path, line, column, keyword, message }] = issues as [InputIssue];
-  const shown = issues.slice(0, LIMITS.inputIssues);
-  const others = issues.length - 1;
-  const listed = issues.length > shown.length ? `; issues lists the first ${shown.length}` : '';
-  const more =
-    others === 0 ? '' : ` There ${others === 1 ? 'is 1 more finding' : `are ${others} more findings`}${listed}.`;
-  return new SvcError(
-    'INVALID_HANDLER',
-    `${path}:${line}:${column}: ${message.replace(/\.$/, '')} (${keyword}).${more}`,
-    {
-      path,
-      issues: shown,
-    },
-  );
+  return invalidSources('INVALID_HANDLER', issues);
 }
 
 /** `exports` is null where they are unknown without other files, or at all. */

@@ -38,6 +38,7 @@ import { hashed, readFolder } from './app-files.ts';
 import { type ExtractedFile, extractArchive } from './archive.ts';
 import { makeFolder, writeNewFile } from './files.ts';
 import { drawIcons, NO_ICONS } from './icons.ts';
+import { type BuiltPage, buildPage } from './page-build.ts';
 
 /** Stages the version in `staging/code` and `staging/prepared`. One that is refused leaves nothing: the folder is removed. */
 export async function ingest(job: IngestJob): Promise<IngestResult> {
@@ -68,8 +69,8 @@ export async function review(job: IngestJob): Promise<void> {
     const { app, uploadedAt } = job;
     const sha256 = contentHash(files);
     const content = { app, versionId: versionId(uploadedAt, sha256), uploadedAt, sha256, files };
-    const { checked, warnings } = await judge(job, content, staged, active);
-    const preparation = { owner: { app }, compressed: false, before: active, icons: NO_ICONS };
+    const { checked, warnings, built } = await judge(job, content, staged, active);
+    const preparation = { owner: { app }, compressed: false, before: active, icons: NO_ICONS, built };
     prepareFiles(content, { ...checked, warnings }, staged, preparation);
   } finally {
     rmSync(job.staging, { recursive: true, force: true });
@@ -118,7 +119,8 @@ export async function prepareAgain({ app, versionId, code, to, uploadedAt, sha25
     const content = { app, versionId, uploadedAt, sha256: sha256 ?? contentHash(files), files };
     const checked = checkFiles(content, code);
     const icons = await drawIcons(code, files);
-    prepareFiles(content, checked, staged, { owner: { app }, compressed: true, before: null, icons });
+    const built = await buildPage(code, files, checked.manifest);
+    prepareFiles(content, checked, staged, { owner: { app }, compressed: true, before: null, icons, built });
     const paths = files.map(({ path }) => path);
     if (paths.some(isTypeScript))
       await writeErased((await inspectHandlers({ code, paths, ...checked })).erased, staged);
@@ -164,10 +166,10 @@ async function prepare(
   const { app, uploadedAt } = job;
   const id = await nameVersion(job, sha256);
   const content = { app, versionId: id, uploadedAt, sha256, files };
-  const { checked, warnings, erased } = await judge(job, content, staged, active);
+  const { checked, warnings, erased, built } = await judge(job, content, staged, active);
   const { manifest, automations } = checked;
   const icons = await drawIcons(staged.code, files);
-  const preparation = { owner: { app }, compressed: true, before: active, icons };
+  const preparation = { owner: { app }, compressed: true, before: active, icons, built };
   const summary = prepareFiles(content, { ...checked, warnings }, staged, preparation);
   await writeErased(erased, staged);
   // The repository keeps the author's files; from here on they are rewritten.
@@ -179,19 +181,20 @@ async function prepare(
   return { staged: summary, minted, commit, sent };
 }
 
-/** Findings of the gates in the files. Throws those that refuse the version. */
+/** Findings of the gates in the files, and the page as it is built. Throws those that refuse the version. */
 async function judge(
   job: IngestJob,
   content: VersionContent,
   { code }: VersionPaths,
   active: VersionPaths | null,
-): Promise<{ checked: CheckedFiles; warnings: InputIssue[]; erased: ErasedModules }> {
+): Promise<{ checked: CheckedFiles; warnings: InputIssue[]; erased: ErasedModules; built: BuiltPage }> {
   const checked = checkFiles(content, code);
   const paths = content.files.map((file) => file.path);
   // A restored version stays as it was published, even if newer migrations ran since.
   if (active !== null && !('tag' in job.source))
     checkUnchanged(paths, (path) => readFileSync(join(code, path)), migrationsOf(active.code));
-  return { checked, ...(await checkSources(job, { code, paths, ...checked })) };
+  const sources = await checkSources(job, { code, paths, ...checked });
+  return { checked, ...sources, built: await buildPage(code, content.files, checked.manifest) };
 }
 
 /** Empty when the files of the version are gone: they are restored when next needed. */

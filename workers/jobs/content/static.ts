@@ -12,6 +12,7 @@ import type { ExtractedFile } from './archive.ts';
 import { writeNewFile } from './files.ts';
 import { bridgePage } from './html.ts';
 import type { Icons } from './icons.ts';
+import type { BuiltPage } from './page-build.ts';
 
 /** Extensions whose content is not compressed already. */
 const COMPRESSIBLE = new Set(['.html', '.htm', '.css', '.js', '.mjs', '.json', '.map', '.svg', '.ttf', '.otf', '.ico']);
@@ -21,9 +22,15 @@ const ETAG_CHARS = 32;
 
 /**
  * How to prepare a version: the owner of its pages, whether to make compressed copies, the previous version, whose copies
- * are reused for unchanged files, and the icons that were drawn.
+ * are reused for unchanged files, the icons that were drawn, and what its page was built into.
  */
-export type StaticOptions = { owner: BridgeOwner; compressed: boolean; before: VersionPaths | null; icons: Icons };
+export type StaticOptions = {
+  owner: BridgeOwner;
+  compressed: boolean;
+  before: VersionPaths | null;
+  icons: Icons;
+  built: BuiltPage;
+};
 
 /** Writes the copies into `staging.staticDir` and answers the list for `static.json`. */
 export function prepareStatic(
@@ -34,9 +41,19 @@ export function prepareStatic(
   // Without a prototype: a file may be called `__proto__.js`, or worse.
   const entries: Record<string, StaticEntry> = Object.create(null);
   const copies = new CompressedCopies(options.before);
+  const built = options.built.files;
   for (const file of files) {
     const type = staticType(file.path);
-    if (type !== undefined) entries[file.path] = prepareFile(file, type, staging, { ...options, copies });
+    if (type !== undefined && !built.has(file.path))
+      entries[file.path] = prepareFile(file, type, staging, { ...options, copies });
+  }
+  for (const [path, bytes] of built) {
+    const own = { type: staticType(path) as string, etag: etag(hashOf(bytes)), bytes: bytes.length, prepared: true };
+    writeNewFile(join(staging.staticDir, path), bytes);
+    entries[path] = {
+      ...own,
+      ...(options.compressed ? copies.write(staging.staticDir, { path, etag: own.etag, bytes }) : {}),
+    };
   }
   const isTaken = (name: string) => files.some(({ path }) => `${path.toLowerCase()}/`.startsWith(`${name}/`));
   for (const [name, png] of options.icons.files) {

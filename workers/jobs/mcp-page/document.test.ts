@@ -24,7 +24,7 @@ function make(files: Files) {
     writeFileSync(join(paths.code, path), content);
   }
   mkdirSync(paths.prepared, { recursive: true });
-  const page = writePage(Object.keys(files), MANIFEST, paths);
+  const page = writePage(Object.keys(files), MANIFEST, paths, new Map());
   return { page, text: existsSync(paths.page) ? readFileSync(paths.page, 'utf8') : '' };
 }
 

@@ -40,10 +40,16 @@ const FRAMES: Record<string, string> = { embed: 'src', frame: 'src', iframe: 'sr
 const DROPPED_LINKS = /\b(?:icon|apple-touch-icon|manifest|preload|modulepreload|prefetch|preconnect|dns-prefetch)\b/i;
 const JAVASCRIPT = /^(?:text|application)\/(?:x-)?(?:java|ecma)script$/i;
 
-/** Writes `staged.page`. Undefined for an app without a page. */
-export function writePage(paths: string[], manifest: Manifest, staged: VersionPaths): PageDocument | undefined {
+/** Writes `staged.page`; `built` are files that take the place of the app's. Undefined for an app without a page. */
+export function writePage(
+  paths: string[],
+  manifest: Manifest,
+  staged: VersionPaths,
+  built: ReadonlyMap<string, Buffer>,
+): PageDocument | undefined {
   if (!paths.includes(PAGE_FILE)) return undefined;
-  const files = new PageFiles(manifest.id, paths, (path) => readFileSync(join(staged.code, path)));
+  const read = (path: string) => built.get(path) ?? readFileSync(join(staged.code, path));
+  const files = new PageFiles(manifest.id, [...paths, ...built.keys()], read);
   const { text, bridgeAt } = new PageWriter(files, manifest).write();
   const bytes = Buffer.from(text);
   checkSize(files, bytes.length);
