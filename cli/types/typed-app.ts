@@ -1,5 +1,5 @@
-/** Converts the blank app to TypeScript: the same handlers with typed arguments, and a `tsconfig.json` for editors. */
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+/** Converts the blank app to TypeScript: the same handlers and page with types, and a `tsconfig.json` for editors. */
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkManifest } from '../../protocol/rules/manifest-check.ts';
 import { declarationsOf } from './declarations.ts';
@@ -25,8 +25,23 @@ const TSCONFIG = {
     // The module that `svc test` provides.
     paths: { 'svc/test': ['./svc.d.ts'] },
   },
-  include: ['svc.d.ts', 'queries', 'actions', 'automations', 'lib', 'tests'],
+  include: ['svc.d.ts', 'app.ts', 'queries', 'actions', 'automations', 'lib', 'tests'],
 };
+
+/** What its page is built from, and what of `app.js` is typed there: the text, and what takes its place. */
+const PAGE = 'app.ts';
+const PAGE_TYPES: [text: string, typed: string][] = [
+  [
+    'const { svc } = window;\n',
+    "import type { Svc } from './svc.d.ts';\n\ntype Note = { id: number; text: string; createdAt: number };\n\nconst svc: Svc = window.svc;\n",
+  ],
+  ['(id) => document.getElementById(id)', '(id: string) => document.getElementById(id) as HTMLInputElement'],
+  ['function show(notes)', 'function show(notes: Note[]): void'],
+  ['function drawNote(note)', 'function drawNote(note: Note): HTMLElement'],
+  ['function problem(error)', 'function problem(error?: Error): void'],
+  ['function settle(work)', 'function settle(work: Promise<unknown>): void'],
+  ['event.target.reset()', '(event.target as HTMLFormElement).reset()'],
+];
 
 /** Rewrites the app's files in `folder`; answers their paths. */
 export function typeBlankApp(folder: string, id: string, files: string[]): string[] {
@@ -41,8 +56,17 @@ export function typeBlankApp(folder: string, id: string, files: string[]): strin
     renameSync(path, join(folder, typed));
     return typed;
   });
-  const manifest = checkManifest(readFileSync(join(folder, 'app.json'), 'utf8'), id);
+  writeFileSync(join(folder, PAGE), typedPage(readFileSync(join(folder, 'app.js'), 'utf8')));
+  rmSync(join(folder, 'app.js'));
+  const manifestFile = join(folder, 'app.json');
+  const entry = `  "page": { "entry": "${PAGE}" },\n  "queries": [`;
+  writeFileSync(manifestFile, readFileSync(manifestFile, 'utf8').replace('  "queries": [', entry));
+  const manifest = checkManifest(readFileSync(manifestFile, 'utf8'), id);
   writeFileSync(join(folder, 'svc.d.ts'), declarationsOf(manifest));
   writeFileSync(join(folder, 'tsconfig.json'), `${JSON.stringify(TSCONFIG, null, 2)}\n`);
-  return [...written, 'svc.d.ts', 'tsconfig.json'].sort();
+  return [...written.filter((file) => file !== 'app.js'), PAGE, 'svc.d.ts', 'tsconfig.json'].sort();
+}
+
+function typedPage(script: string): string {
+  return PAGE_TYPES.reduce((text, [plain, typed]) => text.replace(plain, typed), script);
 }
