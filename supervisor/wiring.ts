@@ -148,7 +148,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       ...treeOptions(config, layout, log, host),
       appLog,
       onWriterLost,
-      onDamaged: (key, damage) => registry.damageMet(key, damage),
+      onDamaged: (key, damage) => registry.damages.met(key, damage),
       onCommitted: commits.committed.bind(commits),
       onProcess,
       secrets: (app) => secrets.given(app),
@@ -156,7 +156,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       keepBlob: (...asked) => blobs.keep(...asked),
     });
     undo.push(() => tree.destroy());
-    const databases = new Databases(tree, layout, (app, damage) => registry.damageMet(app, damage));
+    const databases = new Databases(tree, layout, (app, damage) => registry.damages.met(app, damage));
     const treeReady = tree.start();
     // Observed here too, so that a failure below does not leave it unhandled.
     treeReady.catch(() => {});
@@ -209,7 +209,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const sql = new SqlProcesses({
       createChild: (name, events) => tree.sqlChild(name, events),
       database: (app, migrated) => databases.ofCaller(app, migrated),
-      onDamaged: (app, damage) => registry.damageMet(app, damage),
+      onDamaged: (app, damage) => registry.damages.met(app, damage),
       maxResultBytes: config.maxResultBytes,
       onEnded: (app, msg) => {
         const versionId = tree.existing(app)?.summary.versionId;

@@ -7,7 +7,8 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
 import type { AppPaths, Layout } from '../layout.ts';
-import { cutLog, type Damage, damagedData, diskFaultOf, lostData, lostDataOf, unreadableData } from './app-data.ts';
+import { cutLog, damagedData, lostData, lostDataOf } from './app-data.ts';
+import { Damages } from './damages.ts';
 import { sweepTemporary, sweepUnregistered } from './trash.ts';
 import {
   isPrepared,
@@ -70,14 +71,7 @@ export class Registry {
   readonly #loading = new Map<string, Promise<AppState>>();
   /** Apps whose log was looked at: since then processes may have the database open. */
   readonly #seen = new Set<string>();
-  /** By app, or by the key of a draft: what was logged. */
-  readonly #damages = new Map<string, Damage>();
-  /** By the same keys: when the disk could not read the data, and what it said. */
-  readonly #faults = new Map<string, { at: number; fault: string }>();
-  /** Reads of data in which damage was met. */
-  readonly #reading = new Map<string, Promise<string | null>>();
-  /** Whose data was checked after damage was met: once is enough, for a check may miss what a query meets. */
-  readonly #checked = new Set<string>();
+  readonly damages: Damages;
   /** Called once the data of an app is known to be lost. */
   onLost: (id: string) => void = () => {};
   #entries: Entries;
@@ -94,7 +88,7 @@ export class Registry {
     for (const dir of [layout.dataDir, layout.runDir, layout.appsDir, layout.trashDir]) await sweepTemporary(dir);
     const known = await readContent(layout.registry);
     const registry = new Registry(
-      { now: Date.now, prepareAnew: never, bringBack: never, isWhole: never, ...options },
+      { now: Date.now, prepareAnew: async () => false, bringBack: async () => false, ...options },
       known ?? { entries: await entriesFromFolders(layout), removed: new Set(), makers: new Map() },
     );
     if (known === null) {
@@ -124,6 +118,7 @@ export class Registry {
 
   private constructor(options: Options, { entries, removed, makers }: Content) {
     this.#options = options;
+    this.damages = new Damages({ ...options, onLost: (id) => this.onLost(id) });
     this.#entries = entries;
     this.#removed = removed;
     this.#makers = makers;
@@ -217,59 +212,15 @@ export class Registry {
   /** The app's files are read and repaired again when it is next needed. */
   forget(id: string): void {
     this.#loaded.delete(id);
-    this.#damages.delete(id);
-    this.#checked.delete(id);
-  }
-
-  /** What is known to be wrong with the data of an app or draft, until its repair or the next start; null for nothing. */
-  damageOf(key: string): Damage | null {
-    return this.#damages.get(key) ?? null;
-  }
-
-  /**
-   * A process met damaged data of an app or draft. Resolves with the error for its caller: of the disk where that cannot read the data,
-   * or could not a moment ago, else of the damage, which is noted. Never rejects.
-   */
-  async damageMet(key: string, damage: Damage): Promise<SvcError> {
-    const { layout, now } = this.#options;
-    if (!damage.lost && this.damageOf(key) === null) {
-      const reading = this.#reading.get(key) ?? diskFaultOf(layout.app(key));
-      this.#reading.set(key, reading);
-      const fault = await reading.finally(() => this.#reading.delete(key));
-      if (fault !== null) this.#faults.set(key, { at: now(), fault });
-      const last = this.#faults.get(key);
-      if (last !== undefined && now() - last.at < LIMITS.diskFaultMs) return unreadableData(key, last.fault);
-    }
-    this.#noteDamage(key, damage);
-    if (this.#damages.get(key) === damage && !damage.lost) void this.#checkOnce(key, damage);
-    return damagedData(key, damage);
-  }
-
-  /** What was noted of data that is whole, because one read of the disk had failed, is dropped. */
-  async #checkOnce(key: string, damage: Damage): Promise<void> {
-    const { layout, log, isWhole } = this.#options;
-    if (this.#checked.has(key)) return;
-    this.#checked.add(key);
-    if (!(await isWhole(layout.app(key).data).catch(never)) || this.#damages.get(key) !== damage) return;
-    this.#damages.delete(key);
-    log.warn({ app: key }, 'The data of an app is whole after all: the disk had failed to read it for a moment.');
-  }
-
-  /** The data of an app or draft was found damaged, which is logged once. */
-  #noteDamage(key: string, damage: Damage): void {
-    const known = this.damageOf(key);
-    if (known !== null && (known.lost || !damage.lost)) return;
-    this.#damages.set(key, damage);
-    this.#options.log.error({ app: key }, damagedData(key, damage).message);
-    if (damage.lost) this.onLost(key);
+    this.damages.forget(id);
   }
 
   /** Looks again whether the data of an app is lost. Rejects with `STORE_DAMAGED`, and with `UNKNOWN_APP`. */
   async checkData(id: string): Promise<void> {
     const { active } = await this.state(id);
     const what = active && (await lostData(this.#options.layout.app(id), active));
-    if (what !== null) this.#noteDamage(id, { what, lost: true });
-    const damage = this.damageOf(id);
+    if (what !== null) this.damages.note(id, { what, lost: true });
+    const damage = this.damages.of(id);
     if (damage?.lost) throw damagedData(id, damage);
   }
 
@@ -279,8 +230,8 @@ export class Registry {
     const cut = this.#seen.has(id) ? null : await cutLog(layout.app(id), now());
     this.#seen.add(id);
     const found = await repairApp(id, this.#options);
-    if (found !== null && found.lost !== null) this.#noteDamage(id, { what: found.lost, lost: true });
-    else if (cut !== null) this.#noteDamage(id, { what: cut, lost: false });
+    if (found !== null && found.lost !== null) this.damages.note(id, { what: found.lost, lost: true });
+    else if (cut !== null) this.damages.note(id, { what: cut, lost: false });
     const updatedAt = Math.max(found?.activatedAt ?? 0, registeredAt);
     // An activation may have set a newer record meanwhile.
     const state = this.#loaded.get(id) ?? { id, registeredAt, updatedAt, active: found?.active ?? null };
@@ -325,10 +276,6 @@ export class Registry {
   }
 }
 
-async function never(): Promise<false> {
-  return false;
-}
-
 export function unknownApp(id: string): SvcError {
   return new SvcError('UNKNOWN_APP', `No app "${id.slice(0, 80)}" is registered.`);
 }
@@ -367,7 +314,7 @@ async function entriesFromFolders(layout: Layout): Promise<Entries> {
 
 // ---- Repair, when an app is first needed after a crash: it gets the old version or the new one, whole. ----
 
-type Options = Required<RegistryOptions>;
+type Options = Required<Omit<RegistryOptions, 'isWhole'>> & Pick<RegistryOptions, 'isWhole'>;
 type Found = { active: VersionSummary; activatedAt: number } | null;
 /** `lost` says why its data is lost; null where it is not. */
 type Repaired = (NonNullable<Found> & { lost: string | null }) | null;

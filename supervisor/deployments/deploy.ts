@@ -333,7 +333,7 @@ export class Deployments {
       // The writer looks at a file that it has open when somebody connects; without a thread none has.
       if (apps.versionsAtWork(id).size > 0 && (await exists(layout.app(id).data))) await databases.userVersion(id);
     } catch (error) {
-      if (registry.damageOf(id) === null)
+      if (registry.damages.of(id) === null)
         log.error({ app: id, err: error }, 'The data of an app could not be looked at.');
     }
   }

@@ -248,7 +248,7 @@ export class Apps implements AppsView {
 
   /** A registry record with the status that only the process tree knows, and with what is wrong with the app's data. */
   withStatus(record: AppRecord): AppRecord {
-    const damage = this.#options.registry.damageOf(record.id);
+    const damage = this.#options.registry.damages.of(record.id);
     if (damage !== null) return { ...record, status: 'damaged', damage: damagedData(record.id, damage).message };
     const state = this.#options.tree.apps.get(record.id)?.state;
     return state === 'quarantined' || state === 'failed_to_start' ? { ...record, status: 'quarantined' } : record;
@@ -265,7 +265,7 @@ export class Apps implements AppsView {
   async #load(id: string): Promise<App> {
     const { active } = await this.#options.registry.state(id);
     if (!active) throw noActiveVersion(id);
-    const damage = this.#options.registry.damageOf(id);
+    const damage = this.#options.registry.damages.of(id);
     if (damage?.lost) throw damagedData(id, damage);
     await this.#recheck(id, active);
     const halted = this.#halted.get(id);

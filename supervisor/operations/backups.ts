@@ -19,7 +19,7 @@ type BackupsOptions = {
   layout: Layout;
   config: Config;
   svcVersion: string;
-  registry: Pick<Registry, 'ids' | 'damageOf' | 'has' | 'makerOf'>;
+  registry: Pick<Registry, 'ids' | 'damages' | 'has' | 'makerOf'>;
   deployments: Pick<Deployments, 'hold' | 'lookAtData'>;
   jobs: Pick<Jobs, 'pack' | 'verifyBackup' | 'appData'>;
   /** The one in force, for the configuration in the backup. */
@@ -113,7 +113,7 @@ export class Backups {
         },
         makerOf: (app) => registry.makerOf(app),
         lostData: (app) => {
-          const damage = registry.damageOf(app);
+          const damage = registry.damages.of(app);
           return damage?.lost ? damage.what : null;
         },
         pack: async (work) => {

@@ -85,9 +85,9 @@ export class DataRepair {
     const { registry, layout, jobs } = this.#options;
     const { data } = layout.app(id);
     await registry.checkData(id).catch((error: unknown) => {
-      if (registry.damageOf(id) === null) throw error;
+      if (registry.damages.of(id) === null) throw error;
     });
-    if (registry.damageOf(id) !== null) return;
+    if (registry.damages.of(id) !== null) return;
     if ((await exists(data)) && (await jobs.appData({ check: data })).integrity !== 'ok') return;
     throw new SvcError('CONFLICT', `The data of "${id}" is whole: there is nothing to repair.`);
   }

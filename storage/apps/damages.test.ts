@@ -1,4 +1,4 @@
-/** What the registry makes of damage that a process met: a disk that cannot be read, data that is damaged, a fault that has passed. */
+/** What is made of damage that a process met: a disk that cannot be read, data that is damaged, a fault that has passed. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -39,7 +39,7 @@ async function openRegistry(isWhole?: () => Promise<boolean>) {
 
 const damage = (): Damage => ({ what: 'is damaged (database disk image is malformed)', lost: false });
 const told = async (registry: Registry, met = damage()) => {
-  const { code, status, message } = await registry.damageMet('notes', met);
+  const { code, status, message } = await registry.damages.met('notes', met);
   return { answer: `${status} ${code}`, message };
 };
 
@@ -54,25 +54,25 @@ for (const suffix of ['', '-wal'])
       message,
       /^The disk cannot read the data of "notes" \(EIO: .*\)\. Check the disk; the data is as it was\.$/,
     );
-    assert.equal(registry.damageOf('notes'), null);
+    assert.equal(registry.damages.of('notes'), null);
 
     // The disk has recovered, and what SQLite met before that is told now.
     rmSync(data + suffix);
     clock.now += LIMITS.diskFaultMs - 1;
     assert.equal((await told(registry)).answer, '500 INTERNAL');
-    assert.equal(registry.damageOf('notes'), null);
+    assert.equal(registry.damages.of('notes'), null);
     clock.now += 1;
     assert.equal((await told(registry)).answer, '503 STORE_DAMAGED');
-    assert.deepEqual(registry.damageOf('notes'), damage());
+    assert.deepEqual(registry.damages.of('notes'), damage());
   });
 
 test('Damage is noted and logged once, and stays when the data is checked', async () => {
   const { registry, logged } = await openRegistry(async () => false);
   for (let turn = 0; turn < 2; turn++) assert.equal((await told(registry)).answer, '503 STORE_DAMAGED');
-  assert.deepEqual(registry.damageOf('notes'), damage());
+  assert.deepEqual(registry.damages.of('notes'), damage());
   assert.equal(logged.length, 1);
   assert.equal((await told(registry, { what: 'is missing', lost: true })).answer, '503 STORE_DAMAGED');
-  assert.equal(registry.damageOf('notes')?.lost, true);
+  assert.equal(registry.damages.of('notes')?.lost, true);
 });
 
 test('Data that proves to be whole is not listed as damaged any more; damage that is met again stays', async () => {
@@ -83,13 +83,13 @@ test('Data that proves to be whole is not listed as damaged any more; damage tha
     finish = resolve;
   });
   assert.equal((await told(registry)).answer, '503 STORE_DAMAGED');
-  assert.notEqual(registry.damageOf('notes'), null);
+  assert.notEqual(registry.damages.of('notes'), null);
   finish(true);
   await isDone;
   await new Promise(setImmediate);
-  assert.equal(registry.damageOf('notes'), null);
+  assert.equal(registry.damages.of('notes'), null);
   assert.match(logged.at(-1) ?? '', /whole after all/);
   await told(registry);
   await new Promise(setImmediate);
-  assert.notEqual(registry.damageOf('notes'), null);
+  assert.notEqual(registry.damages.of('notes'), null);
 });
