@@ -11,6 +11,8 @@
   const MESSAGE_CHARS = 1000;
   /** Addresses whose callers are remembered. */
   const ASKED = 100;
+  /** What a page with a build is served as, with its map beside. */
+  const BUILT = 'app.js';
   /** Scripts of the gateway itself, in which nobody looks for the cause. */
   const OURS = /^\/svc\/_(?:client|dev)\.js$/;
 
@@ -59,9 +61,12 @@
     clearTimeout(sending);
     sending = undefined;
     if (errors.length === 0 && more === 0) return;
-    const body = JSON.stringify({ errors, more });
+    const [found, others] = [errors, more];
     errors = [];
     more = 0;
+    // A page that goes has no time for that.
+    const told = document.visibilityState === 'hidden' ? found : await Promise.all(found.map(inSource));
+    const body = JSON.stringify({ errors: told, more: others });
     const headers = { 'content-type': 'application/json' };
     try {
       const { status } = await svc.fetch(reports, { method: 'POST', headers, body, keepalive: true });
@@ -71,6 +76,51 @@
     }
   }
   addEventListener('pagehide', flush);
+
+  let map;
+
+  /** An error in what the page was built into, with its place in the source. */
+  async function inSource(error) {
+    if (error.file !== BUILT || !error.column) return error;
+    map ??= send(`${root}${BUILT}.map`).then((answer) => (answer.ok ? answer.json() : null));
+    const known = await map.catch(() => null);
+    return { ...error, ...(known && sourcePlace(known, error)) };
+  }
+
+  /** By the mappings of a source map (tc39.es/ecma426), which are differences from the one before. */
+  function sourcePlace({ sources, mappings }, { line, column }) {
+    let [source, sourceLine, sourceColumn] = [0, 0, 0];
+    let place = null;
+    for (const [at, segments] of mappings.split(';').slice(0, line).entries()) {
+      let generated = 0;
+      for (const segment of segments.split(',')) {
+        const [moved = 0, ...more] = numbersIn(segment);
+        generated += moved;
+        if (more.length < 3) continue;
+        source += more[0];
+        sourceLine += more[1];
+        sourceColumn += more[2];
+        if (at === line - 1 && generated < column)
+          place = { file: sources[source], line: sourceLine + 1, column: sourceColumn + 1 };
+      }
+    }
+    return place;
+  }
+
+  /** Base64 VLQ: five bits a digit, the lowest first; the lowest bit of a number is its sign. */
+  function numbersIn(segment) {
+    const numbers = [];
+    let [value, shift] = [0, 0];
+    for (const letter of segment) {
+      const digit = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'.indexOf(letter);
+      value += (digit & 31) << shift;
+      shift += 5;
+      if (digit & 32) continue;
+      numbers.push(value & 1 ? -(value >> 1) : value >> 1);
+      [value, shift] = [0, 0];
+    }
+    return numbers;
+  }
 
   function urlOf(address) {
     try {

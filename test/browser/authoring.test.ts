@@ -298,6 +298,19 @@ describe('authoring in a browser', { skip: withoutChromium() }, () => {
     await preview.getByText('mended').waitFor();
     await preview.close();
 
+    // Its errors name the source.
+    const label = "export const label = 'mended';\n";
+    await put('page/label.ts', `${label}\nsetTimeout(() => {\n  throw new Error('on purpose');\n});\n`);
+    const logs = await gateway.stream(`/svc/_draft/${session}/_logs?app=notes&follow=1`);
+    const throwing = await context.newPage();
+    await throwing.goto(`http://${baseOf(gateway)}/svc/_draft/${session}/notes/`);
+    let entry = '';
+    while (!entry.includes('on purpose')) entry = (await logs.next()).data;
+    assert.match(entry, /"file":"page\/label\.ts","line":4,"column":9/);
+    logs.close();
+    await throwing.close();
+    await put('page/label.ts', label);
+
     await publish();
     context.on('console', complain);
     const live = await open('/svc/notes/');
