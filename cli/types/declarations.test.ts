@@ -32,6 +32,19 @@ test('a new app in TypeScript has typed handlers without JavaScript, and compile
   assert.equal(compile(folder), '');
 });
 
+test('its page is typed, with what it may import', async (t) => {
+  const folder = await typedApp(t);
+  assert.equal(existsSync(join(folder, 'app.js')), false);
+  assert.equal(JSON.parse(readFileSync(join(folder, 'app.json'), 'utf8')).page.entry, 'app.ts');
+  const page = readFileSync(join(folder, 'app.ts'), 'utf8');
+  const imports = "import './style.css';\nimport logo from './logo.svg';\nimport about from './about.md';\n";
+  writeFileSync(join(folder, 'app.ts'), `${imports}${page}byId(logo).title = about;\nbyId(1);\nsvc.gone();\n`);
+  const found = compile(folder).trim().split('\n');
+  assert.equal(found.length, 2, found.join('\n'));
+  assert.match(found[0] ?? '', /^app\.ts\(\d+,6\): error .*'number' is not assignable to parameter of type 'string'/);
+  assert.match(found[1] ?? '', /^app\.ts\(\d+,5\): error .*'gone' does not exist on type 'Svc'/);
+});
+
 test('the compiler knows ctx, db, each tool and window.svc, and finds what is wrong', async (t) => {
   const folder = await typedApp(t);
   mkdirSync(join(folder, 'lib'));

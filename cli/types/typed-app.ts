@@ -1,7 +1,9 @@
 /** Converts the blank app to TypeScript: the same handlers and page with types, and a `tsconfig.json` for editors. */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { STATIC_TYPES } from '../../protocol/media-types.ts';
 import { checkManifest } from '../../protocol/rules/manifest-check.ts';
+import { PAGE_MODULES } from '../../protocol/rules/page-build.ts';
 import { declarationsOf } from './declarations.ts';
 
 const HANDLER = /^(queries|actions)\/([^/]+)\.js$/;
@@ -15,6 +17,7 @@ const TSCONFIG = {
     moduleResolution: 'bundler',
     lib: ['esnext', 'dom'],
     types: [],
+    jsx: 'react-jsx',
     strict: true,
     noEmit: true,
     allowJs: true,
@@ -25,7 +28,7 @@ const TSCONFIG = {
     // The module that `svc test` provides.
     paths: { 'svc/test': ['./svc.d.ts'] },
   },
-  include: ['svc.d.ts', 'app.ts', 'queries', 'actions', 'automations', 'lib', 'tests'],
+  include: ['svc.d.ts', 'page.d.ts', 'app.ts', 'queries', 'actions', 'automations', 'lib', 'tests'],
 };
 
 /** What its page is built from, and what of `app.js` is typed there: the text, and what takes its place. */
@@ -63,10 +66,21 @@ export function typeBlankApp(folder: string, id: string, files: string[]): strin
   writeFileSync(manifestFile, readFileSync(manifestFile, 'utf8').replace('  "queries": [', entry));
   const manifest = checkManifest(readFileSync(manifestFile, 'utf8'), id);
   writeFileSync(join(folder, 'svc.d.ts'), declarationsOf(manifest));
+  writeFileSync(join(folder, 'page.d.ts'), importedByPages());
   writeFileSync(join(folder, 'tsconfig.json'), `${JSON.stringify(TSCONFIG, null, 2)}\n`);
-  return [...written.filter((file) => file !== 'app.js'), PAGE, 'svc.d.ts', 'tsconfig.json'].sort();
+  return [...written.filter((file) => file !== 'app.js'), PAGE, 'page.d.ts', 'svc.d.ts', 'tsconfig.json'].sort();
 }
 
 function typedPage(script: string): string {
   return PAGE_TYPES.reduce((text, [plain, typed]) => text.replace(plain, typed), script);
+}
+
+/** What a page with a build may import beside modules: styles, the address of a picture or font, texts. */
+function importedByPages(): string {
+  const modules: readonly string[] = [...PAGE_MODULES, '.html', '.htm', '.map'];
+  const values = [...Object.keys(STATIC_TYPES), '.txt', '.md'].filter((ending) => !modules.includes(ending));
+  const declared = values.map(
+    (ending) => `declare module '*${ending}' {\n  const value: string;\n  export default value;\n}\n`,
+  );
+  return `// What a page with a build may import: the address of a picture or font, a text, styles.\n\ndeclare module '*.css';\n${declared.join('')}`;
 }

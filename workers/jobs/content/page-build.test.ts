@@ -149,6 +149,11 @@ const REFUSED: [what: string, files: Files, expected: RegExp[]][] = [
     [/^a\.css:1:17 It shows "no\.png"/],
   ],
   [
+    'a file that is no module',
+    { 'app.ts': "import sql from './migrations/0001_a.sql';\nconsole.log(sql);", 'migrations/0001_a.sql': 'SELECT 1' },
+    [/^app\.ts:1:17 The page imports migrations\/0001_a\.sql, which is no module, and is never served\.$/],
+  ],
+  [
     'a file that would be hidden',
     { 'app.ts': '1', 'app.js': '2' },
     [/^app\.js:1:1 The page is built into app\.js, and the app has a file/],
@@ -160,8 +165,8 @@ const REFUSED: [what: string, files: Files, expected: RegExp[]][] = [
   ],
   [
     'a script that is too large',
-    { 'app.ts': `console.log(${JSON.stringify('x'.repeat(LIMITS.pageBytes))})` },
-    [/^app\.ts:1:1 The page is built into app\.js of 5\.0 MiB, and it may have 5\.0 MiB: app\.ts/],
+    { 'app.ts': "import text from './a.txt';\nconsole.log(text);", 'a.txt': 'x'.repeat(LIMITS.pageBytes) },
+    [/^app\.ts:1:1 The page is built into app\.js of 5\.0 MiB, and it may have 5\.0 MiB: a\.txt/],
   ],
   [
     'files of more than 20 MiB',

@@ -12,6 +12,7 @@ import type { Manifest } from '../../../protocol/manifest.ts';
 import { manifestIssue } from '../../../protocol/rules/manifest-check.ts';
 import { PAGE_OPTIONS, PAGE_SCRIPT, PAGE_SETTINGS } from '../../../protocol/rules/page-build.ts';
 import { invalidSources } from '../../../protocol/rules/source-findings.ts';
+import { staticType } from '../../../protocol/rules/static-files.ts';
 import { timeLimitedWork } from '../control.ts';
 import type { ExtractedFile } from './archive.ts';
 import { PageImports } from './page-imports.ts';
@@ -135,6 +136,8 @@ class AppFiles {
 
   #load(path: string): { contents: string; loader: Loader } | { errors: { text: string }[] } {
     const loader = LOADERS[extname(path).toLowerCase()];
+    if (loader === undefined && staticType(path) === undefined)
+      return { errors: [{ text: `The page imports ${path}, which is no module, and is never served` }] };
     if (loader === undefined) {
       this.#read.add(path);
       return {
