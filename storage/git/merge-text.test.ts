@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { NEEDS_GIT } from '../../../testing/git-fixture.ts';
+import { NEEDS_GIT } from '../../testing/git-fixture.ts';
 import { hasMarks, mergeMarked, mergeText } from './merge-text.ts';
 
 describe('merging a text', () => {

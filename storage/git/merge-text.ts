@@ -1,7 +1,7 @@
 /** Merges one text three ways, line by line, like `git merge-file`. */
 import { isUtf8 } from 'node:buffer';
 import { diffArrays } from 'diff';
-import { LIMITS } from '../../../protocol/limits.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 
 /** Null for a binary file: one that holds a NUL or is not UTF-8. */
 export function asText(content: Buffer): string | null {

@@ -3,9 +3,9 @@ import { structuredPatch } from 'diff';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type Manifest, publicParts } from '../../../protocol/manifest.ts';
 import type { DiffAppJob, DiffAppResult, GitFileDiff } from '../../../protocol/wire/git-jobs.ts';
+import { asText, linesOf } from '../../../storage/git/merge-text.ts';
 import { filesOf, Repository } from '../../../storage/git/repository.ts';
 import { type GitFiles, gitFiles, readFolder } from '../content/app-files.ts';
-import { asText, linesOf } from './merge-text.ts';
 
 /** Sorted by path. Throws the errors of archives, `UNKNOWN_VERSION` and `STORE_DAMAGED`. */
 export async function diffApp({ app, folder, against, since, ...job }: DiffAppJob): Promise<DiffAppResult> {
