@@ -52,6 +52,8 @@ export type Subject = {
   session?: string | undefined;
   template?: string | undefined;
   automation?: string | undefined;
+  /** A folder, as it can be pasted. */
+  dir?: string;
   worksIn?: string;
 };
 

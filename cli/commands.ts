@@ -233,13 +233,25 @@ const GROUPS: Record<string, Record<string, Entry>> = {
         'Skips hidden files, node_modules, links, databases and file types that apps may not contain.',
         'Bundles the packages that handlers import from node_modules.',
         'Instead of a folder, it takes an archive (.tar.gz or .tgz) with app.json at its top, which it sends unchanged.',
+        'The folder remembers in .svc-app what it was pushed or pulled as. If another version is live since, the push is refused; a folder that remembers nothing is asked about when its files are those of an older version.',
       ],
       options: {
         '--id <id>': 'Id to register it under (default: the id in app.json)',
+        '-m, --message <text>': 'What is new, for svc versions',
         '--no-activate': 'Store the version without making it live',
+        '--force': 'Replace whatever is live, without a question',
       },
-      examples: ['svc push ./notes', 'svc push notes.tar.gz'],
+      examples: ['svc push ./notes', 'svc push ./notes -m "Search by word"', 'svc push notes.tar.gz'],
       load: async () => (await import('./commands/apps/push.ts')).push,
+    },
+    'pull <app> [dir]': {
+      summary: 'Take the live version of an app into a folder',
+      details: [
+        'Into ./<app> unless you name a folder. One that is missing or empty gets all files. One with files gets what is new; on the git store your own changes are merged with it, and lines that both sides changed appear between <<<<<<< session, ======= and >>>>>>> published. On the tarball store a folder with changes of its own is refused.',
+        'Writes .svc-app, by which svc push, svc publish and svc dev know what the folder came from. Exits with 1 if lines are left to choose between.',
+      ],
+      examples: ['svc pull notes', 'svc pull notes ./notes'],
+      load: async () => (await import('./commands/apps/pull.ts')).pull,
     },
     apps: {
       summary: 'List the apps',
@@ -404,11 +416,12 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       summary: 'Publish the changes of a session to an app as its next live version',
       details: [
         'Merges the changes with newer published ones, checks them, and runs migrations on the live data. If a step fails, the live version and the session stay as they were.',
-        'With a folder (a path with a slash, or "."), it first updates the session from it, like "svc dev --once".',
+        'With a folder (a path with a slash, or "."), it first updates the session from it, like "svc dev --once", and merges from the version that the folder was last pushed, published or pulled as (.svc-app).',
       ],
       options: {
         '--session <session>': 'Session (default: the only open one; for a folder dev-<app>)',
-        '-m, --message <text>': 'Commit message',
+        '-m, --message <text>': 'What is new: the message of the commit, for svc versions',
+        '--force': 'With a folder: do not ask when its files are those of an older version',
       },
       examples: ['svc publish', 'svc publish notes -m "Search by word"', 'svc publish ./notes'],
       load: async () => (await import('./commands/authoring/sessions.ts')).publish,

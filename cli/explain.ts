@@ -34,7 +34,7 @@ export async function explain(error: unknown, client: Client | undefined, subjec
 
 async function explainBody(body: ErrorBody, client: Client | undefined, subject: Subject): Promise<Explanation> {
   const { code, message, path, issues = [], files = [] } = body;
-  const isSaid = !path || message.includes(path) || code === 'UNKNOWN_TEMPLATE';
+  const isSaid = !path || message.includes(path) || code === 'UNKNOWN_TEMPLATE' || code === 'WOULD_REPLACE';
   const lines = [
     ...(isSaid ? [] : [`at ${path}`]),
     ...issues.slice(1).map((issue) => `${placeOf(issue)}: ${issue.message}`),
@@ -60,8 +60,8 @@ function isCode(code: string): code is ErrorCode {
 }
 
 /** The documents' sentences, with the names of the command line in their commands, so that these can be pasted. */
-function stepsOf(code: ErrorCode, path: string | undefined, { app, tool, session, worksIn }: Subject): string[] {
-  const named = Object.entries({ app, tool, session: worksIn ?? session });
+function stepsOf(code: ErrorCode, path: string | undefined, { app, tool, session, dir, worksIn }: Subject): string[] {
+  const named = Object.entries({ app, tool, session: worksIn ?? session, dir });
   return NEXT_STEPS[code]
     .replace(' at `path`', () => (path ? ` at ${path}` : ''))
     .replace(/(?:that|in) `issues`(?: names)?/, 'named above')

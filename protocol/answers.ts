@@ -81,7 +81,16 @@ export type VersionRecord = {
   uploadedAt: number;
   files: number;
   bytes: number;
+  /** What was said of it when it was published; absent when nothing was. */
+  message?: string;
+  /** The name of the person or program that published it, where it is known. */
+  by?: string;
+  /** On the git store. */
+  commit?: string;
 };
+
+/** The version that was live until now; `publishedAt` is its `uploadedAt`. */
+export type Replaced = { versionId: string; publishedAt: number; by?: string };
 
 export type UploadAnswer = {
   id: string;
@@ -91,6 +100,8 @@ export type UploadAnswer = {
   files: number;
   bytes: number;
   deduplicated: boolean;
+  /** Absent when no other version was live, and when this one did not become live. */
+  replaced?: Replaced;
   migrationsApplied: number[];
   pruned: string[];
   /** The manifest's list of hosts, where it has one. */

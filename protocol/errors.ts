@@ -136,6 +136,10 @@ export const ERROR_CODES = {
     when: 'An object of the git repository, the files of a version, the settings of an app, or a database of the gateway are missing or damaged; the message names them. Live versions keep serving. 503 for the data of an app.',
   },
   UNKNOWN_TRASH: { status: 404, when: 'The trash has no removed app of this id.' },
+  WOULD_REPLACE: {
+    status: 409,
+    when: 'Another version is live than the one that `ifLive` names; nothing was changed. The message says which, since when, and by whom.',
+  },
   VERSION_ACTIVE: { status: 409, when: 'The active version cannot be deleted.' },
   BACKUP_TOO_LARGE: { status: 413, when: 'The backup exceeds the limits of a backup.' },
   INVALID_BACKUP: { status: 400, when: 'The backup is incomplete or changed; `path` names the entry.' },

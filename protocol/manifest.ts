@@ -119,7 +119,10 @@ export type VersionSummary = {
   warnings?: InputIssue[];
   /** Absent without a page, and in versions that an older release prepared. */
   page?: PageDocument;
-};
+} & VersionNote;
+
+/** What is known of a publication beside its files: what was said of it, and the name of the person or program that made it. */
+export type VersionNote = { message?: string; by?: string };
 
 type Published = { public?: unknown; queries?: Named[]; actions?: Named[] };
 type Named = { name: string; public?: unknown };

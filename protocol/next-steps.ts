@@ -85,6 +85,8 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   STORE_DAMAGED:
     'Give an app its data again, where the message names that: `svc repair <app> --restore <backup>`. Else restore a backup into a new directory: `svc restore <file> --data-dir <dir>`.',
   UNKNOWN_TRASH: 'List what it has: `svc trash`.',
+  WOULD_REPLACE:
+    'See what changed: `svc versions <app>`. Take it into your folder: `svc pull <app> <dir>`. Or replace it with yours: `svc push <dir> --force`.',
   VERSION_ACTIVE: 'Make another version live first: `svc activate <app> <version>`.',
   BACKUP_TOO_LARGE: 'Make the data smaller, or copy the data directory while the gateway is stopped.',
   INVALID_BACKUP: 'Use another backup: this one was changed or cut off.',

@@ -83,7 +83,7 @@ async function commitVersions(
     const title = `${version.name} ${version.version}`;
     const by = { author, at: version.uploadedAt };
     const tree = await putFiles(repository, app.version(version.versionId).code);
-    const message = `${title}\n\nVersion: ${tag}\n`;
+    const message = `${version.message ?? title}\n\nVersion: ${tag}\n`;
     const { commit } = await commitTree(repository, {
       main: repository.main(),
       app: id,
@@ -104,8 +104,9 @@ async function commitVersions(
   return renamed;
 }
 
-function infoOf({ sha256, version, uploadedAt, files, bytes }: VersionSummary) {
-  return { sha256, version, uploadedAt: new Date(uploadedAt).toISOString(), files, bytes };
+function infoOf({ sha256, version, uploadedAt, files, bytes, by }: VersionSummary) {
+  const at = new Date(uploadedAt).toISOString();
+  return { sha256, version, uploadedAt: at, files, bytes, ...(by !== undefined && { by }) };
 }
 
 /** The id of the folder's tree. */

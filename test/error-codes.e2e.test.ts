@@ -165,6 +165,7 @@ const PROVOKED: Partial<Record<ErrorCode, () => Promise<Provoked>>> = {
     return post(`/svc/_sessions/${late}/publish`, {});
   },
   UNKNOWN_TRASH: () => call('DELETE', '/svc/_trash/none-1700000000000'),
+  WOULD_REPLACE: () => gateway.upload('notes', appOf('notes'), '?ifLive=notes%2Fv9'),
   VERSION_ACTIVE: async () => {
     const [{ versionId }] = (await archives.call('GET', '/svc/_apps/notes/versions')).json;
     return archives.call('DELETE', `/svc/_apps/notes/versions/${versionId}`);

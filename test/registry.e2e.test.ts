@@ -177,8 +177,10 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
       ...record,
       manifest: JSON.parse(String(notes('first', '1.0.0')['app.json'])),
     });
-    const [{ uploadedAt, ...version }] = await json(get('/first/versions'));
+    const [{ uploadedAt, commit, ...version }] = await json(get('/first/versions'));
     assert.ok(uploadedAt >= before);
+    if (store === 'git') assert.match(commit, /^[0-9a-f]{40}$/);
+    else assert.equal(commit, undefined);
     assert.deepEqual(version, { versionId, active: true, sha256, version: '1.0.0', files: 6, bytes: rest.bytes });
   });
 

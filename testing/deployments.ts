@@ -160,7 +160,7 @@ async function startIn(
     log: log as never,
   });
   await deployments.open();
-  const upload = (archive: Buffer, options?: { activate?: boolean }, id = 'notes') =>
+  const upload = (archive: Buffer, options?: Parameters<Deployments['upload']>[2], id = 'notes') =>
     deployments.upload(id, Readable.from([archive]), options);
   return { layout, registry, deployments, databases, events, forgotten, warnings, atWork, holders, upload, withData };
 }

@@ -1,7 +1,9 @@
 /** Reads the id of the app in an existing archive. */
+import { createHash, type Hash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { basename } from 'node:path';
 import { list } from 'tar';
+import { contentHash } from '../../protocol/content-hash.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { CommandError } from '../failure.ts';
 import { formatBytes } from '../terminal/units.ts';
@@ -38,6 +40,22 @@ export async function readArchivedId(path: string): Promise<string> {
   const id = idOf(Buffer.concat(parts).toString());
   if (typeof id === 'string' && id !== '') return id;
   throw new CommandError(`${name} has no app.json with an id at its top.`, MAKE);
+}
+
+/** The hash of its files, as the gateway makes it. */
+export async function archivedContent(path: string): Promise<string> {
+  const hashes = new Map<string, Hash>();
+  await list({
+    file: path,
+    onReadEntry: (entry) => {
+      if (entry.type !== 'File' && entry.type !== 'OldFile') return;
+      const hash = createHash('sha256');
+      hashes.set(entry.path.replace(/^(?:\.\/)+/, ''), hash);
+      entry.on('data', (part) => void hash.update(part));
+    },
+  });
+  const files = [...hashes].map(([name, hash]) => ({ path: name, sha256: hash.digest('hex') }));
+  return contentHash(files.sort((a, b) => (a.path < b.path ? -1 : 1)));
 }
 
 function idOf(text: string): unknown {

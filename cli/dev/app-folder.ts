@@ -1,4 +1,5 @@
 /** A local app folder: which of its files are sent, and their upload. */
+import { createHash } from 'node:crypto';
 import { type Dirent, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -6,8 +7,9 @@ import { constants } from 'node:zlib';
 import { create, Header, Pack, ReadEntry } from 'tar';
 import type { UploadAnswer } from '../../protocol/answers.ts';
 import { flatAutomation, flatAutomations } from '../../protocol/automations/automation.ts';
+import { contentHash } from '../../protocol/content-hash.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { STORED_EXTENSIONS } from '../../protocol/rules/archive-rules.ts';
+import { ORIGIN_FILE, STORED_EXTENSIONS } from '../../protocol/rules/archive-rules.ts';
 import { isMissing } from '../../storage/files/atomic-file.ts';
 import { CommandError, reasonOf } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
@@ -105,6 +107,7 @@ function scan(root: string, path: string, found: AppFolder): void {
   const entries = readable(path, () => readdirSync(join(root, path), { withFileTypes: true })) ?? [];
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const name = path === '' ? entry.name : `${path}/${entry.name}`;
+    if (name === ORIGIN_FILE) continue;
     const reason = reasonToLeaveOut(entry);
     if (reason !== null) {
       found.leftOut.push({ path: name, reason });
@@ -173,6 +176,10 @@ type UploadOptions = {
   id?: string;
   files?: string[];
   activate?: boolean;
+  /** The version that it may take the place of; null for any. */
+  ifLive?: string | null;
+  /** What is said of the version. */
+  message?: string | undefined;
   onSent?(done: number, total: number): void;
 };
 
@@ -190,9 +197,10 @@ export function sendArchive(
   client: Client,
   id: string,
   archive: Buffer,
-  { activate = true, onSent }: Pick<UploadOptions, 'activate' | 'onSent'>,
+  { activate = true, ifLive, message, onSent }: Omit<UploadOptions, 'id' | 'files'>,
 ): Promise<UploadAnswer> {
-  const path = withQuery(route`/svc/_apps/${id}/upload`, { activate: activate ? undefined : 0 });
+  const options = { activate: activate ? undefined : 0, ifLive: ifLive ?? undefined, message };
+  const path = withQuery(route`/svc/_apps/${id}/upload`, options);
   return client.upload<UploadAnswer>(path, archive, (sent) => onSent?.(sent, archive.length));
 }
 
@@ -205,6 +213,19 @@ export async function packApp(folder: string, files: string[] = scanAppFolder(fo
     ...own.map((path) => ({ path, bytes: readFileSync(join(folder, path)) })),
     ...[...bundles].map(([path, bytes]) => ({ path, bytes })),
   ]);
+}
+
+/** The hash of what is sent, as the gateway makes it. */
+export async function contentOf(folder: string, files: string[]): Promise<string> {
+  const bundles = await bundlePackages(folder, files);
+  const paths = [...new Set([...files, ...bundles.keys()])].sort();
+  return contentHash(
+    paths.map((path) => ({ path, sha256: sha256Of(bundles.get(path) ?? readFileSync(join(folder, path))) })),
+  );
+}
+
+function sha256Of(bytes: Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }
 
 /** The files as a gzipped tar archive, without owners and times. */

@@ -13,6 +13,7 @@ import { findPages, makeLink, openBrowser } from '../gateway/pages.ts';
 import type { Progress } from '../terminal/terminal.ts';
 import { plural } from '../terminal/units.ts';
 import { scanAppFolder } from './app-folder.ts';
+import { knownOrigin, nameOf, noteVersion, readOrigin, versionsOf } from './folder-origin.ts';
 import { type FileFault, FolderSync, isFinal, isPassing, type Synced, type SyncResult } from './folder-sync.ts';
 import { checkRules, checkSyntax, excerpt } from './source-check.ts';
 
@@ -41,6 +42,9 @@ type DraftOptions = {
   startSync(): Progress;
 };
 
+/** `GET` and `PUT /svc/_sessions/:sid/apps/:id/base`. */
+type Based = { version: string | null };
+
 export class DraftFollower {
   readonly #options: DraftOptions;
   readonly #files: FolderSync;
@@ -51,6 +55,12 @@ export class DraftFollower {
   #lost = false;
   /** A stream ended: the gateway may have gone, or the session was closed. */
   #unsure = false;
+  /** The version that the session's files came from, as far as it is known. */
+  #version: string | null = null;
+  /** The folder does not say what it is. */
+  #isUnsaid = true;
+  /** The session was made for this folder: what it had before is no one's. */
+  #isBlank = false;
   /** The last reported fault. */
   #fault: { event: 'broken' | 'unfit'; text: string } | null = null;
 
@@ -88,9 +98,48 @@ export class DraftFollower {
     try {
       // It starts as a blank app; the first sync replaces its files.
       await this.#client.post('/svc/_apps', { id: app, sessionId: session });
+      this.#isBlank = true;
     } catch (error) {
       if (!(error instanceof GatewayError && error.body.code === 'CONFLICT')) throw error;
+      await this.#agreeOnVersion();
     }
+  }
+
+  /** Publishing then merges what the folder changes of the version that it came from. */
+  async #agreeOnVersion(): Promise<void> {
+    const { app, folder } = this.#options;
+    const origin = readOrigin(folder, app);
+    this.#isUnsaid = origin === null;
+    const known = origin === null ? undefined : knownOrigin(origin, await versionsOf(this.#client, app));
+    const counted = known && (await this.#base({ version: known.versionId, folder: nameOf(folder) }));
+    this.#version = counted ?? (await this.#base());
+    if (counted != null && counted !== origin?.version)
+      await noteVersion(this.#client, folder, { app, version: counted });
+  }
+
+  /** Of the session's files of the app; says it first, if given. Null where it is not known, as to an older gateway. */
+  async #base(said?: { version: string; folder: string }): Promise<string | null> {
+    const { session, app } = this.#options;
+    const path = route`/svc/_sessions/${session}/apps/${app}/base`;
+    try {
+      const body = said && Buffer.from(JSON.stringify(said));
+      const answer = said ? await this.#client.put<Based>(path, body as Buffer) : await this.#client.get<Based>(path);
+      return answer.version;
+    } catch (error) {
+      if (error instanceof GatewayError && !isPassing(error) && !isFinal(error)) return null;
+      throw error;
+    }
+  }
+
+  /** Notes what the folder is once the session was published or updated, or where both had the `same` files from the beginning. */
+  async #noteVersion(same: boolean): Promise<void> {
+    const { app, folder } = this.#options;
+    const version = await this.#base();
+    const isNews = version !== this.#version || (this.#isUnsaid && same);
+    this.#isUnsaid = false;
+    if (version === null || !isNews) return;
+    this.#version = version;
+    await noteVersion(this.#client, folder, { app, version });
   }
 
   /**
@@ -120,6 +169,7 @@ export class DraftFollower {
       await this.#tellFault('broken', first.error, first.path, await this.#titlesOf(others));
       return false;
     }
+    await this.#noteVersion(sent.same);
     const fault = await this.#look(sent, isMore);
     if (fault !== null) await this.#tellFault('unfit', new GatewayError(400, fault));
     if (fault === null && !isMore()) this.#mended();
@@ -132,11 +182,18 @@ export class DraftFollower {
     return error instanceof GatewayError && error.status === 401 && this.#takeNewToken();
   }
 
-  async #send(): Promise<Omit<Synced, 'result'>> {
+  /** `same`: nothing was sent or taken. */
+  async #send(): Promise<Omit<Synced, 'result'> & { same: boolean }> {
     const progress = this.#options.startSync();
     const { result, ...more } = await this.#files.sync(this.#client, progress.update).finally(progress.end);
-    if (Object.values(result).some((paths) => paths.length > 0)) this.#options.tell({ event: 'synced', ...result });
-    return more;
+    if (this.#isBlank) {
+      // The files of a blank app were never the author's.
+      result.deleted.length = 0;
+      this.#isBlank = false;
+    }
+    const same = Object.values(result).every((paths) => paths.length === 0);
+    if (!same) this.#options.tell({ event: 'synced', ...result });
+    return { ...more, same };
   }
 
   /** Why publishing would refuse a draft that works; rejects if the draft does not work. */

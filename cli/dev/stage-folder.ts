@@ -2,8 +2,10 @@
 import type { ErrorBody } from '../../protocol/errors.ts';
 import type { CommandContext } from '../command.ts';
 import { GatewayError } from '../failure.ts';
-import { readAppId } from './app-folder.ts';
+import { shellPath, shortPath } from '../terminal/paths.ts';
+import { contentOf, readAppId, scanAppFolder } from './app-folder.ts';
 import { DraftFollower } from './draft-follower.ts';
+import { confirmOlder, mayReplace, readOrigin, versionsOf } from './folder-origin.ts';
 
 /** A sync that takes longer shows its progress, in milliseconds. */
 export const UNSEEN_MS = 300;
@@ -13,13 +15,27 @@ export function sessionOf(app: string, named: string | undefined): string {
   return named ?? `dev-${app}`.slice(0, 64);
 }
 
-/** Returns the app, and the session that has its files now. Throws the error that publishing would end with. */
+/**
+ * Returns the app, the session that has its files now, and what follows the folder; `taken` are the files that it took from the
+ * session so far. Throws the error that publishing would end with,
+ * and `WOULD_REPLACE` unless a person agrees to publish the files of an older version.
+ */
 export async function stageFolder(
-  { connect, terminal, args }: CommandContext,
+  context: CommandContext,
   folder: string,
-): Promise<{ app: string; session: string }> {
+): Promise<{ app: string; session: string; draft: DraftFollower; taken: string[] }> {
+  const { connect, terminal, args, subject } = context;
   const app = readAppId(folder);
+  subject.app = app;
+  subject.dir = shellPath(shortPath(folder, context));
   const session = sessionOf(app, args.text('session'));
+  const client = connect();
+  const content = () => contentOf(folder, scanAppFolder(folder).files);
+  const { older } = args.has('force')
+    ? {}
+    : await mayReplace(client, readOrigin(folder, app), await versionsOf(client, app), content);
+  if (older !== undefined) await confirmOlder(terminal, older);
+  const taken: string[] = [];
   let fault: ErrorBody | null = null;
   const draft = new DraftFollower({
     connect,
@@ -28,11 +44,12 @@ export async function stageFolder(
     folder,
     tell: (event) => {
       if ('error' in event) fault = event.error;
+      if (event.event === 'synced') taken.push(...event.taken);
     },
     startSync: () => terminal.progress(`Sending ${app}`, UNSEEN_MS),
   });
   await draft.open();
   const whole = await draft.update();
   if (!whole && fault !== null) throw new GatewayError(400, fault);
-  return { app, session };
+  return { app, session, draft, taken };
 }

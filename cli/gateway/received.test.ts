@@ -6,6 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import { objectId } from '../../storage/git/object.ts';
 import { type Reply, type Routes, startGateway, svc, TOKEN, temporaryFolder } from '../../testing/command-line.ts';
+import { isLeftOut } from '../dev/app-folder.ts';
 import { FolderSync } from '../dev/folder-sync.ts';
 import { EXIT } from '../failure.ts';
 import { Client } from './client.ts';
@@ -88,6 +89,38 @@ test('svc export takes nothing that is twice, no list, or another content than i
       t,
       withFiles([listed('app.json')], { 'GET /svc/_apps': { json: [{ id, activeVersion: 'x' }] } }),
     );
+});
+
+const VERSION_FILES = '/svc/_apps/notes/versions/v/files';
+
+test('svc pull takes no file under a name that leads elsewhere, nor through a link, and no other content than is listed', async (t) => {
+  // Hidden names are left out, without a word.
+  const names = NAMES.filter((name) => !isLeftOut(name));
+  const rows = [...names, 'link/out.js'].map((name) => listed(name));
+  for (const row of [...rows, listed('a.js', 'a'.repeat(40))]) {
+    const cwd = temporaryFolder(t);
+    mkdirSync(join(cwd, 'outside'));
+    for (const folder of ['new', 'old']) {
+      const routes = new Proxy({} as Routes, {
+        get: (_, key: string) => {
+          if (key === 'GET /svc/_apps/notes') return { json: { id: 'notes', activeVersion: 'v', backend: 'git' } };
+          if (key.startsWith('GET /svc/_apps/notes/versions?')) return { json: [] };
+          return { json: key.endsWith(VERSION_FILES) ? [listed('app.js'), row] : 'owned' };
+        },
+      });
+      const { env } = await startGateway(t, routes);
+      if (folder === 'old') {
+        mkdirSync(join(cwd, 'old'));
+        symlinkSync(join(cwd, 'outside'), join(cwd, 'old/link'));
+      } else if (row.path === 'link/out.js') continue;
+      const { code, stderr } = await svc(['pull', 'notes', folder], { env, cwd });
+      assert.equal(code, EXIT.failed, `${row.path}: ${stderr}`);
+      assert.match(stderr, /^✗ The gateway sent /, String(row.path));
+      assert.deepEqual(readdirSync(cwd).sort(), folder === 'old' ? ['old', 'outside'] : ['outside'], String(row.path));
+      assert.deepEqual(readdirSync(join(cwd, 'outside')), []);
+      if (folder === 'old') assert.deepEqual(readdirSync(join(cwd, 'old')), ['link']);
+    }
+  }
 });
 
 async function follower(

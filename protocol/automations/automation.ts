@@ -142,6 +142,11 @@ export function automationFile(id: string): string {
   return `automations/${id}/automation.json`;
 }
 
+/** Whether the gateway writes into this file of an app: addresses of webhooks, and switches. */
+export function isAutomationFile(path: string): boolean {
+  return /^automations\/[^/]+\/automation\.json$/.test(path);
+}
+
 const FLAT = /^automations\/([^/]+)\.json$/;
 
 /** Names of files `automations/<name>.json`: other systems use this form, the gateway does not read it. */

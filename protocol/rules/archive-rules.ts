@@ -3,6 +3,9 @@ import { SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 import { STATIC_TYPES } from '../media-types.ts';
 
+/** Where the command line notes in an app folder which version its files are from; no part of the app. */
+export const ORIGIN_FILE = '.svc-app';
+
 /** What may be stored: what may be served, TypeScript and JSX, migrations, and text for people. */
 export const STORED_EXTENSIONS: ReadonlySet<string> = new Set([
   ...Object.keys(STATIC_TYPES),

@@ -21,7 +21,15 @@ export type CommitResult = { commit: string; parent: string; tree: string | null
 /** The content of a version's tag beside its number; `message` is for people, `listVersions` returns `info`. */
 export type GitTag = { name: string; message: string; info?: GitVersionInfo };
 /** Stored in the message of the tag as a line `svc: {json}`. */
-export type GitVersionInfo = { sha256: string; version: string; uploadedAt: string; files: number; bytes: number };
+export type GitVersionInfo = {
+  sha256: string;
+  version: string;
+  uploadedAt: string;
+  files: number;
+  bytes: number;
+  /** The name of the person or program that published it, where it is known. */
+  by?: string;
+};
 
 export type GitVersion = {
   /** `<app>/v<n>`. */
@@ -30,6 +38,8 @@ export type GitVersion = {
   commit: string;
   /** Without the line that holds `info`. */
   message: string;
+  /** The commit's message without the line that names the version. */
+  commitMessage: string;
   /** When it was tagged, in milliseconds. */
   at: number;
   /** Null for a tag that was made by hand. */

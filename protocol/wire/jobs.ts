@@ -1,7 +1,7 @@
 /** Types of the jobs: their arguments, their answers and how they fail. */
 import type { MintedSecret } from '../automations/automation.ts';
 import type { ErrorBody } from '../errors.ts';
-import type { VersionSummary } from '../manifest.ts';
+import type { VersionNote, VersionSummary } from '../manifest.ts';
 import type { GitFile, GitFileDiff, SentFiles } from './git-jobs.ts';
 
 /** Where the files of a version come from. */
@@ -26,6 +26,7 @@ export type IngestJob = {
   /** Null on the tarball backend. The author's files are committed before anything is written into them. */
   commit: CommitOrder | null;
   app: string;
+  note?: VersionNote;
   /** An existing folder, which is removed when the version is refused. */
   staging: string;
   /** Time of the upload in milliseconds, which becomes part of the version's id. */
@@ -57,6 +58,7 @@ export type PrepareJob = {
   uploadedAt: number;
   /** The hash of what was uploaded; null when it is not known: that of the stored files is taken. */
   sha256: string | null;
+  note?: VersionNote;
 };
 
 /** Checks a stored version again, whose `app.json` was changed by hand. */
@@ -196,6 +198,8 @@ export type SessionFilesJob =
   | { work: 'put'; folder: string; path: string; bytes: Uint8Array; conditions: FileConditions }
   | { work: 'putAll'; folder: string; archive: string; unpackTo: string }
   | { work: 'delete'; folder: string; path: string; conditions: FileConditions }
+  /** A gzipped tar archive of all files, `to` a new file. */
+  | { work: 'archive'; folder: string; to: string }
   /** The changes from the files in `before` to those in `folder`; null means no files. */
   | { work: 'diff'; folder: string; before: string | null; app: string };
 
@@ -207,6 +211,7 @@ export type SessionFilesResult = {
   /** Files of the archive. */
   putAll: GitFile[];
   delete: { path: string };
+  archive: { files: number };
   diff: GitFileDiff[];
 };
 

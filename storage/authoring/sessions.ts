@@ -7,7 +7,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
-import { isAppId, isSessionId } from '../../protocol/ids.ts';
+import { isAppId, isSessionId, isVersionId } from '../../protocol/ids.ts';
 import type { GitFile } from '../../protocol/wire/git-jobs.ts';
 import {
   exists,
@@ -194,6 +194,10 @@ export type SessionApp = {
   base: string | null;
   /** When the app that the files came from was registered, to notice that its id is another app's now; may be unknown. */
   since?: number;
+  /** The version that was live then, or that the files were said to be of; may be unknown. */
+  version?: string;
+  /** The folder that said which version its files came from, and that version, as long as the session published its files alone. */
+  said?: string;
   /** Name of a folder beside the sessions that replaces the app's folder: it is there until that is done. */
   from?: string;
   /** A publication under way: the commit, and a fingerprint of the files as they were sent. */
@@ -271,12 +275,21 @@ function parseRecord(value: unknown): SessionRecord | null {
   return { createdAt: at, base, apps: known, ...(unfinished === true ? { unfinished } : {}) };
 }
 
-function parseApp({ base, since, from, publishing }: Readonly<Record<string, unknown>>): SessionApp | null {
+function parseApp({
+  base,
+  since,
+  version,
+  said,
+  from,
+  publishing,
+}: Readonly<Record<string, unknown>>): SessionApp | null {
   if (base !== null && !isCommit(base)) return null;
   const { commit, files } = isRecord(publishing) ? publishing : {};
   return {
     base,
     ...(typeof since === 'number' ? { since } : {}),
+    ...(typeof version === 'string' && isVersionId(version) ? { version } : {}),
+    ...(typeof said === 'string' ? { said } : {}),
     ...(typeof from === 'string' && FOLDER.test(from) ? { from } : {}),
     ...(isCommit(commit) && typeof files === 'string' ? { publishing: { commit, files } } : {}),
   };

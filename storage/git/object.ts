@@ -51,7 +51,7 @@ export function damagedObject(id: string, how: string, cause?: unknown): SvcErro
 }
 
 export type Signature = { author: GitAuthor; at: number };
-export type Commit = { tree: string; parents: string[]; at: number };
+export type Commit = { tree: string; parents: string[]; at: number; message: string };
 type Tag = { target: string; type: ObjectType; at: number; message: string };
 
 export function serializeCommit(commit: Signature & { tree: string; parents: string[]; message: string }): Buffer {
@@ -73,13 +73,14 @@ export function serializeTag(tag: Signature & { name: string; target: string; me
 }
 
 export function parseCommit(id: string, content: Buffer): Commit {
-  const { fields } = parse(content);
+  const { fields, message } = parse(content);
   const tree = fields.find(([key]) => key === 'tree')?.[1];
   if (tree === undefined) throw damagedObject(id, 'is no whole commit');
   return {
     tree,
     parents: fields.filter(([key]) => key === 'parent').map(([, value]) => value),
     at: time(fields.find(([key]) => key === 'committer')?.[1]),
+    message,
   };
 }
 

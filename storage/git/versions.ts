@@ -163,15 +163,15 @@ function* numbered(refs: Map<string, string>, prefix: string, app: string): Gene
 async function readVersion(repository: Repository, { name, id, number }: Numbered): Promise<GitVersion> {
   const { type, content } = await repository.objects.read(id);
   const commit = await repository.peel(id);
-  if (type !== 'tag') {
-    return { tag: name, number, commit, message: '', at: (await repository.commit(commit)).at, info: null };
-  }
+  const made = await repository.commit(commit);
+  const commitMessage = made.message.replace(`\n\nVersion: ${name}\n`, '').trim();
+  if (type !== 'tag') return { tag: name, number, commit, message: '', commitMessage, at: made.at, info: null };
   const { message, at } = parseTag(id, content);
   const lines = message.split('\n');
   const line = lines.findLastIndex((text) => text.startsWith(INFO));
   const info = line < 0 ? null : parseInfo(lines[line]!.slice(INFO.length));
   const text = info === null ? message : lines.toSpliced(line, 1).join('\n');
-  return { tag: name, number, commit, message: text.trim(), at, info };
+  return { tag: name, number, commit, message: text.trim(), commitMessage, at, info };
 }
 
 function parseInfo(json: string): GitVersionInfo | null {
@@ -181,9 +181,10 @@ function parseInfo(json: string): GitVersionInfo | null {
   } catch {
     return null;
   }
-  const { sha256, version, uploadedAt, files, bytes } = value ?? {};
+  const { sha256, version, uploadedAt, files, bytes, by } = value ?? {};
   const isWhole = [sha256, version, uploadedAt].every(isText) && [files, bytes].every(Number.isFinite);
-  return isWhole ? ({ sha256, version, uploadedAt, files, bytes } as GitVersionInfo) : null;
+  if (!isWhole) return null;
+  return { sha256, version, uploadedAt, files, bytes, ...(isText(by) && { by }) } as GitVersionInfo;
 }
 
 function isText(value: unknown): boolean {

@@ -7,7 +7,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, freeId, freeName, nameFromId, unknownSession } from '../../protocol/ids.ts';
 import type { LayOutJob } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
-import type { PublishResult } from '../deployments/deploy.ts';
+import type { PublishOptions, PublishResult } from '../deployments/deploy.ts';
 import type { Apps } from '../dispatch/apps.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
@@ -31,8 +31,8 @@ type AuthoringOptions = {
   apps: Pick<Apps, 'forgetTalk'>;
 };
 
-/** `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached, `maker` the id of the person who asks. */
-export type Where = { sessionId?: string; publish?: boolean; origin: string; maker?: string | null };
+/** `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached, `maker` and `by` say who asks. */
+export type Where = Pick<PublishOptions, 'maker' | 'by'> & { sessionId?: string; publish?: boolean; origin: string };
 
 /**
  * `sessionId` is where the change is staged; null when it was published from a session that was made for it and is closed
@@ -141,7 +141,7 @@ export class Authoring {
   /** A session that was made for the work goes again when the work fails, or when it was published. */
   async #inSession(
     app: string,
-    { sessionId: given, publish = false, origin, maker = null }: Where,
+    { sessionId: given, publish = false, ...options }: Where,
     work: (sessionId: string) => Promise<void>,
   ): Promise<Staged> {
     const { sessions } = this.#options;
@@ -155,7 +155,7 @@ export class Authoring {
         keep = true;
         return { app, sessionId, staged: true };
       }
-      const published = await sessions.publish(sessionId, { app, origin, maker });
+      const published = await sessions.publish(sessionId, { app, ...options });
       return { app, sessionId: keep ? sessionId : null, staged: false, published };
     } finally {
       if (!keep) await sessions.remove(sessionId);

@@ -27,7 +27,7 @@ export type SessionFoldersOptions = {
   store: CodeStorePaths;
   git: Git;
   jobs: Pick<Jobs, 'sessionFiles'>;
-  registry: Pick<Registry, 'registeredAt'>;
+  registry: Pick<Registry, 'registeredAt' | 'loaded'>;
   log: Pick<Logger, 'warn'>;
 };
 
@@ -56,11 +56,11 @@ export class SessionFolders {
     // The folder of one that was taken may have been removed by hand.
     if (known !== undefined && (await isFolder(session.app(app)))) return session.app(app);
     // Before the files: when the app is removed meanwhile, they are those of an app that is gone.
-    const since = this.#since(app);
+    const live = this.#live(app);
     await this.replace(id, app, async (staged) => {
       const { commit } = await git('checkout', { app, from: 'main', to: staged, durable: true });
-      if (commit === null) throw since.since === undefined ? unknownApp(app) : neverActive(app);
-      return { base: commit, ...since };
+      if (commit === null) throw live.since === undefined ? unknownApp(app) : neverActive(app);
+      return { base: commit, ...live };
     });
     return session.app(app);
   }
@@ -97,14 +97,16 @@ export class SessionFolders {
   /** The files become those that were published, so that the next edit is one of them. What was edited since stays. */
   async #follow(id: string, app: string, { commit, files, same }: PublishedFiles): Promise<void> {
     const { store, git, jobs, log } = this.#options;
-    const entry = { base: commit, ...this.#since(app) };
+    const entry = { base: commit, ...this.#live(app) };
     const folder = store.session(id).app(app);
     try {
+      const { said } = await this.#entry(id, app);
       // The author's next change must not be in conflict with this one.
       if (same ?? fingerprint((await git('treeOf', { app, from: commit })).files ?? []) === files) {
         // Known to this gateway even when there is no room to write it down.
-        this.#unwritten.set(`${id}/${app}`, entry);
-        await this.#remember(id, app, entry, commit);
+        const kept = { ...entry, ...(said !== undefined && { said }) };
+        this.#unwritten.set(`${id}/${app}`, kept);
+        await this.#remember(id, app, kept, commit);
       } else {
         if (fingerprint(await jobs.sessionFiles({ work: 'list', folder })) !== files)
           throw new Error('its files were edited while it was published');
@@ -121,6 +123,30 @@ export class SessionFolders {
     }
   }
 
+  /** The version that the files came from; null where it is not known, and for an app that was made in the session. */
+  async versionOf(id: string, app: string): Promise<string | null> {
+    const entry = await this.#entry(id, app);
+    return this.#baseOf(app, entry) === null ? null : (entry.version ?? null);
+  }
+
+  /**
+   * Counts the files from this version on, which a folder says that its files came from. Returns a later version where the session
+   * has published the files of this folder since it said so; `folder` is any name of it.
+   */
+  async setBase(
+    id: string,
+    app: string,
+    { version, folder, commit }: { version: string; folder: string | undefined; commit: string },
+  ): Promise<string> {
+    const { said, ...entry } = await this.#entry(id, app);
+    const saying = (known: string) => (folder === undefined ? {} : { said: `${known} ${folder}` });
+    const isKnown = said !== undefined && said === saying(version).said && this.#baseOf(app, entry) !== null;
+    const counted = isKnown ? (entry.version ?? version) : version;
+    const next = isKnown ? entry : { ...entry, ...this.#live(app), base: commit, version };
+    await this.#remember(id, app, { ...next, ...saying(counted) });
+    return counted;
+  }
+
   #baseOf(app: string, { base, since }: SessionApp): string | null {
     return since === undefined || since === this.#options.registry.registeredAt(app) ? base : null;
   }
@@ -131,20 +157,22 @@ export class SessionFolders {
     return this.#unwritten.get(`${id}/${app}`) ?? record.apps[app] ?? { base: null };
   }
 
-  /** For the record of an app that is taken now: which of those that may come to have its id it is. */
-  #since(app: string): { since?: number } {
-    const since = this.#options.registry.registeredAt(app);
-    return since === null ? {} : { since };
+  /** For the record of an app that is taken now: which of those that may come to have its id it is, and its live version. */
+  #live(app: string): Pick<SessionApp, 'since' | 'version'> {
+    const { registry } = this.#options;
+    const since = registry.registeredAt(app);
+    const version = registry.loaded(app)?.active?.versionId;
+    return { ...(since !== null && { since }), ...(version !== undefined && { version }) };
   }
 
   /** Takes what `main` has of the app into the session. The way out of a `MERGE_CONFLICT`. */
   async update(id: string, app: string): Promise<UpdateAppResult> {
     const folder = await this.checkedOut(id, app);
     const base = await this.baseOf(id, app);
-    const since = this.#since(app);
+    const live = this.#live(app);
     return this.replace(id, app, async (to) => {
       const result = await this.#options.git('updateApp', { app, base, folder, to });
-      return { ...result, ...since, base: result.main, same: result.merged.length + result.conflicts.length === 0 };
+      return { ...result, ...live, base: result.main, same: result.merged.length + result.conflicts.length === 0 };
     });
   }
 
@@ -157,7 +185,7 @@ export class SessionFolders {
    * Lets `fill` write the app's files durably into an empty folder, which then replaces the app's, together with the new
    * `base`: both, or neither. With `same` the files stay. Leaves no files when it rejects.
    */
-  async replace<T extends { base: string | null; since?: number; same?: boolean }>(
+  async replace<T extends Pick<SessionApp, 'base' | 'since' | 'version'> & { same?: boolean }>(
     id: string,
     app: string,
     fill: (staged: string) => Promise<T>,
@@ -168,8 +196,8 @@ export class SessionFolders {
     let result: T;
     try {
       result = await fill(staged);
-      const { base, since, same = false } = result;
-      const entry = { base, ...(since === undefined ? {} : { since }) };
+      const { base, since, version, same = false } = result;
+      const entry = { base, ...(since !== undefined && { since }), ...(version !== undefined && { version }) };
       // The record first: after a crash it says that the folder replaces the old one.
       const before = await this.#remember(id, app, { ...entry, ...(same ? {} : { from: basename(staged) }) }, head);
       if (!same) await this.#put(id, app, staged, before);

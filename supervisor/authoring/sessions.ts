@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { SvcError } from '../../protocol/errors.ts';
-import { checkAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
+import { checkAppId, isSessionId, unknownSession, versionNumber } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DiffAppResult, GitAuthor, GitFile, GitFileDiff, ListChange } from '../../protocol/wire/git-jobs.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/wire/jobs.ts';
@@ -28,6 +28,7 @@ import {
 import { HEADS, Refs } from '../../storage/git/refs.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
 import type { Deployments, PublishOptions, PublishResult } from '../deployments/deploy.ts';
+import { unknownVersion } from '../deployments/store/code-store.ts';
 import { SerialByKey } from '../serial.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
 
@@ -334,6 +335,34 @@ export class Sessions {
     return { base: main, merged, conflicts };
   }
 
+  /** The version that the session's files of the app came from; null where it is not known. Rejects as `folder` does. */
+  async baseVersion(id: string, app: string): Promise<string | null> {
+    return this.#exclusively(id, app, async () => {
+      await this.#folders.checkedOut(id, app);
+      return this.#folders.versionOf(id, app);
+    });
+  }
+
+  /**
+   * Publishing merges the session's files of the app from this version on: for a folder that replaces them all and came from it.
+   * Answers the version that counts, a later one where the session published the folder's files since. Rejects as `folder` does,
+   * and with `UNKNOWN_VERSION`.
+   */
+  async setBase(
+    id: string,
+    app: string,
+    { version, folder }: { version: string; folder: string | undefined },
+  ): Promise<string> {
+    return this.#exclusively(id, app, async () => {
+      await this.#folders.checkedOut(id, app);
+      const number = versionNumber(app, version);
+      const job = { app, limit: 1, before: (number ?? 0) + 1 };
+      const [found] = (await this.#options.git('listVersions', job)).versions;
+      if (number === null || found?.number !== number) throw unknownVersion(app, version);
+      return this.#folders.setBase(id, app, { version, folder, commit: found.commit });
+    });
+  }
+
   /** The session's changes against `main`, in all its apps or in one. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`. */
   async diff(id: string, app: string | null): Promise<SessionDiff> {
     const { base, head, apps } = await this.#compare(id, app);
@@ -367,13 +396,13 @@ export class Sessions {
    */
   async publish(
     id: string,
-    { app = null, message = null, origin, maker = null }: PublishOptions & { app?: string | null; origin: string },
+    { app = null, ...options }: PublishOptions & { app?: string | null },
   ): Promise<PublishResult> {
     for (const told of this.#publishing) await told(id);
     const one = app ?? (await this.#onlyChanged(id));
     const published = await this.#exclusively(id, one, async () => {
       const session = await this.#folders.copyOf(id, one);
-      return this.#options.deployments.publish(one, { session, message, origin, maker });
+      return this.#options.deployments.publish(one, { session, ...options });
     });
     this.#tellEdited(id, one);
     return published;

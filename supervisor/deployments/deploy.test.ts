@@ -587,6 +587,18 @@ test('whatever was prepared of a version is made anew when it is damaged, and no
   assert.ok(existsSync(current));
 });
 
+test('what was said of a version stays when other files that were prepared of it are made anew', async () => {
+  const dataDir = newDataDir();
+  const { upload, layout } = await start(dataDir);
+  const { versionId } = await upload(version('1'), { message: 'Begin', by: 'Ann' });
+  rmSync(layout.app('notes').version(versionId).validators);
+  const { deployments } = await start(dataDir);
+  await deployments.record('notes');
+  assert.ok(existsSync(layout.app('notes').version(versionId).validators));
+  const [{ message, by } = {}] = await deployments.versions('notes');
+  assert.deepEqual([message, by], ['Begin', 'Ann']);
+});
+
 test('a version whose code is damaged too keeps what there is of it, and another one serves', async () => {
   const dataDir = newDataDir();
   const before = await start(dataDir);

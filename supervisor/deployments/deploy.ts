@@ -4,11 +4,11 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
+import type { AppRecord, Replaced, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
 import { type NewWebhook, newWebhook } from '../../protocol/automations/automation.ts';
 import { type InputIssue, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, versionNumber, versionTag } from '../../protocol/ids.ts';
-import { type Manifest, publicParts, type VersionSummary } from '../../protocol/manifest.ts';
+import { type Manifest, publicParts, type VersionNote, type VersionSummary } from '../../protocol/manifest.ts';
 import { type AppState, unknownApp } from '../../storage/apps/registry.ts';
 import { removeTrashed } from '../../storage/apps/trash.ts';
 import { readVersion } from '../../storage/apps/versions.ts';
@@ -31,7 +31,7 @@ import {
   stagingFolder,
 } from './publication.ts';
 import { type RestoreResult, removeApp, restoreApp, trashedOf, unknownTrash } from './removal.ts';
-import { unknownVersion, type VersionPage } from './store/code-store.ts';
+import { noteOf, unknownVersion, type VersionPage } from './store/code-store.ts';
 import { WebhookClaims } from './webhook-claims.ts';
 
 type DeploymentsOptions = Omit<PublicationOptions, 'now' | 'claims'> & {
@@ -40,12 +40,19 @@ type DeploymentsOptions = Omit<PublicationOptions, 'now' | 'claims'> & {
   now?(): number;
 };
 
-/** `maker` is the id of the person who publishes, who then manages an app that is new. */
-export type PublishOptions = { message?: string | null; origin?: string; maker?: string | null };
+/** `maker` is the id of the person who publishes, who then manages an app that is new; `by` the name that the version shows. */
+export type PublishOptions = {
+  message?: string | null;
+  origin?: string;
+  maker?: string | null;
+  by?: string | null;
+};
 
 /** `origin` is where the gateway is reached, for the addresses of webhooks, such as `http://127.0.0.1:8787`. */
-type UploadOptions = Pick<PublishOptions, 'origin' | 'maker'> & {
+type UploadOptions = PublishOptions & {
   activate?: boolean;
+  /** Refuses with `WOULD_REPLACE` when another version than this one is live. */
+  ifLive?: string | undefined;
   /** Called when all of the archive is there; what it throws refuses the upload. */
   received?(): void;
 };
@@ -133,7 +140,7 @@ export class Deployments {
   async upload(
     id: string,
     body: Readable,
-    { activate = true, origin = '', received, maker = null }: UploadOptions = {},
+    { activate = true, origin = '', received, maker = null, ifLive, ...said }: UploadOptions = {},
   ): Promise<UploadAnswer> {
     // It may fail before it is read, and an error without a listener would end the process.
     body.on('error', () => {});
@@ -146,17 +153,18 @@ export class Deployments {
         if (body.errored) throw body.errored;
         await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
         received?.();
-        const order = { source: { archive }, activate, maker, staging };
+        const order = { source: { archive }, activate, maker, staging, ifLive, note: noteFrom(said) };
         const published = await this.#serial.run(id, () => this.#publish(id, order));
-        const { sha256, files, bytes } = published.version;
+        const { versionId, sha256, files, bytes } = published.version;
         return {
           id,
-          versionId: published.version.versionId,
+          versionId,
           activeVersion: (activate ? published.version : published.previous)?.versionId ?? null,
           sha256,
           files,
           bytes,
           deduplicated: published.isDuplicate,
+          ...replacedBy(published),
           migrationsApplied: published.migrationsApplied,
           pruned: published.pruned,
           ...present(published.version, ['network', 'uses', 'warnings']),
@@ -173,12 +181,11 @@ export class Deployments {
   /**
    * Merges a session's files of an app onto what is live and makes the result the live version; registers the app if it is new.
    * Rejects with `NO_GIT_STORE`, `NO_CHANGES`, `MERGE_CONFLICT`, `STORE_DAMAGED`, and the errors of manifests, handlers,
-   * automations and migrations: then the live version and the session's files are unchanged. `message` is the commit's message,
-   * by default the version's name.
+   * automations and migrations: then the live version and the session's files are unchanged.
    */
   publish(
     id: string,
-    { session, message = null, origin = '', maker = null }: PublishOptions & { session: SessionCopy },
+    { session, origin = '', maker = null, ...said }: PublishOptions & { session: SessionCopy },
   ): Promise<PublishResult> {
     return this.#changingApp(id, async () => {
       checkAppId(id);
@@ -187,7 +194,8 @@ export class Deployments {
           'NO_GIT_STORE',
           'Publishing needs the git store: stop the gateway, then svc convert --store git.',
         );
-      const published = await this.#publish(id, { source: { session }, activate: true, message, maker });
+      const order = { source: { session }, activate: true, maker, note: noteFrom(said) };
+      const published = await this.#publish(id, order);
       const { versionId: tag } = published.version;
       return {
         id,
@@ -443,6 +451,16 @@ function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: Ap
 function present<K extends keyof VersionSummary>(version: VersionSummary, members: K[]): Pick<VersionSummary, K> {
   const entries = members.flatMap((member) => (version[member] === undefined ? [] : [[member, version[member]]]));
   return Object.fromEntries(entries) as Pick<VersionSummary, K>;
+}
+
+function noteFrom({ message, by }: Pick<PublishOptions, 'message' | 'by'>): VersionNote {
+  return noteOf({ message: message ?? undefined, by: by ?? undefined });
+}
+
+function replacedBy({ replaced }: Publication): { replaced?: Replaced } {
+  if (replaced === null) return {};
+  const { versionId, uploadedAt, by } = replaced;
+  return { replaced: { versionId, publishedAt: uploadedAt, ...(by !== undefined && { by }) } };
 }
 
 function publicOf(version: VersionSummary): { public?: string[] } {

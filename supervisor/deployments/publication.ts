@@ -10,7 +10,7 @@ import type { Logger } from 'pino';
 import { type MintedSecret, signingKeys } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { uploadTime } from '../../protocol/ids.ts';
-import type { VersionSummary } from '../../protocol/manifest.ts';
+import type { VersionNote, VersionSummary } from '../../protocol/manifest.ts';
 import type { VersionFolders, VersionSource } from '../../protocol/wire/jobs.ts';
 import type { ChangeUnderWay } from '../../storage/apps/code-store.ts';
 import type { AppState, Registry } from '../../storage/apps/registry.ts';
@@ -37,7 +37,7 @@ import type { Databases } from '../databases.ts';
 import type { Apps } from '../dispatch/apps.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { activateVersion, settlePointer } from './activation.ts';
-import { type CodeStore, unknownVersion } from './store/code-store.ts';
+import { type CodeStore, noteOf, unknownVersion } from './store/code-store.ts';
 import type { WebhookClaims } from './webhook-claims.ts';
 
 export type PublicationOptions = {
@@ -82,8 +82,9 @@ export type PublicationOrder = {
   source: Exclude<VersionSource, { session: string }> | { session: SessionCopy };
   /** False: the version is only stored. */
   activate: boolean;
-  /** The commit's message; null: the version's name. */
-  message?: string | null;
+  note?: VersionNote;
+  /** Refuses to take the place of another live version than this one. */
+  ifLive?: string | undefined;
   /** The id of the person who publishes, for an app that is new; absent for none. */
   maker?: string | null;
   /** A folder for the files on their way, which is removed. */
@@ -105,6 +106,7 @@ export class Publication {
       where: 'jobs',
       run: async (it) => {
         await it.#check();
+        it.#checkReplaced();
         await it.#claimWebhooks();
       },
     },
@@ -241,6 +243,22 @@ export class Publication {
     this.#now = this.#options.now();
   }
 
+  /** The version that this one takes the place of; null for none. */
+  get replaced(): VersionSummary | null {
+    const { previous } = this;
+    return this.#order.activate && previous?.versionId !== this.version.versionId ? previous : null;
+  }
+
+  #checkReplaced(): void {
+    const { ifLive } = this.#order;
+    const { replaced } = this;
+    if (ifLive === undefined || replaced === null || replaced.versionId === ifLive) return;
+    const { versionId, uploadedAt, by } = replaced;
+    const since = `published ${new Date(uploadedAt).toISOString()}${by === undefined ? '' : ` by ${by}`}`;
+    const message = `Live is ${versionId}, ${since}, and not ${ifLive.slice(0, 80)}: it would be replaced.`;
+    throw new SvcError('WOULD_REPLACE', message, { path: 'ifLive' });
+  }
+
   async #claimWebhooks(): Promise<void> {
     if (this.version.automations === 0) return;
     const files = this.#staged ?? this.#app.version(this.version.versionId);
@@ -258,17 +276,18 @@ export class Publication {
 
   async #ingest(): Promise<void> {
     const { store, jobs } = this.#options;
-    const { source, message = null } = this.#order;
+    const { source } = this.#order;
     const stored = this.#state === null || 'tag' in source ? [] : await listVersions(this.#app);
     // Content whose copy on disk was edited since is stored anew: the upload is what mends it.
     const intact = await Promise.all(stored.map((version) => isIntact(this.#app, version)));
     const known = 'archive' in source ? stored.filter((_, at) => intact[at]) : [];
-    const uploadedAt = await this.#uploadedAt(stored);
+    const { uploadedAt, note } = await this.#origin(stored);
     await mkdir(this.#staging, { recursive: true, mode: 0o700 });
     const result = await jobs.ingest({
       source: 'session' in source ? this.#fromSession(source.session) : source,
-      commit: store.commitOrder(message),
+      commit: store.commitOrder(note.message ?? null),
       app: this.#id,
+      note,
       staging: this.#staging,
       uploadedAt,
       known: known.map(({ versionId, sha256 }) => ({ versionId, sha256, ...this.#foldersOf(versionId) })),
@@ -290,14 +309,14 @@ export class Publication {
     return { session: folder, base, anew: this.#state === null };
   }
 
-  /** Later than every version on disk, or as the tag says. Rejects with `UNKNOWN_VERSION`. */
-  async #uploadedAt(stored: VersionSummary[]): Promise<number> {
+  /** A time later than every version on disk, or what the tag says. Rejects with `UNKNOWN_VERSION`. */
+  async #origin(stored: VersionSummary[]): Promise<{ uploadedAt: number; note: VersionNote }> {
     const { store, now } = this.#options;
-    const { source } = this.#order;
-    if (!('tag' in source)) return Math.max(now(), (stored[0]?.uploadedAt ?? 0) + 1);
+    const { source, note = {} } = this.#order;
+    if (!('tag' in source)) return { uploadedAt: Math.max(now(), (stored[0]?.uploadedAt ?? 0) + 1), note };
     const tagged = await store.find(this.#id, source.tag);
     if (tagged === null) throw unknownVersion(this.#id, source.tag);
-    return tagged.uploadedAt;
+    return { uploadedAt: tagged.uploadedAt, note: noteOf(tagged) };
   }
 
   #foldersOf(versionId: string): VersionFolders {
@@ -482,7 +501,8 @@ export async function prepareAnew(options: PrepareOptions, id: string, versionId
     // A damaged repository keeps no version from being prepared.
     const tagged = at === null ? await store.find(id, versionId).catch(() => null) : null;
     const uploadedAt = at ?? tagged?.uploadedAt ?? Math.floor((await stat(code)).mtimeMs);
-    await jobs.prepareAgain({ app: id, versionId, code, to, uploadedAt, sha256: tagged?.sha256 || null });
+    const note = noteOf(tagged ?? (await readVersion(app, versionId)) ?? {});
+    await jobs.prepareAgain({ app: id, versionId, code, to, uploadedAt, sha256: tagged?.sha256 || null, note });
     await installPrepared(app, versionId, to);
     return true;
   } catch (error) {

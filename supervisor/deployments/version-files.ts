@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isAutomationFile } from '../../protocol/automations/automation.ts';
 import type { GitFile, GitFileDiff } from '../../protocol/wire/git-jobs.ts';
 import type { SessionFilesResult } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
@@ -29,12 +30,27 @@ export class VersionFiles {
 
   /** Sorted by path. Rejects with `UNKNOWN_APP`, `UNKNOWN_VERSION`, `STORE_DAMAGED`. */
   list(id: string, versionId: string): Promise<GitFile[]> {
-    return this.#within(id, versionId, (folder) => this.#options.jobs.sessionFiles({ work: 'list', folder }));
+    const { jobs } = this.#options;
+    return this.#asSent(id, versionId, (folder) => jobs.sessionFiles({ work: 'list', folder }));
   }
 
   /** Rejects as `list` does, and with `NOT_FOUND`. */
   read(id: string, versionId: string, path: string): Promise<SessionFilesResult['read']> {
-    return this.#within(id, versionId, (folder) => this.#options.jobs.sessionFiles({ work: 'read', folder, path }));
+    const { jobs } = this.#options;
+    const work = (folder: string) => jobs.sessionFiles({ work: 'read', folder, path });
+    return isAutomationFile(path) ? this.#asSent(id, versionId, work) : this.#within(id, versionId, work);
+  }
+
+  /** Has `send` send a gzipped tar archive of all files, which is gone when it resolves. Rejects as `list` does. */
+  async archive(id: string, versionId: string, send: (path: string) => Promise<void>): Promise<void> {
+    const { layout, jobs } = this.#options;
+    const to = join(layout.tmpDir, `archive-${randomUUID()}.tgz`);
+    try {
+      await this.#asSent(id, versionId, (folder) => jobs.sessionFiles({ work: 'archive', folder, to }));
+      await send(to);
+    } finally {
+      await rm(to, { force: true });
+    }
   }
 
   /** The changes when the version becomes live. Rejects as `list` does. */
@@ -48,13 +64,20 @@ export class VersionFiles {
     return { from: active?.versionId ?? null, to: versionId, files };
   }
 
-  async #within<T>(id: string, versionId: string, work: (folder: string) => Promise<T>): Promise<T> {
+  /** With the automations as their author wrote them, which the git store has beside those with switches and addresses in them. */
+  async #asSent<T>(id: string, versionId: string, work: (folder: string) => Promise<T>): Promise<T> {
+    const { layout, store } = this.#options;
+    const isRewritten = store.keepsDiscarded && (await exists(layout.app(id).version(versionId).automationsDir));
+    return this.#within(id, versionId, work, isRewritten);
+  }
+
+  async #within<T>(id: string, versionId: string, work: (folder: string) => Promise<T>, anew = false): Promise<T> {
     const { layout, registry, store } = this.#options;
     await registry.state(id);
     if ((await store.find(id, versionId)) === null) throw unknownVersion(id, versionId);
     const { code } = layout.app(id).version(versionId);
     // On the git store it is a link, which jobs do not follow.
-    if (await exists(code)) return await work(await realpath(code));
+    if (!anew && (await exists(code))) return await work(await realpath(code));
     const staged = join(layout.tmpDir, `version-${randomUUID()}`);
     try {
       await store.checkOut(id, versionId, staged);

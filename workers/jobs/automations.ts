@@ -115,11 +115,6 @@ export function noteUploaded(automations: CheckedAutomation[], staged: VersionPa
   if (automations.length > 0) writeNewFile(staged.automations, JSON.stringify(Object.fromEntries(uploaded)));
 }
 
-/** The gateway writes addresses of webhooks and switches into these. */
-export function isAutomationFile(path: string): boolean {
-  return AUTOMATION.test(path);
-}
-
 /**
  * Whether a stored version with the content of an upload can be used for it: its automations are undamaged, and its webhooks have
  * the addresses that the upload would get. Otherwise a webhook that was removed to get a new secret would return with the old one.

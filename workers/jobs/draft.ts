@@ -5,6 +5,7 @@
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { Database } from 'better-sqlite3';
+import { contentHash } from '../../protocol/content-hash.ts';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { versionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -27,7 +28,7 @@ import { makeFolder, writeNewFile } from './content/files.ts';
 import { NO_ICONS } from './content/icons.ts';
 import { buildPage } from './content/page-build.ts';
 import { inspectHandlers, writeErased } from './handlers.ts';
-import { checkFiles, contentHash, prepareFiles } from './prepare.ts';
+import { checkFiles, prepareFiles } from './prepare.ts';
 
 type SnapshotFile = AppFile & ExtractedFile;
 

@@ -1,6 +1,7 @@
 /** Writes the files of a new app into a folder: a blank app, or a template with a new id and name. */
 import { copyFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
 import type { LayOutJob, LayOutResult } from '../../protocol/wire/jobs.ts';
 import { renameApp, writeBlankApp } from '../../storage/apps/app-template.ts';
 import { syncTree } from '../../storage/files/atomic-file.ts';
@@ -32,7 +33,7 @@ async function write({ source, to, id, name }: LayOutJob): Promise<string> {
 /** `cpSync` checks every folder above the two, which this process may not read. */
 function copyFiles(from: string, to: string): void {
   for (const entry of listTreeSync(from)) {
-    if (!entry.isFile()) continue;
+    if (!entry.isFile() || entry.name === ORIGIN_FILE) continue;
     const path = pathOf(entry);
     const copy = join(to, path.slice(from.length));
     makeFolder(dirname(copy));

@@ -10,6 +10,7 @@ import type {
   Manifest,
   QueryDefinition,
   QuerySummary,
+  VersionNote,
   VersionSummary,
 } from '../../protocol/manifest.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
@@ -29,6 +30,7 @@ export type VersionContent = {
   uploadedAt: number;
   sha256: string;
   files: ExtractedFile[];
+  note?: VersionNote | undefined;
 };
 
 /** Findings in valid files. */
@@ -53,17 +55,13 @@ export function checkFiles({ app, uploadedAt, files }: VersionContent, code: str
 
 /** Writes `staged.prepared`. Throws the errors of schemas and pages. */
 export function prepareFiles(
-  { versionId, uploadedAt, sha256, files }: VersionContent,
+  { versionId, uploadedAt, sha256, files, note }: VersionContent,
   { manifestSha256, manifest, migrations, automations, warnings = [] }: CheckedFiles,
   staged: VersionPaths,
   preparation: StaticOptions,
 ): VersionSummary {
   const flat = flatAutomations(files.map((file) => file.path));
   const validators = validatorsLike(validatorsOf(preparation.before), manifest, automations);
-  const findings = [...preparation.icons.warnings, ...preparation.built.warnings, ...warnings].slice(
-    0,
-    LIMITS.inputIssues,
-  );
   const statics = prepareStatic(files, staged, preparation);
   const page = writePage(
     files.map((file) => file.path),
@@ -71,6 +69,8 @@ export function prepareFiles(
     staged,
     preparation.built.files,
   );
+  const found = [...preparation.icons.warnings, ...preparation.built.warnings, ...warnings];
+  const findings = found.slice(0, LIMITS.inputIssues);
 
   const summary: VersionSummary = {
     versionId,
@@ -96,6 +96,7 @@ export function prepareFiles(
     ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),
     ...(findings.length === 0 ? {} : { warnings: findings }),
     ...(page === undefined ? {} : { page }),
+    ...note,
   };
   writeNewFile(staged.validators, validators);
   writeNewFile(staged.static, JSON.stringify(statics));
@@ -111,13 +112,6 @@ function validatorsOf(version: VersionPaths | null): string | null {
     // Only a shortcut: after any error they are compiled.
     return null;
   }
-}
-
-/** sha256 over the sorted names and bytes of the files: independent of how they were packed. */
-export function contentHash(files: ExtractedFile[]): string {
-  const hash = createHash('sha256');
-  for (const { path, sha256 } of files) hash.update(`${path}\0${sha256}\n`);
-  return hash.digest('hex');
 }
 
 export function readManifest(code: string, paths: string[]): string {

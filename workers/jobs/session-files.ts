@@ -35,6 +35,8 @@ export async function sessionFiles(job: SessionFilesJob): Promise<SessionFilesRe
       return put(job.folder, job.path, job.bytes, job.conditions);
     case 'putAll':
       return putAll(job.folder, job.archive, job.unpackTo);
+    case 'archive':
+      return archive(job.folder, job.to);
     case 'diff':
       return (await import('./git/diff.ts')).diffFolders(job);
     case 'delete':
@@ -100,6 +102,16 @@ async function putAll(folder: string, archive: string, unpackTo: string): Promis
   }
   await inParallel(parents, SYNCS_AT_ONCE, (parent) => syncDir(join(folder, parent)));
   return files;
+}
+
+/** Without owners and times, as `svc push` makes one. */
+async function archive(folder: string, to: string): Promise<SessionFilesResult['archive']> {
+  const { create } = await import('tar');
+  // A name that begins with "@" would mean an archive whose entries are taken.
+  const names = plainFiles(folder).map((path) => (path.startsWith('@') ? `./${path}` : path));
+  const options = { cwd: folder, gzip: true, portable: true, noMtime: true, noDirRecurse: true, mode: 0o600 };
+  await create({ ...options, file: to }, names);
+  return { files: names.length };
 }
 
 async function remove(folder: string, path: string, conditions: FileConditions): Promise<{ path: string }> {

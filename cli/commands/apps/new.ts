@@ -2,6 +2,7 @@
 import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { idFromName, isAppId, nameFromId } from '../../../protocol/ids.ts';
+import { ORIGIN_FILE } from '../../../protocol/rules/archive-rules.ts';
 import { renameApp, writeBlankApp, writeSchemas } from '../../../storage/apps/app-template.ts';
 import { packageRoot, templateFolder, templateIds } from '../../../supervisor/tree/entry-points.ts';
 import type { CommandContext } from '../../command.ts';
@@ -65,7 +66,10 @@ function copyTemplate(template: string, folder: string, id: string, name: string
       `For one of the gateway's catalog, leave out the folder: svc new --clone ${template}`,
     ]);
   }
-  cpSync(templateFolder(template), folder, { recursive: true });
+  cpSync(templateFolder(template), folder, {
+    recursive: true,
+    filter: (path) => basename(path) !== ORIGIN_FILE,
+  });
   renameApp(folder, id, name ?? null);
   return scanAppFolder(folder).files;
 }

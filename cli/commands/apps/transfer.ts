@@ -1,21 +1,12 @@
 /** `svc export` and `svc import`: the code of all apps, as a git bundle or as plain folders. */
 import { randomUUID } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { ErrorBody, InputIssue } from '../../../protocol/errors.ts';
 import { type CommandContext, interruptible } from '../../command.ts';
 import { uploadApp } from '../../dev/app-folder.ts';
+import { fillFolder } from '../../dev/fill-folder.ts';
 import { CommandError, EXIT, errorBodyOf } from '../../failure.ts';
 import { allApps, filesPath, route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
@@ -89,32 +80,6 @@ async function readApps(client: Client, apps: string[], folder: string, signal: 
   } finally {
     await client.delete(route`/svc/_sessions/${sessionId}`);
   }
-}
-
-/** `target` is missing or empty. `fill` gets another folder; after it succeeds, the content moves to `target`. */
-async function fillFolder(target: string, fill: (folder: string) => Promise<void>): Promise<void> {
-  const isThere = existsSync(target);
-  // An existing folder is kept, not replaced: it may be a mount, a link, or the current folder of a shell.
-  const place = isThere ? target : nearestFolder(dirname(target));
-  const unfinished = mkdtempSync(join(place, `.${basename(target)}.tmp-`));
-  try {
-    // It has the mode of new folders here; only the owner may open the folder above it.
-    const filled = join(unfinished, 'filled');
-    mkdirSync(filled);
-    await fill(filled);
-    if (isThere) for (const name of readdirSync(filled)) renameSync(join(filled, name), join(target, name));
-    else {
-      mkdirSync(dirname(target), { recursive: true });
-      renameSync(filled, target);
-    }
-  } finally {
-    rmSync(unfinished, { recursive: true, force: true });
-  }
-}
-
-/** The folder itself, or the first above it that exists. */
-function nearestFolder(folder: string): string {
-  return existsSync(folder) ? folder : nearestFolder(dirname(folder));
 }
 
 type Imported = {

@@ -23,6 +23,8 @@ export async function listVersions({ args, terminal, connect }: CommandContext):
   const path = withQuery(route`/svc/_apps/${app}/versions`, { limit, before });
   const rows = await connect().get<VersionRecord[]>(path);
   const now = Date.now();
+  const isSigned = rows.some(({ by }) => by !== undefined);
+  const isSaid = rows.some(({ message }) => message !== undefined);
   const columns: Column[] = [
     'VERSION',
     '',
@@ -30,6 +32,8 @@ export async function listVersions({ args, terminal, connect }: CommandContext):
     'UPLOADED',
     { title: 'FILES', align: 'right', drop: 3 },
     { title: 'SIZE', align: 'right', drop: 2 },
+    ...(isSigned ? [{ title: 'BY', drop: 2 }] : []),
+    ...(isSaid ? [{ title: 'MESSAGE', squeeze: true as const }] : []),
   ];
   terminal.list(rows, 'No version is stored.', columns, (version) => [
     { text: version.versionId, format: version.active ? 'bold' : 'reset' },
@@ -38,6 +42,8 @@ export async function listVersions({ args, terminal, connect }: CommandContext):
     { text: formatAge(version.uploadedAt, now), format: 'dim' },
     formatCount(version.files),
     formatBytes(version.bytes),
+    ...(isSigned ? [version.by ?? ''] : []),
+    ...(isSaid ? [version.message?.split('\n', 1)[0] ?? ''] : []),
   ]);
   const last = rows.length === limit && !terminal.json ? rows.at(-1) : undefined;
   if (last !== undefined) terminal.note(`Older ones, if any: svc versions ${app} --before ${last.versionId}`);

@@ -7,6 +7,7 @@ import type { SessionDiff } from '../../../supervisor/authoring/sessions.ts';
 import type { PendingWebhookOf } from '../../../supervisor/automations/pending-webhooks.ts';
 import type { PublishResult } from '../../../supervisor/deployments/deploy.ts';
 import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
+import { writeOrigin } from '../../dev/folder-origin.ts';
 import { stageFolder } from '../../dev/stage-folder.ts';
 import { CommandError, EXIT, UsageError } from '../../failure.ts';
 import { type AutomationList, allSessions, findRow, route, withQuery } from '../../gateway/api.ts';
@@ -183,13 +184,20 @@ export async function publish(context: CommandContext): Promise<void> {
   const { args, terminal, connect, cwd, subject } = context;
   const client = connect();
   const named = args.optionalAt(0);
-  const staged = named !== undefined && isPath(named) ? await stageFolder(context, resolve(cwd, named)) : null;
+  const folder = named !== undefined && isPath(named) ? resolve(cwd, named) : null;
+  const staged = folder === null ? null : await stageFolder(context, folder);
   const app = staged?.app ?? named;
   if (app !== undefined) subject.app = app;
   const session = await findSession(context, staged?.session ?? args.text('session'), app);
   const request = { app, message: args.text('message') };
   const answer = await client.post<PublishResult>(route`/svc/_sessions/${session}/publish`, request);
   const { id, tag, sha } = answer;
+  if (staged !== null && folder !== null) {
+    // What the publication merged with it goes into the folder. The app is live, even if that fails.
+    if (await staged.draft.update().catch(() => false))
+      writeOrigin(folder, { app: id, version: tag, commit: sha, gateway: client.url }, terminal);
+    else terminal.warn(`The folder may lack what was published meanwhile. Take it: svc pull ${id} <dir>`);
+  }
   const flat = await flatFaults(client, id);
   const canUndo = !terminal.json && (await hasOlder(client, answer));
   const addressOf = await findPages(client);
@@ -198,6 +206,7 @@ export async function publish(context: CommandContext): Promise<void> {
     terminal.done(`${style('bold', id)} ${tag} is live`);
     terminal.facts({
       commit: sha.slice(0, 12),
+      taken: staged?.taken.join(', '),
       ...factsOfVersion(answer),
       page: style('cyan', addressOf({ app: id })),
       undo: canUndo ? `svc rollback ${id}` : '',

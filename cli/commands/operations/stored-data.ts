@@ -4,10 +4,11 @@
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import type { AppRecord } from '../../../protocol/answers.ts';
+import { contentHash } from '../../../protocol/content-hash.ts';
 import { draftKey, isAppId } from '../../../protocol/ids.ts';
 import type { StaticEntry } from '../../../protocol/manifest.ts';
 import { lostDataOf, lostPages, wayOut } from '../../../storage/apps/app-data.ts';
@@ -191,12 +192,7 @@ async function contentHashOf(folder: string): Promise<string> {
     }
   };
   await walk('');
-  const hash = createHash('sha256');
-  for (const name of names.sort()) {
-    const sha256 = createHash('sha256')
-      .update(await readFile(join(folder, name)))
-      .digest('hex');
-    hash.update(`${name}\0${sha256}\n`);
-  }
-  return hash.digest('hex');
+  const files: { path: string; sha256: string }[] = [];
+  for (const path of names.sort()) files.push({ path, sha256: String(await hashOf(join(folder, path))) });
+  return contentHash(files);
 }

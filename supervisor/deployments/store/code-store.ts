@@ -5,7 +5,7 @@
 import type { VersionRecord } from '../../../protocol/answers.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isArchiveVersion } from '../../../protocol/ids.ts';
-import type { VersionSummary } from '../../../protocol/manifest.ts';
+import type { VersionNote, VersionSummary } from '../../../protocol/manifest.ts';
 import type { CommitOrder } from '../../../protocol/wire/jobs.ts';
 import type { ChangeUnderWay } from '../../../storage/apps/code-store.ts';
 import { installVersion, listVersions, readVersion, removeVersion } from '../../../storage/apps/versions.ts';
@@ -142,7 +142,13 @@ export class ArchiveStore implements CodeStore {
 
 function versionRecord(summary: VersionSummary, active: VersionSummary | null): VersionRecord {
   const { versionId, sha256, version, uploadedAt, files, bytes } = summary;
-  return { versionId, active: versionId === active?.versionId, sha256, version, uploadedAt, files, bytes };
+  const record = { versionId, active: versionId === active?.versionId, sha256, version, uploadedAt, files, bytes };
+  return { ...record, ...noteOf(summary) };
+}
+
+/** Only what is known. */
+export function noteOf({ message, by }: { [K in keyof VersionNote]: VersionNote[K] | undefined }): VersionNote {
+  return { ...(message !== undefined && { message }), ...(by !== undefined && { by }) };
 }
 
 export function unknownVersion(id: string, versionId: string): SvcError {

@@ -315,15 +315,25 @@ class Packer {
 /** The tag's data of a version on disk. */
 function tagOf(versionId: string, version: VersionSummary | null): GitTag {
   if (version === null) return { name: versionId, message: versionId };
-  const { name, sha256, uploadedAt, files, bytes } = version;
-  const info = { sha256, version: version.version, uploadedAt: new Date(uploadedAt).toISOString(), files, bytes };
+  const { name, sha256, uploadedAt, files, bytes, by } = version;
+  const at = new Date(uploadedAt).toISOString();
+  const info = { sha256, version: version.version, uploadedAt: at, files, bytes, ...(by !== undefined && { by }) };
   return { name: versionId, message: `${name} ${version.version}`, info };
 }
 
-/** A tag that was made by hand says only its time. */
-function recordOf({ tag, at, info }: GitVersion, active: VersionSummary | null): VersionRecord {
-  const known = info ?? { sha256: '', version: '', files: 0, bytes: 0 };
-  const uploadedAt = info === null ? at : Date.parse(info.uploadedAt);
-  const { sha256, version, files, bytes } = known;
-  return { versionId: tag, active: tag === active?.versionId, sha256, version, uploadedAt, files, bytes };
+/** A tag that was made by hand says only its time. A commit without a message of its own has the tag's. */
+function recordOf(
+  { tag, at, info, commit, message, commitMessage }: GitVersion,
+  active: VersionSummary | null,
+): VersionRecord {
+  const { uploadedAt, by, ...known } = info ?? { uploadedAt: null, sha256: '', version: '', files: 0, bytes: 0 };
+  return {
+    versionId: tag,
+    active: tag === active?.versionId,
+    ...known,
+    uploadedAt: uploadedAt === null ? at : Date.parse(uploadedAt),
+    ...(info !== null && commitMessage !== message && { message: commitMessage }),
+    ...(by !== undefined && { by }),
+    commit,
+  };
 }

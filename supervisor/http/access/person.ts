@@ -80,9 +80,13 @@ function givenRole({ apps }: Person, app: string): unknown {
   return apps !== undefined && Object.hasOwn(apps, app) ? apps[app] : undefined;
 }
 
-/** Whose apps those are that this caller makes: the id of a person; null for a caller that is none. */
-export function makerIn(caller: Caller): string | null {
-  return caller instanceof PersonCaller ? caller.person.id : null;
+/**
+ * Who publishes what this caller sends: `maker`, whose apps those are that are new, is the id of a person, null for a caller that is
+ * none; `by` is the name that versions show.
+ */
+export function publisherIn(caller: Caller): { maker: string | null; by: string | null } {
+  const maker = caller instanceof PersonCaller ? caller.person.id : null;
+  return { maker, by: caller.shown('').name ?? null };
 }
 
 /** The person whom a host named; null for nobody. Throws `INTERNAL`, which says what is wrong with the answer. */

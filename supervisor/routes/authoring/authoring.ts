@@ -4,7 +4,7 @@ import type { AutomationDraft } from '../../authoring/app-edits.ts';
 import { type Authoring, type Staged, type Where, webhooksOf } from '../../authoring/authoring.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Caller, demand } from '../../http/access/access.ts';
-import { makerIn } from '../../http/access/person.ts';
+import { publisherIn } from '../../http/access/person.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
@@ -17,7 +17,7 @@ export function authoringRoutes(services: Services): Route[] {
   const read = async (exchange: Exchange, caller: Caller): Promise<{ body: Body; where: Where }> => {
     const origin = publicOriginOf(exchange, services);
     const body = await readJson(exchange);
-    return { body, where: { ...whereOf(body, origin), maker: makerIn(caller) } };
+    return { body, where: { ...whereOf(body, origin), ...publisherIn(caller) } };
   };
   return [
     route('GET', '/svc/_templates', 'make', async (exchange) =>

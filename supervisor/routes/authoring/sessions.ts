@@ -9,17 +9,20 @@ import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pendin
 import { arrayText } from '../../dispatch/kept-array.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { demand } from '../../http/access/access.ts';
-import { makerIn } from '../../http/access/person.ts';
+import { publisherIn } from '../../http/access/person.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { answerRaw, pathOf } from '../app/raw-files.ts';
-import { integerOf, optionalText, publicOriginOf, queryOf, readBytes, readJson } from '../requests.ts';
+import { integerOf, optionalText, publicOriginOf, queryOf, readBytes, readJson, requiredText } from '../requests.ts';
 import { gitStoreOf } from './drafts.ts';
 
 export function sessionRoutes(services: Services): Route[] {
   const sessions = () => gitStoreOf(services).sessions;
   const files = '/svc/_sessions/:sid/apps/:id/files';
+  const base = '/svc/_sessions/:sid/apps/:id/base';
+  /** The version that is live is known once the app was read; one that is only in the session has none. */
+  const loaded = async (id: string): Promise<void> => void (await services.deployments.record(id).catch(() => null));
   /** Webhooks that publishing creates, of the apps whose automations differ. */
   const webhooksOf = async (sid: string, changed: SessionDiff['files']): Promise<PendingWebhookOf[]> => {
     const apps = new Set(changed.flatMap(({ app, path }) => (path.startsWith('automations/') ? [app] : [])));
@@ -67,6 +70,16 @@ export function sessionRoutes(services: Services): Route[] {
       const { path } = await sessions().deleteFile(sid, id, pathOf(rest), conditionsOf(exchange));
       answerJson(exchange, 200, { path, deleted: true });
     }),
+    route('GET', base, 'manage', async (exchange, { sid = '', id = '' }) => {
+      await loaded(id);
+      answerJson(exchange, 200, { version: await sessions().baseVersion(sid, id) }, NO_STORE);
+    }),
+    route('PUT', base, 'manage', async (exchange, { sid = '', id = '' }) => {
+      const body = await readJson(exchange);
+      const said = { version: requiredText(body, 'version'), folder: optionalText(body, 'folder') };
+      await loaded(id);
+      answerJson(exchange, 200, { version: await sessions().setBase(sid, id, said) }, NO_STORE);
+    }),
     route('GET', '/svc/_sessions/:sid/diff', 'route', async (exchange, { sid = '' }, caller) => {
       const app = queryOf(exchange).get('app');
       demand(caller, app === null ? 'admin' : 'manage', app);
@@ -87,7 +100,7 @@ export function sessionRoutes(services: Services): Route[] {
       const app = optionalText(body, 'app') ?? null;
       demand(caller, app === null ? 'admin' : 'manage', app);
       const message = optionalText(body, 'message', LIMITS.commitMessageChars) ?? null;
-      answerJson(exchange, 201, await sessions().publish(sid, { app, message, origin, maker: makerIn(caller) }));
+      answerJson(exchange, 201, await sessions().publish(sid, { app, message, origin, ...publisherIn(caller) }));
     }),
   ];
 }

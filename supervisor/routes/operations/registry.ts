@@ -4,15 +4,17 @@ import { checkAppId, isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { arrayText, KeptArray } from '../../dispatch/kept-array.ts';
 import { demand } from '../../http/access/access.ts';
-import { makerIn } from '../../http/access/person.ts';
+import { publisherIn } from '../../http/access/person.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
+import { goneSignal } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { answerRaw, pathOf } from '../app/raw-files.ts';
-import { integerOf, pageOf, publicOriginOf, queryOf, readJson, refuse } from '../requests.ts';
+import { integerOf, optionalText, pageOf, publicOriginOf, queryOf, readJson, refuse } from '../requests.ts';
+import { sendFile } from './transfers.ts';
 
 export function registryRoutes(services: Services): Route[] {
-  const { apps, deployments, versionFiles, activity, blobs, tree, scheduledBackups, dataRepair } = services;
+  const { apps, deployments, versionFiles, activity, blobs, tree, scheduledBackups, dataRepair, log } = services;
   const version = '/svc/_apps/:id/versions/:versionId';
   const list = new KeptArray();
   return [
@@ -36,10 +38,14 @@ export function registryRoutes(services: Services): Route[] {
       const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
       try {
         checkAppId(id);
-        const activate = queryOf(exchange).get('activate') !== '0';
+        const query = queryOf(exchange);
+        const activate = query.get('activate') !== '0';
+        const ifLive = query.get('ifLive') ?? undefined;
+        const message = optionalText({ message: query.get('message') }, 'message');
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         const received = () => demand(caller, 'manage', id);
-        const result = await deployments.upload(id, body, { activate, origin, received, maker: makerIn(caller) });
+        const options = { activate, ifLive, message: message ?? null, origin, received, ...publisherIn(caller) };
+        const result = await deployments.upload(id, body, options);
         answerJson(exchange, result.deduplicated ? 200 : 201, result);
       } finally {
         body.destroy();
@@ -74,6 +80,13 @@ export function registryRoutes(services: Services): Route[] {
     route('GET', `${version}/files/*`, 'manage', async (exchange, { id = '', versionId = '', '*': rest = '' }) => {
       checkAppId(id);
       answerRaw(exchange, await versionFiles.read(id, versionId, pathOf(rest)));
+    }),
+    route('GET', `${version}/archive`, 'manage', async (exchange, { id = '', versionId = '' }) => {
+      checkAppId(id);
+      const gone = goneSignal(exchange);
+      const name = `${id}-${versionId.slice(versionId.indexOf('/') + 1)}.tgz`;
+      const send = (path: string) => sendFile(exchange, path, 'application/gzip', gone, log, name);
+      await versionFiles.archive(id, versionId, send);
     }),
     route('GET', `${version}/diff`, 'manage', async (exchange, { id = '', versionId = '' }) => {
       checkAppId(id);

@@ -76,19 +76,25 @@ function scheduleOf(body: Body): BackupSchedule {
   throw new SvcError('BAD_REQUEST', `${at === '' ? 'The body' : `"${at}"`} must be ${wanted}.`, path);
 }
 
-/** Answers with a file that was made for this request. Its length is announced, so that a reader knows when it has all of it. */
-async function sendFile(
+/** Answers with a file that was made for this request; `name` is the one that a browser gives it. Its length is announced, so that a reader knows when it has all of it. */
+export async function sendFile(
   exchange: Exchange,
   path: string,
   type: string,
   signal: AbortSignal,
   log: Pick<Logger, 'warn'>,
+  name?: string,
 ): Promise<void> {
   const file = await open(path);
   try {
     const { size: length } = await file.stat();
     const content = file.createReadStream({ highWaterMark: CHUNK_BYTES, autoClose: false });
-    await sendStream(exchange, content, { 'content-type': type, 'cache-control': 'no-store' }, log, signal, { length });
+    const headers = {
+      'content-type': type,
+      'cache-control': 'no-store',
+      ...(name !== undefined && { 'content-disposition': `attachment; filename="${name}"` }),
+    };
+    await sendStream(exchange, content, headers, log, signal, { length });
   } finally {
     await file.close();
   }

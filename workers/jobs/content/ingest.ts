@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
+import { isAutomationFile } from '../../../protocol/automations/automation.ts';
+import { contentHash } from '../../../protocol/content-hash.ts';
 import { type InputIssue, SvcError } from '../../../protocol/errors.ts';
 import { versionId, versionTag } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -20,14 +22,13 @@ import type {
 import { namesInSync, syncTree } from '../../../storage/files/atomic-file.ts';
 import { listTreeSync, pathOf } from '../../../storage/files/list-tree.ts';
 import { VersionPaths } from '../../../storage/layout.ts';
-import { isAutomationFile, isReusable, noteUploaded, prepareAutomations } from '../automations.ts';
+import { isReusable, noteUploaded, prepareAutomations } from '../automations.ts';
 import { type ErasedModules, inspectHandlers, writeErased } from '../handlers.ts';
 import { checkAddedMigrations, checkUnchanged, type LiveMigration, migrationsIn } from '../migrations.ts';
 import {
   type CheckedFiles,
   checkFiles,
   checkHandlerFiles,
-  contentHash,
   hashText,
   prepareFiles,
   readManifest,
@@ -111,12 +112,12 @@ function hasFiles(code: string, files: ExtractedFile[]): boolean {
 }
 
 /** Makes anew what was prepared of a stored version; its code, whose webhooks have their addresses, stays as it is. */
-export async function prepareAgain({ app, versionId, code, to, uploadedAt, sha256 }: PrepareJob): Promise<void> {
+export async function prepareAgain({ app, versionId, code, to, uploadedAt, sha256, note }: PrepareJob): Promise<void> {
   const staged = new VersionPaths(code, to);
   try {
     rmSync(to, { recursive: true, force: true });
     const files = readFolder(code).map(hashed);
-    const content = { app, versionId, uploadedAt, sha256: sha256 ?? contentHash(files), files };
+    const content = { app, versionId, uploadedAt, sha256: sha256 ?? contentHash(files), files, note };
     const checked = checkFiles(content, code);
     const icons = await drawIcons(code, files);
     const built = await buildPage(code, files, checked.manifest);
@@ -165,7 +166,7 @@ async function prepare(
 ): Promise<Extract<IngestResult, { staged: VersionSummary }>> {
   const { app, uploadedAt } = job;
   const id = await nameVersion(job, sha256);
-  const content = { app, versionId: id, uploadedAt, sha256, files };
+  const content = { app, versionId: id, uploadedAt, sha256, files, note: job.note };
   const { checked, warnings, erased, built } = await judge(job, content, staged, active);
   const { manifest, automations } = checked;
   const icons = await drawIcons(staged.code, files);
