@@ -2,7 +2,7 @@
 // from the sources.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -23,6 +23,7 @@ import {
   TOKEN,
   temporaryFolder,
 } from '../testing/command-line.ts';
+import { COMMANDS, COMMON_OPTIONS, CONNECTION_OPTIONS } from './commands.ts';
 import { EXIT } from './failure.ts';
 
 const session = (sessionId: string, ...apps: string[]) => ({ sessionId, apps, createdAt: 0, updatedAt: 0, files: 0 });
@@ -50,6 +51,7 @@ const ROUTES: Routes = {
   'GET /svc/_apps/notes/versions?limit=500': { json: [version('1'), version('2')] },
   'GET /svc/_apps/todos': { json: { id: 'todos', name: 'Todos', activeVersion: 'x' } },
   'GET /svc/_apps/todos/versions?before=x&limit=1': { json: [] },
+  'GET /svc/_apps/todos/versions?limit=500': { json: [] },
   'GET /svc/_apps/notes/versions/x/files': { json: [{ path: 'app.json', size: 2, sha: '' }] },
   'GET /svc/_apps/todos/versions/x/files/a.txt': { json: 'text' },
   'GET /svc/_sessions?limit=500': { json: [session('one', 'notes', 'todos'), session('two', 'notes')] },
@@ -82,7 +84,7 @@ const FAILED = `read notes list @none; describe notes lst; new a.txt; new notes;
   versions show notes x app.jso; versions show todos x a.txt --out a.txt; token --data-dir nothing; files get notes 1;
   files get notes 2; files get notes 3 --out a.txt; files get notes 3 --out none/x; files get notes 4; files put notes none; files put notes blank;
   files put notes large/big.txt; settings notes them x; settings notes theme x;
-  chats show notes none; run again chat; push a.tgz; push empty.tgz; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x;
+  chats show notes none; run again chat; push a.tgz; push empty.tgz; pull notes; pull todos a.txt; pull todos notes; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x;
   desktop; desktop --browser none; desktop --browser /bin/true; service install`;
 
 /** Why these are not provoked here. The compiler requires a hint for them, as for all the others. */
@@ -93,6 +95,7 @@ const NOT_HERE: Record<string, string> = {
   'The stream ended.': 'is never shown: the stream is reopened',
   'The session x was closed; the folder is unchanged.': 'svc dev, which runs until then',
   'The folder is gone.': 'svc dev, which continues',
+  'a.js was edited meanwhile.': 'an edit during the command',
   'The new token is written, but the running gateway does not use it.': 'a wait of ten seconds',
   'npx keeps its packages in a cache that npm may empty, so a service would lose its program.':
     'test/install.e2e.test.ts',
@@ -211,7 +214,19 @@ describe('each failure of the command line', () => {
       steps.length > 0 && steps.every((step) => /^ {2}\S| {2,}\S/.test(step)),
       `svc ${line}: ${outcome.stderr}`,
     );
+    for (const step of steps) namesWhatExists(step);
     seen.push(title.slice(2));
+  }
+
+  /** The commands, options and documents in a hint. */
+  function namesWhatExists(step: string): void {
+    for (const [, name = '', rest = ''] of step.matchAll(/(?:^|[\s"`(])svc ([a-z]+)\b([^,;"`]*)/g)) {
+      const command = COMMANDS.find((one) => one.name === name);
+      assert.ok(command !== undefined || name === 'help', step);
+      const options = { ...command?.options, ...CONNECTION_OPTIONS, ...COMMON_OPTIONS };
+      for (const [, option = ''] of rest.matchAll(/\s--([a-z-]+)/g)) assert.ok(Object.hasOwn(options, option), step);
+    }
+    for (const [path] of step.matchAll(/\bdocs\/[\w./-]+\.md\b/g)) assert.ok(existsSync(join(ROOT, path)), step);
   }
 
   for (const [code, lines] of [
