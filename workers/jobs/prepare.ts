@@ -8,6 +8,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type {
   ActionDefinition,
   Manifest,
+  PageDocument,
   QueryDefinition,
   QuerySummary,
   VersionNote,
@@ -69,7 +70,8 @@ export function prepareFiles(
     staged,
     preparation.built.files,
   );
-  const found = [...preparation.icons.warnings, ...preparation.built.warnings, ...warnings];
+  const { icons, built } = preparation;
+  const found = [...icons.warnings, ...built.warnings, ...warnings, ...blockedAddresses(page)];
   const findings = found.slice(0, LIMITS.inputIssues);
 
   const summary: VersionSummary = {
@@ -102,6 +104,14 @@ export function prepareFiles(
   writeNewFile(staged.static, JSON.stringify(statics));
   writeNewFile(staged.summary, JSON.stringify(summary));
   return summary;
+}
+
+/** What the page loads from elsewhere, as warnings: its policy lets a browser load nothing of it. */
+function blockedAddresses(page: PageDocument | undefined): InputIssue[] {
+  const faults = page !== undefined && 'faults' in page ? page.faults : [];
+  return faults
+    .filter(({ keyword }) => keyword === 'origin')
+    .map((fault) => ({ ...fault, message: `${fault.message} The policy of pages blocks it.` }));
 }
 
 /** The text of `validators.js`; null when it cannot be read. */

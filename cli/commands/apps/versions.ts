@@ -103,14 +103,17 @@ function showActivated(terminal: Terminal, answer: ActivationResult): void {
   });
 }
 
-/** Prints what was found in the files: the place, the advice and the rule. All but an icon are handlers that publishing would refuse. */
+/**
+ * Prints what was found in the files: the place, the advice and the rule. All but an icon and blocked addresses are handlers that
+ * publishing would refuse.
+ */
 export function drawWarnings(terminal: Terminal, warnings: InputIssue[] = []): void {
   const { style } = terminal;
   for (const warning of warnings)
     terminal.line(
       `${style('yellow', '!')} ${placeOf(warning)} ${warning.message} ${style('dim', `(${warning.keyword})`)}`,
     );
-  if (warnings.every(({ keyword }) => keyword === 'icon')) return;
+  if (warnings.every(({ keyword }) => keyword === 'icon' || keyword === 'origin')) return;
   const more = warnings.length < LIMITS.inputIssues ? '' : ` These are the first ${warnings.length}.`;
   terminal.line(`  Publishing on a git store refuses such handlers; see docs/handler-rules.md.${more}`);
 }

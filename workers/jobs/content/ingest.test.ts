@@ -473,3 +473,20 @@ test('a handler’s text is read, or the error says why not; symbolic links are 
   assert.deepEqual(readSource(code, 'lib/large.js'), { refused: 'is larger than 5242880 bytes' });
   assert.match((readSource(code, 'link/a.js') as { refused: string }).refused, /behind a symbolic link/);
 });
+
+test('addresses that a page loads from and its policy blocks are warnings; links that a person follows are none', async () => {
+  const page = [
+    '<script src="https://cdn.example/x.js"></script><link rel="stylesheet" href="a.css">',
+    '<iframe src="https://video.example/1"></iframe><iframe src="own.html"></iframe>',
+    '<a href="https://elsewhere.example/">more</a><img src="data:image/png;base64,AA==">',
+  ].join('\n');
+  const css = '@font-face { font-family: x; src: url("https://fonts.example/x.woff2"); }';
+  const { summary } = await staged(tarball({ ...appFiles('notes'), 'index.html': page, 'a.css': css }));
+  const blocked = (origin: string) =>
+    `It needs https://${origin}.example, and there is only what is in the app. The policy of pages blocks it.`;
+  assert.deepEqual(summary.warnings?.map(({ path, keyword, message }) => [path, keyword, message]).sort(), [
+    ['a.css', 'origin', blocked('fonts')],
+    ['index.html', 'origin', blocked('cdn')],
+    ['index.html', 'origin', blocked('video')],
+  ]);
+});

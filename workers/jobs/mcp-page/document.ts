@@ -112,12 +112,15 @@ class PageWriter {
     if (attributes.has('srcset')) this.#candidates(element);
     if (!isHtml) return;
     const frame = FRAMES[name];
-    if (frame !== undefined && attributes.has(frame))
+    if (frame !== undefined && attributes.has(frame)) {
+      // Its policy lets a page show frames, but none of elsewhere.
+      this.#files.find(attributes.get(frame) ?? '', PAGE_FILE);
       this.#files.fault(
         PAGE_FILE,
         `It shows something in a frame, <${name}>, and hosts show no frames in a page.`,
         'frame',
       );
+    }
     if (name === 'script' && element.isClosed) this.#script(element);
     if (name === 'style' && element.isClosed) this.#style(element);
     if (name === 'link') this.#link(element);
