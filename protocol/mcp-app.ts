@@ -1,4 +1,5 @@
 /** Names what the page of an app is to a host of MCP Apps (extension of 2026-01-26; decisions, section 15). Pure. */
+import type { InputIssue } from './errors.ts';
 import type { Manifest } from './manifest.ts';
 
 /** By which clients and servers say that they know the extension. */
@@ -10,6 +11,14 @@ export const UI_PROTOCOL = '2026-01-26';
 
 /** The file whose document it is. */
 export const PAGE_FILE = 'index.html';
+
+/** What a page loads from elsewhere, of what keeps it from being one document: its policy lets a browser load nothing of it. */
+export function blockedAddresses(page: object | undefined): InputIssue[] {
+  const faults = page !== undefined && 'faults' in page ? (page.faults as InputIssue[]) : [];
+  return faults
+    .filter(({ keyword }) => keyword === 'origin')
+    .map((fault) => ({ ...fault, message: `${fault.message} The policy of pages blocks it.` }));
+}
 
 /** The resource of an app's page. */
 export function pageUri(app: string): string {

@@ -201,6 +201,17 @@ test('svc dev reports what publishing would refuse, in the same words', async ()
   assert.equal((await json('dev', 'notes', '--once')).whole, true);
 });
 
+test('svc dev warns of what the page loads from elsewhere, and says it once', async () => {
+  const sound = readFileSync(join(home, 'notes/index.html'), 'utf8');
+  writeFileSync(join(home, 'notes/index.html'), `${sound}<script src="https://cdn.example/x.js"></script>\n`);
+  const { whole, warnings } = await json('dev', 'notes', '--once');
+  assert.deepEqual([whole, warnings.length, warnings[0].path], [true, 1, 'index.html']);
+  const told = await svc('dev', 'notes', '--once');
+  assert.match(told.stdout, /! index\.html It needs https:\/\/cdn\.example, .* The policy of pages blocks it\.\n/);
+  writeFileSync(join(home, 'notes/index.html'), sound);
+  assert.equal('warnings' in (await json('dev', 'notes', '--once')), false);
+});
+
 test('svc dev names only a few of many files', async () => {
   mkdirSync(join(home, 'notes/many'));
   for (let n = 10; n < 30; n++) writeFileSync(join(home, `notes/many/${n}.txt`), `${n}`);

@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ErrorBody } from '../../protocol/errors.ts';
+import type { ErrorBody, InputIssue } from '../../protocol/errors.ts';
+import { blockedAddresses } from '../../protocol/mcp-app.ts';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import { explain } from '../explain.ts';
@@ -27,6 +28,8 @@ export type DraftEvent =
   | ({ event: 'synced' } & SyncResult)
   /** `unfit`: it works as a draft, but publishing would refuse it. */
   | { event: 'broken' | 'unfit'; error: ErrorBody; title: string; lines: string[] }
+  /** What its page loads and browsers block. */
+  | { event: 'blocked'; warnings: InputIssue[] }
   | { event: 'mended' | 'lost' }
   | { event: 'back'; preview: string }
   | { event: 'log'; entry: LogEntry };
@@ -61,6 +64,8 @@ export class DraftFollower {
   #isUnsaid = true;
   /** The session was made for this folder: what it had before is no one's. */
   #isBlank = false;
+  /** The last reported addresses that are blocked. */
+  #blocked = '[]';
   /** The last reported fault. */
   #fault: { event: 'broken' | 'unfit'; text: string } | null = null;
 
@@ -203,7 +208,15 @@ export class DraftFollower {
     if (unparsed !== null) throw new GatewayError(400, unparsed);
     const describe = route`/svc/_draft/${session}/_tool/svc_describe`;
     const { data } = await this.#client.post<ToolAnswer<DescribedApp>>(describe, { app });
+    this.#tellBlocked(blockedAddresses(data.mcpApp));
     return checkRules(folder, this.#known, data, files, isMore, bundles);
+  }
+
+  #tellBlocked(warnings: InputIssue[]): void {
+    const text = JSON.stringify(warnings);
+    if (text === this.#blocked) return;
+    this.#blocked = text;
+    if (warnings.length > 0) this.#options.tell({ event: 'blocked', warnings });
   }
 
   #mended(): void {

@@ -8,12 +8,12 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type {
   ActionDefinition,
   Manifest,
-  PageDocument,
   QueryDefinition,
   QuerySummary,
   VersionNote,
   VersionSummary,
 } from '../../protocol/manifest.ts';
+import { blockedAddresses } from '../../protocol/mcp-app.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
 import { type CheckedAutomation, checkAutomations } from './automations.ts';
@@ -104,14 +104,6 @@ export function prepareFiles(
   writeNewFile(staged.static, JSON.stringify(statics));
   writeNewFile(staged.summary, JSON.stringify(summary));
   return summary;
-}
-
-/** What the page loads from elsewhere, as warnings: its policy lets a browser load nothing of it. */
-function blockedAddresses(page: PageDocument | undefined): InputIssue[] {
-  const faults = page !== undefined && 'faults' in page ? page.faults : [];
-  return faults
-    .filter(({ keyword }) => keyword === 'origin')
-    .map((fault) => ({ ...fault, message: `${fault.message} The policy of pages blocks it.` }));
 }
 
 /** The text of `validators.js`; null when it cannot be read. */

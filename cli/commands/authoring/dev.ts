@@ -121,7 +121,13 @@ function summary(facts: object, whole: boolean, told: DevEvent[]): object {
   const { written = [], deleted = [] } = told.find((event) => event.event === 'synced') ?? {};
   const fault = told.find((event) => event.event !== 'tests' && 'error' in event);
   const tests = told.find((event) => event.event === 'tests');
-  return { ...facts, whole, written, deleted, ...(fault && { error: fault.error }), ...(tests && { tests }) };
+  const blocked = told.find((event) => event.event === 'blocked');
+  return {
+    ...{ ...facts, whole, written, deleted },
+    ...(fault && { error: fault.error }),
+    ...(blocked && { warnings: blocked.warnings }),
+    ...(tests && { tests }),
+  };
 }
 
 function forPrograms(event: DevEvent): object {
@@ -142,6 +148,8 @@ function draw({ style }: Terminal, event: Exclude<DevEvent, { event: 'log' }>): 
         style('yellow', `! publishing would refuse it: ${event.title}`),
         ...event.lines.map((line) => `  ${line}`),
       ];
+    case 'blocked':
+      return event.warnings.map(({ path, message }) => style('yellow', `! ${path} ${message}`));
     case 'mended':
       return [style('green', '✓ the draft works again')];
     case 'lost':
