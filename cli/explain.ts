@@ -123,7 +123,7 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
     case 'NO_CHANGES':
     case 'INVALID_MIGRATION':
       if (worksIn === undefined) return [];
-      return sessionAdvice(body, worksIn, subject.app ? [subject.app] : await appsOf(worksIn));
+      return sessionAdvice(body, { ...subject, worksIn }, subject.app ? [subject.app] : await appsOf(worksIn));
     default:
       return [];
   }
@@ -154,10 +154,24 @@ function requestAdvice({ command, app }: Subject): string[] {
 }
 
 /** What to do about a session that cannot be published: commands that can be pasted, for its app if it has only one. */
-function sessionAdvice(body: ErrorBody, session: string, apps: string[] | null): string[] {
+function sessionAdvice(
+  body: ErrorBody,
+  { worksIn, dir }: Subject & { worksIn: string },
+  apps: string[] | null,
+): string[] {
   const [app = '<app>', ...others] = apps ?? [];
   const named = others.length > 0 ? '<app>' : app;
-  return waysOut(body).map((line) => line.replace('<session>', () => session).replace('<app>', () => named));
+  if (dir !== undefined && body.code === 'MERGE_CONFLICT') return folderAdvice(body, named, dir);
+  return waysOut(body).map((line) => line.replace('<session>', () => worksIn).replace('<app>', () => named));
+}
+
+/** What to do about a folder that cannot be published: its next publication would take its files, and not those of the session. */
+function folderAdvice({ path }: ErrorBody, app: string, dir: string): string[] {
+  if (path !== undefined) return [`When all are resolved: svc publish ${dir}`];
+  return [
+    `Take the published lines into the folder: svc pull ${app} ${dir}`,
+    `Choose between the marks, then publish again: svc publish ${dir}`,
+  ];
 }
 
 function waysOut({ code, path, files }: ErrorBody): string[] {

@@ -84,7 +84,7 @@ const FAILED = `read notes list @none; describe notes lst; new a.txt; new notes;
   versions show notes x app.jso; versions show todos x a.txt --out a.txt; token --data-dir nothing; files get notes 1;
   files get notes 2; files get notes 3 --out a.txt; files get notes 3 --out none/x; files get notes 4; files put notes none; files put notes blank;
   files put notes large/big.txt; settings notes them x; settings notes theme x;
-  chats show notes none; run again chat; push a.tgz; push empty.tgz; pull notes; pull todos a.txt; pull todos notes; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x;
+  chats show notes none; run again chat; push a.tgz; push empty.tgz; push marked; pull notes; pull todos a.txt; pull todos notes; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x;
   desktop; desktop --browser none; desktop --browser /bin/true; service install`;
 
 /** Why these are not provoked here. The compiler requires a hint for them, as for all the others. */
@@ -111,7 +111,7 @@ const NOT_HERE: Record<string, string> = {
 
 function files(t: TestContext): string {
   const cwd = temporaryFolder(t);
-  for (const folder of ['notes', 'blank', 'broken', 'noid', 'large', 'home/.config/svc'])
+  for (const folder of ['notes', 'blank', 'broken', 'noid', 'large', 'marked', 'home/.config/svc'])
     mkdirSync(join(cwd, folder), { recursive: true });
   const texts = {
     'a.txt': 'text',
@@ -121,6 +121,8 @@ function files(t: TestContext): string {
     'notes/app.json': '{"id": "notes", "name": "Notes", "version": "1"}',
     'broken/app.json': '{"id": "broken"',
     'noid/app.json': '{}',
+    'marked/app.json': '{"id": "marked"}',
+    'marked/a.txt': '<<<<<<< session\na\n=======\nb\n>>>>>>> published\n',
     'large/app.json': '{"id": "large"}',
     'large/big.txt': '',
     'large/app.tar.gz': '',

@@ -346,6 +346,7 @@ onEachStore({}, (gateway, store) => {
       edit('both/index.html', '<p>8', '<p>acht');
       assert.match(await svc('pull both both', 1), /resolve {2}index\.html/);
       assert.match(file('both/index.html'), /<<<<<<< session\n<p>acht.*=======\n<p>eight.*>>>>>>> published/s);
+      assert.match(await svc('push both', 1), /still marked in index\.html/);
     });
 
     test('svc publish of a folder merges from the version that it came from, and takes what it merged', async () => {
@@ -361,8 +362,17 @@ onEachStore({}, (gateway, store) => {
       edit('late/index.html', '<p>8', '<p>eight');
       assert.match(await svc('publish ./late -m Eight'), /taken +index\.html/);
       assert.match(file('late/index.html'), /<p>uno<.*<p>eight/s);
+      edit('drafted/index.html', '<p>8', '<p>otto');
+      const advice = /MERGE_CONFLICT.*\n.*svc pull drafted \.\/drafted\n.*svc publish \.\/drafted\n/;
+      assert.match(await svc('publish ./drafted', 1), advice);
+      assert.match(await svc('pull drafted ./drafted', 1), /resolve {2}index\.html/);
+      assert.match(await svc('publish ./drafted', 1), /svc publish \.\/drafted\n/);
+      const resolved = file('drafted/index.html').replace(/<<<<<<< session\n|=======\n.*?>>>>>>> published\n/gs, '');
+      writeFileSync(join(home, 'drafted/index.html'), resolved);
+      await svc('publish ./drafted -m Otto');
+      assert.match(await svc('pull drafted late'), /taken {4}index\.html\n$/);
       // A publication by the name of the app is the folder's too, whose next edit of a line is in conflict with nothing.
-      edit('late/index.html', '<p>eight', '<p>acht');
+      edit('late/index.html', '<p>otto', '<p>acht');
       await svc('dev late --once');
       await svc('publish drafted --session dev-drafted -m Acht');
       edit('late/index.html', '<p>acht', '<p>huit');

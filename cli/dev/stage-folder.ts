@@ -27,7 +27,9 @@ export async function stageFolder(
   const { connect, terminal, args, subject } = context;
   const app = readAppId(folder);
   subject.app = app;
-  subject.dir = shellPath(shortPath(folder, context));
+  const shown = shortPath(folder, context);
+  // Without a slash it would be the id of an app.
+  subject.dir = shellPath(/^[.~/]|\//.test(shown) ? shown : `./${shown}`);
   const session = sessionOf(app, args.text('session'));
   const client = connect();
   const content = () => contentOf(folder, scanAppFolder(folder).files);

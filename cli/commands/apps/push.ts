@@ -1,7 +1,8 @@
 /** `svc push`: uploads an app folder, or an archive of one, as a new version. */
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { UploadAnswer } from '../../../protocol/answers.ts';
+import { hasMarks } from '../../../storage/git/merge-text.ts';
 import type { CommandContext } from '../../command.ts';
 import { archivedContent, isArchive, readArchivedId } from '../../dev/app-archive.ts';
 import {
@@ -14,7 +15,7 @@ import {
   warnOfFlatAutomations,
 } from '../../dev/app-folder.ts';
 import { confirmOlder, drawVersion, mayReplace, noteVersion, readOrigin, versionsOf } from '../../dev/folder-origin.ts';
-import { GatewayError } from '../../failure.ts';
+import { CommandError, GatewayError } from '../../failure.ts';
 import { route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { findPages } from '../../gateway/pages.ts';
@@ -32,6 +33,7 @@ export async function push(context: CommandContext): Promise<void> {
   subject.app = id;
   subject.dir = shellPath(shortPath(path, context));
   const { files, leftOut } = archive === null ? scanAppFolder(path) : { files: [], leftOut: [] };
+  checkResolved(path, files);
   const versions = (await isKnown(client, id)) ? await versionsOf(client, id) : [];
   if (leftOut.length > 0) terminal.hint(drawLeftOut(leftOut));
   warnOfFlatAutomations(terminal, files);
@@ -54,6 +56,16 @@ export async function push(context: CommandContext): Promise<void> {
   const addressOf = await findPages(client);
   const isExpected = ifLive !== null && older === undefined;
   terminal.answer(answer, () => draw(terminal, answer, addressOf({ app: answer.id }), isExpected));
+}
+
+/** Throws for a file in which `svc pull` or `svc dev` left the lines of both sides. */
+function checkResolved(folder: string, files: string[]): void {
+  const marked = files.find((file) => hasMarks(readFileSync(join(folder, file))));
+  if (marked !== undefined)
+    throw new CommandError(
+      `Both sides of a conflict are still marked in ${marked}.`,
+      'Choose between the lines from <<<<<<< to >>>>>>>, then push again.',
+    );
 }
 
 /** Asked before the upload: a gateway that refuses one may close the connection before its answer can be read. */
