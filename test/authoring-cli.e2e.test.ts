@@ -212,6 +212,17 @@ test('svc dev warns of what the page loads from elsewhere, and says it once', as
   assert.equal('warnings' in (await json('dev', 'notes', '--once')), false);
 });
 
+test('svc dev warns of what is probably mistyped, and the draft works', async () => {
+  const sound = readFileSync(join(home, 'notes/app.json'), 'utf8');
+  writeFileSync(join(home, 'notes/app.json'), sound.replace('"queries"', '"querys": [],\n  "queries"'));
+  const { stdout } = await svc('dev', 'notes', '--once');
+  assert.match(stdout, /! app\.json:\d+:3 "querys" is no known member.*"queries"\?\n[\s\S]*✓ notes follows/);
+  const { whole, warnings } = await json('dev', 'notes', '--once');
+  assert.deepEqual([whole, warnings[0].keyword], [true, 'unknown-member']);
+  writeFileSync(join(home, 'notes/app.json'), sound);
+  assert.equal((await json('dev', 'notes', '--once')).warnings, undefined);
+});
+
 test('svc dev names only a few of many files', async () => {
   mkdirSync(join(home, 'notes/many'));
   for (let n = 10; n < 30; n++) writeFileSync(join(home, `notes/many/${n}.txt`), `${n}`);

@@ -115,6 +115,39 @@ describe('the check of a draft', () => {
     assert.deepEqual(await check(), []);
   });
 
+  test('warns of what is probably mistyped, as an upload and a publication do', async () => {
+    const before = (await gateway.call('GET', at('files/app.json'))).text;
+    const manifest = { ...JSON.parse(before), querys: [], actions: [{ name: 'add', inputs: {} }] };
+    const files = {
+      'actions/add.js': `import './help.js';\nexport default async () => null;\n`,
+      'actions/help.js': 'export default async () => null;\n',
+      'app.json': JSON.stringify(manifest),
+      'queries/old.js': 'export default async () => null;\n',
+    };
+    for (const [path, text] of Object.entries(files)) await put(path, text);
+    const answer = await gateway.call('POST', at('check'));
+    const places = (warnings: Finding[] = []) => warnings.map(({ path, keyword }) => `${path} ${keyword}`);
+    const expected = ['app.json unknown-member', 'app.json unknown-member', 'queries/old.js unused-handler'];
+    assert.deepEqual([answer.json.findings, places(answer.json.warnings)], [[], expected]);
+    const said = await svc('check', 'notes', '--session', session);
+    assert.equal(said.code, 0, said.stderr);
+    assert.match(
+      said.stdout,
+      /can be published\n! app\.json:1:\d+ "inputs" of actions\[0\] .*"input"\?.*\n.*"querys" .*"queries"\?/,
+    );
+    assert.doesNotMatch(said.stdout, /refuses/);
+    const pushed = await gateway.upload('typos', {
+      ...NOTES,
+      ...files,
+      'app.json': files['app.json'].replace('notes', 'typos'),
+    });
+    assert.deepEqual([pushed.status, places(pushed.json.warnings)], [201, expected], pushed.text);
+    for (const path of ['actions/add.js', 'actions/help.js', 'queries/old.js'])
+      assert.equal((await gateway.call('DELETE', at(`files/${path}`))).status, 200);
+    await put('app.json', before);
+    assert.deepEqual((await gateway.call('POST', at('check'))).json.warnings, []);
+  });
+
   test('finds lines that others changed too, and runs again if files change meanwhile', async () => {
     await put('index.html', '<p>Mine\n');
     assert.equal((await gateway.upload('notes', { ...NOTES, 'index.html': '<p>Theirs\n' })).status, 201);

@@ -16,7 +16,7 @@ import { plural } from '../terminal/units.ts';
 import { scanAppFolder } from './app-folder.ts';
 import { knownOrigin, nameOf, noteVersion, readOrigin, versionsOf } from './folder-origin.ts';
 import { type FileFault, FolderSync, isFinal, isPassing, type Synced, type SyncResult } from './folder-sync.ts';
-import { checkRules, checkSyntax, excerpt } from './source-check.ts';
+import { checkMistakes, checkRules, checkSyntax, excerpt } from './source-check.ts';
 
 const RETRY_MS = 1000;
 /** How often one update starts over: where files go on vanishing, the next one tries again after a pause. */
@@ -28,8 +28,8 @@ export type DraftEvent =
   | ({ event: 'synced' } & SyncResult)
   /** `unfit`: it works as a draft, but publishing would refuse it. */
   | { event: 'broken' | 'unfit'; error: ErrorBody; title: string; lines: string[] }
-  /** What its page loads and browsers block. */
-  | { event: 'blocked'; warnings: InputIssue[] }
+  /** What is probably mistyped, and what its page loads and browsers block; publishing does not refuse it. */
+  | { event: 'warned'; warnings: InputIssue[] }
   | { event: 'mended' | 'lost' }
   | { event: 'back'; preview: string }
   | { event: 'log'; entry: LogEntry };
@@ -64,10 +64,10 @@ export class DraftFollower {
   #isUnsaid = true;
   /** The session was made for this folder: what it had before is no one's. */
   #isBlank = false;
-  /** The last reported addresses that are blocked. */
-  #blocked = '[]';
   /** The last reported fault. */
   #fault: { event: 'broken' | 'unfit'; text: string } | null = null;
+  /** The last reported warnings, as JSON. */
+  #warned = '[]';
 
   constructor(options: DraftOptions) {
     const { session, app, folder } = options;
@@ -208,15 +208,18 @@ export class DraftFollower {
     if (unparsed !== null) throw new GatewayError(400, unparsed);
     const describe = route`/svc/_draft/${session}/_tool/svc_describe`;
     const { data } = await this.#client.post<ToolAnswer<DescribedApp>>(describe, { app });
-    this.#tellBlocked(blockedAddresses(data.mcpApp));
-    return checkRules(folder, this.#known, data, files, isMore, bundles);
+    const used = new Set<string>();
+    const fault = await checkRules(folder, this.#known, data, files, isMore, bundles, used);
+    // A check that ended early has not seen what the other handlers import.
+    if (!isMore())
+      this.#tellWarnings([...blockedAddresses(data.mcpApp), ...(await checkMistakes(folder, data, files, used))]);
+    return fault;
   }
 
-  #tellBlocked(warnings: InputIssue[]): void {
+  #tellWarnings(warnings: InputIssue[]): void {
     const text = JSON.stringify(warnings);
-    if (text === this.#blocked) return;
-    this.#blocked = text;
-    if (warnings.length > 0) this.#options.tell({ event: 'blocked', warnings });
+    if (text !== this.#warned && warnings.length > 0) this.#options.tell({ event: 'warned', warnings });
+    this.#warned = text;
   }
 
   #mended(): void {

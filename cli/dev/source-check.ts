@@ -1,16 +1,17 @@
 /**
  * Finds in an app's sources what publishing would refuse, before the gateway is asked: a manifest that is not JSON,
- * handlers that do not parse, and handlers that break the rules. Shows the lines around a fault.
+ * handlers that do not parse, and handlers that break the rules; and what it would warn of. Shows the lines around a fault.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as others } from 'node:timers/promises';
-import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { type ErrorBody, type InputIssue, SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { printable } from '../../protocol/printable.ts';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
 import { isTestFile } from '../../protocol/rules/static-files.ts';
 import type { DescribedApp } from '../gateway/api.ts';
-import { appReader, type BundleFiles } from './app-reader.ts';
+import { appReader, type BundleFiles, textOf } from './app-reader.ts';
 
 /** Both count from 1, columns in UTF-16 units. */
 type Place = { line: number; column: number };
@@ -89,7 +90,8 @@ function faultAt(code: ErrorBody['code'], path: string, { line, column }: Place,
 
 /**
  * The error that publishing `files` of the app, and `bundles` of packages, would end with; null when its handlers pass,
- * or as soon as `isStale`. Lets other work run meanwhile. `known` keeps the results for unchanged files.
+ * or as soon as `isStale`. Lets other work run meanwhile. `known` keeps the results for unchanged files; `used` gets the files that
+ * handlers lead to.
  */
 export async function checkRules(
   folder: string,
@@ -98,10 +100,12 @@ export async function checkRules(
   files: string[],
   isStale: () => boolean,
   bundles: BundleFiles = new Map(),
+  used: Set<string> = new Set(),
 ): Promise<ErrorBody | null> {
   const { handlerCheck, invalidHandler } = await import('../../protocol/rules/gates/check-handlers.ts');
   const automations = files.flatMap((path) => AUTOMATION.exec(path)?.[1] ?? []);
-  const check = handlerCheck(await appReader(folder, files, bundles), app, automations, { known });
+  const read = await appReader(folder, files, bundles);
+  const check = handlerCheck((file) => read(used.add(file) && file), app, automations, { known });
   try {
     for (;;) {
       const { done, value } = check.next();
@@ -113,4 +117,19 @@ export async function checkRules(
     if (error instanceof SvcError) return error.toBody();
     throw error;
   }
+}
+
+/** What is probably mistyped in `files` of the app, as an upload would warn; `used` as `checkRules` left it. */
+export async function checkMistakes(
+  folder: string,
+  app: DescribedApp,
+  files: string[],
+  used: ReadonlySet<string>,
+): Promise<InputIssue[]> {
+  const { nearMisses, unusedHandlers } = await import('../../protocol/rules/near-misses.ts');
+  const declaring = files.filter((path) => path === 'app.json' || AUTOMATION.test(path));
+  return [
+    ...declaring.flatMap((path) => nearMisses(path, textOf(folder, path) ?? '')),
+    ...unusedHandlers(files, app, used),
+  ].slice(0, LIMITS.inputIssues);
 }

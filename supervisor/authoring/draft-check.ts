@@ -6,7 +6,8 @@ import type { Sessions } from './sessions.ts';
 
 /** Something that is wrong with the draft. `path` is a file, or a member of the one that the code is about. */
 export type DraftFinding = InputIssue & { code: ErrorCode };
-export type DraftCheck = { app: string; findings: DraftFinding[] };
+/** `warnings` refuse nothing: their `path` is a file. */
+export type DraftCheck = { app: string; findings: DraftFinding[]; warnings: InputIssue[] };
 
 /** Codes of what is wrong with files; with any other the check has failed itself. */
 const FINDINGS: ReadonlySet<string> = new Set([
@@ -29,13 +30,16 @@ type Parts = { sessions: Pick<Sessions, 'review'>; drafts: Pick<Drafts, 'draft'>
  * data. Rejects with `UNKNOWN_SESSION` and the like, but for no fault of the files.
  */
 export async function checkDraft({ sessions, drafts }: Parts, session: string, app: string): Promise<DraftCheck> {
+  let warnings: InputIssue[] = [];
   const [refused, broken] = await Promise.all([
-    findingsFrom(() => sessions.review(session, app)),
+    findingsFrom(async () => {
+      warnings = await sessions.review(session, app);
+    }),
     findingsFrom(async () => (await drafts.draft(session, app)).get()),
   ]);
   // Most faults are found by both.
   const more = broken.filter(({ message }) => !refused.some((one) => one.message === message));
-  return { app, findings: [...refused, ...more].slice(0, LIMITS.inputIssues) };
+  return { app, findings: [...refused, ...more].slice(0, LIMITS.inputIssues), warnings };
 }
 
 async function findingsFrom(work: () => Promise<unknown>): Promise<DraftFinding[]> {

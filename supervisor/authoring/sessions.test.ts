@@ -66,7 +66,7 @@ before(async () => {
         await session.follow({ commit, files });
         return { id: app, version: 1, tag: `${app}/v1`, sha: commit, migrationsApplied: [], webhooks: [] };
       },
-      review: async () => {},
+      review: async () => [],
       recoverSession: (app, session) => recoverSession({ registry, store: codeStore }, app, session),
     },
     registry,

@@ -8,7 +8,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { SvcError } from '../../protocol/errors.ts';
+import { type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId, unknownSession, versionNumber } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DiffAppResult, GitAuthor, GitFile, GitFileDiff, ListChange } from '../../protocol/wire/git-jobs.ts';
@@ -408,11 +408,11 @@ export class Sessions {
     return published;
   }
 
-  /** Rejects with the error with which publishing an app would be refused now. Runs no migrations. */
-  async review(id: string, app: string): Promise<void> {
+  /** Resolves with warnings. Rejects with the error with which publishing an app would be refused now. Runs no migrations. */
+  async review(id: string, app: string): Promise<InputIssue[]> {
     const copy = await this.#exclusively(id, app, () => this.#folders.copyOf(id, app));
     // Whoever edits meanwhile does not wait; he asks again.
-    await this.#within(id, () => this.#options.deployments.review(app, copy));
+    return await this.#within(id, () => this.#options.deployments.review(app, copy));
   }
 
   async #onlyChanged(id: string): Promise<string> {

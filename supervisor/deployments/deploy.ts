@@ -70,7 +70,7 @@ export type PublishResult = {
   public?: string[];
 } & Pick<VersionSummary, 'network' | 'uses' | 'warnings'>;
 
-/** `warnings` are what publishing would refuse its handlers for, and an icon that cannot be drawn. */
+/** `warnings`: what publishing would refuse its handlers for, an icon that cannot be drawn, and what is probably mistyped. */
 type AdoptionResult = { webhooks: NewWebhook[]; warnings?: InputIssue[] };
 
 export type ActivationResult = {
@@ -211,17 +211,17 @@ export class Deployments {
   }
 
   /**
-   * Rejects with the error with which `publish` would refuse the session's files, but never with `NO_CHANGES`; runs no migrations
-   * and stores nothing.
+   * Resolves with the warnings of a publication. Rejects with the error with which `publish` would refuse the session's files, but
+   * never with `NO_CHANGES`; runs no migrations and stores nothing.
    */
-  async review(id: string, { folder, base }: Pick<SessionCopy, 'folder' | 'base'>): Promise<void> {
+  async review(id: string, { folder, base }: Pick<SessionCopy, 'folder' | 'base'>): Promise<InputIssue[]> {
     const { registry, layout, store, jobs, claims, now } = this.#options;
     const active = registry.has(id) ? (await registry.state(id)).active : null;
     const live = active === null ? null : layout.app(id).version(active.versionId);
     const staging = stagingFolder(layout);
     try {
       await mkdir(staging, { mode: 0o700 });
-      await jobs.review({
+      const warnings = await jobs.review({
         source: { session: folder, base, anew: true },
         commit: store.commitOrder(null),
         app: id,
@@ -232,6 +232,7 @@ export class Deployments {
       });
       const endClaims = await claims.claim(id, new VersionPaths(folder, ''));
       endClaims();
+      return warnings;
     } finally {
       await rm(staging, { recursive: true, force: true });
     }

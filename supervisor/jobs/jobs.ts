@@ -3,7 +3,7 @@
  * the waiting and running jobs, and repeats or fails them when the process dies.
  */
 import { basename, dirname } from 'node:path';
-import { type ErrorCode, errorFromBody, SvcError } from '../../protocol/errors.ts';
+import { type ErrorCode, errorFromBody, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Frame, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
 import type { GitOperation, GitOperations } from '../../protocol/wire/git-jobs.ts';
@@ -127,8 +127,8 @@ export class Jobs {
     return this.#run('ingest', job, { subject: 'upload', party: job.app, repeatable: true });
   }
 
-  /** Checks the files of a session as `ingest` does, with the same errors, and keeps nothing. */
-  review(job: IngestJob): Promise<void> {
+  /** Checks the files of a session as `ingest` does, with the same errors, and keeps nothing. Resolves with the warnings. */
+  review(job: IngestJob): Promise<InputIssue[]> {
     return this.#run('review', job, { subject: 'upload', party: job.app, repeatable: true });
   }
 

@@ -6,6 +6,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import type { HandlerSource } from '../../protocol/rules/gates/check-handlers.ts';
 import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
+import { unusedHandlers } from '../../protocol/rules/near-misses.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
 import { writeNewFile } from './content/files.ts';
 import { timeLimited } from './control.ts';
@@ -15,18 +16,23 @@ export type ErasedModules = Map<string, Extract<HandlerSource, { text: string }>
 
 type Version = { code: string; paths: string[]; manifest: Manifest; automations: { id: string }[] };
 
-/** Every finding in the handlers, and the TypeScript among them and what they import. Throws `INVALID_HANDLER` when it takes too long. */
+/**
+ * Every finding in the handlers, files of handlers that nothing uses, and the TypeScript among them and what they import. Throws
+ * `INVALID_HANDLER` when it takes too long.
+ */
 export async function inspectHandlers({
   code,
   paths,
   manifest,
   automations,
-}: Version): Promise<{ found: InputIssue[]; erased: ErasedModules }> {
+}: Version): Promise<{ found: InputIssue[]; unused: InputIssue[]; erased: ErasedModules }> {
   const { checkHandlers } = await import('../../protocol/rules/gates/check-handlers.ts');
   // It is large, and most apps have none.
   const eraser = paths.some(isTypeScript) ? await import('../../protocol/rules/gates/erase-types.ts') : null;
   const erased: ErasedModules = new Map();
+  const used = new Set<string>();
   const read = (file: string): HandlerSource => {
+    used.add(file);
     const known = erased.get(file);
     if (known !== undefined) return known;
     const source = readSource(code, file);
@@ -40,7 +46,8 @@ export async function inspectHandlers({
     return module;
   };
   const ids = automations.map(({ id }) => id);
-  return { found: checkHandlers(read, manifest, ids), erased };
+  const found = checkHandlers(read, manifest, ids);
+  return { found, unused: unusedHandlers(paths, manifest, used), erased };
 }
 
 function tooSlow(path: string): SvcError {

@@ -3,6 +3,7 @@ import type { UploadAnswer, VersionRecord } from '../../../protocol/answers.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { RULES } from '../../../protocol/rules/gates/rules.ts';
 import type { ActivationResult } from '../../../supervisor/deployments/deploy.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
@@ -103,17 +104,14 @@ function showActivated(terminal: Terminal, answer: ActivationResult): void {
   });
 }
 
-/**
- * Prints what was found in the files: the place, the advice and the rule. All but an icon and blocked addresses are handlers that
- * publishing would refuse.
- */
+/** Prints what was found in the files: the place, the advice and the rule. */
 export function drawWarnings(terminal: Terminal, warnings: InputIssue[] = []): void {
   const { style } = terminal;
   for (const warning of warnings)
     terminal.line(
       `${style('yellow', '!')} ${placeOf(warning)} ${warning.message} ${style('dim', `(${warning.keyword})`)}`,
     );
-  if (warnings.every(({ keyword }) => keyword === 'icon' || keyword === 'origin')) return;
+  if (!warnings.some(({ keyword }) => RULES.has(keyword))) return;
   const more = warnings.length < LIMITS.inputIssues ? '' : ` These are the first ${warnings.length}.`;
   terminal.line(`  Publishing on a git store refuses such handlers; see docs/handler-rules.md.${more}`);
 }

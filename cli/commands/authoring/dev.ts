@@ -14,6 +14,7 @@ import { shortPath } from '../../terminal/paths.ts';
 import type { Style } from '../../terminal/style.ts';
 import type { Progress, Terminal } from '../../terminal/terminal.ts';
 import { formatClock, formatCount, formatDuration, plural } from '../../terminal/units.ts';
+import { placeOf } from '../apps/versions.ts';
 
 const RETRY_MS = 1000;
 /** Up to this many names are all listed; of more, only the first two. */
@@ -121,13 +122,9 @@ function summary(facts: object, whole: boolean, told: DevEvent[]): object {
   const { written = [], deleted = [] } = told.find((event) => event.event === 'synced') ?? {};
   const fault = told.find((event) => event.event !== 'tests' && 'error' in event);
   const tests = told.find((event) => event.event === 'tests');
-  const blocked = told.find((event) => event.event === 'blocked');
-  return {
-    ...{ ...facts, whole, written, deleted },
-    ...(fault && { error: fault.error }),
-    ...(blocked && { warnings: blocked.warnings }),
-    ...(tests && { tests }),
-  };
+  const warned = told.find((event) => event.event === 'warned');
+  const found = { ...(fault && { error: fault.error }), ...(warned && { warnings: warned.warnings }) };
+  return { ...facts, whole, written, deleted, ...found, ...(tests && { tests }) };
 }
 
 function forPrograms(event: DevEvent): object {
@@ -148,8 +145,8 @@ function draw({ style }: Terminal, event: Exclude<DevEvent, { event: 'log' }>): 
         style('yellow', `! publishing would refuse it: ${event.title}`),
         ...event.lines.map((line) => `  ${line}`),
       ];
-    case 'blocked':
-      return event.warnings.map(({ path, message }) => style('yellow', `! ${path} ${message}`));
+    case 'warned':
+      return event.warnings.map((one) => style('yellow', `! ${placeOf(one)} `) + one.message);
     case 'mended':
       return [style('green', '✓ the draft works again')];
     case 'lost':

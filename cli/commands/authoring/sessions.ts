@@ -173,6 +173,7 @@ export async function check(context: CommandContext): Promise<number> {
       const { message, keyword } = finding;
       terminal.line(`${style('red', '✗')} ${placeOf(finding)} ${message} ${style('dim', `(${keyword})`)}`);
     }
+    drawWarnings(terminal, answer.warnings);
   });
   if (findings.length > 0)
     terminal.hint(`Correct it in the session, then publish: svc publish ${app} --session ${session}`);

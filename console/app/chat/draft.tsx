@@ -76,7 +76,11 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
       {tag === null && <Brought texts={broughtBy(diff)} />}
       {tag === null && findings.length > 0 && (
         <>
-          <p role="status">This keeps the draft from running, or from being published:</p>
+          <p role="status">
+            {findings.every(({ isWarning }) => isWarning)
+              ? 'This may be a mistake:'
+              : 'This keeps the draft from running, or from being published:'}
+          </p>
           <FindingList
             findings={findings}
             onOpen={({ file }) => go(hrefOf(['apps', app, 'code'], { session, file }))}

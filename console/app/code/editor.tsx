@@ -22,8 +22,8 @@ import {
 import { useEffect, useRef } from 'preact/hooks';
 import { codeLook } from '../../ui/code-look.ts';
 
-/** Lines and columns begin at 1; without a line it is about the whole file. */
-export type Finding = { file: string; message: string; line?: number; column?: number };
+/** Lines and columns begin at 1; without a line it is about the whole file. A warning keeps nothing from being published. */
+export type Finding = { file: string; message: string; line?: number; column?: number; isWarning?: true };
 
 const LANGUAGES: Record<string, () => LanguageSupport> = {
   js: () => javascript(),
@@ -117,9 +117,9 @@ export function Editor({ state, onChange, findings, place }: EditorProps) {
 }
 
 function diagnosticsOf({ doc }: EditorState, findings: readonly Finding[]): Diagnostic[] {
-  return findings.map(({ message, line = 1, column }) => {
+  return findings.map(({ message, line = 1, column, isWarning }) => {
     const { from, to } = doc.line(Math.min(Math.max(1, line), doc.lines));
     const at = column === undefined ? from : Math.min(from + column - 1, to);
-    return { from: at, to, severity: 'error', message };
+    return { from: at, to, severity: isWarning ? 'warning' : 'error', message };
   });
 }

@@ -96,11 +96,7 @@ export function Files({ source, file: wanted, hrefTo, hasPreview, refused, onWri
                       ●
                     </span>
                   )}
-                  {all.some((finding) => finding.file === path) && (
-                    <span class="wrong" role="img" aria-label="something is wrong">
-                      ✗
-                    </span>
-                  )}
+                  <Mark findings={all.filter((finding) => finding.file === path)} />
                 </a>
               </li>
             );
@@ -174,6 +170,23 @@ export function Files({ source, file: wanted, hrefTo, hasPreview, refused, onWri
         />
       )}
     </div>
+  );
+}
+
+/** Whether something is wrong with a file, or may be. */
+function Mark({ findings }: { findings: readonly Finding[] }) {
+  if (findings.length === 0) return null;
+  if (findings.every(({ isWarning }) => isWarning)) {
+    return (
+      <span class="doubtful" role="img" aria-label="something may be wrong">
+        !
+      </span>
+    );
+  }
+  return (
+    <span class="wrong" role="img" aria-label="something is wrong">
+      ✗
+    </span>
   );
 }
 

@@ -135,10 +135,10 @@ export function FindingList({
   return (
     <ul class="findings" aria-label="What is wrong">
       {findings.map((finding, at) => {
-        const { file, line, column, message } = finding;
+        const { file, line, column, message, isWarning } = finding;
         const place = `${file}${line === undefined ? '' : `:${line}${column === undefined ? '' : `:${column}`}`}`;
         return (
-          <li key={`${at} ${place}`}>
+          <li key={`${at} ${place}`} data-tone={isWarning && 'warn'}>
             {file !== '' &&
               (onOpen ? (
                 <Button kind="link" onClick={() => onOpen(finding)}>

@@ -63,10 +63,12 @@ export async function renameFile(source: Source, file: string, to: string, sha: 
 export const readDiff = (app: string, session: string): Promise<DraftDiff> =>
   get(`${path`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
 
-/** What keeps the draft from running as its files are now, and from being published; empty when nothing does. */
+/** What keeps the draft from running as its files are now, and from being published, and what is probably mistyped. */
 export async function checkDraft(app: string, session: string): Promise<Finding[]> {
-  const { findings } = await post<DraftCheck>(path`/svc/_sessions/${session}/apps/${app}/check`);
-  return findings.flatMap(({ code, ...issue }) => findingsOf({ code, message: issue.message, issues: [issue] }));
+  const { findings, warnings } = await post<DraftCheck>(path`/svc/_sessions/${session}/apps/${app}/check`);
+  const found = findings.flatMap(({ code, ...issue }) => findingsOf({ code, message: issue.message, issues: [issue] }));
+  const warned = warnings.flatMap((issue) => findingsOf({ code: '', message: issue.message, issues: [issue] }));
+  return [...found, ...warned.map((one) => ({ ...one, isWarning: true as const }))];
 }
 
 const FILE = /^(?:[^/:\s]+\/)*[^/:\s]+\.[a-z0-9]+/;

@@ -31,6 +31,9 @@ export type Rule = (typeof FIXED_RULES)[number] | WaivableRule;
 
 export const WAIVABLE_RULES: readonly WaivableRule[] = [...DETERMINISM_RULES, QUERY_RULE];
 
+/** Keywords of findings for which a publication is refused. */
+export const RULES: ReadonlySet<string> = new Set([...FIXED_RULES, ...WAIVABLE_RULES]);
+
 /** Which handlers lead to a file: it is one of them, or they import it. */
 export type Reach = { query: boolean; action: boolean; automation: boolean };
 

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
-import { isAutomationFile } from '../../../protocol/automations/automation.ts';
+import { automationFile, isAutomationFile } from '../../../protocol/automations/automation.ts';
 import { contentHash } from '../../../protocol/content-hash.ts';
 import { type InputIssue, SvcError } from '../../../protocol/errors.ts';
 import { versionId, versionTag } from '../../../protocol/ids.ts';
@@ -10,6 +10,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { Manifest, VersionSummary } from '../../../protocol/manifest.ts';
 import { isTypeScript } from '../../../protocol/rules/handler-imports.ts';
 import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
+import { nearMisses } from '../../../protocol/rules/near-misses.ts';
 import type { SentFiles } from '../../../protocol/wire/git-jobs.ts';
 import type {
   CheckJob,
@@ -59,8 +60,8 @@ export async function ingest(job: IngestJob): Promise<IngestResult> {
   }
 }
 
-/** Checks a session's files as their publication would and throws its error; keeps no files. */
-export async function review(job: IngestJob): Promise<void> {
+/** Checks a session's files as their publication would and throws its error; keeps no files. Answers with the warnings. */
+export async function review(job: IngestJob): Promise<InputIssue[]> {
   const staged = new VersionPaths(join(job.staging, 'code'), join(job.staging, 'prepared'));
   try {
     // Left by a process that died during the same work.
@@ -72,7 +73,7 @@ export async function review(job: IngestJob): Promise<void> {
     const content = { app, versionId: versionId(uploadedAt, sha256), uploadedAt, sha256, files };
     const { checked, warnings, built } = await judge(job, content, staged, active);
     const preparation = { owner: { app }, compressed: false, before: active, icons: NO_ICONS, built };
-    prepareFiles(content, { ...checked, warnings }, staged, preparation);
+    return prepareFiles(content, { ...checked, warnings }, staged, preparation).warnings ?? [];
   } finally {
     rmSync(job.staging, { recursive: true, force: true });
   }
@@ -238,22 +239,27 @@ async function gatherFiles({ source, commit, app }: IngestJob, code: string): Pr
 
 /**
  * Applies the handler rules. Any finding refuses a publication, which every upload to the git store is. Other versions are
- * refused only for files that cannot be loaded; other findings are returned, up to `LIMITS.inputIssues`. A restored version
- * passed before. Throws `INVALID_HANDLER`.
+ * refused only for files that cannot be loaded; other findings are returned, with what is probably mistyped, up to
+ * `LIMITS.inputIssues`. A restored version passed before. Throws `INVALID_HANDLER`.
  */
 async function checkSources(
   { source, commit }: IngestJob,
-  version: Parameters<typeof inspectHandlers>[0],
+  version: CheckedFiles & { code: string; paths: string[] },
 ): Promise<{ warnings: InputIssue[]; erased: ErasedModules }> {
   const isKnown = 'tag' in source && !source.imported;
   if (isKnown && !version.paths.some(isTypeScript)) return { warnings: [], erased: new Map() };
-  const { found, erased } = await inspectHandlers(version);
+  const { found, unused, erased } = await inspectHandlers(version);
   if (isKnown) return { warnings: [], erased };
   const { invalidHandler, keepsFromLoading } = await import('../../../protocol/rules/gates/check-handlers.ts');
   const isPublication = commit !== null && !('tag' in source);
   const refused = isPublication ? found : found.filter(keepsFromLoading);
   if (refused.length > 0) throw invalidHandler(refused);
-  return { warnings: found.slice(0, LIMITS.inputIssues), erased };
+  const { code, paths, automations } = version;
+  const mistyped = [
+    ...nearMisses('app.json', readManifest(code, paths)),
+    ...automations.flatMap(({ id, text }) => nearMisses(automationFile(id), text)),
+  ];
+  return { warnings: [...found, ...mistyped, ...unused].slice(0, LIMITS.inputIssues), erased };
 }
 
 /**
