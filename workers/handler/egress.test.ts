@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { after, before, test } from 'node:test';
 import type { EgressPolicy } from '../../protocol/rules/egress.ts';
 import { type App, FakeSupervisor } from '../../testing/fake-supervisor.ts';
+import { freePort } from '../../testing/free-port.ts';
 import { within } from '../../testing/waiting.ts';
 
 const OPEN: EgressPolicy = { allow: [], deny: [], network: null, port: null };
@@ -75,6 +76,50 @@ test('metadata addresses are refused, in every way to write them, and through a 
   assertRefused(await fetchFrom(open, `http://127.0.0.1:${port}/to?http://169.254.169.254/x`), /169\.254\.0\.0\/16/);
   assert.equal(requests.length, 1);
   assert.deepEqual(await fetchFrom(open, `http://127.0.0.1:${port}/`), REACHED);
+});
+
+test('a fetch that fails says to which host and why, and where', async (t) => {
+  const closed = createTcpServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
+  t.after(() => closed.close());
+  await once(closed, 'listening');
+  const { port: closing } = closed.address() as AddressInfo;
+  const free = await freePort();
+  const open = await app({});
+  for (const [url, why] of [
+    [
+      `http://127.0.0.1:${free}/a?key=b`,
+      /^127\.0\.0\.1:\d+: nothing listens there \(connect ECONNREFUSED 127\.0\.0\.1:\d+\)$/,
+    ],
+    [
+      'http://nohost.invalid/',
+      /^nohost\.invalid:80: (there is no such name|the name cannot be looked up now) \(getaddrinfo E\w+ nohost\.invalid\)$/,
+    ],
+    [`https://127.0.0.1:${port}/`, /^127\.0\.0\.1:\d+: it does not speak TLS \(\w+\)$/],
+    [`http://127.0.0.1:${closing}/`, /^127\.0\.0\.1:\d+: the connection was closed \([\w ]+\)$/],
+  ] as const) {
+    const { message = '' } = await fetchFrom(open, url);
+    assert.ok(message.startsWith('fetch failed: '), message);
+    assert.match(message.slice('fetch failed: '.length), why);
+  }
+
+  const files = { 'actions/get.js': 'export default ({ ctx, body }) =>\n  ctx.fetch(body.url);\n' };
+  const throwing = await supervisor.app({ files }, { egress: OPEN });
+  await assert.rejects(throwing.action('get', { url: `http://127.0.0.1:${free}/` }), /nothing listens there/);
+  const { err } = await throwing.log(({ level }) => level === 'error');
+  assert.match((err as { stack: string }).stack, /^TypeError: fetch failed: .*\n\s+at .*actions\/get\.js:2:7/);
+});
+
+test('a body that ends too early says why', async (t) => {
+  const cut = createServer((_request, response) => {
+    response.writeHead(200, { 'content-length': '100' });
+    response.write('a', () => response.destroy());
+  }).listen(0, '127.0.0.1');
+  t.after(() => cut.close());
+  await once(cut, 'listening');
+  const files = { 'actions/get.js': 'export default async ({ ctx, body }) => (await ctx.fetch(body.url)).text();\n' };
+  const reading = await supervisor.app({ files }, { egress: OPEN });
+  const url = `http://127.0.0.1:${(cut.address() as AddressInfo).port}/`;
+  await assert.rejects(reading.action('get', { url }), /ended before its end: the connection was closed/);
 });
 
 test('a fetch ends with its call: when its client leaves, and when its time is up', async () => {

@@ -1,6 +1,7 @@
 /** Converts errors of handlers for their callers and for the app's log. */
 import { damageCode, type ErrorBody, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { whyTerminated } from '../../protocol/network-errors.ts';
 import type { Redactor } from '../../protocol/redactor.ts';
 import type { SourcePositions } from './source-positions.ts';
 
@@ -83,7 +84,8 @@ export class Failures {
 
 function messageOf(thrown: unknown): string {
   return safely(() => {
-    if (thrown instanceof Error) return String(thrown.message) || `The handler threw ${thrown.name} without a message.`;
+    if (thrown instanceof Error)
+      return whyTerminated(thrown) ?? (String(thrown.message) || `The handler threw ${thrown.name} without a message.`);
     if (typeof thrown === 'string' && thrown !== '') return thrown;
     return `The handler threw ${stringify(thrown) ?? String(thrown)}, which is no Error.`;
   }, 'The handler threw a value that cannot be shown.');

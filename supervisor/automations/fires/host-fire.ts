@@ -7,6 +7,7 @@ import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { withReason } from '../../../protocol/network-errors.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
 import type { AskVerb } from '../../../protocol/wire/frames.ts';
 import type { FireAutomation, FireContext, FireLog } from '../../extension-points.ts';
@@ -94,7 +95,9 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
     },
     fetch: (request, init = {}) => {
       const signal = init.signal ? joinSignals([init.signal, fire.signal]).signal : fire.signal;
-      return fetch(request, { ...init, signal });
+      return fetch(request, { ...init, signal }).catch((error: unknown) => {
+        throw withReason(error, new URL(request instanceof Request ? request.url : request));
+      });
     },
     secrets: {
       get: async (name) => {

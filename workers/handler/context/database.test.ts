@@ -247,6 +247,19 @@ const UNAWAITED: [what: string, statements: string, failure: RegExp | null][] = 
   ],
 ];
 
+/** The code of an action in which a statement fails → line and column of the `await`, or of the call, in its file. */
+const PLACES: [code: string, line: number, column: number][] = [
+  [`async ({ db }) => {\n  const text = 'x';\n  await db.run('insert into nowhere values (?)', text);\n}`, 3, 3],
+  [`({ db }) => db.run('insert into nowhere values (1)')`, 1, 31],
+  [`({ db }) =>\n  db.prepare('update nowhere set a = 1').run()`, 2, 42],
+  [`({ db }) =>\n  db.exec('delete from t; nonsense')`, 2, 6],
+  [`({ db }) =>\n  db.batch([[${TAKEN}]])`, 2, 6],
+  [`({ db }) => db.get('insert into nowhere values (1) returning id')`, 1, 31],
+  [`({ db }) => db.transaction(async (tx) => {\n  await tx.run(${TAKEN});\n})`, 2, 12],
+  [`({ db }) => db.transaction((tx) => {\n  tx.run(${TAKEN});\n})`, 2, 6],
+  [`async ({ db }) => {\n  await db.run("update t set s = 'x'");\n  await Promise.all([db.run(${TAKEN})]);\n}`, 3, 3],
+];
+
 let supervisor: FakeSupervisor;
 let app: App;
 
@@ -274,6 +287,7 @@ before(async () => {
           `export default async ({ db }) => { ${statements}; return 'stored'; };`,
         ]),
       ),
+      ...Object.fromEntries(PLACES.map(([code], i) => [`actions/place${i}.js`, `export default ${code};`])),
       'actions/hold.js': `export default ({ db, log }) => db.transaction(async (tx) => {
         await tx.run("update t set s = 'held'");
         log.info('holding');
@@ -298,6 +312,17 @@ before(async () => {
 });
 
 after(() => supervisor.close());
+
+for (const [i, [code, line, column]] of PLACES.entries()) {
+  test(`the log says where a statement failed: ${code}`, async () => {
+    await app.action('reset');
+    await assert.rejects(app.action(`place${i}`));
+    const { err } = await app.log(({ level, tool }) => level === 'error' && tool === `place${i}`);
+    const { stack = '' } = err as { stack?: string };
+    const [, place] = /^\w+Error: .*\n\s+at .*?(actions\/[^)\n]*)/.exec(stack) ?? [];
+    assert.equal(place, `actions/place${i}.js:${line}:${column}`, stack);
+  });
+}
 
 test('an app without a database reads from an empty one', async () => {
   const fresh = await supervisor.app({

@@ -6,6 +6,7 @@ import type { DbClient, Timed } from '../../../protocol/wire/db-client.ts';
 import type { Row, RunResult } from '../../../protocol/wire/frames.ts';
 import type { Call } from '../calls.ts';
 import { type RowsJson, rowsJsonOf, rowsToJson } from '../result.ts';
+import { placeError, StatementSites, siteOf } from './call-sites.ts';
 import type { Reader, ReadStatement } from './reader.ts';
 import { statementRuns, writerAsked } from './reads.ts';
 import { toParams, toStatements, toText } from './sql-params.ts';
@@ -17,6 +18,8 @@ type HandlerStatement = {
   json(...params: unknown[]): Promise<RowsJson>;
   run(...params: unknown[]): Promise<RunResult>;
 };
+
+const sites = new StatementSites();
 
 const ENDED = 'This transaction has ended; tx cannot be used after its callback.';
 // It would wait for the lane that the transaction holds, and the transaction for it.
@@ -72,7 +75,7 @@ export class CallDatabase {
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.#ask((client) => client.get(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
+    return this.#ask(sql, this.get, (client) => client.get(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
   }
 
   all(sql: string, ...params: unknown[]): Promise<Row[]> {
@@ -82,7 +85,7 @@ export class CallDatabase {
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.#ask((client) => client.all(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
+    return this.#ask(sql, this.all, (client) => client.all(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
   }
 
   /** All rows as JSON for a handler to return: the same bytes as for the rows of `all`. */
@@ -93,26 +96,28 @@ export class CallDatabase {
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.#ask(async (client) => {
+    return this.#ask(sql, this.json, async (client) => {
       const rows = await client.all(toText(sql), toParams(params), this.#tx, this.#timed(sql));
       return rowsJsonOf(rowsToJson(rows));
     });
   }
 
   run(sql: string, ...params: unknown[]): Promise<RunResult> {
-    return this.#ask((client) => client.run(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
+    return this.#ask(sql, this.run, (client) => client.run(toText(sql), toParams(params), this.#tx, this.#timed(sql)));
   }
 
   /** `[[sql, ...params], …]`: all of them or none. */
   batch(statements: [sql: string, ...params: unknown[]][]): Promise<RunResult[]> {
-    return this.#ask((client) =>
+    return this.#ask(statements?.[0]?.[0], this.batch, (client) =>
       client.batch(toStatements(statements), this.#tx, this.#call.trace?.operation('BATCH')),
     );
   }
 
   /** Several statements in one text, all of them or none. */
   exec(sql: string): Promise<null> {
-    return this.#ask((client) => client.exec(toText(sql), this.#tx, this.#call.trace?.operation('EXEC')));
+    return this.#ask(sql, this.exec, (client) =>
+      client.exec(toText(sql), this.#tx, this.#call.trace?.operation('EXEC')),
+    );
   }
 
   /**
@@ -122,7 +127,7 @@ export class CallDatabase {
   transaction<T>(work: (tx: CallDatabase) => Promise<T> | T): Promise<T> {
     if (this.#tx !== 0) return Promise.reject(new Error('Transactions do not nest: use the open tx.'));
     if (typeof work !== 'function') return Promise.reject(new TypeError('db.transaction takes a function (tx) => ….'));
-    return this.#ask((client) => this.#inTransaction(client, work));
+    return this.#ask('BEGIN', this.transaction, (client) => this.#inTransaction(client, work));
   }
 
   async #inTransaction<T>(client: DbClient, work: (tx: CallDatabase) => Promise<T> | T): Promise<T> {
@@ -183,40 +188,69 @@ export class CallDatabase {
     while (this.#pending !== null && this.#pending.size > 0) await Promise.all(this.#pending);
   }
 
-  #ask<T>(operation: (client: DbClient) => Promise<T>): Promise<T> {
+  /** `called` is the method that the handler called with `sql`, for the stack of a failure. */
+  #ask<T>(
+    sql: unknown,
+    called: (...args: never[]) => unknown,
+    operation: (client: DbClient) => Promise<T>,
+  ): Promise<T> {
     let asked: Promise<T>;
     try {
       this.#call.assertWanted();
       writerAsked();
       if (this.#blocked !== null) throw new Error(this.#blocked);
+      sites.note(this.#call.tool, sql, called);
       asked = operation(this.#client);
     } catch (error) {
       return this.#refused(error);
     }
     // We handle the inner promise only, so that a failure that the handler ignores is still reported as unhandled.
     this.#pending ??= new Set();
-    const pending = this.#pending;
+    return this.#tx === 0 ? this.#ofCall(asked, sql, this.#pending) : this.#ofTransaction(asked, sql, this.#pending);
+  }
+
+  #ofCall<T>(asked: Promise<T>, sql: unknown, pending: Set<Promise<unknown>>): Promise<T> {
+    // Who waits for the inner one does not handle the failure.
+    pending.add(asked);
     // Not with `finally`, which makes three more promises for each statement.
-    const Tracked = this.#tx === 0 ? Promise : Asked;
-    const tracked = new Tracked<T>((resolve, reject) => {
+    const tracked = asked.then(
+      (value) => {
+        pending.delete(asked);
+        this.#call.wrote = true;
+        return value;
+      },
+      (error: unknown) => {
+        pending.delete(asked);
+        this.#place(error, sql);
+        this.#call.noteFailedWrite(error, tracked);
+        throw error;
+      },
+    );
+    return tracked;
+  }
+
+  #ofTransaction<T>(asked: Promise<T>, sql: unknown, pending: Set<Promise<unknown>>): Promise<T> {
+    const tracked = new Asked<T>((resolve, reject) => {
       asked.then(
         (value) => {
-          pending.delete(entry);
-          if (this.#tx === 0) this.#call.wrote = true;
+          pending.delete(tracked);
           resolve(value);
         },
         (error: unknown) => {
-          if (tracked instanceof Asked && !tracked.awaited) tracked.failed = true;
-          else pending.delete(entry);
-          if (this.#tx === 0) this.#call.noteFailedWrite(error, tracked);
+          if (tracked.awaited) pending.delete(tracked);
+          else tracked.failed = true;
+          this.#place(error, sql);
           reject(error as Error);
         },
       );
     });
-    // Who waits for the inner one does not handle the failure.
-    const entry = this.#tx === 0 ? asked : tracked;
-    pending.add(entry);
+    pending.add(tracked);
     return tracked;
+  }
+
+  /** An error of the writer has no place of the app: it gets that of the handler that awaits it, or that ran the statement first. */
+  #place(error: unknown, sql: unknown): void {
+    placeError(error, siteOf(), sites.get(this.#call.tool, sql));
   }
 
   /** An operation that never left. It fails its transaction as one that the writer refused. */

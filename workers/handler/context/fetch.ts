@@ -8,12 +8,14 @@ import type * as net from 'node:net';
 import type * as os from 'node:os';
 import process from 'node:process';
 import type * as tls from 'node:tls';
+import { withReason } from '../../../protocol/network-errors.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
 import { Egress, type EgressPolicy } from '../../../protocol/rules/egress.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
 import type { CallTrace } from '../call-trace.ts';
 import type { Call } from '../calls.ts';
 import { effect } from '../effects.ts';
+import { placeError, siteOf } from './call-sites.ts';
 
 export type FetchInput = string | URL | Request;
 
@@ -130,10 +132,12 @@ export class HttpClient {
 
   /**
    * Ends with the call, even if it is not awaited, and with the handler's signal. http and https only. Rejects with an
-   * `EgressError` where the policy does not let the connection be made.
+   * `EgressError` where the policy does not let the connection be made, and with the reason where it fails.
    */
   async fetch(call: Call, input: FetchInput, init?: RequestInit): Promise<Response> {
     effect();
+    // Node answers long after the handler's call.
+    const site = siteOf(this.fetch);
     const request = typeof input === 'object' && isRequest(input) ? input : null;
     // Converted to text once, so that the checked address is the requested one.
     const target = request ?? String(input);
@@ -152,9 +156,9 @@ export class HttpClient {
       traced?.ended(response.status, response.status < 400 ? '' : String(response.status));
       return response;
     } catch (error) {
-      // Undici says only that it failed.
       const { cause } = error as { cause?: unknown };
-      const thrown = cause instanceof EgressError ? cause : error;
+      const thrown = cause instanceof EgressError ? cause : withReason(error, url);
+      placeError(thrown, site);
       traced?.ended(0, errorType(thrown));
       throw thrown;
     }
