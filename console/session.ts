@@ -60,10 +60,15 @@ export async function readSession(): Promise<Session | null> {
   }
 }
 
+/** How tokens of programs begin. */
+const PROGRAM = 'svct_';
+
 export const signIn = (token: string): Promise<void> =>
   open(
     { headers: { authorization: `Bearer ${token}` } },
-    'The gateway does not know this token. It may have been rotated.',
+    token.startsWith(PROGRAM)
+      ? 'This is the token of a program, and the gateway does not know it any more. Sign in with the access token, which “svc token” prints, or with a link of “svc open”.'
+      : 'The gateway does not know this token. It may have been rotated.',
   );
 
 export const followLink = (code: string): Promise<void> =>
@@ -76,7 +81,10 @@ export const followLink = (code: string): Promise<void> =>
 async function open(init: RequestInit, refusal: string): Promise<void> {
   const response = await fetch('/svc/_session', { method: 'POST', ...init });
   if (response.status === 401) throw new Error(refusal);
-  if (!response.ok) throw new Error(`The gateway answered with status ${response.status}.`);
+  if (!response.ok) {
+    const { error } = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
+    throw new Error(error?.message ?? `The gateway answered with status ${response.status}.`);
+  }
   keepPageKey(((await response.json()) as { pageKey: string }).pageKey);
 }
 

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { before, describe, test } from 'node:test';
 import { eventually, gatewayOfSuite } from '../testing/edges.ts';
+import { enter, signIn } from '../testing/origins.ts';
 
 const TIMEOUT_MS = 400;
 
@@ -259,7 +260,15 @@ describe('an app that misbehaves', () => {
     assert.equal((await gateway.call('GET', '/svc/_apps/crashing')).json.status, 'quarantined');
     const { state, lastExit } = await actorOf('crashing');
     assert.deepEqual([state, lastExit], ['quarantined', 'crash: boom']);
+    const origin = await enter(gateway, await signIn(gateway), { app: 'crashing' });
+    const page = await origin.visit('/');
+    assert.deepEqual([page.status, page.headers['content-type']], [503, 'text/html; charset=utf-8']);
+    assert.match(page.text, /<h1>This app is out of service<\/h1>.*still there.*tell the person who runs it/s);
+    assert.match(page.text, /href="">Try again<.*\/svc\/#\/apps\/crashing">Open it in the console</);
+    assert.doesNotMatch(page.text, /POST|boom/);
+    assert.equal((await origin.call('GET', '/')).json.error.code, 'NOT_FOUND', 'programs get its files as before');
     assert.equal((await gateway.call('POST', '/svc/_apps/crashing/restart')).status, 200);
     assert.equal((await gateway.read('crashing', 'ok')).status, 200);
+    assert.equal((await origin.visit('/')).status, 404, 'it has no page');
   });
 });

@@ -61,7 +61,7 @@ async function remove(context: CommandContext): Promise<void> {
 function nameOf({ args }: CommandContext): string {
   const name = args.optionalAt(2);
   if (name !== undefined) return name;
-  throw new UsageError(`<name> is missing: svc secret ${args.at(0)} <app> <name>.`, 'Such as: STRIPE_KEY');
+  throw new UsageError(`<name> is missing: svc secret ${args.at(0)} ${args.at(1)} <name>.`, 'Such as: STRIPE_KEY');
 }
 
 function pathOf({ args }: CommandContext, name?: string): string {

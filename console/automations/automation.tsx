@@ -6,7 +6,7 @@ import { hrefOf } from '../address.ts';
 import { get, path, post } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { RunList } from '../runs/list.tsx';
-import { Minted, showMinted } from '../ui/minted.tsx';
+import { keeping, Minted, showMinted } from '../ui/minted.tsx';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Confirm, Empty, Field, Loading, Problem } from '../ui/parts.tsx';
 import { ahead, clock } from '../words.ts';
@@ -97,7 +97,7 @@ function Webhook({ row, trigger, onChange }: { row: AutomationRow; trigger: Show
     setWaiting(true);
     try {
       const body = { ref: row.ref, ...(!isPending && { renew: true }) };
-      const { webhooks } = await post<{ webhooks: NewWebhook[] }>('/svc/_automations/_provision', body);
+      const { webhooks } = await keeping(post<{ webhooks: NewWebhook[] }>('/svc/_automations/_provision', body));
       showMinted(row.app, webhooks, { renewed: !isPending });
       onChange();
     } catch (error) {

@@ -11,6 +11,7 @@ import { Home } from '../home/home.tsx';
 import { usePolled } from '../polled.ts';
 import { type Session, signOut } from '../session.ts';
 import { sample } from '../system/samples.ts';
+import { MintedElsewhere } from '../ui/minted.tsx';
 import { Notices, notifyProblem } from '../ui/notice.tsx';
 import { Button, Empty, State } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
@@ -146,6 +147,7 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
           </div>
         </header>
         <main id="content" tabindex={-1}>
+          <MintedElsewhere shown={place === 'apps' || place === 'automations' ? address.parts[1] : undefined} />
           <View address={address} />
         </main>
       </div>

@@ -6,7 +6,7 @@ import { go, hrefOf } from '../address.ts';
 import { type GatewayError, get, path, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
-import { showMinted } from '../ui/minted.tsx';
+import { keeping, showMinted } from '../ui/minted.tsx';
 import { notify } from '../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem, Tile } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
@@ -67,7 +67,7 @@ function useMaking(onMade: (made: Made) => void) {
     setWaiting(true);
     setProblem(undefined);
     try {
-      onMade(await work());
+      onMade(await keeping(work()));
     } catch (error) {
       setProblem(error as GatewayError);
     }
@@ -142,11 +142,25 @@ const idOf = (name: string): string =>
     .replace(/^-+|-+$/g, '')
     .slice(0, 63);
 
+/** Ids that a host name may have; a page of another id is at a name that only the gateway knows. */
+const HOST_LABEL = /^[a-z0-9](?:-?[a-z0-9])*$/;
+
+/** Says where the page of an app with this id will be: at an address of its own, or below that of the host's server. */
+function usePageHint(): (id: string) => string | undefined {
+  const { consoleAddress, hasSessions } = useGateway();
+  const { protocol, host } = new URL(consoleAddress);
+  return (id) => {
+    if (!HOST_LABEL.test(id)) return undefined;
+    return `Its page will be at ${hasSessions ? `${protocol}//${id}.${host}/` : `${location.origin}/svc/${id}/`}`;
+  };
+}
+
 function Blank({ onMade }: { onMade: (made: Made) => void }) {
   const { make, isWaiting, problem } = useMaking(onMade);
   const [name, setName] = useState('');
   const [id, setId] = useState<string>();
   const shownId = id ?? idOf(name);
+  const hintOf = usePageHint();
   const submit = (event: Event) => {
     event.preventDefault();
     void make(() => post('/svc/_apps', { id: shownId, name: name.trim(), publish: true }));
@@ -156,11 +170,7 @@ function Blank({ onMade }: { onMade: (made: Made) => void }) {
       <Field label="Name">
         <input value={name} required maxLength={200} onInput={({ currentTarget }) => setName(currentTarget.value)} />
       </Field>
-      <Field
-        label="Id"
-        hint={`Its address is /svc/${shownId || '<id>'}/.`}
-        problem={problem?.path === 'id' ? problem.message : undefined}
-      >
+      <Field label="Id" hint={hintOf(shownId)} problem={problem?.path === 'id' ? problem.message : undefined}>
         <input
           class="mono"
           value={shownId}

@@ -1,6 +1,7 @@
 /** Webhooks that a publication made: their addresses, and secrets, which no other answer has, until the user has kept them. */
 import { useEffect, useId, useReducer, useRef } from 'preact/hooks';
 import type { NewWebhook } from '../../protocol/automations/automation.ts';
+import { hrefOf } from '../address.ts';
 import { CopyField } from './copy.tsx';
 import { Button } from './parts.tsx';
 
@@ -13,6 +14,54 @@ function change(app: string, webhooks: readonly NewWebhook[]): void {
   for (const watcher of watchers) watcher();
 }
 
+/** Requests under way that may answer with a secret. */
+let asked = 0;
+
+/** Awaits an answer that may have a secret: the browser asks before it leaves the page meanwhile. */
+export async function keeping<T>(answer: Promise<T>): Promise<T> {
+  asked++;
+  try {
+    return await answer;
+  } finally {
+    asked--;
+  }
+}
+
+addEventListener('beforeunload', (event) => {
+  const isUnkept = [...unkept.values()].flat().some((webhook) => 'secret' in webhook);
+  if (asked > 0 || isUnkept) event.preventDefault();
+});
+
+/** Draws again when there are others. */
+function useUnkept(): ReadonlyMap<string, readonly NewWebhook[]> {
+  const [, draw] = useReducer((count: number) => count + 1, 0);
+  useEffect(() => {
+    const drawn = () => draw(undefined);
+    watchers.add(drawn);
+    return () => void watchers.delete(drawn);
+  }, []);
+  return unkept;
+}
+
+/** Leads from views of other things to the apps whose secrets wait. */
+export function MintedElsewhere({ shown }: { shown: string | undefined }) {
+  const apps = [...useUnkept()].filter(([app, webhooks]) => app !== shown && webhooks.length > 0);
+  if (apps.length === 0) return null;
+  return (
+    <p class="minted" role="status">
+      <span>
+        A new webhook waits for you to keep its secret:{' '}
+        {apps.map(([app], at) => (
+          <span key={app}>
+            {at > 0 && ', '}
+            <a href={hrefOf(['apps', app])}>{app}</a>
+          </span>
+        ))}
+      </span>
+    </p>
+  );
+}
+
 /** Shows them in every view of the app that has `Minted`. With `renewed` they replace earlier ones of the same automations, which no longer work. */
 export function showMinted(app: string, webhooks: readonly NewWebhook[], { renewed = false } = {}): void {
   if (webhooks.length === 0) return;
@@ -22,15 +71,9 @@ export function showMinted(app: string, webhooks: readonly NewWebhook[], { renew
 
 /** `onKept` is called before they disappear, and moves the focus. */
 export function Minted({ app, onKept }: { app: string; onKept?: () => void }) {
-  const [, draw] = useReducer((count: number) => count + 1, 0);
   const section = useRef<HTMLElement>(null);
   const id = useId();
-  useEffect(() => {
-    const drawn = () => draw(undefined);
-    watchers.add(drawn);
-    return () => void watchers.delete(drawn);
-  }, []);
-  const webhooks = unkept.get(app) ?? [];
+  const webhooks = useUnkept().get(app) ?? [];
   useEffect(() => {
     if (webhooks.length > 0) section.current?.focus();
   }, [webhooks.length]);
@@ -57,7 +100,16 @@ export function Minted({ app, onKept }: { app: string; onKept?: () => void }) {
       </ul>
       {hasSecret && (
         <p class="hint">
-          If you lose it, create another with <code>svc automations provision &lt;ref&gt; --renew</code>.
+          If you lose it, create another with{' '}
+          {webhooks
+            .filter((webhook) => 'secret' in webhook)
+            .map(({ ownerApp, automationId }, at) => (
+              <span key={automationId}>
+                {at > 0 && ' or '}
+                <code>{`svc automations provision ${ownerApp}/${automationId} --renew`}</code>
+              </span>
+            ))}
+          .
         </p>
       )}
       <div class="line">

@@ -254,6 +254,12 @@ export class Apps implements AppsView {
     return state === 'quarantined' || state === 'failed_to_start' ? { ...record, status: 'quarantined' } : record;
   }
 
+  /** Why an app takes no calls until it is restarted or gets another version; null where it does. */
+  outOfService(id: string): SvcError | null {
+    const actor = this.#options.tree.apps.get(id);
+    return actor === undefined || actor.givenUp === null ? null : actor.refusal;
+  }
+
   async #openPage(id: string): Promise<PageVersion> {
     const { active } = await this.#options.registry.state(id);
     if (!active) throw noActiveVersion(id);

@@ -15,6 +15,7 @@ const TITLES: Record<string, string> = {
   NO_ACTIVE_VERSION: 'This app has no version yet',
   MISDIRECTED: 'This address does not lead here',
   FORBIDDEN: 'This is not allowed',
+  QUARANTINED: 'This app is out of service',
 };
 
 /** For people in a browser; at other codes the page says what programs are told. */
@@ -24,6 +25,14 @@ const ADVICE: Record<string, string> = {
   NOT_FOUND: 'Check the address, or begin at the start.',
   UNKNOWN_VERSION: 'Open the address again for the version that is live.',
   NO_ACTIVE_VERSION: 'Make one live: <code>svc versions</code>, then <code>svc activate</code>.',
+  QUARANTINED:
+    'Try again later. If it does not come back, tell the person who runs it: the console says why, and starts it again.',
+};
+
+/** In place of a message that is for who made the app. */
+const SAID: Record<string, string> = {
+  UNAUTHORIZED: '',
+  QUARANTINED: 'It stopped again and again, so it is not started any more. What you entered before is still there.',
 };
 
 /** The same within a host's server, which has people and rights of its own. */
@@ -42,8 +51,8 @@ main{box-sizing:border-box;width:min(32rem,calc(100vw - 2rem));padding:2rem;bord
 h1{margin:.75rem 0 .5rem;font-size:1.4rem;line-height:1.25}p{margin:.5rem 0;overflow-wrap:anywhere}
 .dim{color:var(--dim);font-size:.875rem}a{color:var(--accent)}nav{display:flex;flex-wrap:wrap;gap:1.25rem;margin-top:1.25rem}`;
 
-/** Answers a navigation with the error's status. */
-export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError): void {
+/** Answers a navigation with the error's status. `app` is whose page was asked for, where that is known. */
+export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError, app?: string): void {
   exchange.send(
     error.status,
     {
@@ -52,18 +61,19 @@ export function sendErrorPage(exchange: Exchange, place: Place, error: SvcError)
       'content-type': 'text/html; charset=utf-8',
       'cache-control': 'no-store',
     },
-    errorPage(error, place),
+    errorPage(error, place, app),
   );
 }
 
-function errorPage({ code, message, status, path }: SvcError, place: Place): string {
+function errorPage({ code, message, status, path }: SvcError, place: Place, app = place.owner?.app): string {
   const isNoPage = path === PAGE_KEY_HEADER;
   const title = isNoPage ? 'This address is for programs and pages' : (TITLES[code] ?? 'This did not work');
   const known = isNoPage ? NO_PAGE : (place.kind === 'embedded' && ADVICE_OF_HOST[code]) || ADVICE[code];
-  const advice = known ?? marked((NEXT_STEPS as Record<string, string>)[code] ?? 'Try again in a moment.');
-  // Advice for programs about headers does not help a person.
-  const said = code === 'UNAUTHORIZED' ? '' : `<p>${escaped(message)}</p>`;
-  const links = linksOf(place, code, code === 'UNAUTHORIZED' && !isNoPage).map(
+  const step = (NEXT_STEPS as Record<string, string>)[code] ?? 'Try again in a moment.';
+  const advice = known ?? marked(app === undefined ? step : step.replaceAll('<app>', app));
+  const words = SAID[code] ?? message;
+  const said = words === '' ? '' : `<p>${escaped(words)}</p>`;
+  const links = linksOf(place, code, code === 'UNAUTHORIZED' && !isNoPage, app).map(
     ([text, address]) => `<a href="${escaped(address)}">${text}</a>`,
   );
   return `<!doctype html>
@@ -75,9 +85,19 @@ function errorPage({ code, message, status, path }: SvcError, place: Place): str
 }
 
 /** Where a person goes on: the app's own start, and the console where this browser reaches it. */
-function linksOf({ kind, base }: Place, code: string, isSignedOut: boolean): [text: string, address: string][] {
+function linksOf(
+  { kind, base }: Place,
+  code: string,
+  isSignedOut: boolean,
+  app: string | undefined,
+): [text: string, address: string][] {
   const console = kind === 'shared' ? '/svc/' : base === null ? null : `${base}/svc/`;
   const links: [string, string][] = [];
+  if (code === 'QUARANTINED') {
+    links.push(['Try again', '']);
+    if (console !== null && app !== undefined) links.push(['Open it in the console', `${console}#/apps/${app}`]);
+    return links;
+  }
   if (kind === 'page' && code !== 'UNKNOWN_APP' && !isSignedOut) links.push(['Start of the app', '/']);
   if (console !== null) links.push([isSignedOut ? 'Sign in' : 'All apps', console]);
   return links;

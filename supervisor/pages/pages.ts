@@ -42,10 +42,10 @@ const HOME = 'index.html';
 /** Visitors get no files of a named version. */
 const IMMUTABLE = 'private, max-age=31536000, immutable';
 
-/** An error on the pages' surface: a page for a person, else the one error shape. */
-export function sendPageError(exchange: Exchange, place: Place, error: SvcError): void {
+/** An error on the pages' surface: a page for a person, else the one error shape. `app` is whose page was asked for, where that is known. */
+export function sendPageError(exchange: Exchange, place: Place, error: SvcError, app?: string): void {
   if (isNavigation(exchange)) {
-    sendErrorPage(exchange, place, error);
+    sendErrorPage(exchange, place, error, app);
     return;
   }
   const { status, headers, body } = errorAnswer(error);

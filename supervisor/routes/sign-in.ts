@@ -202,6 +202,13 @@ function ownerOfText(text: string): PageOwner {
 /** Throws `UNAUTHORIZED` or `FORBIDDEN`: a program's token buys no session. */
 function demandAdmin(caller: Caller | SvcError): void {
   if (caller instanceof SvcError) throw caller;
+  if (caller.kind === 'token') {
+    const { name } = caller.shown('');
+    throw new SvcError(
+      'FORBIDDEN',
+      `This is the token of a program, “${name}”. A browser signs in with the access token, which “svc token” prints, or with a link of “svc open”.`,
+    );
+  }
   demand(caller, 'admin', null);
 }
 

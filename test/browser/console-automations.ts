@@ -283,9 +283,34 @@ export function automationsSuite(gateway: TestGateway): void {
       assert.match(secret, /.{20}/);
       const address = await minted.getByRole('textbox', { name: 'Address of kitchen/burn' }).inputValue();
       assert.notEqual(address, before);
-      // Another one replaces it; leaving the view loses neither.
+      await minted.getByText('svc automations provision kitchen/burn --renew').waitFor();
+      // Another one replaces it; leaving the view while it is made loses neither, and the browser asks before it leaves the page.
+      let answer: () => void = () => {};
+      const held = new Promise<void>((resolve) => {
+        answer = resolve;
+      });
+      await page.route('**/_provision', async (route) => {
+        await held;
+        await route.continue();
+      });
+      const posted = page.waitForRequest('**/_provision');
       await page.getByRole('button', { name: 'Replace address and secret' }).click();
       await page.getByRole('dialog').getByRole('button', { name: 'Replace', exact: true }).click();
+      await posted;
+      await openView(page, '/runs');
+      const asks = page.waitForEvent('dialog');
+      await page.evaluate('void setTimeout(() => location.reload())');
+      const question = await asks;
+      assert.equal(question.type(), 'beforeunload');
+      await question.dismiss();
+      answer();
+      const waits = page
+        .getByRole('status')
+        .filter({ hasText: 'A new webhook waits for you to keep its secret: kitchen' });
+      await waits.getByRole('link', { name: 'kitchen' }).waitFor();
+      await assertAccessible(page);
+      await openView(page, '/automations/kitchen/burn');
+      assert.equal(await waits.count(), 0);
       const next = minted.locator(`input[aria-label="Address of kitchen/burn"]:not([value="${address}"])`);
       await next.waitFor();
       assert.equal(await minted.getByRole('textbox', { name: 'Secret of kitchen/burn' }).count(), 1);

@@ -97,6 +97,17 @@ describe('in a browser', { skip: withoutChromium() }, () => {
     await page.getByLabel('Access token').fill('0'.repeat(64));
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('alert').filter({ hasText: 'does not know this token' }).waitFor();
+    const body = { name: 'zapier', tools: 'all', apps: ['todos'] };
+    const program = (await gateway.call('POST', '/svc/_tokens', { body })).json;
+    await page.getByLabel('Access token').fill(program.token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page
+      .getByRole('alert')
+      .filter({ hasText: /token of a program, “zapier”.*“svc token” prints/ })
+      .waitFor();
+    await gateway.call('DELETE', `/svc/_tokens/${program.id}`);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('alert').filter({ hasText: 'token of a program, and the gateway does not know it' }).waitFor();
     await page.getByLabel('Access token').fill(gateway.token);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();

@@ -41,7 +41,7 @@ async function removeVersion(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const [app, version] = [args.at(1), args.optionalAt(2)];
   if (version === undefined)
-    throw new UsageError('<version> is missing: svc versions rm <app> <version>.', `List them: svc versions ${app}`);
+    throw new UsageError(`<version> is missing: svc versions rm ${app} <version>.`, `List them: svc versions ${app}`);
   const client = connect();
   const versionId = await findVersion(client, app, version);
   await askFirst(context, `Delete ${versionId} of ${app}? It cannot be made live again.`);
@@ -69,7 +69,7 @@ async function showFile(context: CommandContext): Promise<void> {
   if (version === undefined || path === undefined) {
     const lacking = version === undefined ? '<version>' : '<path>';
     const hint = `List them: svc versions${version === undefined ? '' : ' files'} ${app}${version ? ` ${version}` : ''}`;
-    throw new UsageError(`${lacking} is missing: svc versions show <app> <version> <path>.`, hint);
+    throw new UsageError(`${lacking} is missing: svc versions show ${app} ${version ?? '<version>'} <path>.`, hint);
   }
   const client = connect();
   const versionId = await findVersion(client, app, version);

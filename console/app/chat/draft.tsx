@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { go, hrefOf } from '../../address.ts';
 import { get, path, post } from '../../gateway.ts';
-import { showMinted } from '../../ui/minted.tsx';
+import { keeping, showMinted } from '../../ui/minted.tsx';
 import { Button, Dialog } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
 import { Brought, broughtBy, type DraftDiff, FileDiffs } from '../code/changes.tsx';
@@ -58,7 +58,7 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
     complain(null);
     setPublishing(true);
     try {
-      const published = await post<Published>(path`/svc/_sessions/${session}/publish`, { app });
+      const published = await keeping(post<Published>(path`/svc/_sessions/${session}/publish`, { app }));
       showMinted(app, published.webhooks);
       await read();
       setTag(published.tag);

@@ -1,7 +1,7 @@
 /** Publishes a draft: says before what it brings, and what to do when others published meanwhile. */
 import { useEffect, useState } from 'preact/hooks';
 import { GatewayError, path, post } from '../../gateway.ts';
-import { showMinted } from '../../ui/minted.tsx';
+import { keeping, showMinted } from '../../ui/minted.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
@@ -38,7 +38,7 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, s
     event.preventDefault();
     await run(async () => {
       const body = { app, ...(message.trim() !== '' && { message: message.trim() }) };
-      const published = await post<Published>(path`/svc/_sessions/${session}/publish`, body);
+      const published = await keeping(post<Published>(path`/svc/_sessions/${session}/publish`, body));
       showMinted(app, published.webhooks);
       const { length } = published.migrationsApplied;
       notify(`${published.tag} is live${length > 0 ? `, after ${plural(length, 'migration')}` : ''}`);

@@ -5,7 +5,7 @@ import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import { hrefOf } from '../../address.ts';
 import { get, path, post, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
-import { showMinted } from '../../ui/minted.tsx';
+import { keeping, showMinted } from '../../ui/minted.tsx';
 import { notify, notifyProblem } from '../../ui/notice.tsx';
 import { Button, Confirm, Dialog, Empty, Loading, Problem, State } from '../../ui/parts.tsx';
 import { ago, bytes, clock, plural } from '../../words.ts';
@@ -140,7 +140,9 @@ function ActivateDialog({ app, version, onClose, onDone }: ActivateProps) {
   const { isBusy, error: refusal, run } = useWork();
   const activate = async () => {
     const done = await run(async () => {
-      const answer = await post<{ webhooks: NewWebhook[] }>(path`/svc/_apps/${app.id}/activate`, { versionId });
+      const answer = await keeping(
+        post<{ webhooks: NewWebhook[] }>(path`/svc/_apps/${app.id}/activate`, { versionId }),
+      );
       showMinted(app.id, answer.webhooks);
     });
     if (!done) return;

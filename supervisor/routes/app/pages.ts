@@ -2,9 +2,11 @@
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../../protocol/ids.ts';
 import type { Exchange } from '../../edge/edge.ts';
+import { isNavigation } from '../../http/access/fetch-metadata.ts';
 import type { Place } from '../../http/access/places.ts';
 import { notFound, type Route, route } from '../../http/router.ts';
 import { ICON } from '../../pages/icons.ts';
+import { sendPageError } from '../../pages/pages.ts';
 import type { Services } from '../../services.ts';
 import { subscriptionOf } from '../requests.ts';
 
@@ -27,7 +29,10 @@ export function pageRoutes(services: Services): Route[] {
   const servePage = (exchange: Exchange, place: Place, id: string, rest: string): void | Promise<void> => {
     const pinned = PINNED.exec(rest);
     if (pinned) return servePinned(exchange, place, known(id), pinned[1] ?? '', pinned[2] ?? '');
-    const version = apps.activePage(known(id));
+    const refusal = apps.outOfService(known(id));
+    // Its files are there: a page that is open goes on, and programs get them.
+    if (refusal !== null && isNavigation(exchange)) return sendPageError(exchange, place, refusal, id);
+    const version = apps.activePage(id);
     if (version instanceof Promise) return version.then((files) => pages.serve(exchange, place, files, rest));
     pages.serve(exchange, place, version, rest);
   };
