@@ -54,15 +54,24 @@ test('by default the gateway itself and metadata addresses are refused, to actio
   assert.equal(await fetched(`http://127.0.0.1:${port}/`), 200);
   assert.equal(await fetched(`${gateway.url}/svc/_health`), 'EGRESS_REFUSED');
   assert.equal(await fetched('http://169.254.169.254/'), 'EGRESS_REFUSED');
-  for (const [url, summary] of [
-    [`http://127.0.0.1:${port}/`, '200'],
-    [`${gateway.url}/svc/_health`, 'EGRESS_REFUSED'],
-  ]) {
+  await gateway.call('PUT', '/svc/_apps/anywhere/secrets/KEY', { body: { value: 'sk_live_51' } });
+  for (const [url, summary, node] of [
+    [
+      `http://127.0.0.1:${port}/of/sk_live_51?key=b`,
+      '200',
+      [`GET http://127.0.0.1:${port}/of/[secret KEY]`, true, 200],
+    ],
+    [`${gateway.url}/svc/_health`, 'EGRESS_REFUSED', [`GET ${gateway.url}/svc/_health`, false, 'EGRESS_REFUSED']],
+  ] as const) {
     const run = await gateway.call('POST', '/svc/_automations/anywhere/get/run', { body: { input: { url } } });
     await eventually(async () => {
       const { json } = await gateway.call('GET', `/svc/_runs/${run.json.runId}`);
       return json.state === 'ok' && json.summary === summary;
     });
+    const [fetch, ...others] = (await gateway.call('GET', `/svc/_runs/${run.json.runId}/nodes`)).json;
+    assert.deepEqual([fetch.kind, fetch.args, others], ['fetch', null, []]);
+    assert.deepEqual([fetch.name, fetch.ok, fetch.output?.status ?? fetch.error.code], node);
+    assert.ok(fetch.endedAt >= fetch.startedAt);
   }
 });
 

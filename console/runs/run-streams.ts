@@ -1,6 +1,7 @@
 /** Follows runs as event streams: all of them, or what one run does. */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { RunEvent, RunNode, RunRecord } from '../../protocol/automations/runs.ts';
+import { CHAT_RUNS, type RunEvent, type RunNode, type RunRecord } from '../../protocol/automations/runs.ts';
+import { type Entry, entryOf, type Page, type Read, readPage } from '../app/logs/entries.ts';
 import { EventStream } from '../bridge/event-stream.ts';
 import { type GatewayError, get, isSignedOut, path, SIGNED_IN } from '../gateway.ts';
 
@@ -55,13 +56,30 @@ export type ShownNode = Pick<RunNode, 'ordinal' | 'batchId' | 'kind' | 'name' | 
 type FollowedRun = {
   run: RunRecord | undefined;
   nodes: readonly ShownNode[];
-  lines: readonly { key: number; level: string; msg: string; ts: number | undefined }[];
+  /** What it logged. */
+  lines: readonly Entry[];
   error: GatewayError | undefined;
 };
 
-type LogLine = { level?: string; msg?: string; ts?: number };
 const NOTHING: FollowedRun = { run: undefined, nodes: [], lines: [], error: undefined };
 const MOST_LINES = 1000;
+/** Pages of the app's log that are looked through for the lines of a run. */
+const MOST_PAGES = 10;
+/** A line may be a moment later than the end of its run, by the clock of another thread. */
+const LATE_MS = 1000;
+
+/** The last lines that a run logged that has ended: its events do not have them any more. */
+async function loggedBy({ app, runId, queuedAt, endedAt }: RunRecord): Promise<Entry[]> {
+  const address = `/svc/_logs?app=${encodeURIComponent(app)}`;
+  let before: number | string | null = (endedAt ?? Date.now()) + LATE_MS;
+  let rows: Read[] = [];
+  for (let pages = 0; before !== null && pages < MOST_PAGES && rows.length < MOST_LINES; pages++) {
+    const page: Page = await readPage(address, before);
+    rows = [...page.rows.filter((row) => row.runId === runId), ...rows];
+    before = (page.rows[0]?.ts ?? 0) < queuedAt ? null : page.earlier;
+  }
+  return rows.slice(-MOST_LINES).map(entryOf);
+}
 
 /** Follows one run with its calls and log: first what has happened, then what happens. */
 export function useRun(runId: string): FollowedRun {
@@ -76,8 +94,8 @@ export function useRun(runId: string): FollowedRun {
       change(({ nodes }) => ({
         nodes: [...nodes.filter(({ ordinal }) => ordinal !== node.ordinal), node].sort((a, b) => a.ordinal - b.ordinal),
       }));
-    const putLine = (level: string, msg: string, ts?: number) =>
-      change(({ lines }) => ({ lines: [...lines.slice(1 - MOST_LINES), { key: ++lineKey, level, msg, ts }] }));
+    const putLine = (row: Read) =>
+      change(({ lines }) => ({ lines: [...lines.slice(1 - MOST_LINES), entryOf(row, ++lineKey)] }));
 
     const source = new EventStream(path`/svc/_runs/${runId}/events`);
     const on = <Type extends RunEvent['type']>(type: Type, handle: (event: EventOf<Type>) => void) =>
@@ -99,16 +117,22 @@ export function useRun(runId: string): FollowedRun {
       }),
     );
     on('log', ({ line }) => {
-      const { level = 'info', msg = '', ts } = (line ?? {}) as LogLine;
-      putLine(level, msg, ts);
+      const row = Object(line) as Partial<Read>;
+      putLine({ ...row, ts: typeof row.ts === 'number' ? row.ts : Date.now() });
     });
     source.on('missed', ({ data }) =>
-      putLine('info', `${(JSON.parse(data) as { events: number }).events} events were left out.`),
+      putLine({ ts: Date.now(), msg: `${(JSON.parse(data) as { events: number }).events} events were left out.` }),
     );
     on('run.end', ({ run }) => {
       hasEnded = true;
       source.close();
       change(() => ({ run }));
+      if (run.automation === CHAT_RUNS) return;
+      // Who may not read the log sees what came live.
+      loggedBy(run).then(
+        (all) => change(({ lines }) => (all.length < lines.length ? {} : { lines: all })),
+        () => {},
+      );
     });
     // Events of an ended run have shortened values, and only a request tells why a stream does not open.
     const read = () =>

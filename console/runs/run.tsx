@@ -2,6 +2,8 @@
 import { useState } from 'preact/hooks';
 import { CHAT_RUNS, type RunRecord } from '../../protocol/automations/runs.ts';
 import { go, hrefOf } from '../address.ts';
+import type { Entry } from '../app/logs/entries.ts';
+import { LogLine, stackOf } from '../app/logs/log-lines.tsx';
 import { automationHref } from '../automations/parts.tsx';
 import { get, path, post } from '../gateway.ts';
 import { notifyProblem } from '../ui/notice.tsx';
@@ -32,6 +34,7 @@ export function RunView({ runId }: { runId: string }) {
     setWaiting(false);
   };
   const isChat = run.automation === CHAT_RUNS;
+  const stack = stackOfError(run, lines);
   /** Reads the whole input first: lists have only its beginning. */
   const again = () =>
     attempt(async () => {
@@ -58,9 +61,10 @@ export function RunView({ runId }: { runId: string }) {
         </span>
       </header>
       {run.error && (
-        <p class="problem" role="alert">
+        <div class="problem" role="alert">
           {outcomeOf(run)}
-        </p>
+          {stack && <pre class="places">{stack}</pre>}
+        </div>
       )}
       {run.summary && !run.error && <p>{run.summary}</p>}
       <Facts facts={factsOf(run)} />
@@ -73,13 +77,11 @@ export function RunView({ runId }: { runId: string }) {
       </Card>
       {lines.length > 0 && (
         <Card title="Log">
-          <ul class="log-lines" aria-label="What it logged">
-            {lines.map(({ key, level, msg }) => (
-              <li key={key}>
-                <span class="hint">{level}</span> {msg}
-              </li>
+          <ol class="log-lines" aria-label="What it logged">
+            {lines.map((entry) => (
+              <LogLine key={entry.seq} entry={entry} />
             ))}
-          </ul>
+          </ol>
         </Card>
       )}
       {(run.input !== null || run.output !== null) && (
@@ -90,6 +92,13 @@ export function RunView({ runId }: { runId: string }) {
       )}
     </div>
   );
+}
+
+/** Where the handler failed, as the log has it. */
+function stackOfError({ error }: RunRecord, lines: readonly Entry[]): string | undefined {
+  const line = lines.findLast(({ members }) => members.level === 'error' && members.msg === error?.message);
+  const places = ((line && stackOf(line.members)) ?? '').split('\n').map((place) => place.trim());
+  return places.filter((place) => place.startsWith('at ')).join('\n') || undefined;
 }
 
 function factsOf(run: RunRecord): [string, string | preact.JSX.Element][] {
@@ -129,7 +138,7 @@ function Timeline({ run, nodes }: { run: RunRecord; nodes: readonly ShownNode[] 
             <div class="call">
               <State state={state} />
               <b>{node.name}</b>
-              <code class="hint call-args">{short(node.args)}</code>
+              <code class="hint call-args">{node.args === null ? '' : short(node.args)}</code>
               <span class="hint number">{node.endedAt === undefined ? '' : took(node.endedAt - node.startedAt)}</span>
             </div>
             <div class="bar" aria-hidden="true">

@@ -95,15 +95,16 @@ export type Insights = {
 export const NOT_GRANTED: ErrorBody = { code: 'FORBIDDEN', message: 'It was not granted.' };
 
 /**
- * A step of a run: a call of `ctx.tool` or `ctx.agent`, or a permission that an agent asked for; in a chat, a tool of the agent.
- * `ordinal` counts from 1. `output` and `args` are cut at 64 KiB.
+ * A step of a run: a call of `ctx.tool` or `ctx.agent`, a request of `ctx.fetch`, or a permission that an agent asked for; in a chat,
+ * a tool of the agent. `ordinal` counts from 1. `output` and `args` are cut at 64 KiB. The name of a request is its method and
+ * address, without the query; its output is `{ status }`.
  */
 export type RunNode = {
   runId: string;
   ordinal: number;
   /** Calls that ran at the same time share one. */
   batchId: number;
-  kind: 'tool' | 'agent' | 'permission';
+  kind: 'tool' | 'agent' | 'fetch' | 'permission';
   name: string;
   args: unknown;
   output: unknown;

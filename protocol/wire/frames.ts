@@ -86,7 +86,18 @@ export type ProcessStats = {
 export type FlushFault = { code: string; message: string };
 
 /** Requests of a running fire to the supervisor: the members of its `ctx` that work outside its thread. */
-export const ASKS = ['tool', 'agent', 'state.get', 'state.set', 'state.delete', 'runs.last', 'runs.list'] as const;
+export const ASKS = [
+  'tool',
+  'agent',
+  'state.get',
+  'state.set',
+  'state.delete',
+  'runs.last',
+  'runs.list',
+  // The thread makes the request itself: these tell of it, for the record of the run.
+  'fetch',
+  'fetched',
+] as const;
 export type AskVerb = (typeof ASKS)[number];
 
 /** A value that SQLite stores. Integers outside ±2^53 travel as bigint, blobs as bytes. */

@@ -167,8 +167,11 @@ export function automationsSuite(gateway: TestGateway): void {
       await here.getByRole('heading', { name: 'kitchen/bake', level: 1 }).waitFor();
       const nodes = here.getByRole('list', { name: 'What it called' }).locator('> li');
       await nodes.filter({ hasText: 'flour' }).filter({ hasText: 'ok' }).waitFor();
-      await here.getByText('info the dough rests').waitFor();
-      assert.equal(await nodes.count(), 1, 'the second call comes after the door');
+      const log = here.getByRole('list', { name: 'What it logged' });
+      await log.getByText('the dough rests').waitFor();
+      const request = nodes.filter({ hasText: `GET ${door.url}` });
+      await request.filter({ hasText: 'running' }).waitFor();
+      assert.equal(await nodes.count(), 2, 'the third call comes after the door');
       const running = there.getByRole('link', { name: /^running kitchen\/bake/ });
       await running.waitFor();
       await picture(here, 'running');
@@ -183,8 +186,24 @@ export function automationsSuite(gateway: TestGateway): void {
         await page.getByRole('button', { name: 'Run again' }).waitFor();
         assert.equal(await page.getByRole('button', { name: 'Cancel this run' }).count(), 0);
       }
+      await request.filter({ hasText: '{"status":200}' }).waitFor();
+      // Its events have no lines of the log any more.
+      await here.reload();
+      await log.getByText('the dough rests').waitFor();
       await picture(here, 'ended');
       await assertAccessible(here);
+      const failed = (await gateway.call('POST', '/svc/_automations/kitchen/burn/run?wait=1')).json;
+      await openView(here, `/runs/${failed.runId}`);
+      const place = /the toaster is on <fire>\s+at .*automations\/burn\/handler\.js:4:15/;
+      await here.getByRole('alert').filter({ hasText: place }).waitFor();
+      await log.getByText('automations/burn/handler.js:4:15').waitFor();
+      await picture(here, 'failed');
+      await here.emulateMedia({ colorScheme: 'dark' });
+      await here.setViewportSize({ width: 390, height: 844 });
+      await assertAccessible(here);
+      await picture(here, 'failed-narrow');
+      await here.emulateMedia({ colorScheme: 'light' });
+      await here.setViewportSize({ width: 1120, height: 1200 });
       await openView(here, '/runs?state=ok');
       await here.getByRole('link', { name: /^ok kitchen\/bake two loaves/ }).waitFor();
       await openView(here, '/automations');

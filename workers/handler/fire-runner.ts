@@ -13,7 +13,7 @@ import {
 } from '../../protocol/wire/frames.ts';
 import type { Call, Runner } from './calls.ts';
 import type { ActorBlobs } from './context/blobs.ts';
-import { type FetchInput, HttpClient } from './context/fetch.ts';
+import { type FetchInput, type FetchWatch, HttpClient } from './context/fetch.ts';
 import type { SecretsOfContext } from './context/secrets.ts';
 import type { Environment } from './context/tools.ts';
 import { AskError } from './failure.ts';
@@ -132,7 +132,7 @@ function contextOf(
       list: (filter: unknown) => asks.ask('runs.list', { filter }),
     },
     input,
-    fetch: (target: FetchInput, init?: RequestInit) => http.fetch(call, target, init),
+    fetch: (target: FetchInput, init?: RequestInit) => http.fetch(call, target, init, watching(asks)),
     secrets,
     get blobs() {
       return blobs.of(call, true);
@@ -146,6 +146,23 @@ function contextOf(
     user: null,
     now,
   };
+}
+
+/** Tells the supervisor of the run's requests; what keeps it from that keeps no request. */
+function watching(asks: Asks): FetchWatch {
+  return (method, { origin, pathname }) => {
+    const begun = asks.ask('fetch', { method, url: origin + pathname });
+    begun.catch(() => {});
+    return (end) => {
+      const how = 'error' in end ? { error: shownError(end.error) } : end;
+      begun.then((ordinal) => asks.ask('fetched', { ordinal, ...how })).catch(() => {});
+    };
+  };
+}
+
+function shownError(thrown: unknown): { code?: unknown; message: string } {
+  const { code, message } = Object(thrown) as { code?: unknown; message?: unknown };
+  return { code, message: typeof message === 'string' ? message : 'It failed.' };
 }
 
 type Question = {

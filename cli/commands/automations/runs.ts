@@ -215,13 +215,14 @@ function outcome({ summary, error }: RunRecord): string {
   return error ? `${error.code}: ${error.message}` : (summary ?? '');
 }
 
-/** `✓ svc_read {"app":"todos",…}  3 ms`. */
-function drawNode({ name, args, ok, error, startedAt, endedAt }: RunNode, style: Style): string {
+/** `✓ svc_read {"app":"todos",…}  3 ms`, `✓ GET https://example.com/feed  200  41 ms`. */
+function drawNode({ kind, name, args, output, ok, error, startedAt, endedAt }: RunNode, style: Style): string {
   const sign = ok ? style('green', '✓') : style('red', '✗');
   const why = error ? `  ${style('red', `${error.code}: ${error.message}`)}` : '';
   const text = args === null || args === undefined ? '' : ` ${JSON.stringify(args)}`;
   const given = text.length > 81 ? `${text.slice(0, 80)}…` : text;
-  return `${sign} ${style('cyan', name)}${style('dim', given)}  ${style('dim', formatDuration(endedAt - startedAt))}${why}`;
+  const status = kind === 'fetch' && output ? `  ${(output as { status?: unknown }).status}` : '';
+  return `${sign} ${style('cyan', name)}${style('dim', given)}${status}  ${style('dim', formatDuration(endedAt - startedAt))}${why}`;
 }
 
 /** What fired a run: `cron 2026-01-31T08:00:00.000Z`, `webhook <slug>`, `manual`. */

@@ -6,9 +6,9 @@ import { type GatewayError, isSignedOut, request, SIGNED_IN } from '../../gatewa
 /** `seq` grows by one from entry to entry; earlier ones, read later, have smaller ones. */
 export type Entry = { seq: number; ts: number; text: string; members: Readonly<Record<string, unknown>> };
 
-type Read = { ts: number; [member: string]: unknown };
+export type Read = { ts: number; [member: string]: unknown };
 /** `earlier` is the cursor of the page before, null when there is none. */
-type Page = { rows: Read[]; earlier: string | null };
+export type Page = { rows: Read[]; earlier: string | null };
 
 const PAGE = 500;
 /** More are not kept in the page; the file has them. */
@@ -139,7 +139,7 @@ export function useLog(address: string, until: number | undefined): LogState & {
 }
 
 /** The last entries, or those before a time or a cursor. */
-async function readPage(address: string, before?: number | string, signal?: AbortSignal): Promise<Page> {
+export async function readPage(address: string, before?: number | string, signal?: AbortSignal): Promise<Page> {
   const place = before === undefined ? '' : `&before=${before}`;
   const response = await request(`${address}&limit=${PAGE}${place}`, signal ? { signal } : {});
   return { rows: await response.json(), earlier: response.headers.get('log-cursor') };
@@ -168,6 +168,6 @@ function appended({ entries, cursor }: LogState, rows: readonly Read[]): Pick<Lo
   return { entries: all.slice(-MOST), cursor: all.length > MOST ? null : cursor };
 }
 
-function entryOf(row: Read, seq: number): Entry {
+export function entryOf(row: Read, seq: number): Entry {
   return { seq, ts: row.ts, text: JSON.stringify(row), members: row };
 }

@@ -63,7 +63,7 @@ function Chunk({ chunk, onCall }: { chunk: readonly Entry[]; onCall: (id: string
       {isNear && (
         <ol>
           {chunk.map((entry) => (
-            <Line key={entry.seq} entry={entry} onCall={onCall} />
+            <LogLine key={entry.seq} entry={entry} onCall={onCall} />
           ))}
         </ol>
       )}
@@ -71,9 +71,10 @@ function Chunk({ chunk, onCall }: { chunk: readonly Entry[]; onCall: (id: string
   );
 }
 
-const DRAWN = new Set(['ts', 'level', 'app', 'msg', 'tool', 'versionId', 'traceId', 'stack', 'err']);
+const DRAWN = new Set(['ts', 'level', 'app', 'msg', 'tool', 'versionId', 'traceId', 'runId', 'stack', 'err']);
 
-function Line({ entry: { ts, members }, onCall }: { entry: Entry; onCall: (id: string) => void }) {
+/** Without `onCall` it does not lead to the entries of its call. */
+export function LogLine({ entry: { ts, members }, onCall }: { entry: Entry; onCall?: (id: string) => void }) {
   const { level = 'info', tool, msg = '', traceId } = members;
   const stack = stackOf(members);
   const more = Object.entries(members)
@@ -91,7 +92,7 @@ function Line({ entry: { ts, members }, onCall }: { entry: Entry; onCall: (id: s
         {more.length > 0 && <span class="hint"> {more.join(' ')}</span>}
         {stack && <pre>{stack}</pre>}
       </div>
-      {typeof traceId === 'string' && (
+      {onCall && typeof traceId === 'string' && (
         <button type="button" class="log-call" title={`Only this call: ${traceId}`} onClick={() => onCall(traceId)}>
           {traceId.slice(-6)}
         </button>
@@ -100,7 +101,8 @@ function Line({ entry: { ts, members }, onCall }: { entry: Entry; onCall: (id: s
   );
 }
 
-function stackOf({ err, stack }: Readonly<Record<string, unknown>>): string | undefined {
+/** The stack of an entry or of its error. */
+export function stackOf({ err, stack }: Readonly<Record<string, unknown>>): string | undefined {
   const own = typeof err === 'object' && err !== null ? (err as { stack?: unknown }).stack : undefined;
   const text = typeof own === 'string' ? own : stack;
   return typeof text === 'string' ? text : undefined;

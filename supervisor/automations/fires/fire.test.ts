@@ -54,6 +54,33 @@ describe('nodes', () => {
     assert.deepEqual(world.events.at(-1), { type: 'node.end', node });
   });
 
+  test('requests of the thread are nodes; they count for no limit, and end with the run', async () => {
+    const { world, tools, handler, runId } = await running();
+    const first = await handler.ask('fetch', { method: 'GET', url: 'https://a.example/b' });
+    assert.deepEqual(world.types(runId), ['run.start', 'node.start']);
+    await handler.ask('fetched', { ordinal: first, status: 200 });
+    await handler.ask('fetched', { ordinal: first, status: 500 });
+    const second = await handler.ask('fetch', { method: 'PUT', url: `https://a.example/${'x'.repeat(500)}` });
+    await handler.ask('fetched', { ordinal: second, error: { code: 'HOSTILE', message: 'no such name' } });
+    for (let i = 0; i < LIMITS.runNodesAtOnce + 1; i++)
+      await handler.ask('fetch', { method: 'GET', url: 'https://b.example/' });
+    const asked = handler.ask('tool', { name: 'svc_read' });
+    tools.asked[0]?.answer('1');
+    assert.equal(await asked, 1);
+    await assert.rejects(handler.ask('fetch', { method: 'GET' }), { code: 'BAD_REQUEST' });
+    handler.returns();
+    await settle();
+    const [ok, failed, tool, open] = world.ledger.nodes;
+    assert.deepEqual(
+      [ok?.kind, ok?.name, ok?.output, ok?.ok],
+      ['fetch', 'GET https://a.example/b', { status: 200 }, true],
+    );
+    assert.deepEqual([failed?.ok, failed?.error], [false, { code: 'HANDLER_ERROR', message: 'no such name' }]);
+    assert.equal(failed?.name.length, 200);
+    assert.deepEqual([tool?.name, open?.ok, open?.error?.code], ['svc_read', false, 'HANDLER_ERROR']);
+    assert.equal(world.ledger.nodes.length, LIMITS.runNodesAtOnce + 4);
+  });
+
   test('an answer that reports a failure is a node that is not ok', async () => {
     const { world, tools, handler } = await running();
     const asked = handler.ask('tool', { name: 'svc_write', args: {} });

@@ -1,28 +1,26 @@
 /**
  * Serves one running handler: answers its requests through `ctx`, and takes its result. The first result, failure or abort ends
- * the run; later ones are ignored. Every call of `ctx.tool` and `ctx.agent`, and every permission that an agent asks for, is a
- * node of the run: counted, sent to followers, and recorded when it ends.
+ * the run; later ones are ignored. Every call of `ctx.tool` and `ctx.agent`, every request of `ctx.fetch`, and every permission that an
+ * agent asks for, is a node of the run: counted, sent to followers, and recorded when it ends.
  */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import { parseRef } from '../../../protocol/automations/automation.ts';
 import {
   addUsage,
   NOT_GRANTED,
   noUsage,
-  RUN_STATES,
   type RunNode,
   type RunRecord,
   type Usage,
 } from '../../../protocol/automations/runs.ts';
-import { type WebhookResponse, webhookResponse } from '../../../protocol/automations/webhook-messages.ts';
+import type { WebhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import type { AskVerb } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
-import { type RunFilter, recordedValue } from '../../../storage/automations/run-rows.ts';
+import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import { parseEntry } from '../../../storage/logs/log-pages.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
@@ -34,11 +32,17 @@ import type { RunLedger } from '../history/ledger.ts';
 import type { RunEvents } from '../history/run-events.ts';
 import { askAgent, type PermissionDecision } from './agents.ts';
 import type { FireTools } from './fire-tools.ts';
-
-/** The outcome of a run. */
-export type Outcome = Pick<RunRecord, 'summary' | 'output' | 'error'> & {
-  state: 'ok' | 'error' | 'aborted' | 'interrupted';
-};
+import {
+  type Arguments,
+  argumentsOf,
+  bad,
+  EMPTY,
+  failure,
+  json,
+  type Outcome,
+  resultOf,
+  wantedRuns,
+} from './fire-values.ts';
 
 type FireOptions = {
   runId: string;
@@ -54,17 +58,14 @@ type FireOptions = {
   span?: Span | null;
 };
 
-type Arguments = Record<string, unknown>;
-
-/** A call of `ctx.tool` or `ctx.agent` under way; `usage` grows. */
+/** A call of `ctx` under way; `usage` grows. */
 type OpenNode = Omit<RunNode, 'output' | 'ok' | 'error' | 'endedAt'>;
 
-const EMPTY = new Uint8Array(0);
+const EGRESS_REFUSED = 'EGRESS_REFUSED';
 /** Characters of a node's name that are recorded. */
 const NODE_NAME_CHARS = 200;
 /** Why calls that were under way at the end of their run failed. */
 const OVER = 'The run had ended before this call did; its outcome is unknown.';
-const TOO_DEEP = `nests deeper than ${LIMITS.jsonDepth} levels`;
 
 /** The reason of every signal, made once: an error takes longer to make than all else at the end of a run. */
 const ENDED = new SvcError('RUN_ABORTED', 'The run has ended.');
@@ -79,6 +80,9 @@ export class Fire implements CallReply {
   /** Usage of all nodes, ended and under way. */
   readonly usage: Usage = noUsage();
   readonly #open = new Set<OpenNode>();
+  /** Requests under way, by their ordinals. */
+  readonly #fetching = new Map<number, OpenNode>();
+  #fetches = 0;
   #ordinal = 0;
   #batchId = 0;
   #controller: AbortController | null = null;
@@ -157,10 +161,15 @@ export class Fire implements CallReply {
     const args = argumentsOf(payload);
     if (verb === 'tool') return await this.#tool(args);
     if (verb === 'agent') return await this.#agent(args);
+    if (verb === 'fetch') return json(this.#fetchBegins(args));
+    if (verb === 'fetched') {
+      this.#fetchEnds(args);
+      return EMPTY;
+    }
     return json(await this.#recall(verb, args));
   }
 
-  async #recall(verb: Exclude<AskVerb, 'tool' | 'agent'>, args: Arguments): Promise<unknown> {
+  async #recall(verb: Exclude<AskVerb, 'tool' | 'agent' | 'fetch' | 'fetched'>, args: Arguments): Promise<unknown> {
     const { automation, ledger } = this.options;
     if (verb === 'state.get') return await ledger.getState(automation, args.key);
     if (verb === 'state.set') return await ledger.setState(automation, args.key, args.value);
@@ -219,6 +228,40 @@ export class Fire implements CallReply {
     });
   }
 
+  /**
+   * The thread makes a request by itself, and tells of it: `url` without its query, which may hold keys. Answers with the number of
+   * its node; null where no more are recorded, which refuses no request.
+   */
+  #fetchBegins({ method, url }: Arguments): number | null {
+    if (typeof method !== 'string' || typeof url !== 'string') throw bad('url', '"method" and "url" must be strings.');
+    if (this.#fetches >= LIMITS.runNodes) return null;
+    this.#fetches++;
+    const node = this.#newNode('fetch', this.redactor.text(`${method} ${url}`), EMPTY);
+    this.#fetching.set(node.ordinal, node);
+    return node.ordinal;
+  }
+
+  /** `status` is that of the answer; `error` why there is none. */
+  #fetchEnds({ ordinal, status, error }: Arguments): void {
+    const node = this.#fetching.get(ordinal as number);
+    if (node === undefined) return;
+    const { code, message } = Object(error) as Arguments;
+    const why =
+      typeof message === 'string'
+        ? {
+            code: code === EGRESS_REFUSED ? EGRESS_REFUSED : 'HANDLER_ERROR',
+            message: message.slice(0, LIMITS.errorMessageChars),
+          }
+        : null;
+    const answered = typeof status === 'number';
+    this.#endNode(node, answered && status < 400, answered ? json({ status }) : EMPTY, why);
+  }
+
+  /** Calls that count for the limits: requests are refused by neither. */
+  get #calls(): number {
+    return this.#ordinal - this.#fetches;
+  }
+
   async #node(
     kind: RunNode['kind'],
     name: string,
@@ -246,9 +289,9 @@ export class Fire implements CallReply {
 
   /** Throws `OVERLOADED` when the run has made, or has under way, as many calls as it may. `args` is JSON text. */
   #begin(kind: RunNode['kind'], name: string, args: Uint8Array): OpenNode {
-    if (this.#ordinal >= LIMITS.runNodes)
+    if (this.#calls >= LIMITS.runNodes)
       throw new SvcError('OVERLOADED', `A run may make at most ${LIMITS.runNodes} calls of ctx.tool and ctx.agent.`);
-    if (this.#open.size >= LIMITS.runNodesAtOnce) {
+    if (this.#open.size - this.#fetching.size >= LIMITS.runNodesAtOnce) {
       const running = `${LIMITS.runNodesAtOnce} calls of ctx.tool and ctx.agent are already running`;
       throw new SvcError('OVERLOADED', `${running}; await some of them first.`);
     }
@@ -276,7 +319,7 @@ export class Fire implements CallReply {
 
   /** A permission of an agent is a separate node beside the agent's. */
   #decided(agent: OpenNode, { toolName, detail, optionId, ok }: PermissionDecision): void {
-    if (!this.#open.has(agent) || this.#ordinal >= LIMITS.runNodes) return;
+    if (!this.#open.has(agent) || this.#calls >= LIMITS.runNodes) return;
     const node = this.#newNode('permission', toolName, json({ detail }));
     this.#endNode(node, ok, json({ optionId }), ok ? null : NOT_GRANTED);
   }
@@ -290,6 +333,7 @@ export class Fire implements CallReply {
   /** Does nothing for a node that has ended. `output` is JSON text. */
   #endNode(open: OpenNode, ok: boolean, output: Uint8Array, error: ErrorBody | null): void {
     if (!this.#open.delete(open)) return;
+    this.#fetching.delete(open.ordinal);
     const { now, ledger, events } = this.options;
     const { redactor } = this;
     const recorded = { output: recordedValue(redactor.json(output)), ok, error: redactor.value(error) };
@@ -314,88 +358,7 @@ export class Fire implements CallReply {
   }
 }
 
-export function failure(error: ErrorBody): Outcome {
-  return { state: 'error', summary: null, output: null, error };
-}
-
-type Result = { outcome: Outcome; response: WebhookResponse | null };
-
-/** `body` is what the handler returned, `{ summary?, output?, response? }` as JSON text. */
-function resultOf(body: Uint8Array): Result {
-  const refuse = (error: ErrorBody): Result => ({ outcome: failure(error), response: null });
-  if (body.length > LIMITS.fireResultBytes) {
-    const message = `The handler returned ${body.length} bytes, and may return ${LIMITS.fireResultBytes}. Store large results through ctx.tool.`;
-    return refuse({ code: 'HANDLER_ERROR', message });
-  }
-  if (isTooDeep(body))
-    return refuse({ code: 'HANDLER_ERROR', message: `The handler returned a value that ${TOO_DEEP}.` });
-  const { summary, output, response } = JSON.parse(textOf(body)) as Record<string, unknown>;
-  let answer: WebhookResponse | null;
-  try {
-    answer = webhookResponse(response);
-  } catch (error) {
-    return refuse((error as SvcError).toBody());
-  }
-  const outcome: Outcome = {
-    state: 'ok',
-    summary: typeof summary === 'string' ? summary.slice(0, LIMITS.errorMessageChars) : null,
-    output: recordedValue(json(output)),
-    error: null,
-  };
-  return { outcome, response: answer };
-}
-
-/** Throws `BAD_REQUEST`: what a fire asks is not believed. */
-function argumentsOf(payload: Uint8Array): Arguments {
-  if (payload.length > LIMITS.askBytes) {
-    throw new SvcError('BAD_REQUEST', `A call of ctx may send at most ${LIMITS.askBytes} bytes of arguments as JSON.`);
-  }
-  if (isTooDeep(payload)) throw new SvcError('BAD_REQUEST', `What ctx was given ${TOO_DEEP}.`);
-  let value: unknown;
-  try {
-    value = JSON.parse(textOf(payload));
-  } catch {
-    throw new SvcError('BAD_REQUEST', 'The arguments are not JSON.');
-  }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Arguments;
-  throw new SvcError('BAD_REQUEST', 'The arguments must be an object.');
-}
-
-/** JSON text of a value, empty for undefined. */
-function json(value: unknown): Uint8Array {
-  const text = JSON.stringify(value);
-  return text === undefined ? EMPTY : Buffer.from(text);
-}
-
-function textOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
-}
-
 /** As the log's readers get it: `ts` in milliseconds since the epoch. */
 function parsedLine(line: string): unknown {
   return isTooDeep(line) ? line : (parseEntry(line) ?? line);
-}
-
-/**
- * `filter.ref` may name another automation of the same app or of an app in `apps`. Throws `BAD_REQUEST` or `TOOL_REFUSED`.
- */
-function wantedRuns(automation: LiveAutomation, filter: unknown): { filter: RunFilter; limit: number } {
-  if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
-    throw bad('filter', 'The filter of ctx.runs must be an object.');
-  const { ref = automation.ref, state, limit = LIMITS.listRows } = filter as Arguments;
-  const named = typeof ref === 'string' ? parseRef(ref) : null;
-  if (!named) throw bad('filter.ref', '"ref" must be "<app>/<automation>".');
-  if (named.app !== automation.app && !automation.manifest.apps?.includes(named.app)) {
-    const message = `"${automation.ref}" may not see runs of "${named.app}".`;
-    throw new SvcError('TOOL_REFUSED', message, { path: 'filter.ref' });
-  }
-  const known = RUN_STATES.find((one) => one === state);
-  if (state !== known) throw bad('filter.state', `"state" must be one of ${RUN_STATES.join(', ')}.`);
-  if (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 1 || limit > LIMITS.listRowsMax)
-    throw bad('filter.limit', `"limit" must be a whole number from 1 to ${LIMITS.listRowsMax}.`);
-  return { filter: known === undefined ? { ref: named } : { ref: named, state: known }, limit };
-}
-
-function bad(path: string, message: string): SvcError {
-  return new SvcError('BAD_REQUEST', message, { path });
 }

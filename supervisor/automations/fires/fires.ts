@@ -31,8 +31,9 @@ import { stoppingError } from '../../tree/actor/call-errors.ts';
 import type { AutomationCatalog, LiveAutomation } from '../catalog.ts';
 import type { RunLedger } from '../history/ledger.ts';
 import type { RunEvents } from '../history/run-events.ts';
-import { Fire, failure, type Outcome } from './fire.ts';
+import { Fire } from './fire.ts';
 import type { FireTools } from './fire-tools.ts';
+import { failure, type Outcome } from './fire-values.ts';
 import { runOnHost } from './host-fire.ts';
 
 /** The actor whose thread runs an automation's handler. */

@@ -93,11 +93,25 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
       last: (filter) => ask('runs.last', { filter }) as Promise<RunRecord | null>,
       list: (filter) => ask('runs.list', { filter }) as Promise<RunRecord[]>,
     },
-    fetch: (request, init = {}) => {
+    fetch: async (request, init = {}) => {
       const signal = init.signal ? joinSignals([init.signal, fire.signal]).signal : fire.signal;
-      return fetch(request, { ...init, signal }).catch((error: unknown) => {
-        throw withReason(error, new URL(request instanceof Request ? request.url : request));
-      });
+      const [url, given] =
+        request instanceof Request ? [new URL(request.url), request.method] : [new URL(request), 'GET'];
+      const method = (init.method ?? given).toUpperCase();
+      // What keeps a request from being recorded does not keep it from being made.
+      const begun = ask('fetch', { method, url: url.origin + url.pathname });
+      begun.catch(() => {});
+      const ended = (end: object): void =>
+        void begun.then((ordinal) => ask('fetched', { ordinal, ...end })).catch(() => {});
+      try {
+        const response = await fetch(request, { ...init, signal });
+        ended({ status: response.status });
+        return response;
+      } catch (error) {
+        const thrown = withReason(error, url);
+        ended({ error: { message: String((thrown as Error).message) } });
+        throw thrown;
+      }
     },
     secrets: {
       get: async (name) => {

@@ -19,6 +19,9 @@ import { placeError, siteOf } from './call-sites.ts';
 
 export type FetchInput = string | URL | Request;
 
+/** Is told of each request, and with the answer of how it ended. */
+export type FetchWatch = (method: string, url: URL) => (end: { status: number } | { error: unknown }) => void;
+
 /** The error of a handler's fetch to where the app may not connect. */
 export class EgressError extends Error {
   readonly code = 'EGRESS_REFUSED';
@@ -134,7 +137,7 @@ export class HttpClient {
    * Ends with the call, even if it is not awaited, and with the handler's signal. http and https only. Rejects with an
    * `EgressError` where the policy does not let the connection be made, and with the reason where it fails.
    */
-  async fetch(call: Call, input: FetchInput, init?: RequestInit): Promise<Response> {
+  async fetch(call: Call, input: FetchInput, init?: RequestInit, watch?: FetchWatch): Promise<Response> {
     effect();
     // Node answers long after the handler's call.
     const site = siteOf(this.fetch);
@@ -150,24 +153,33 @@ export class HttpClient {
     const signal = own ? joinSignals([own, endOf(call)]).signal : endOf(call);
     // Node's client uses this dispatcher, not one that app code set.
     const options = { ...init, signal, dispatcher: this.#dispatcher() } as RequestInit;
-    const traced = call.trace === null ? null : this.#trace(call.trace, url, request, options);
+    const method = (options.method ?? request?.method ?? 'GET').toUpperCase();
+    const traced = call.trace === null ? null : this.#trace(call.trace, method, url, request, options);
+    const ended = watch?.(method, url);
     try {
       const response = await nativeFetch(target, options);
       traced?.ended(response.status, response.status < 400 ? '' : String(response.status));
+      ended?.({ status: response.status });
       return response;
     } catch (error) {
       const { cause } = error as { cause?: unknown };
       const thrown = cause instanceof EgressError ? cause : withReason(error, url);
       placeError(thrown, site);
       traced?.ended(0, errorType(thrown));
+      ended?.({ error: thrown });
       throw thrown;
     }
   }
 
   /** Passes the trace on with the request, unless the handler names another one. */
-  #trace(trace: CallTrace, url: URL, request: Request | null, options: RequestInit): ReturnType<CallTrace['request']> {
+  #trace(
+    trace: CallTrace,
+    method: string,
+    url: URL,
+    request: Request | null,
+    options: RequestInit,
+  ): ReturnType<CallTrace['request']> {
     const { protocol, hostname, port } = url;
-    const method = (options.method ?? request?.method ?? 'GET').toUpperCase();
     const traced = trace.request({
       method: METHODS.has(method) ? method : '_OTHER',
       // A name can hold a secret, such as a token as its first label.

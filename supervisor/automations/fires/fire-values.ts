@@ -1,0 +1,100 @@
+/** Reads what a handler asks of its `ctx` and what it returns: JSON text, none of which is believed. */
+import { parseRef } from '../../../protocol/automations/automation.ts';
+import { RUN_STATES, type RunRecord } from '../../../protocol/automations/runs.ts';
+import { type WebhookResponse, webhookResponse } from '../../../protocol/automations/webhook-messages.ts';
+import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { isTooDeep } from '../../../protocol/rules/json-text.ts';
+import { type RunFilter, recordedValue } from '../../../storage/automations/run-rows.ts';
+import type { LiveAutomation } from '../catalog.ts';
+
+/** The outcome of a run. */
+export type Outcome = Pick<RunRecord, 'summary' | 'output' | 'error'> & {
+  state: 'ok' | 'error' | 'aborted' | 'interrupted';
+};
+
+export type Arguments = Record<string, unknown>;
+
+export const EMPTY = new Uint8Array(0);
+const TOO_DEEP = `nests deeper than ${LIMITS.jsonDepth} levels`;
+
+export function failure(error: ErrorBody): Outcome {
+  return { state: 'error', summary: null, output: null, error };
+}
+
+type Result = { outcome: Outcome; response: WebhookResponse | null };
+
+/** `body` is what the handler returned, `{ summary?, output?, response? }` as JSON text. */
+export function resultOf(body: Uint8Array): Result {
+  const refuse = (error: ErrorBody): Result => ({ outcome: failure(error), response: null });
+  if (body.length > LIMITS.fireResultBytes) {
+    const message = `The handler returned ${body.length} bytes, and may return ${LIMITS.fireResultBytes}. Store large results through ctx.tool.`;
+    return refuse({ code: 'HANDLER_ERROR', message });
+  }
+  if (isTooDeep(body))
+    return refuse({ code: 'HANDLER_ERROR', message: `The handler returned a value that ${TOO_DEEP}.` });
+  const { summary, output, response } = JSON.parse(textOf(body)) as Arguments;
+  let answer: WebhookResponse | null;
+  try {
+    answer = webhookResponse(response);
+  } catch (error) {
+    return refuse((error as SvcError).toBody());
+  }
+  const outcome: Outcome = {
+    state: 'ok',
+    summary: typeof summary === 'string' ? summary.slice(0, LIMITS.errorMessageChars) : null,
+    output: recordedValue(json(output)),
+    error: null,
+  };
+  return { outcome, response: answer };
+}
+
+/** Throws `BAD_REQUEST`: what a fire asks is not believed. */
+export function argumentsOf(payload: Uint8Array): Arguments {
+  if (payload.length > LIMITS.askBytes) {
+    throw new SvcError('BAD_REQUEST', `A call of ctx may send at most ${LIMITS.askBytes} bytes of arguments as JSON.`);
+  }
+  if (isTooDeep(payload)) throw new SvcError('BAD_REQUEST', `What ctx was given ${TOO_DEEP}.`);
+  let value: unknown;
+  try {
+    value = JSON.parse(textOf(payload));
+  } catch {
+    throw new SvcError('BAD_REQUEST', 'The arguments are not JSON.');
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Arguments;
+  throw new SvcError('BAD_REQUEST', 'The arguments must be an object.');
+}
+
+/** JSON text of a value, empty for undefined. */
+export function json(value: unknown): Uint8Array {
+  const text = JSON.stringify(value);
+  return text === undefined ? EMPTY : Buffer.from(text);
+}
+
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+}
+
+/**
+ * `filter.ref` may name another automation of the same app or of an app in `apps`. Throws `BAD_REQUEST` or `TOOL_REFUSED`.
+ */
+export function wantedRuns(automation: LiveAutomation, filter: unknown): { filter: RunFilter; limit: number } {
+  if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
+    throw bad('filter', 'The filter of ctx.runs must be an object.');
+  const { ref = automation.ref, state, limit = LIMITS.listRows } = filter as Arguments;
+  const named = typeof ref === 'string' ? parseRef(ref) : null;
+  if (!named) throw bad('filter.ref', '"ref" must be "<app>/<automation>".');
+  if (named.app !== automation.app && !automation.manifest.apps?.includes(named.app)) {
+    const message = `"${automation.ref}" may not see runs of "${named.app}".`;
+    throw new SvcError('TOOL_REFUSED', message, { path: 'filter.ref' });
+  }
+  const known = RUN_STATES.find((one) => one === state);
+  if (state !== known) throw bad('filter.state', `"state" must be one of ${RUN_STATES.join(', ')}.`);
+  if (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 1 || limit > LIMITS.listRowsMax)
+    throw bad('filter.limit', `"limit" must be a whole number from 1 to ${LIMITS.listRowsMax}.`);
+  return { filter: known === undefined ? { ref: named } : { ref: named, state: known }, limit };
+}
+
+export function bad(path: string, message: string): SvcError {
+  return new SvcError('BAD_REQUEST', message, { path });
+}
