@@ -34,7 +34,14 @@ export const unreachable = (): GatewayError =>
 export const SIGNED_OUT = 'svc-console:signed-out';
 export const SIGNED_IN = 'svc-console:signed-in';
 
+/** Dispatched on `window` when the gateway answers again, such as after a restart. */
+export const BACK = 'svc-console:back';
+
 let signedOut = false;
+let isLost = false;
+
+/** What a proxy says in place of a gateway that does not answer it. */
+const isAway = (status: number): boolean => status === 502 || status === 504;
 
 /** Polling stops then, because the gateway counts refused requests. */
 export const isSignedOut = (): boolean => signedOut;
@@ -58,7 +65,16 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     response = await call(path, init);
   } catch (error) {
     if (init.signal?.aborted) throw error;
+    isLost = true;
     throw unreachable();
+  }
+  if (isAway(response.status)) {
+    isLost = true;
+    throw unreachable();
+  }
+  if (isLost) {
+    isLost = false;
+    dispatchEvent(new Event(BACK));
   }
   if (response.ok) return response;
   const { error = {} } = (await response.json().catch(() => ({}))) as ErrorAnswer;

@@ -1,6 +1,6 @@
 /** Polls the gateway while the page is visible. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { type GatewayError, isSignedOut, SIGNED_IN, unreachable } from './gateway.ts';
+import { BACK, type GatewayError, isSignedOut, SIGNED_IN, unreachable } from './gateway.ts';
 
 /** `value` is the last answer, also while `error` says why a newer request failed. */
 export type Polled<T> = { value: T | undefined; error: GatewayError | undefined; reload: () => void };
@@ -11,7 +11,8 @@ const LIMIT_MS = 20_000;
 
 /**
  * What `load` resolves to; again after `everyMs` while the page is visible, at once when `key` changes or `reload` is called. With
- * `everyMs` 0 it is read once. An answer that comes after `key` has changed is dropped.
+ * `everyMs` 0 it is read once, and again after a failure when the gateway is back. An answer that comes after `key` has changed is
+ * dropped.
  */
 export function usePolled<T>(
   load: (signal: AbortSignal) => Promise<T>,
@@ -27,6 +28,7 @@ export function usePolled<T>(
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     let isReading = false;
+    let hasFailed = false;
     const read = async () => {
       clearTimeout(timer);
       if (isReading || isSignedOut()) return;
@@ -35,9 +37,11 @@ export function usePolled<T>(
       const limit = setTimeout(() => late.abort(unreachable()), LIMIT_MS);
       try {
         const value = await loader.current(AbortSignal.any([abort.signal, late.signal]));
+        hasFailed = false;
         if (!abort.signal.aborted) setState({ key, value });
       } catch (error) {
         if (abort.signal.aborted) return;
+        hasFailed = true;
         setState((last) => ({ ...(last.key === key ? last : { key }), error: error as GatewayError }));
       } finally {
         clearTimeout(limit);
@@ -50,13 +54,18 @@ export function usePolled<T>(
     const seen = () => {
       if (everyMs > 0 && document.visibilityState === 'visible') void read();
     };
+    const back = () => {
+      if (hasFailed) void read();
+    };
     void read();
     document.addEventListener('visibilitychange', seen);
     addEventListener(SIGNED_IN, read);
+    addEventListener(BACK, back);
     return () => {
       abort.abort();
       clearTimeout(timer);
       removeEventListener(SIGNED_IN, read);
+      removeEventListener(BACK, back);
       document.removeEventListener('visibilitychange', seen);
     };
   }, [key, everyMs, asked]);

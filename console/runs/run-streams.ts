@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { CHAT_RUNS, type RunEvent, type RunNode, type RunRecord } from '../../protocol/automations/runs.ts';
 import { type Entry, entryOf, type Page, type Read, readPage } from '../app/logs/entries.ts';
 import { EventStream } from '../bridge/event-stream.ts';
-import { type GatewayError, get, isSignedOut, path, SIGNED_IN } from '../gateway.ts';
+import { BACK, type GatewayError, get, isSignedOut, path, SIGNED_IN } from '../gateway.ts';
 
 const RETRY_MS = 3000;
 
@@ -97,43 +97,49 @@ export function useRun(runId: string): FollowedRun {
     const putLine = (row: Read) =>
       change(({ lines }) => ({ lines: [...lines.slice(1 - MOST_LINES), entryOf(row, ++lineKey)] }));
 
-    const source = new EventStream(path`/svc/_runs/${runId}/events`);
-    const on = <Type extends RunEvent['type']>(type: Type, handle: (event: EventOf<Type>) => void) =>
-      source.on(type, ({ data }) => handle(JSON.parse(data) as EventOf<Type>));
-    // After a lost connection everything is sent again.
-    source.on('open', () => change(() => ({ nodes: [], lines: [] })));
-    on('run.start', ({ run }) => change(() => ({ run })));
-    on('node.start', (node) => putNode({ ...node, said: '' }));
-    on('node.delta', ({ ordinal, delta }) =>
-      change(({ nodes }) => ({
-        nodes: nodes.map((node) => (node.ordinal === ordinal ? { ...node, said: node.said + delta } : node)),
-      })),
-    );
-    on('node.end', ({ node }) =>
-      change(({ nodes }) => {
-        const said = nodes.find(({ ordinal }) => ordinal === node.ordinal)?.said ?? '';
-        const rest = nodes.filter(({ ordinal }) => ordinal !== node.ordinal);
-        return { nodes: [...rest, { ...node, said }].sort((a, b) => a.ordinal - b.ordinal) };
-      }),
-    );
-    on('log', ({ line }) => {
-      const row = Object(line) as Partial<Read>;
-      putLine({ ...row, ts: typeof row.ts === 'number' ? row.ts : Date.now() });
-    });
-    source.on('missed', ({ data }) =>
-      putLine({ ts: Date.now(), msg: `${(JSON.parse(data) as { events: number }).events} events were left out.` }),
-    );
-    on('run.end', ({ run }) => {
-      hasEnded = true;
-      source.close();
-      change(() => ({ run }));
-      if (run.automation === CHAT_RUNS) return;
-      // Who may not read the log sees what came live.
-      loggedBy(run).then(
-        (all) => change(({ lines }) => (all.length < lines.length ? {} : { lines: all })),
-        () => {},
+    let source: EventStream;
+    const follow = () => {
+      source = new EventStream(path`/svc/_runs/${runId}/events`);
+      const on = <Type extends RunEvent['type']>(type: Type, handle: (event: EventOf<Type>) => void) =>
+        source.on(type, ({ data }) => handle(JSON.parse(data) as EventOf<Type>));
+      // After a lost connection everything is sent again.
+      source.on('open', () => change(() => ({ nodes: [], lines: [] })));
+      on('run.start', ({ run }) => change(() => ({ run })));
+      on('node.start', (node) => putNode({ ...node, said: '' }));
+      on('node.delta', ({ ordinal, delta }) =>
+        change(({ nodes }) => ({
+          nodes: nodes.map((node) => (node.ordinal === ordinal ? { ...node, said: node.said + delta } : node)),
+        })),
       );
-    });
+      on('node.end', ({ node }) =>
+        change(({ nodes }) => {
+          const said = nodes.find(({ ordinal }) => ordinal === node.ordinal)?.said ?? '';
+          const rest = nodes.filter(({ ordinal }) => ordinal !== node.ordinal);
+          return { nodes: [...rest, { ...node, said }].sort((a, b) => a.ordinal - b.ordinal) };
+        }),
+      );
+      on('log', ({ line }) => {
+        const row = Object(line) as Partial<Read>;
+        putLine({ ...row, ts: typeof row.ts === 'number' ? row.ts : Date.now() });
+      });
+      source.on('missed', ({ data }) =>
+        putLine({ ts: Date.now(), msg: `${(JSON.parse(data) as { events: number }).events} events were left out.` }),
+      );
+      on('run.end', ({ run }) => {
+        hasEnded = true;
+        source.close();
+        change(() => ({ run }));
+        if (run.automation === CHAT_RUNS) return;
+        // Who may not read the log sees what came live.
+        loggedBy(run).then(
+          (all) => change(({ lines }) => (all.length < lines.length ? {} : { lines: all })),
+          () => {},
+        );
+      });
+      source.on('error', () => {
+        if (!hasEnded && source.readyState === EventStream.CLOSED) void read();
+      });
+    };
     // Events of an ended run have shortened values, and only a request tells why a stream does not open.
     const read = () =>
       get<RunRecord>(path`/svc/_runs/${runId}`).then(
@@ -141,10 +147,16 @@ export function useRun(runId: string): FollowedRun {
         (error: GatewayError) => change(() => ({ error })),
       );
     void read();
-    source.on('error', () => {
-      if (!hasEnded && source.readyState === EventStream.CLOSED) void read();
-    });
-    return () => source.close();
+    follow();
+    // What a proxy says meanwhile is final for a stream.
+    const back = () => {
+      if (!hasEnded && source.readyState === EventStream.CLOSED) follow();
+    };
+    addEventListener(BACK, back);
+    return () => {
+      removeEventListener(BACK, back);
+      source.close();
+    };
   }, [runId]);
   return followed;
 }

@@ -53,6 +53,47 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       assert.deepEqual(suite.complaints, []);
     });
 
+    test('recovers by itself from a restart of the gateway: unsaved text, what is shown, and views not opened before', {
+      skip: store === 'tarball' && 'drafts need the git store',
+    }, async () => {
+      const page = await suite.open('/apps/shop/code?file=index.html');
+      await page.getByRole('button', { name: 'Edit' }).click();
+      await page.waitForURL(/session=/);
+      const draft = new URL(page.url()).hash;
+      await editor(page, 'index.html').click();
+      await page.keyboard.press('Control+End');
+      await page.keyboard.type('<!-- not saved -->');
+      const { port } = gateway;
+      await gateway.stop();
+      await page.getByText('The gateway does not answer').first().waitFor();
+      await openView(page, '/apps/shop/files');
+      await page.getByRole('alert').filter({ hasText: 'The gateway does not answer' }).waitFor();
+      await openView(page, '/apps/shop/settings');
+      await page.getByRole('alert').filter({ hasText: 'The gateway does not answer' }).waitFor();
+      await gateway.start(String(port));
+      await page.getByRole('heading', { name: 'Tokens for programs' }).waitFor();
+      await page.getByText('No program has a token').waitFor();
+      await page.getByText('All systems running').waitFor();
+      await openView(page, draft.slice(1));
+      await page.getByText('<!-- not saved -->').waitFor();
+      await page.getByRole('img', { name: 'not saved' }).waitFor();
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('img', { name: 'not saved' }).waitFor({ state: 'detached' });
+      suite.complaints.length = 0;
+    });
+
+    test('says that the gateway was upgraded only where the file of a view is gone', async () => {
+      const page = await suite.open('/apps/shop');
+      const gone = (route: Route) => route.fulfill({ status: 404, body: '{}' });
+      await page.route('**/svc/_console/part-*', gone);
+      await openView(page, '/apps/shop/logs');
+      await page.getByRole('alert').filter({ hasText: 'The gateway was upgraded' }).waitFor();
+      await page.unroute('**/svc/_console/part-*', gone);
+      await page.getByRole('button', { name: 'Reload the page' }).click();
+      await page.getByRole('region', { name: 'Log' }).waitFor();
+      suite.complaints.length = 0;
+    });
+
     test('rolls back to a version, after it showed the changes and what the data keeps', async () => {
       const page = await suite.open('/apps/shop/code?show=versions');
       const [second = '', first = ''] = (await versions()).map(({ versionId }) => versionId);

@@ -1,6 +1,7 @@
 /** A table's rows: scrolled over any number of them, sorted, filtered, and edited cell by cell. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { go, hrefOf } from '../../address.ts';
+import { BACK } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify, notifyProblem } from '../../ui/notice.tsx';
 import { Button, Confirm, Dialog, Empty, Field, Loading, Problem } from '../../ui/parts.tsx';
@@ -161,6 +162,12 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
     setSeen((now) => (now.first === first && now.last === last ? now : { first, last }));
   }, [count]);
   useEffect(look, [look]);
+  // Pages that could not be read are read now.
+  useEffect(() => {
+    const back = () => setSeen((now) => ({ ...now }));
+    addEventListener(BACK, back);
+    return () => removeEventListener(BACK, back);
+  }, []);
 
   useEffect(() => {
     for (let page = Math.floor(seen.first / PAGE_ROWS); page * PAGE_ROWS < seen.last; page++) {
