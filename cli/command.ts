@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text as textOf } from 'node:stream/consumers';
 import { parseArgs } from 'node:util';
+import { appOption, withApp } from './app-argument.ts';
 import { CommandError, UsageError } from './failure.ts';
 import type { Client } from './gateway/client.ts';
 import type { Surroundings } from './gateway/connection.ts';
@@ -111,8 +112,12 @@ export class Arguments {
   }
 }
 
-/** Throws `UsageError`. */
-export function parseArguments(argv: string[], spec: ArgumentSpec): Arguments {
+/** With `cwd`, apps may be named by their folders, or left out in one (cli/app-argument.ts). Throws `CommandError`. */
+export function parseArguments(
+  argv: string[],
+  spec: ArgumentSpec & Partial<Pick<Command, 'name' | 'group'>>,
+  cwd?: string,
+): Arguments {
   const options = Object.fromEntries(
     Object.entries(spec.options).map(([name, { value, short }]) => [
       name,
@@ -125,20 +130,35 @@ export function parseArguments(argv: string[], spec: ArgumentSpec): Arguments {
   for (const token of tokens) {
     if (token.kind === 'positional') positionals.push(token.value);
     if (token.kind !== 'option') continue;
-    const { name, rawName, value } = token;
-    const option = Object.hasOwn(spec.options, name) ? spec.options[name] : undefined;
-    if (option === undefined) {
-      const meant = nearest(rawName.replace(/^-+/, ''), Object.keys(spec.options));
-      throw new UsageError(`There is no option ${rawName}.`, meant && `Did you mean --${meant}?`);
-    }
-    if (option.value === undefined && value !== undefined)
-      throw new UsageError(`${rawName} is a switch and takes no value.`);
-    if (option.value !== undefined && value === undefined)
-      throw new UsageError(`${rawName} needs a value: ${rawName} <${option.value}>.`);
+    const { name, value } = token;
+    checkOption(token, spec.options);
     given.set(name, [...(given.get(name) ?? []), value ?? '']);
   }
-  if (!given.has('help')) checkPositionals(positionals, spec.positionals);
-  return new Arguments(positionals, given);
+  if (given.has('help')) return new Arguments(positionals, given);
+  const words = cwd === undefined ? positionals : withApp(positionals, spec, cwd);
+  checkPositionals(words, spec.positionals);
+  const apps = given.get('app');
+  if (apps !== undefined && cwd !== undefined)
+    given.set(
+      'app',
+      apps.map((app) => appOption(app, cwd)),
+    );
+  return new Arguments(words, given);
+}
+
+function checkOption(
+  { name, rawName, value }: { name: string; rawName: string; value?: string | undefined },
+  options: OptionTable,
+): void {
+  const option = Object.hasOwn(options, name) ? options[name] : undefined;
+  if (option === undefined) {
+    const meant = nearest(rawName.replace(/^-+/, ''), Object.keys(options));
+    throw new UsageError(`There is no option ${rawName}.`, meant && `Did you mean --${meant}?`);
+  }
+  if (option.value === undefined && value !== undefined)
+    throw new UsageError(`${rawName} is a switch and takes no value.`);
+  if (option.value !== undefined && value === undefined)
+    throw new UsageError(`${rawName} needs a value: ${rawName} <${option.value}>.`);
 }
 
 function checkPositionals(given: string[], usage: string): void {

@@ -569,7 +569,7 @@ const CASES: Case[] = [
     line: ['help', 'runs'],
     out: ['--state <queued|running|ok|error|aborted|interrupted|skipped>', 'Only those in this state'],
   },
-  { line: ['versions', 'a/../b'], code: EXIT.failed, request: 'GET /svc/_apps/a%2F..%2Fb/versions?limit=50' },
+  { line: ['versions', 'a?..#b'], code: EXIT.failed, request: 'GET /svc/_apps/a%3F..%23b/versions?limit=50' },
   { line: [], out: ['svc <command>', ...COMMANDS.map(({ summary }) => summary)] },
   { line: ['read', 'notes'], code: EXIT.usage, err: ['✗ <query> is missing.\n  See: svc help read\n'] },
   { line: ['help', 'push'], out: ['Usage  svc push <dir|file> [options]', '--no-activate'] },

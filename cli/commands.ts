@@ -206,7 +206,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc new notes', 'svc new ./guestbook --name "Guest book"', 'svc new --clone todos'],
       load: async () => (await import('./commands/apps/new.ts')).newApp,
     },
-    'types <app>': {
+    'types <app|dir>': {
       summary: "Print TypeScript types of an app's tools, of handler and test arguments, and of window.svc",
       details: [
         'The app is a folder with an app.json, or the id of an app on the gateway.',

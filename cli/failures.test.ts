@@ -75,7 +75,7 @@ const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --fo
   versions notes 3; versions files notes 3 a.txt; versions show notes; versions show notes 3; check --session one;
   versions rm notes; settings notes --default; settings notes theme x --default; settings notes theme; chats drop notes x; chats rm notes; repair notes; repair notes --restore none`;
 
-const FAILED = `read notes list @none; describe notes lst; new a.txt; new notes; export taken.bundle; export a.txt;
+const FAILED = `logs ./blank; logs ./none; read notes list @none; describe notes lst; new a.txt; new notes; export taken.bundle; export a.txt;
   export notes; import nothing; import a.txt; import blank; activate notes aaaaaa; push none; push blank; push broken;
   push noid; push a.txt; push large; test notes; backup now; backup taken.bundle; backup none/x; restore none --data-dir x;
   types notes --out none/x.d.ts; ${inFull} large/big.txt; ${inFull} none; ${inFull} a.zip; ${inFull} a.txt --window food;

@@ -37,6 +37,15 @@ export function overview(version: string, columns: number, style: Style): string
     ),
     ...joined(
       [
+        `${style('dim', 'Apps')}   An app is its id or its folder:`,
+        `${style('cyan', 'notes')} or ${style('cyan', './notes')}.`,
+        'In its folder you may leave it out.',
+      ],
+      ' ',
+      columns,
+    ),
+    ...joined(
+      [
         `${style('dim', 'More')}   ${style('cyan', 'svc help <command>')}`,
         `Every command takes ${style('cyan', '--json')}.`,
       ],

@@ -52,7 +52,7 @@ async function runCommand(
   let client: Client | undefined;
   let subject: Subject = {};
   try {
-    const args = parseArguments(words, command);
+    const args = parseArguments(words, command, cwd);
     if (args.has('help')) return help(command, terminal);
     subject = { command: command.name, ...subjectOf(command.positionals, args) };
     const dataDir = args.text('data-dir');

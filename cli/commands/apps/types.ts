@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { checkManifest } from '../../../protocol/rules/manifest-check.ts';
+import { isPath } from '../../app-argument.ts';
 import type { CommandContext } from '../../command.ts';
 import { readAppId } from '../../dev/app-folder.ts';
 import { CommandError, reasonOf, systemStep } from '../../failure.ts';
@@ -35,7 +36,7 @@ export async function types(context: CommandContext): Promise<void> {
 /** The manifest of a folder with an `app.json`, else of the app with this id. */
 async function manifestOf({ cwd, connect }: CommandContext, app: string) {
   const folder = resolve(cwd, app);
-  if (app.includes('/') || app === '.' || existsSync(join(folder, 'app.json'))) {
+  if (isPath(app) || existsSync(join(folder, 'app.json'))) {
     const id = readAppId(folder);
     return checkManifest(readFileSync(join(folder, 'app.json'), 'utf8'), id);
   }

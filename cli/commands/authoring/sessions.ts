@@ -6,6 +6,7 @@ import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
 import type { SessionDiff } from '../../../supervisor/authoring/sessions.ts';
 import type { PendingWebhookOf } from '../../../supervisor/automations/pending-webhooks.ts';
 import type { PublishResult } from '../../../supervisor/deployments/deploy.ts';
+import { isPath } from '../../app-argument.ts';
 import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { writeOrigin } from '../../dev/folder-origin.ts';
 import { stageFolder } from '../../dev/stage-folder.ts';
@@ -216,11 +217,6 @@ export async function publish(context: CommandContext): Promise<void> {
     drawWarnings(terminal, answer.warnings);
   });
   for (const { message } of flat) terminal.warn(message);
-}
-
-/** An app id never looks like this. */
-function isPath(text: string): boolean {
-  return text.includes('/') || /^\.+$/.test(text);
 }
 
 /** Files of the published app that look like automations but are not. The app is live, even if this request fails. */
