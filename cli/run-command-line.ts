@@ -9,7 +9,7 @@ import {
   subjectOf,
 } from './command.ts';
 import { COMMANDS } from './commands.ts';
-import { EXIT, errorBodyOf, exitCodeOf, UsageError } from './failure.ts';
+import { EXIT, errorBodyOf, exitCodeOf, UnreachableError, UsageError } from './failure.ts';
 import { Client } from './gateway/client.ts';
 import { defaultDataDirectory, resolveConnection, type Surroundings } from './gateway/connection.ts';
 import { commandHelp, helpDocument, overview } from './help.ts';
@@ -51,12 +51,14 @@ async function runCommand(
 ): Promise<number> {
   let client: Client | undefined;
   let subject: Subject = {};
+  let dataDirectory: string | undefined;
   try {
     const args = parseArguments(words, command, cwd);
     if (args.has('help')) return help(command, terminal);
     subject = { command: command.name, ...subjectOf(command.positionals, args) };
     const dataDir = args.text('data-dir');
     const flags = { url: args.text('url'), token: args.text('token'), dataDir };
+    dataDirectory = dataDir === undefined ? defaultDataDirectory({ env, cwd, platform }) : resolve(cwd, dataDir);
     const context: CommandContext = {
       env,
       cwd,
@@ -64,7 +66,7 @@ async function runCommand(
       args,
       terminal,
       subject,
-      dataDirectory: dataDir === undefined ? defaultDataDirectory({ env, cwd, platform }) : resolve(cwd, dataDir),
+      dataDirectory,
       connect: (again = false) => {
         if (client === undefined || again) client = new Client(resolveConnection(flags, { env, cwd, platform }));
         return client;
@@ -73,8 +75,18 @@ async function runCommand(
     const run = await command.load();
     return (await run(context)) ?? EXIT.ok;
   } catch (error) {
-    return report(error, terminal, command.name, client, subject);
+    const others =
+      error instanceof UnreachableError && !error.sent
+        ? await othersOf({ url: client?.url, dataDir: dataDirectory }, { env, cwd, platform })
+        : [];
+    return report(error, terminal, command.name, client, subject, others);
   }
+}
+
+/** Other gateways of this machine, for a command that found none. */
+async function othersOf(tried: { url?: string | undefined; dataDir?: string | undefined }, machine: Surroundings) {
+  const { gatewaysElsewhere } = await import('./gateway/elsewhere.ts');
+  return gatewaysElsewhere(tried, machine);
 }
 
 function help(command: Command | undefined, terminal: Terminal): number {
@@ -110,9 +122,11 @@ async function report(
   command?: string,
   client?: Client,
   subject: Subject = {},
+  others: string[] = [],
 ): Promise<number> {
   const { explain } = await import('./explain.ts');
   const { title, lines } = await explain(error, client, subject);
+  lines.unshift(...others);
   if (error instanceof UsageError && command !== undefined) lines.push(`See: svc help ${command}`);
   if (terminal.json) {
     const hint = lines.length === 0 ? {} : { hint: lines.join('\n') };

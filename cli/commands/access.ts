@@ -9,6 +9,7 @@ import { CommandError, GatewayError, UnreachableError, UsageError } from '../fai
 import { allTokens, filesPath, route } from '../gateway/api.ts';
 import { Client } from '../gateway/client.ts';
 import { daemonOf } from '../gateway/connection.ts';
+import { gatewaysElsewhere } from '../gateway/elsewhere.ts';
 import { makeLink } from '../gateway/pages.ts';
 import { shortPath } from '../terminal/paths.ts';
 import type { Column } from '../terminal/table.ts';
@@ -51,12 +52,12 @@ export function token(context: CommandContext): ReturnType<RunCommand> {
 async function print(context: CommandContext): Promise<void> {
   const { terminal, dataDirectory } = context;
   const path = new Layout(dataDirectory).token;
-  const text = await readToken(path).catch((error: NodeJS.ErrnoException) => {
+  const text = await readToken(path).catch(async (error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;
-    throw new CommandError(
-      `There is no token in ${shortPath(dataDirectory, context)}.`,
+    throw new CommandError(`There is no token in ${shortPath(dataDirectory, context)}.`, [
+      ...(await gatewaysElsewhere({ dataDir: dataDirectory }, context)),
       'The first start of a gateway creates it: svc serve. For another directory: --data-dir',
-    );
+    ]);
   });
   terminal.answer({ token: text, path }, () => terminal.line(text));
 }

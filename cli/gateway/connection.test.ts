@@ -3,8 +3,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { acquireDataLock } from '../../storage/processes/data-lock.ts';
-import { temporaryFolder } from '../../testing/command-line.ts';
+import { startGateway, svc, TOKEN, temporaryFolder } from '../../testing/command-line.ts';
 import { CommandError, UnreachableError, UsageError } from '../failure.ts';
+import { systemdUnit } from '../service/unit-files.ts';
 import { type ConnectionFlags, defaultDataDirectory, resolveConnection } from './connection.ts';
 
 type Machine = { env?: NodeJS.ProcessEnv; profile?: object; local?: string; platform?: string };
@@ -209,4 +210,44 @@ test('the token of the desktop program, which only that can read, is not sent', 
   write(join(here.cwd, '.svc/token.bin'), 'safeStorage:AAAA\n');
   const { url, token } = resolveConnection({}, here);
   assert.deepEqual([url, token], ['http://local:1', undefined]);
+});
+
+test('a command that finds no gateway names those that run on this machine, and how to reach each', async (t) => {
+  const here = machine(t, { daemons: { '.svc': 'http://127.0.0.1:1' } });
+  const home = here.env.HOME as string;
+  const [applications, service] = await Promise.all(
+    ['data/svc', 'as-service'].map(async (folder) => {
+      const { url } = await startGateway(t, { 'GET /svc/_health': { json: { ok: true } } });
+      write(join(home, folder, 'run/daemon.json'), JSON.stringify({ pid: 1, url, startedAt: 0, version: '0' }));
+      write(join(home, folder, 'token.bin'), `${TOKEN}\n`);
+      return url;
+    }),
+  );
+  const unit = { command: ['svc', 'serve', '--data-dir', join(home, 'as-service')], path: '', document: '' };
+  write(join(home, '.config/systemd/user/svc-gateway.service'), systemdUnit(unit));
+  const machineOf = { cwd: here.cwd, env: { ...here.env, XDG_DATA_HOME: join(home, 'data') } };
+  const both = [
+    `One runs at ${applications}; to use it, add: --data-dir ~/data/svc`,
+    `One runs at ${service}; to use it, add: --data-dir ~/as-service`,
+  ];
+  for (const [words, title, more] of [
+    [['apps', '--data-dir', 'none'], 'No gateway is running on none.', 'Start one with: svc serve --data-dir none'],
+    [['apps'], 'No gateway answers at http://127.0.0.1:1: nothing listens there.', 'The address comes from'],
+    [['token', '--data-dir', 'none'], 'There is no token in none.', 'The first start'],
+    // The one that does not answer is not named again.
+    [
+      ['apps', '--url', 'http://127.0.0.1:1'],
+      'No gateway answers at http://127.0.0.1:1: nothing listens there.',
+      'The',
+    ],
+  ] as const) {
+    const { stderr } = await svc([...words], machineOf);
+    const lines = stderr.split('\n').map((line) => line.trim());
+    assert.ok(lines[0]?.endsWith(title), stderr);
+    for (const line of both) assert.ok(lines.includes(line), stderr);
+    assert.ok(
+      lines.find((line) => line.startsWith(more)),
+      stderr,
+    );
+  }
 });

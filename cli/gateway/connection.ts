@@ -143,13 +143,18 @@ function checkUrl(text: string, from: string): string {
  * `SVC_DATA_DIR`, else `.svc` in the current folder or the nearest one above it that has one, else the platform's place for
  * application data.
  */
-export function defaultDataDirectory({ env, cwd, platform }: Surroundings): string {
+export function defaultDataDirectory(surroundings: Surroundings): string {
+  const { env, cwd } = surroundings;
   if (env.SVC_DATA_DIR) return resolve(cwd, env.SVC_DATA_DIR);
   for (let folder = cwd; ; folder = dirname(folder)) {
     const local = join(folder, LOCAL_DIRECTORY);
     if (existsSync(local) && (folder === cwd || isOurs(local))) return local;
-    if (folder === dirname(folder)) break;
+    if (folder === dirname(folder)) return applicationData(surroundings);
   }
+}
+
+/** The platform's place for the data of applications. */
+export function applicationData({ env, platform }: Surroundings): string {
   const home = env.HOME ?? homedir();
   if (platform === 'darwin') return join(home, 'Library', 'Application Support', 'svc');
   return join(env.XDG_DATA_HOME || join(home, '.local', 'share'), 'svc');

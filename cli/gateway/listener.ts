@@ -34,6 +34,17 @@ export async function whoListens(host: string, port: number, surroundings: Surro
   };
 }
 
+/** The gateway that listens on a port of this machine, with its data directory where this user may know it. */
+export async function gatewayOn(
+  host: string,
+  port: number,
+  { platform }: Surroundings,
+): Promise<{ dataDir: string | null } | null> {
+  if ((await gatewayVersion(host, port)) === null) return null;
+  const listener = listenerOn(port);
+  return { dataDir: listener === null ? null : dataDirectoryOf(listener, platform) };
+}
+
 /** A gateway tells its version without a token; null if it is not a gateway, or does not answer. */
 async function gatewayVersion(host: string, port: number): Promise<string | null> {
   const here = host === '0.0.0.0' || host === '::' ? DEFAULTS.host : host;

@@ -1,4 +1,8 @@
 /** Makes the files by which systemd and launchd run the gateway as a service of a user, and reads their command back. */
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import type { Surroundings } from '../gateway/connection.ts';
 
 export type ServiceSpec = {
   /** Absolute program and its words. */
@@ -11,6 +15,25 @@ export type ServiceSpec = {
 
 /** The name of the unit and of the agent. */
 export const SERVICE_NAME = 'svc-gateway';
+
+/** Where the unit of the user's systemd is, or the agent of launchd. */
+export function serviceFile({ env, platform }: Pick<Surroundings, 'env' | 'platform'>): string {
+  const home = env.HOME ?? homedir();
+  if (platform === 'darwin') return join(home, 'Library/LaunchAgents', `${SERVICE_NAME}.plist`);
+  return join(env.XDG_CONFIG_HOME || join(home, '.config'), 'systemd/user', `${SERVICE_NAME}.service`);
+}
+
+/** The data directory in such a file; null where there is no file. */
+export function dataDirectoryIn(file: string): string | null {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch {
+    return null;
+  }
+  const words = commandIn(text);
+  return words[words.indexOf('--data-dir') + 1] ?? null;
+}
 
 /** A unit for `systemctl --user`. */
 export function systemdUnit({ command, path, document }: ServiceSpec): string {

@@ -1,6 +1,6 @@
 /** `svc service`: runs the gateway as a service of the user, by systemd or launchd. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { writeFileAtomic } from '../../../storage/files/atomic-file.ts';
@@ -10,7 +10,14 @@ import { packageRoot } from '../../../supervisor/tree/entry-points.ts';
 import { type CommandContext, runVerb } from '../../command.ts';
 import { CommandError, EXIT } from '../../failure.ts';
 import { daemonOf } from '../../gateway/connection.ts';
-import { commandIn, launchdPlist, SERVICE_NAME, type ServiceSpec, systemdUnit } from '../../service/unit-files.ts';
+import {
+  dataDirectoryIn,
+  launchdPlist,
+  SERVICE_NAME,
+  type ServiceSpec,
+  serviceFile,
+  systemdUnit,
+} from '../../service/unit-files.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import { readConfig } from './serve.ts';
 
@@ -93,7 +100,7 @@ async function install(context: CommandContext): Promise<void> {
 async function uninstall(context: CommandContext): Promise<void> {
   const { terminal } = context;
   const manager = managerOf(context);
-  const dataDir = installedDataDirectory(manager);
+  const dataDir = dataDirectoryIn(manager.file);
   if (dataDir !== null) {
     manager.stop();
     rmSync(manager.file, { force: true });
@@ -111,7 +118,7 @@ async function uninstall(context: CommandContext): Promise<void> {
 async function status(context: CommandContext): Promise<number> {
   const { terminal } = context;
   const manager = managerOf(context);
-  const dataDir = installedDataDirectory(manager);
+  const dataDir = dataDirectoryIn(manager.file);
   if (dataDir === null) {
     terminal.answer({ installed: false }, () => {
       terminal.line('The gateway is not a service of yours.');
@@ -132,13 +139,6 @@ async function status(context: CommandContext): Promise<number> {
     if (pid === null) terminal.hint(`See why in its log. Start it again: svc service install`);
   });
   return pid === null ? EXIT.failed : EXIT.ok;
-}
-
-/** Of the command in the service's file; null if it is not installed. */
-function installedDataDirectory({ file }: Manager): string | null {
-  if (!existsSync(file)) return null;
-  const words = commandIn(readFileSync(file, 'utf8'));
-  return words[words.indexOf('--data-dir') + 1] ?? null;
 }
 
 /** The words that start this program: the single file knows by which name it was started. */
@@ -171,11 +171,10 @@ function must(ran: Ran, what: string, next: string): void {
 
 function systemd(context: CommandContext): Manager {
   const run = runner(context);
-  const config = context.env.XDG_CONFIG_HOME || join(context.env.HOME ?? homedir(), '.config');
   const unit = `${SERVICE_NAME}.service`;
   const log = `journalctl --user -u ${SERVICE_NAME}`;
   return {
-    file: join(config, 'systemd/user', unit),
+    file: serviceFile(context),
     log: `${log} -f`,
     text: systemdUnit,
     check: () => {
@@ -218,7 +217,7 @@ function launchd(context: CommandContext): Manager {
   const log = join(home, 'Library/Logs', `${SERVICE_NAME}.log`);
   const domain = `gui/${process.getuid?.() ?? 0}`;
   const agent = `${domain}/${SERVICE_NAME}`;
-  const file = join(home, 'Library/LaunchAgents', `${SERVICE_NAME}.plist`);
+  const file = serviceFile(context);
   const unload = () => run('launchctl', 'bootout', agent);
   return {
     file,
