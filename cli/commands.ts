@@ -370,6 +370,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: {
         '--session <session>': 'Session to use (default: dev-<app>, opened if missing)',
+        '--name <name>': 'Name of the session, for people',
         '--open': 'Open the preview in the browser',
         '--once': 'Update the draft once; exit with 1 if it is broken or could not be published',
         '--test': 'Run the tests of the folder after each change',
@@ -377,18 +378,21 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       examples: ['svc dev ./notes', 'svc dev ./notes --open'],
       load: async () => (await import('./commands/authoring/dev.ts')).dev,
     },
-    'sessions [open|rm|update] [session]': {
-      summary: 'List the open sessions; open, close or update one',
+    'sessions [open|rename|rm|update] [session] [name]': {
+      summary: 'List the open sessions; open, rename, close or update one',
       details: [
+        'A session has a name for people, beside its id. "rename" gives it another.',
         '"update" merges newer published changes of an app into the session. Lines that both sides changed appear between <<<<<<< session, ======= and >>>>>>> published: resolve them, then publish.',
       ],
       options: {
+        '--name <name>': 'With open: its name (default: the id, or a number)',
         '--app <app>': 'App to update (default: the only app of the session)',
         '-y, --yes': 'Do not ask before closing',
       },
       examples: [
         'svc sessions',
-        'svc sessions open redesign',
+        'svc sessions open redesign --name "Larger headings"',
+        'svc sessions rename redesign "Smaller headings"',
         'svc sessions update redesign --app notes',
         'svc sessions rm redesign',
       ],

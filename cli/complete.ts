@@ -64,7 +64,10 @@ const SOURCES: Record<string, Source> = {
     return (await client.get<{ path: string }[]>(files)).map(({ path }) => ({ word: path, about: '' }));
   },
   session: async (client) =>
-    (await allSessions(client)).map(({ sessionId, apps }) => ({ word: sessionId, about: apps.join(', ') })),
+    (await allSessions(client)).map(({ sessionId, name, apps }) => ({
+      word: sessionId,
+      about: [...(name === sessionId ? [] : [name]), ...apps].join(', '),
+    })),
   'app/automation': async (client) =>
     (await allAutomations(client)).rows.map(({ ref, name }) => ({ word: ref, about: name })),
   token: async (client) => (await allTokens(client)).map(({ name, tools: may }) => ({ word: name, about: may })),

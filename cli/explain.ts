@@ -10,6 +10,7 @@ import {
   allTrash,
   type DescribedApp,
   findRow,
+  shownSession,
   type ToolAnswer,
 } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
@@ -137,10 +138,11 @@ async function notLive(
   const removed = (await ask(allTrash))?.some((row) => row.app === app);
   // A session of a removed app would publish it with empty data.
   if (removed) return [`It was removed. Get it back: svc trash restore ${app}`];
-  const session = (await ask(allSessions))?.find(({ apps }) => apps.includes(app))?.sessionId;
-  if (session === undefined) return null;
+  const row = (await ask(allSessions))?.find(({ apps }) => apps.includes(app));
+  if (row === undefined) return null;
+  const session = row.sessionId;
   return [
-    `It is in the session ${session}, and is not published yet.`,
+    `It is in the session ${shownSession(row)}, and is not published yet.`,
     `Make it live: svc publish ${app} --session ${session}`,
     `Look at its draft: svc open ${app} --session ${session}`,
   ];

@@ -58,7 +58,7 @@ const app = {
   actions: 1,
 };
 const version = { versionId: EVIL, active: true, sha256: EVIL, version: EVIL, uploadedAt: 0, files: 1, bytes: 1 };
-const session = { sessionId: EVIL, base: null, createdAt: 0, touchedAt: 0, apps: [EVIL], damaged: EVIL };
+const session = { sessionId: EVIL, name: EVIL, base: null, createdAt: 0, touchedAt: 0, apps: [EVIL], damaged: EVIL };
 const file = {
   app: EVIL,
   path: EVIL,

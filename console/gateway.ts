@@ -100,6 +100,9 @@ export const post = <T>(path: string, value: unknown = {}, signal?: AbortSignal)
 export const put = <T>(path: string, value: unknown, headers: Record<string, string> = {}): Promise<T> =>
   answer<T>(path, { method: 'PUT', body: bodyOf(value), headers });
 
+export const patch = <T>(path: string, value: unknown): Promise<T> =>
+  answer<T>(path, { method: 'PATCH', body: bodyOf(value) });
+
 export const remove = <T>(path: string): Promise<T> => answer<T>(path, { method: 'DELETE' });
 
 /** Every row of a list that is sorted by `id` and comes in pages of 500. */

@@ -410,6 +410,7 @@ export const LIMITS = {
   blobs: 100_000, // files of one app
 
   sessions: 1000, // sessions that may be open
+  sessionNameChars: 80, // of the name that people give one
   sessionStaleMs: 30 * DAY, // `svc doctor` shows a session untouched for this long; it is never deleted
   textChars: 500, // short texts in requests, such as names
   commitMessageChars: 10_000,

@@ -38,6 +38,8 @@ type DraftOptions = {
   /** The client for the gateway; with `again`, it looks for the gateway again. */
   connect(again?: boolean): Client;
   session: string;
+  /** Of the session, for people; undefined leaves the one that it has. */
+  name?: string | undefined;
   app: string;
   folder: string;
   tell(event: DraftEvent): void;
@@ -94,11 +96,13 @@ export class DraftFollower {
     return !this.#lost && this.#fault?.event !== 'broken';
   }
 
-  /** Opens the session unless it is open, and creates the app in it unless it is published. */
+  /** Opens the session unless it is open, names it, and creates the app in it unless it is published. */
   async open(): Promise<void> {
-    const { session, app } = this.#options;
-    if ((await findRow(this.#client, session)) === undefined)
-      await this.#client.post('/svc/_sessions', { sessionId: session });
+    const { session, name, app } = this.#options;
+    const row = await findRow(this.#client, session);
+    if (row === undefined) await this.#client.post('/svc/_sessions', { sessionId: session, name });
+    else if (name !== undefined && name !== row.name)
+      await this.#client.patch(route`/svc/_sessions/${session}`, { name });
     this.#createdAt = (await findRow(this.#client, session))?.createdAt ?? 0;
     try {
       // It starts as a blank app; the first sync replaces its files.

@@ -52,6 +52,11 @@ export async function findRow(client: Client, id: string): Promise<SessionRow | 
   return (await allSessions(client)).find(({ sessionId }) => sessionId === id);
 }
 
+/** A session as people read it: its id, and its name if it has another. */
+export function shownSession({ sessionId, name }: { sessionId: string; name?: string }): string {
+  return name === undefined || name === sessionId ? sessionId : `${sessionId} (${name})`;
+}
+
 /** Every removed app that is kept, newest first. */
 export function allTrash(client: Client): Promise<TrashRow[]> {
   return allRows((last) => client.get(withQuery('/svc/_trash', { limit: LIMITS.listRowsMax, before: last?.id })));

@@ -14,7 +14,7 @@ import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
 import type { Connection } from './connection.ts';
 import { checkSize } from './received.ts';
 
-type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 type Headers = Record<string, string>;
 type RequestOptions = {
   headers?: Headers;
@@ -74,6 +74,11 @@ export class Client {
     if (value === undefined) return this.call('POST', path, { headers });
     const body = Buffer.from(JSON.stringify(value));
     return this.call('POST', path, { headers: { 'content-type': 'application/json', ...headers }, body });
+  }
+
+  async patch<T>(path: string, value: unknown): Promise<T> {
+    const body = Buffer.from(JSON.stringify(value));
+    return (await this.call('PATCH', path, { headers: { 'content-type': 'application/json' }, body })).body as T;
   }
 
   /** Sends bytes unchanged. */
@@ -211,7 +216,7 @@ export class Client {
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     };
     // A body always has a length: an edge may refuse one that is sent chunked.
-    if (method === 'POST' || method === 'PUT') headers['content-length'] = String(body?.length ?? 0);
+    if (method !== 'GET' && method !== 'DELETE') headers['content-length'] = String(body?.length ?? 0);
     const request = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const sent = request(url, { method, headers, agent: false, timeout: timeoutMs, ...(signal && { signal }) });
     sent.on('timeout', () => sent.destroy(new Error(`No answer within ${timeoutMs / 1000} s.`)));

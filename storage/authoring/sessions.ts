@@ -208,6 +208,8 @@ export type SessionApp = {
 export type SessionRecord = {
   createdAt: number;
   base: string;
+  /** What people call it; without one they see its id. */
+  name?: string;
   /** Apps that were added to it or made in it. */
   apps: Readonly<Record<string, SessionApp>>;
   /** The request that opened it has not ended: after a crash no client knows of it. */
@@ -263,7 +265,7 @@ export async function writeSession(session: SessionPaths, { createdAt, ...rest }
 }
 
 function parseRecord(value: unknown): SessionRecord | null {
-  const { createdAt, base, apps, unfinished } = isRecord(value) ? value : {};
+  const { createdAt, base, name, apps, unfinished } = isRecord(value) ? value : {};
   const at = typeof createdAt === 'string' ? Date.parse(createdAt) : Number.NaN;
   if (Number.isNaN(at) || !isCommit(base) || !isRecord(apps)) return null;
   const known: Record<string, SessionApp> = {};
@@ -272,7 +274,13 @@ function parseRecord(value: unknown): SessionRecord | null {
     if (app === null) return null;
     known[id] = app;
   }
-  return { createdAt: at, base, apps: known, ...(unfinished === true ? { unfinished } : {}) };
+  return {
+    createdAt: at,
+    base,
+    ...(typeof name === 'string' ? { name } : {}),
+    apps: known,
+    ...(unfinished === true ? { unfinished } : {}),
+  };
 }
 
 function parseApp({

@@ -235,6 +235,13 @@ export class SessionFolders {
     });
   }
 
+  /** Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */
+  async rename(id: string, name: string): Promise<void> {
+    await this.#serial.run(id, async () => {
+      await writeSession(this.#options.store.session(id), { ...(await this.record(id)), name });
+    });
+  }
+
   /** An unfinished session is one that stays. Rejects with `UNKNOWN_SESSION`. */
   async keep(id: string): Promise<void> {
     await this.#serial.run(id, async () => {

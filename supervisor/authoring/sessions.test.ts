@@ -452,3 +452,23 @@ test('a record that cannot be written undoes its change, and a published base is
   assert.deepEqual((await readdir(dir)).sort(), ['apps', 'session.json']);
   await sessions.remove(sessionId);
 });
+
+test('sessions have names: the given one, else the id, else a number of their own; a new name stays', async () => {
+  const made = await Promise.all([
+    sessions.create('redesign'),
+    sessions.create('headings', { name: ' Larger\n headings \u0007' }),
+    sessions.create(),
+    sessions.create(),
+  ]);
+  const [redesign, headings, ...numbered] = made.map(({ name }) => name);
+  assert.deepEqual([redesign, headings], ['redesign', 'Larger headings']);
+  const [first = 0, second] = numbered.map((name) => Number(/^Draft (\d+)$/.exec(name)?.[1])).sort((a, b) => a - b);
+  assert.equal(second, first + 1);
+  assert.deepEqual(await sessions.rename('redesign', 'Smaller'), { sessionId: 'redesign', name: 'Smaller' });
+  await sessions.folder('redesign', 'notes');
+  const rows = await sessions.list();
+  for (const { sessionId, name } of [...made, { sessionId: 'redesign', name: 'Smaller' }].slice(1))
+    assert.equal(rows.find((row) => row.sessionId === sessionId)?.name, name);
+  await assert.rejects(sessions.rename('none', 'x'), { code: 'UNKNOWN_SESSION' });
+  for (const { sessionId } of made) await sessions.remove(sessionId);
+});

@@ -38,12 +38,17 @@ type SessionsOptions = SessionFoldersOptions & {
   now?(): number;
 };
 
+/** Names of sessions that were opened without one, by their number. */
+const UNNAMED = /^Draft (\d{1,9})$/;
+
 /**
- * A session in answers; times are milliseconds since the epoch. `apps` are those that were taken into it. `damaged` says what
+ * A session in answers; times are milliseconds since the epoch. `name` is what people call it, its id if it has no other.
+ * `apps` are those that were taken into it. `damaged` says what
  * is wrong with one whose record cannot be read: of it only the folders are known.
  */
 export type SessionRow = {
   sessionId: string;
+  name: string;
   base: string | null;
   createdAt: number | null;
   touchedAt: number;
@@ -126,12 +131,13 @@ export class Sessions {
 
   /**
    * Rejects with `INVALID_ID`, or `CONFLICT` when the id is taken or there are too many sessions. One that is `unfinished` does
-   * not outlive the gateway until `keep` is called.
+   * not outlive the gateway until `keep` is called. Without id and name it gets a number for a name.
    */
   async create(
-    id = `s${randomBytes(8).toString('hex')}`,
-    { unfinished = false }: { unfinished?: boolean } = {},
-  ): Promise<{ sessionId: string; base: string }> {
+    given?: string,
+    { unfinished = false, name }: { unfinished?: boolean; name?: string | undefined } = {},
+  ): Promise<{ sessionId: string; name: string; base: string }> {
+    const id = given ?? `s${randomBytes(8).toString('hex')}`;
     if (!isSessionId(id)) {
       throw new SvcError(
         'INVALID_ID',
@@ -146,16 +152,39 @@ export class Sessions {
     const base = await this.#main();
     if (this.#closing.has(id))
       throw new SvcError('CONFLICT', `The session "${id}" is being closed; try again.`, { path: 'sessionId' });
-    const record = { createdAt: now(), base, apps: {}, ...(unfinished ? { unfinished } : {}) };
-    if (!(await createSession(store, id, record)))
+    const more = unfinished ? { unfinished } : {};
+    const open = async (called: string | undefined): Promise<string> => {
+      const record = { createdAt: now(), base, ...(called === undefined ? {} : { name: called }), apps: {}, ...more };
+      if (await createSession(store, id, record)) return called ?? id;
       throw new SvcError('CONFLICT', `A session "${id}" already exists.`, { path: 'sessionId' });
+    };
+    // One after the other, so that no two get the same number.
+    const numbered = () => this.#serial.run('', async () => open(await this.#nextName()));
+    const shown = given === undefined && name === undefined ? await numbered() : await open(lineOf(name ?? ''));
     try {
       await git('branch', { name: branchOf(id), to: base });
     } catch (error) {
       await removeSession(store, id);
       throw error;
     }
-    return { sessionId: id, base };
+    return { sessionId: id, name: shown, base };
+  }
+
+  /** Of the open ones with a number the largest, and one more. */
+  async #nextName(): Promise<string> {
+    let last = 0;
+    for (const id of await listSessions(this.#options.store)) {
+      const record = await this.#folders.record(id).catch(() => null);
+      last = Math.max(last, Number(UNNAMED.exec(record?.name ?? '')?.[1] ?? 0));
+    }
+    return `Draft ${last + 1}`;
+  }
+
+  /** Rejects with `UNKNOWN_SESSION`, `SESSION_DAMAGED`. */
+  async rename(id: string, name: string): Promise<{ sessionId: string; name: string }> {
+    const line = lineOf(name) ?? id;
+    await this.#within(id, () => this.#folders.rename(id, line));
+    return { sessionId: id, name: line };
   }
 
   /** The commit of `main`. Rejects with `STORE_DAMAGED`. */
@@ -197,12 +226,12 @@ export class Sessions {
   async #row(sessionId: string): Promise<SessionRow> {
     const session = this.#options.store.session(sessionId);
     try {
-      const { base, createdAt, apps } = await this.#folders.record(sessionId);
-      return { sessionId, base, createdAt, touchedAt: await touchedAt(session), apps: Object.keys(apps).sort() };
+      const { name = sessionId, base, createdAt, apps } = await this.#folders.record(sessionId);
+      return { sessionId, name, base, createdAt, touchedAt: await touchedAt(session), apps: Object.keys(apps).sort() };
     } catch (error) {
       if (!(error instanceof SvcError) || error.code !== 'SESSION_DAMAGED') throw error;
       const known = { touchedAt: await touchedAt(session), apps: await appFolders(session) };
-      return { sessionId, base: null, createdAt: null, ...known, damaged: error.message };
+      return { sessionId, name: sessionId, base: null, createdAt: null, ...known, damaged: error.message };
     }
   }
 
@@ -450,6 +479,12 @@ export class Sessions {
   #tellEdited(id: string, app: string): void {
     for (const told of this.#edited) told(id, app);
   }
+}
+
+/** A name on one line; undefined for an empty one. */
+function lineOf(name: string): string | undefined {
+  const line = name.replace(/[\s\p{Cc}]+/gu, ' ').trim();
+  return line === '' ? undefined : line.slice(0, LIMITS.sessionNameChars);
 }
 
 /**

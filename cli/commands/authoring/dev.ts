@@ -38,7 +38,7 @@ export async function dev(context: CommandContext): Promise<number> {
   // With --once and --json it prints one document, like every command.
   const tell = (event: DevEvent): void => void (once && terminal.json ? told.push(event) : show(terminal, event));
   const startSync = (): Progress => terminal.progress(`Sending ${app}`, UNSEEN_MS);
-  const draft = new DraftFollower({ connect, session, app, folder, tell, startSync });
+  const draft = new DraftFollower({ connect, session, name: args.text('name'), app, folder, tell, startSync });
   const tests = args.has('test') ? new FollowedTests(folder, context.env, tell) : null;
   await draft.open();
   if (visible.length > 0) terminal.hint(drawLeftOut(visible));

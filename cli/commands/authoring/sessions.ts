@@ -11,11 +11,12 @@ import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../c
 import { writeOrigin } from '../../dev/folder-origin.ts';
 import { stageFolder } from '../../dev/stage-folder.ts';
 import { CommandError, EXIT, UsageError } from '../../failure.ts';
-import { type AutomationList, allSessions, findRow, route, withQuery } from '../../gateway/api.ts';
+import { type AutomationList, allSessions, findRow, route, shownSession, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { findPages } from '../../gateway/pages.ts';
 import { drawChanges } from '../../terminal/changes.ts';
 import { nearest } from '../../terminal/nearest.ts';
+import type { Column } from '../../terminal/table.ts';
 import { formatAge } from '../../terminal/units.ts';
 import {
   drawMinted,
@@ -31,16 +32,22 @@ import {
 const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
 
 export function sessions(context: CommandContext): ReturnType<RunCommand> {
-  return runVerb(context, { '': list, open, update, rm: remove });
+  return runVerb(context, { '': list, open, rename, update, rm: remove });
 }
 
 async function list({ terminal, connect }: CommandContext): Promise<void> {
   const rows = await allSessions(connect());
   const now = Date.now();
-  const columns = ['SESSION', { title: 'APPS', squeeze: true as const }, { title: 'LAST EDIT', drop: 1 }];
+  const columns: Column[] = [
+    'SESSION',
+    { title: 'NAME', squeeze: true, drop: 2 },
+    { title: 'APPS', squeeze: true },
+    { title: 'LAST EDIT', drop: 1 },
+  ];
   const whenNone = 'No open sessions. Open one: svc dev <dir>, or svc sessions open';
-  terminal.list(rows, whenNone, columns, ({ sessionId, apps, touchedAt, damaged }) => [
+  terminal.list(rows, whenNone, columns, ({ sessionId, name, apps, touchedAt, damaged }) => [
     { text: sessionId, format: 'bold' },
+    name === undefined || name === sessionId ? '–' : name,
     `${apps.join(', ') || '–'}${damaged === undefined ? '' : ' (damaged)'}`,
     { text: formatAge(touchedAt, now), format: now - touchedAt > LIMITS.sessionStaleMs ? 'yellow' : 'dim' },
   ]);
@@ -48,8 +55,18 @@ async function list({ terminal, connect }: CommandContext): Promise<void> {
 }
 
 async function open({ args, terminal, connect }: CommandContext): Promise<void> {
-  const answer = await connect().post<{ sessionId: string }>('/svc/_sessions', { sessionId: args.optionalAt(1) });
-  terminal.answer(answer, () => terminal.done(`session ${terminal.style('bold', answer.sessionId)} is open`));
+  const request = { sessionId: args.optionalAt(1), name: args.text('name') };
+  const answer = await connect().post<{ sessionId: string; name: string }>('/svc/_sessions', request);
+  terminal.answer(answer, () => terminal.done(`session ${terminal.style('bold', shownSession(answer))} is open`));
+}
+
+async function rename({ args, terminal, connect }: CommandContext): Promise<void> {
+  const id = args.wordOf('svc sessions', '<id>', 'Open ones: svc sessions');
+  const name = args.optionalAt(2);
+  if (name === undefined)
+    throw new UsageError(`<name> is missing: svc sessions rename ${id} <name>.`, 'Such as: "Larger headings"');
+  const answer = await connect().patch<{ sessionId: string; name: string }>(route`/svc/_sessions/${id}`, { name });
+  terminal.answer(answer, () => terminal.done(`session ${id} is called ${terminal.style('bold', answer.name)}`));
 }
 
 async function remove(context: CommandContext): Promise<void> {
@@ -57,9 +74,9 @@ async function remove(context: CommandContext): Promise<void> {
   const id = args.wordOf('svc sessions', '<id>', 'Open ones: svc sessions');
   const client = connect();
   // The gateway refuses an unknown session: no need to ask about it.
-  const isOpen = (await findRow(client, id)) !== undefined;
-  const question = `Close ${id}? Its unpublished changes are lost.`;
-  if (isOpen) await askFirst(context, question);
+  const row = await findRow(client, id);
+  const question = `Close ${shownSession(row ?? { sessionId: id })}? Its unpublished changes are lost.`;
+  if (row !== undefined) await askFirst(context, question);
   const answer = await client.delete(route`/svc/_sessions/${id}`);
   terminal.answer(answer, () => terminal.done(`session ${id} is closed`));
 }
@@ -118,7 +135,7 @@ async function onlySession(client: Client, app: string | undefined, how: string)
     throw new CommandError(`No open session has the app "${app}".`, hint);
   }
   if (others.length === 0) return only.sessionId;
-  const open = fitting.map(({ sessionId, apps }) => `  ${sessionId}  ${apps.join(', ') || '–'}`);
+  const open = fitting.map(({ apps, ...row }) => `  ${shownSession(row)}  ${apps.join(', ') || '–'}`);
   throw new UsageError(`Several sessions are open; name one: ${how}`, ['Open sessions:', ...open]);
 }
 

@@ -15,7 +15,7 @@ import { loadUws, NoUws } from '../../../supervisor/edge/uws-binding.ts';
 import type { SystemStatus } from '../../../supervisor/operations/status.ts';
 import type { CommandContext } from '../../command.ts';
 import { EXIT, fileFault, GatewayError, reasonOf } from '../../failure.ts';
-import { allApps, allSessions } from '../../gateway/api.ts';
+import { allApps, allSessions, shownSession } from '../../gateway/api.ts';
 import { Client } from '../../gateway/client.ts';
 import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../../gateway/connection.ts';
 import { whoListens } from '../../gateway/listener.ts';
@@ -293,7 +293,7 @@ function withoutAddress(dataDirectory: string, shown: string): Check {
   }
 }
 
-type FoundSession = { sessionId: string; touchedAt: number; damaged?: string };
+type FoundSession = { sessionId: string; name?: string; touchedAt: number; damaged?: string };
 
 /** Sessions that are damaged, or were not used for long; none without a git store or an answer. */
 export async function checkSessions(
@@ -307,7 +307,9 @@ export async function checkSessions(
   const damaged = sessions.filter((session) => session.damaged !== undefined).map(({ sessionId }) => sessionId);
   const stale = sessions.filter((session) => now - session.touchedAt > LIMITS.sessionStaleMs);
   stale.sort((a, b) => a.touchedAt - b.touchedAt);
-  const named = stale.slice(0, NAMED).map((session) => `${session.sessionId} (${formatAge(session.touchedAt, now)})`);
+  const named = stale
+    .slice(0, NAMED)
+    .map((session) => `${shownSession(session)} (${formatAge(session.touchedAt, now)})`);
   const more = stale.length > NAMED ? ` and ${stale.length - NAMED} more` : '';
   const open = `${sessions.length} open`;
   const days = LIMITS.sessionStaleMs / 86_400_000;
@@ -352,7 +354,7 @@ async function findSessions(dataDirectory: string, surroundings: Surroundings): 
       const session = store.session(sessionId);
       const found = { sessionId, touchedAt: await touchedAt(session) };
       return readSession(session).then(
-        () => found,
+        (record) => (record?.name === undefined ? found : { ...found, name: record.name }),
         (error: Error) => ({ ...found, damaged: error.message }),
       );
     }),

@@ -11,6 +11,7 @@ import { useWork } from '../../work.ts';
 import type { AppViewProps } from '../views.ts';
 import { forget, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, FileDiffs } from './changes.tsx';
+import { draftTitle, RenameDraft } from './draft-name.tsx';
 import type { Finding } from './editor.tsx';
 import { Files } from './files.tsx';
 import { PublishDialog } from './publish.tsx';
@@ -51,6 +52,7 @@ export function CodeView(props: AppViewProps) {
       : version !== null
         ? { app: app.id, session: null, version }
         : null;
+  const draft = sessions.find(({ sessionId }) => sessionId === session);
   const parts = PARTS.filter(({ id }) => id !== 'changes' || session !== null);
   const published = () => {
     reload();
@@ -79,6 +81,7 @@ export function CodeView(props: AppViewProps) {
           )}
           {session !== null && (
             <>
+              {draft !== undefined && <RenameDraft session={session} name={draft.name} onRenamed={reload} />}
               <a
                 class="button plain small"
                 href={href({ preview: query.has('preview') ? undefined : '1', show: undefined })}
@@ -206,9 +209,9 @@ function SourceChoice({ app, sessions, session, version }: ChoiceProps) {
       {app.activeVersion !== null && <option value="">Live: {app.activeVersion}</option>}
       {isOther && <option value="other">Version {version}</option>}
       {isNew && <option value={`s ${session}`}>Draft {session}</option>}
-      {sessions.map(({ sessionId, touchedAt }) => (
+      {sessions.map(({ sessionId, name, touchedAt }) => (
         <option key={sessionId} value={`s ${sessionId}`}>
-          Draft {sessionId}, {ago(touchedAt)}
+          {draftTitle({ sessionId, name })}, {ago(touchedAt)}
         </option>
       ))}
     </select>

@@ -47,15 +47,15 @@ export class TurnDrafts {
     this.#options = options;
   }
 
-  /** Opens the session with the app in it, unless it is open. Removes it again when that fails. Rejects as sessions do. */
-  async ensure(session: string, app: string): Promise<void> {
+  /** Opens the session, of this name, with the app in it, unless it is open. Removes it again when that fails. Rejects as sessions do. */
+  async ensure(session: string, app: string, name?: string): Promise<void> {
     const { sessions } = this.#options;
     await this.#serial.run(session, async () => {
       if (await sessions.has(session)) {
         await sessions.folder(session, app);
         return;
       }
-      await sessions.create(session, { unfinished: true });
+      await sessions.create(session, { unfinished: true, name });
       try {
         await sessions.folder(session, app);
         await sessions.keep(session);

@@ -10,7 +10,7 @@ import { type SessionName, sessionKey } from '../../../protocol/agents/session-k
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { hashOf } from '../../../storage/chat/transcript.ts';
+import { hashOf, titleOf } from '../../../storage/chat/transcript.ts';
 import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirmation } from '../../dispatch/request.ts';
 import type { Asker } from '../../edge/edge.ts';
@@ -253,7 +253,7 @@ export class Turns {
       limited,
     });
     const draft = mode === 'full' ? session : name.draft;
-    const enter = mode === 'full' ? await this.#placeOf(session, name.app) : null;
+    const enter = mode === 'full' ? await this.#placeOf(session, name.app, titleOf(message)) : null;
     const turnId = uuid();
     const begun: BegunTurn = { turnId, name, request, mode, draft, limited, ...chosen };
     const first = firstEvents(begun, lane.turns.length);
@@ -284,7 +284,7 @@ export class Turns {
   }
 
   /** Makes sure of the draft; answers what a turn calls when it begins there. Rejects with `MODE_UNAVAILABLE`, and as `ensure` does. */
-  async #placeOf(session: string, app: string): Promise<Enter> {
+  async #placeOf(session: string, app: string, title: string): Promise<Enter> {
     const { drafts } = this.#options;
     if (drafts === null)
       throw new SvcError(
@@ -294,7 +294,7 @@ export class Turns {
           path: 'mode',
         },
       );
-    await drafts.ensure(session, app);
+    await drafts.ensure(session, app, title);
     return (tell) => drafts.enter(session, app, tell);
   }
 

@@ -14,7 +14,17 @@ import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { answerRaw, pathOf } from '../app/raw-files.ts';
-import { integerOf, optionalText, publicOriginOf, queryOf, readBytes, readJson, requiredText } from '../requests.ts';
+import {
+  type Body,
+  integerOf,
+  optionalText,
+  publicOriginOf,
+  queryOf,
+  readBytes,
+  readJson,
+  refuse,
+  requiredText,
+} from '../requests.ts';
 import { gitStoreOf } from './drafts.ts';
 
 export function sessionRoutes(services: Services): Route[] {
@@ -33,7 +43,11 @@ export function sessionRoutes(services: Services): Route[] {
   return [
     route('POST', '/svc/_sessions', 'manage', async (exchange) => {
       const body = await readJson(exchange);
-      answerJson(exchange, 201, await sessions().create(optionalText(body, 'sessionId')));
+      answerJson(exchange, 201, await sessions().create(optionalText(body, 'sessionId'), { name: nameIn(body) }));
+    }),
+    route('PATCH', '/svc/_sessions/:sid', 'admin', async (exchange, { sid = '' }) => {
+      const name = nameIn(await readJson(exchange)) ?? refuse('name', 'Send the name, as "name".');
+      answerJson(exchange, 200, await sessions().rename(sid, name));
     }),
     route('GET', '/svc/_sessions', 'admin', async (exchange) => {
       const query = queryOf(exchange);
@@ -103,6 +117,10 @@ export function sessionRoutes(services: Services): Route[] {
       answerJson(exchange, 201, await sessions().publish(sid, { app, message, origin, ...publisherIn(caller) }));
     }),
   ];
+}
+
+function nameIn(body: Body): string | undefined {
+  return optionalText(body, 'name', LIMITS.sessionNameChars);
 }
 
 function answerFile(exchange: Exchange, status: number, file: GitFile): void {

@@ -1,0 +1,61 @@
+/** Names a draft: says what it is called, and gives it another name. */
+import { useState } from 'preact/hooks';
+import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
+import { patch, path } from '../../gateway.ts';
+import { Button, Dialog, Field, Problem } from '../../ui/parts.tsx';
+import { useWork } from '../../work.ts';
+
+/** As `LIMITS.sessionNameChars`. */
+const MOST = 80;
+
+/** Its name; of one without a name its id, which does not say that it is a draft. */
+export function draftTitle({ sessionId, name }: Pick<SessionRow, 'sessionId' | 'name'>): string {
+  return name === sessionId ? `Draft ${sessionId}` : name;
+}
+
+/** A button that opens a form for the name. */
+export function RenameDraft({ session, name, onRenamed }: { session: string; name: string; onRenamed: () => void }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <>
+      <Button kind="plain" class="small" onClick={() => setOpen(true)}>
+        Rename
+      </Button>
+      {isOpen && <Form {...{ session, name, onRenamed }} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+type FormProps = { session: string; name: string; onRenamed: () => void; onClose: () => void };
+
+function Form({ session, name, onRenamed, onClose }: FormProps) {
+  const [text, setText] = useState(name);
+  const { isBusy, error, run } = useWork();
+  const rename = async (event: Event) => {
+    event.preventDefault();
+    if (!(await run(() => patch(path`/svc/_sessions/${session}`, { name: text.trim() })))) return;
+    onRenamed();
+    onClose();
+  };
+  return (
+    <Dialog title="Rename this draft" onClose={onClose}>
+      <form class="stack" onSubmit={(event) => void rename(event)}>
+        <Field label="Name" hint={`On the command line it is ${session}.`}>
+          <input
+            value={text}
+            maxLength={MOST}
+            required
+            autoFocus
+            onInput={({ currentTarget }) => setText(currentTarget.value)}
+          />
+        </Field>
+        <Problem error={error} />
+        <div class="line end">
+          <Button kind="primary" type="submit" disabled={isBusy || text.trim() === ''}>
+            Rename
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
