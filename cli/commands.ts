@@ -82,7 +82,7 @@ const GROUPS: Record<string, Record<string, Entry>> = {
     'open [app]': {
       summary: 'Print a link that signs a browser in to the console or an app',
       details: [
-        'The link works once, within ten minutes. The browser stays signed in for twelve hours. Do not share it: it gives full access.',
+        'The link works once, within ten minutes. The browser stays signed in for twelve hours, or as long as signInHours of the configuration says. Do not share it: it gives full access.',
       ],
       options: {
         '--session <session>': "Open the app's draft in this session",

@@ -8,7 +8,7 @@ import { followLink, readSession, type Session, takeErrand, wayTo } from './sess
 import { readTheme, showTheme } from './theme.ts';
 
 const RETRY_MS = 3000;
-const ENDED = 'Your session has ended. It lasts twelve hours, or until someone signs out or replaces the token.';
+const ENDED = 'Your session has ended: its time was over, or someone signed out or replaced the token.';
 const LEFT = 'You are signed out here and on the pages of all apps.';
 const NOT_STORED = 'The browser did not store the session. Does it block cookies?';
 

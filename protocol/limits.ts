@@ -243,7 +243,8 @@ export const LIMITS = {
   pageErrorChars: 2000, // text of one
   pageFileChars: 300, // the file that it names
 
-  sessionMs: 12 * HOUR,
+  sessionMs: 12 * HOUR, // of a sign-in that no setting makes longer
+  sessionMaxMs: 90 * DAY,
   removedIds: 10_000, // removed apps whose ids are remembered: the next of that id clears browsers
   usedApps: 100, // other apps whose tools the pages of one may call
   ticketMs: 30 * SECOND, // how long a one-time ticket from the console to a page's origin is good

@@ -54,6 +54,8 @@ export type Config = {
   publicLimits: { reads?: number; writes?: number };
   /** Where `ctx.fetch` may connect to. */
   egress: Partial<EgressSettings>;
+  /** How long a browser stays signed in; null: as the console sets it, at first 12. */
+  signInHours: number | null;
   trashDays: number;
   /** When backups are made, how many are kept, and where: 7 in `backups` by default. `dir` is relative to the data directory. */
   backups: ConfiguredSchedule | null;
@@ -184,6 +186,7 @@ const token: Check = (value) =>
     : 'a token of 16 to 256 printable characters without spaces';
 
 const DAY = LIMITS.dayMs;
+const HOUR = DAY / 24;
 const MiB = 1024 * 1024;
 
 /** A Node that is too old cannot say it; `buildGateway` refuses that one with words. */
@@ -225,6 +228,7 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   trustedProxies: [[], proxies],
   publicLimits: [{ ...DEFAULTS.publicLimits }, limits],
   egress: [{ allow: [], deny: [] }, egress],
+  signInHours: [null, integer(LIMITS.sessionMs / HOUR, LIMITS.sessionMaxMs / HOUR)],
   trashDays: [DEFAULTS.trashDays, integer(0, 3650)],
   backups: [null, (value) => scheduleFault(value)],
   maxAgents: [DEFAULTS.maxAgents, integer(1, 64)],

@@ -182,7 +182,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       access = await Access.open(host.auth ? layout.token : layout.sessionKey, {
         places,
         admits: host.admits ?? null,
-        signIns: await SignIns.open(identity),
+        signIns: await SignIns.open(identity, config.signInHours),
         programTokens,
         registeredAt: (app) => registry.registeredAt(app),
         token: host.token,

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { before, describe, test } from 'node:test';
+import { LIMITS } from '../protocol/limits.ts';
 import type { Route } from '../supervisor/http/router.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
@@ -532,8 +533,12 @@ describe('at an origin that all apps share', () => {
 
   test('a gateway reached by an IP address is shared, one reached by a name of this machine is not', async (t) => {
     const gateway = await startGateway(t, {
-      config: { host: '0.0.0.0', allowedHosts: ['gateway.lan'], publicUrl: 'https://hooks.example' },
+      config: { host: '0.0.0.0', allowedHosts: ['gateway.lan'], publicUrl: 'https://hooks.example', signInHours: 48 },
     });
+    const length = await gateway.call('GET', '/svc/_session/length');
+    assert.deepEqual(length.json, { hours: 48, setBy: 'configuration' });
+    const set = await gateway.call('PUT', '/svc/_session/length', { body: { hours: 12 } });
+    assert.deepEqual([set.status, set.json.error.code], [409, 'CONFLICT']);
     for (const host of ['192.168.1.5:8787', 'gateway.lan', 'hooks.example']) {
       assert.equal((await gateway.call('GET', '/svc/_session', { headers: { host } })).json.place, 'shared', host);
     }
@@ -559,8 +564,17 @@ describe('after a restart', () => {
     assert.equal((await open())['clear-site-data'], undefined);
     await gateway.call('DELETE', '/svc/_apps/again?purge=1');
     await gateway.upload('again', appOf('again', CALLS));
+    const length = (hours?: unknown) =>
+      gateway.call(hours === undefined ? 'GET' : 'PUT', '/svc/_session/length', { body: hours && { hours } });
+    assert.deepEqual((await length()).json, { hours: 12, setBy: 'console' });
+    for (const hours of [11, 2161, 24.5, '24']) assert.equal((await length(hours)).status, 400, String(hours));
+    assert.equal((await length(2160)).status, 200);
     await gateway.kill();
     await gateway.start();
+    assert.deepEqual((await length()).json, { hours: 2160, setBy: 'console' });
+    const until = async (origin: Origin) => (await origin.call('GET', '/svc/_session')).json.expiresAt - Date.now();
+    const [before, now] = [await until(console), await until(await signIn(gateway, at))];
+    assert.ok(before <= LIMITS.sessionMs && now > LIMITS.sessionMaxMs - LIMITS.sessionMs, `${before} ${now}`);
     const isSignedIn = async (origin: Origin) => (await origin.call('GET', '/svc/_session')).json.signedIn;
     assert.deepEqual([await isSignedIn(browser), await isSignedIn(console)], [false, true]);
     const first = await open();

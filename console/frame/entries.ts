@@ -60,6 +60,7 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
     place('System', 'Gateway', 'system'),
     place('Insights', 'System', 'system', 'insights'),
     place('Backups', 'System', 'system', 'backups'),
+    place('Sign-in', 'System', 'system', 'sign-in'),
     place('Trash', 'System', 'system', 'trash'),
   ];
   const views = APP_VIEWS.filter(({ id }) => !isShared || SHARED_VIEWS.has(id));

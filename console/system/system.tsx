@@ -1,10 +1,11 @@
-/** The gateway itself: its processes live, what runs cost, its backups and its trash. */
+/** The gateway itself: its processes live, what runs cost, its backups, its trash, and how long browsers stay signed in. */
 import type { VNode } from 'preact';
 import { type Address, hrefOf } from '../address.ts';
 import { Tabs } from '../ui/parts.tsx';
 import { Backups } from './backups.tsx';
 import { InsightsView } from './insights.tsx';
 import { Processes } from './processes.tsx';
+import { SignInView } from './sign-in.tsx';
 import { Trash } from './trash.tsx';
 
 const VIEWS: Record<string, (props: { query: URLSearchParams }) => VNode> = {
@@ -12,6 +13,7 @@ const VIEWS: Record<string, (props: { query: URLSearchParams }) => VNode> = {
   insights: InsightsView,
   backups: () => <Backups />,
   trash: () => <Trash />,
+  'sign-in': () => <SignInView />,
 };
 
 export function SystemView({ address }: { address: Address }) {
@@ -31,6 +33,7 @@ export function SystemView({ address }: { address: Address }) {
           { id: 'insights', text: 'Insights', href: hrefOf(['system', 'insights']) },
           { id: 'backups', text: 'Backups', href: hrefOf(['system', 'backups']) },
           { id: 'trash', text: 'Trash', href: hrefOf(['system', 'trash']) },
+          { id: 'sign-in', text: 'Sign-in', href: hrefOf(['system', 'sign-in']) },
         ]}
       />
       <View query={address.query} />

@@ -10,6 +10,7 @@ import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { type Access, BEARER, type Caller, demand, unauthorized } from '../http/access/access.ts';
 import type { Session, SignIn } from '../http/access/cookie.ts';
 import type { Place } from '../http/access/places.ts';
+import { SIGN_IN_HOURS } from '../http/access/sign-ins.ts';
 import { answerJson, NO_STORE } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
 import { redirect } from '../pages/pages.ts';
@@ -52,6 +53,18 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
       const endsAll = place.kind === 'console' || place.kind === 'shared';
       const cookies = await access.signOut(exchange, place, endsAll ? session : null);
       answerJson(exchange, 200, { ok: true }, { 'set-cookie': cookies, ...NO_STORE });
+    }),
+    route('GET', '/svc/_session/length', 'admin', (exchange) =>
+      answerJson(exchange, 200, accessOf().signIns.length, NO_STORE),
+    ),
+    route('PUT', '/svc/_session/length', 'admin', async (exchange) => {
+      const { hours } = await readJson(exchange);
+      const { least, most } = SIGN_IN_HOURS;
+      if (typeof hours !== 'number' || !Number.isInteger(hours) || hours < least || hours > most)
+        refuse('hours', `"hours" must be an integer from ${least} to ${most}.`);
+      const { signIns } = accessOf();
+      await signIns.setLength(hours);
+      answerJson(exchange, 200, signIns.length, NO_STORE);
     }),
     route('POST', '/svc/_session/links', 'admin', async (exchange, _params, _caller, place) => {
       const { signIns, places } = accessOf();

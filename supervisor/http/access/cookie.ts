@@ -34,7 +34,7 @@ export function cookiesFor(
 ): string[] {
   const text = sessionText(place, session, registeredAt);
   const value = `${text}/${sign(text, place, key).toString('hex')}`;
-  // Rounded up: what is left of twelve hours a millisecond later is still twelve hours. The session itself ends in time.
+  // Rounded up: what is left of its length a millisecond later is still all of it. The session itself ends in time.
   const seconds = Math.max(0, Math.ceil((session.expiresAt - now) / 1000));
   return setCookies(place, isSecure, value, seconds);
 }

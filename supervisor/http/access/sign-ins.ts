@@ -1,7 +1,11 @@
-/** Makes one-time links and tickets that sign a browser in, and remembers ended sign-ins (decisions, section 11). */
+/**
+ * Makes one-time links and tickets that sign a browser in, knows how long it stays so, and remembers ended sign-ins (decisions,
+ * section 11).
+ */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
+import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { PageOwner } from '../../../protocol/origins.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
@@ -9,6 +13,18 @@ import type { SignIn } from './cookie.ts';
 
 const SCHEMA = 'CREATE TABLE IF NOT EXISTS ended_sign_ins (id TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID';
 const NEW_ENTRY = 'INSERT INTO ended_sign_ins (id, until) VALUES (?, ?) ON CONFLICT (id) DO NOTHING';
+
+const LENGTH_SCHEMA =
+  'CREATE TABLE IF NOT EXISTS sign_in_length (id INTEGER PRIMARY KEY CHECK (id = 1), hours INTEGER NOT NULL)';
+const NEW_LENGTH =
+  'INSERT INTO sign_in_length (id, hours) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET hours = excluded.hours';
+
+const HOUR_MS = 3_600_000;
+/** How long a sign-in may be, in hours. */
+export const SIGN_IN_HOURS = { least: LIMITS.sessionMs / HOUR_MS, most: LIMITS.sessionMaxMs / HOUR_MS } as const;
+
+/** `setBy`: where it can be changed. */
+export type SignInLength = { hours: number; setBy: 'configuration' | 'console' };
 
 /** Takes a sign-in from the console to the origin of a page; `to` is the path there. */
 type Ticket = { host: string; owner: PageOwner; to: string; signIn: SignIn };
@@ -20,18 +36,33 @@ export class SignIns {
   readonly #links: OneTime<true>;
   /** Id of a sign-in that was ended → when it would have expired. */
   readonly #ended = new Map<string, number>();
+  /** In hours; null where the configuration has none. */
+  readonly #configured: number | null;
+  #chosen: number = SIGN_IN_HOURS.least;
 
   /** `elapsed` is a clock that is never set, in milliseconds: for what does not outlive this process. */
-  constructor(db: DbClient, now: () => number = Date.now, elapsed: () => number = () => performance.now()) {
+  constructor(
+    db: DbClient,
+    now: () => number = Date.now,
+    elapsed: () => number = () => performance.now(),
+    configured: number | null = null,
+  ) {
     this.#db = db;
+    this.#configured = configured;
     this.#now = now;
     this.#tickets = new OneTime(LIMITS.ticketMs, elapsed);
     this.#links = new OneTime(LIMITS.linkMs, elapsed);
   }
 
-  /** Reads the ended sign-ins; an unreadable database does not prevent the start. Without `file` there are none stored. */
-  static async open({ db, file, log }: { db: DbClient; file: string; log: Pick<Logger, 'warn'> }): Promise<SignIns> {
-    const signIns = new SignIns(db);
+  /**
+   * Reads the ended sign-ins; an unreadable database does not prevent the start. Without `file` there are none stored. `hours` is
+   * the length that the configuration sets.
+   */
+  static async open(
+    { db, file, log }: { db: DbClient; file: string; log: Pick<Logger, 'warn'> },
+    hours: number | null,
+  ): Promise<SignIns> {
+    const signIns = new SignIns(db, undefined, undefined, hours);
     try {
       if (existsSync(file)) await signIns.#read();
     } catch (error) {
@@ -41,16 +72,39 @@ export class SignIns {
   }
 
   async #read(): Promise<void> {
-    const [table] = await this.#db.all("SELECT 1 FROM sqlite_schema WHERE name = 'ended_sign_ins'");
-    if (table === undefined) return;
+    const tables = await this.#db.all("SELECT name FROM sqlite_schema WHERE type = 'table'");
+    const has = (table: string) => tables.some(({ name }) => name === table);
+    if (has('sign_in_length')) {
+      const [row] = await this.#db.all('SELECT hours FROM sign_in_length');
+      if (row !== undefined) this.#chosen = Number(row.hours);
+    }
+    if (!has('ended_sign_ins')) return;
     for (const { id, until } of await this.#db.all('SELECT id, until FROM ended_sign_ins')) {
       if (Number(until) > this.#now()) this.#ended.set(String(id), Number(until));
     }
   }
 
+  /** Of sign-ins that begin from now on. */
+  get length(): SignInLength {
+    if (this.#configured !== null) return { hours: this.#configured, setBy: 'configuration' };
+    return { hours: this.#chosen, setBy: 'console' };
+  }
+
+  /** Sign-ins that have begun end when they would have. Throws `CONFLICT` where the configuration sets it. */
+  async setLength(hours: number): Promise<void> {
+    if (this.#configured !== null)
+      throw new SvcError(
+        'CONFLICT',
+        'The configuration file has "signInHours". Change it there, and start the gateway again.',
+      );
+    await this.#db.exec(LENGTH_SCHEMA);
+    await this.#db.batch([[NEW_LENGTH, [hours]]]);
+    this.#chosen = hours;
+  }
+
   /** A sign-in that begins now, with a Bearer or a link. */
   begin(): SignIn {
-    return { id: randomBytes(8).toString('hex'), expiresAt: this.#now() + LIMITS.sessionMs };
+    return { id: randomBytes(8).toString('hex'), expiresAt: this.#now() + this.length.hours * HOUR_MS };
   }
 
   /** Every cookie that came of it has ended at once, and for good once it resolves. */

@@ -1,0 +1,60 @@
+/** How long browsers stay signed in: shown, and changed unless the configuration says it. */
+import type { SignInLength } from '../../supervisor/http/access/sign-ins.ts';
+import { get, put } from '../gateway.ts';
+import { usePolled } from '../polled.ts';
+import { notify } from '../ui/notice.tsx';
+import { Card, Field, Loading, Problem } from '../ui/parts.tsx';
+import { plural } from '../words.ts';
+import { useWork } from '../work.ts';
+
+const ADDRESS = '/svc/_session/length';
+const DAY = 24;
+/** In hours. */
+const CHOICES = [12, DAY, 7 * DAY, 30 * DAY, 90 * DAY];
+
+const shown = (hours: number): string => (hours % DAY === 0 ? plural(hours / DAY, 'day') : plural(hours, 'hour'));
+
+export function SignInView() {
+  const { value, error, reload } = usePolled((signal) => get<SignInLength>(ADDRESS, signal), ADDRESS, 0);
+  const work = useWork();
+  if (!value) return error ? <Problem error={error} retry={reload} /> : <Loading />;
+  const { hours, setBy } = value;
+  const choose = (chosen: number) =>
+    work.run(async () => {
+      await put(ADDRESS, { hours: chosen });
+      notify(`Browsers that sign in from now on stay so for ${shown(chosen)}.`);
+      reload();
+    });
+  const all = CHOICES.includes(hours) ? CHOICES : [...CHOICES, hours].sort((a, b) => a - b);
+  return (
+    <Card title="Sign-in">
+      <Field label="A browser stays signed in for">
+        <select
+          value={String(hours)}
+          disabled={work.isBusy || setBy === 'configuration'}
+          onChange={({ currentTarget }) => void choose(Number(currentTarget.value))}
+        >
+          {all.map((choice) => (
+            <option key={choice} value={String(choice)}>
+              {shown(choice)}
+            </option>
+          ))}
+        </select>
+      </Field>
+      <Problem error={work.error} />
+      {setBy === 'configuration' && (
+        <p class="hint">
+          It is in the configuration file (<code>signInHours</code>): change it there, and start the gateway again.
+        </p>
+      )}
+      <p class="hint">
+        It counts for the next sign-in of each browser; those that are signed in stay so until the time that they got.
+        To end all at once: <code>svc token rotate</code>.
+      </p>
+      <p class="hint">
+        There are no accounts yet: whoever signs in here is the administrator. For others, use{' '}
+        <code>svc token create</code>, or make parts of an app public.
+      </p>
+    </Card>
+  );
+}
