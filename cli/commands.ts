@@ -86,8 +86,10 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       options: {
         '--session <session>': "Open the app's draft in this session",
+        '--qr':
+          'Print it as a QR code for a phone in this network; the gateway must listen there (svc serve --host 0.0.0.0)',
       },
-      examples: ['svc open', 'svc open todos', 'svc open notes --session dev-notes'],
+      examples: ['svc open', 'svc open todos', 'svc open notes --session dev-notes', 'svc open todos --qr'],
       load: async () => (await import('./commands/access.ts')).open,
     },
     'desktop [app]': {

@@ -67,7 +67,7 @@ const inFull = 'chat notes hi --mode full --attach';
 const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --follow; read; read a b c d; token drop; read notes list --limit 1; apps --json=1; apps --url;
   apps --url ftp://x; read notes list {; logs -n 0; token create; token create --name x; token create --name x --tools some;
   token create --name x --tools read --expires never; token --name x; token ls more; token revoke; token revoke twice;
-  open --session one; desktop notes --quit; automations enable notes; secret set notes; secret ls notes more; sessions update one; publish; restore x;
+  open --session one; desktop notes --quit; automations enable notes; secret set notes; secret ls notes more; sessions update one; sessions rename one; publish; restore x;
   rm notes; serve --edge x; serve --with tods; serve --store x; serve --store tarball --config git.json; convert --store tarball; new;
   new --ts --id x; new +; new blank --publish; new blank --clone todos --ts; new blank --clone none; chat notes;
   chat notes hi --attach a.txt; chat notes hi --mode full ${many}; backup --keep 2; backup verify; backup x --schedule off more;
@@ -107,6 +107,8 @@ const NOT_HERE: Record<string, string> = {
   'The gateway (pid 1) was not started by svc desktop, and keeps running.': 'test/browser/desktop.test.ts',
   'The gateway (pid 1) has not ended.': 'a gateway that hangs',
   'The gateway ended before it was ready.': 'a build that is broken',
+  'Browsers cannot sign in at http://x.': 'gateway/pages.test.ts',
+  'A phone cannot reach this gateway: it listens on this machine only.': 'test/origins.e2e.test.ts',
 };
 
 function files(t: TestContext): string {

@@ -4,15 +4,17 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { before, describe, test } from 'node:test';
+import { networkAddresses } from '../cli/gateway/phone.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { Route } from '../supervisor/http/router.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
 import { appOf } from '../testing/apps.ts';
+import { svc } from '../testing/command-line.ts';
 import { gatewayOfSuite, onEachEdge } from '../testing/edges.ts';
 import { openEvents } from '../testing/exchange-server.ts';
 import { type Answer, startGateway, type TestGateway } from '../testing/gateway.ts';
-import { consoleHost, enter, Origin, pathAt, signIn } from '../testing/origins.ts';
+import { consoleHost, enter, Origin, pathAt, sessionOf, signIn } from '../testing/origins.ts';
 
 const ROUTES = allRoutes({ automations: {} } as Services);
 const OF_PAGES = ['page', 'read', 'write', 'stream', 'settings', 'chat'];
@@ -505,6 +507,10 @@ onEachEdge({}, (gateway, _edge, store) => {
   }
 });
 
+/** `svc open --qr` */
+const qr = ({ url, token }: TestGateway, app = 'todos') =>
+  svc(['open', app, '--qr', '--url', url, '--token', String(token)]);
+
 describe('at an origin that all apps share', () => {
   test('a session reaches every page, and administers nothing', async (t) => {
     const gateway = await startGateway(t, { config: { pageOrigins: 'shared' } });
@@ -544,6 +550,20 @@ describe('at an origin that all apps share', () => {
     }
     const { json } = await gateway.call('GET', '/svc/_session', { headers: { host: consoleHost(gateway) } });
     assert.equal(json.place, 'console');
+
+    await gateway.upload('todos', APPS.todos);
+    const { stdout, stderr } = await qr(gateway);
+    const [address] = networkAddresses();
+    if (address === undefined) return assert.match(stderr, /listens on this machine only/);
+    const lines = stdout.trimEnd().split('\n');
+    const url = new URL(lines.pop() ?? '');
+    assert.ok(lines.length > 20 && lines.every((line) => /^[█▀▄ ]+$/.test(line)), stdout);
+    const fragment = new URLSearchParams(url.hash.slice(1));
+    assert.deepEqual([url.hostname, fragment.get('open')], [address, 'todos']);
+    const request = { token: null, headers: { host: url.host }, body: { link: fragment.get('link') } };
+    const phone = sessionOf(gateway, url.host, await gateway.call('POST', '/svc/_session', request));
+    assert.match((await phone.visit('/svc/todos/')).text, /data-app="todos"/);
+    isForbidden(await phone.call('GET', '/svc/_apps'), 'a phone administers nothing');
   });
 });
 
@@ -564,6 +584,10 @@ describe('after a restart', () => {
     assert.equal((await open())['clear-site-data'], undefined);
     await gateway.call('DELETE', '/svc/_apps/again?purge=1');
     await gateway.upload('again', appOf('again', CALLS));
+    assert.match(
+      (await qr(gateway, 'again')).stderr,
+      /it listens on this machine only.*\n.*svc serve --host 0\.0\.0\.0\n/,
+    );
     const length = (hours?: unknown) =>
       gateway.call(hours === undefined ? 'GET' : 'PUT', '/svc/_session/length', { body: hours && { hours } });
     assert.deepEqual((await length()).json, { hours: 12, setBy: 'console' });

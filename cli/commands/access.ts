@@ -1,6 +1,7 @@
 /** `svc open` and `svc token`: links that sign a browser in, the access token, and tokens for programs. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { PageOwner } from '../../protocol/origins.ts';
 import { Layout } from '../../storage/layout.ts';
 import { readToken, rotateToken } from '../../storage/token.ts';
 import type { ProgramTokenRow } from '../../supervisor/http/access/program-tokens.ts';
@@ -11,24 +12,47 @@ import { Client } from '../gateway/client.ts';
 import { daemonOf } from '../gateway/connection.ts';
 import { gatewaysElsewhere } from '../gateway/elsewhere.ts';
 import { makeLink } from '../gateway/pages.ts';
-import { shortPath } from '../terminal/paths.ts';
+import { linkForPhone } from '../gateway/phone.ts';
+import { shellPath, shortPath } from '../terminal/paths.ts';
 import type { Column } from '../terminal/table.ts';
 import { formatAge, formatClock, formatWait } from '../terminal/units.ts';
 
-export async function open({ args, terminal, connect }: CommandContext): Promise<void> {
+export async function open(context: CommandContext): Promise<void> {
+  const { args, terminal, connect } = context;
   const client = connect();
   const app = args.optionalAt(0);
   const session = args.text('session');
   if (session !== undefined && app === undefined) throw new UsageError('Name the app whose draft to open.');
   // An error here lists the apps that exist; the browser would only show an error page.
   if (app !== undefined) await client.get(session === undefined ? route`/svc/_apps/${app}` : filesPath(session, app));
-  const link = await makeLink(client, app === undefined ? undefined : { app, ...(session && { session }) });
+  const page = app === undefined ? undefined : { app, ...(session && { session }) };
+  if (args.has('qr')) return openOnPhone(context, client, page);
+  const link = await makeLink(client, page);
   terminal.answer(link, () => {
     terminal.line(link.url);
     terminal.hint(`Signs one browser in, until ${formatClock(link.expiresAt).slice(0, 'hh:mm'.length)}.`);
   });
 }
 
+async function openOnPhone(context: CommandContext, client: Client, page: PageOwner | undefined): Promise<void> {
+  const { args, terminal } = context;
+  const named = args.text('data-dir');
+  const serve = `svc serve${named === undefined ? '' : ` --data-dir ${shellPath(named)}`}`;
+  const link = await linkForPhone(client, page, serve);
+  const { renderUnicodeCompact } = await import('uqr');
+  terminal.answer(link, () => {
+    // White on black, whatever the colours of the terminal: cameras read that best.
+    const code = renderUnicodeCompact(link.url, { ecc: 'L', border: QUIET }).split('\n');
+    terminal.lines(code.map((line) => terminal.style(['whiteBright', 'bgBlack'], line)));
+    terminal.line(link.url);
+    const until = formatClock(link.expiresAt).slice(0, 'hh:mm'.length);
+    terminal.hint(`Scan it with a phone in the same network. It signs one browser in, until ${until}.`);
+    if (link.url.startsWith('http:')) terminal.hint('Plain HTTP: others in that network can read what is sent.');
+  });
+}
+
+/** Modules around a QR code that stay light. */
+const QUIET = 2;
 const CONNECTION = ['url', 'token'];
 /** The options that each verb takes. */
 const OPTIONS: Record<string, string[]> = {

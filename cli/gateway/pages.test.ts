@@ -4,8 +4,10 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Routes, startGateway, TOKEN, temporaryFolder } from '../../testing/command-line.ts';
+import { CommandError } from '../failure.ts';
 import { Client } from './client.ts';
 import { findPages, forwardingPage, openBrowser } from './pages.ts';
+import { linkForPhone, networkAddresses } from './phone.ts';
 
 const NOTES = { app: 'notes' };
 const DRAFT = { app: 'notes', session: 's1' };
@@ -82,4 +84,18 @@ test('an address cannot break out of its place in the page', () => {
     page,
   );
   assert.ok(page.includes('href="http://x/#&quot;&lt;/script>&lt;script>alert(1)&lt;/script>&amp;amp;&lt;b>"'), page);
+});
+
+test('a phone gets a link at the domain of the gateway; else it is told what to set', async (t) => {
+  const link = { url: 'https://apps.example.com/svc/#link=c0de', expiresAt: 0 };
+  const routes = { ...session('loopback', 'https://apps.example.com'), 'POST /svc/_session/links': { json: link } };
+  const behindProxy = await startGateway(t, routes);
+  assert.deepEqual(await linkForPhone(clientOf(behindProxy.url), NOTES, 'svc serve'), link);
+  const isolated = await startGateway(t, session('loopback', null));
+  // A machine without a network has no address for it.
+  const hint = networkAddresses().length > 0 ? /"pageOrigins".*"auto"/ : /svc serve --host 0\.0\.0\.0/;
+  await assert.rejects(
+    linkForPhone(clientOf(isolated.url), NOTES, 'svc serve'),
+    (error) => error instanceof CommandError && hint.test(String(error.hint)),
+  );
 });

@@ -24,10 +24,14 @@ export async function findPages(client: Client): Promise<AddressOf> {
   return (page) => `${protocol}//${pageHost(page)}.${host}/`;
 }
 
-/** A link that signs a browser in, once and within ten minutes: to the console, or on to a page. */
-export async function makeLink(client: Client, page?: PageOwner): Promise<{ url: string; expiresAt: number }> {
+/** `expiresAt`: when it can no longer be used, in milliseconds since the epoch. */
+export type Link = { url: string; expiresAt: number };
+
+/** A link that signs a browser in, once and within ten minutes: to the console, or on to a page; at `host`, if that is given. */
+export async function makeLink(client: Client, page?: PageOwner, host?: string): Promise<Link> {
   const open = page === undefined ? {} : { open: pagePath(page).slice('/svc/'.length) };
-  const link = await client.post<{ url: string; expiresAt: number }>('/svc/_session/links', open);
+  const headers = host === undefined ? {} : { host };
+  const link = (await client.postForAnswer('/svc/_session/links', open, headers)).body as Link;
   pageAddress(link.url);
   return link;
 }

@@ -1,6 +1,5 @@
 /** `svc serve`: runs the gateway until it is stopped. */
 import { existsSync } from 'node:fs';
-import { networkInterfaces } from 'node:os';
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
@@ -21,6 +20,7 @@ import { Client } from '../../gateway/client.ts';
 import type { Surroundings } from '../../gateway/connection.ts';
 import { whoListens } from '../../gateway/listener.ts';
 import { makeLink, openBrowser } from '../../gateway/pages.ts';
+import { networkAddresses } from '../../gateway/phone.ts';
 import { drawPinoLine } from '../../terminal/log-entry.ts';
 import { nearest } from '../../terminal/nearest.ts';
 import { shortPath } from '../../terminal/paths.ts';
@@ -248,9 +248,8 @@ function isLoopback(host: string): boolean {
 
 /** Warns if other machines can reach it: others on the network can read everything that they send. */
 function warnOfPlainHttp(terminal: Terminal, host: string, port: string): void {
-  const found = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  const lan = found.filter(({ family, internal }) => family === 'IPv4' && !internal).map(({ address }) => address);
-  for (const address of isUnspecified(host) ? lan : []) terminal.note(`Other machines: http://${address}:${port}`);
+  for (const address of isUnspecified(host) ? networkAddresses() : [])
+    terminal.note(`Other machines: http://${address}:${port}`);
   terminal.warn('Plain HTTP: others on the network can read tokens and data.');
   terminal.hint('  Put a proxy with HTTPS in front (docs/operations.md), or omit --host.');
 }
