@@ -32,7 +32,7 @@ const style = (page: Page, selector: string, name: string) =>
 
 export const RESULTS: Result[] = [
   {
-    document: 'README.md',
+    document: 'docs/build.md',
     after: 'svc write notes add',
     app: 'notes',
     what: 'the page shows the note, and one that is written in the terminal meanwhile',
@@ -43,7 +43,7 @@ export const RESULTS: Result[] = [
     },
   },
   {
-    document: 'README.md',
+    document: 'docs/use.md',
     after: '"Water the plants"',
     app: 'todos',
     what: 'the page shows what an agent added',
