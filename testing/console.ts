@@ -30,6 +30,7 @@ export const VIEWS = {
   insights: '/system/insights',
   backups: '/system/backups',
   trash: '/system/trash',
+  'sign-in': '/system/sign-in',
 } as const;
 
 /** Opens a view, `/apps/todos/data` or the like, signed in. `complaints` collects the errors of the browser. */

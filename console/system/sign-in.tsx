@@ -3,7 +3,7 @@ import type { SignInLength } from '../../supervisor/http/access/sign-ins.ts';
 import { get, put } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
-import { Card, Field, Loading, Problem } from '../ui/parts.tsx';
+import { Card, Loading, Problem } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
 import { useWork } from '../work.ts';
 
@@ -28,33 +28,39 @@ export function SignInView() {
   const all = CHOICES.includes(hours) ? CHOICES : [...CHOICES, hours].sort((a, b) => a - b);
   return (
     <Card title="Sign-in">
-      <Field label="A browser stays signed in for">
-        <select
-          value={String(hours)}
-          disabled={work.isBusy || setBy === 'configuration'}
-          onChange={({ currentTarget }) => void choose(Number(currentTarget.value))}
-        >
-          {all.map((choice) => (
-            <option key={choice} value={String(choice)}>
-              {shown(choice)}
-            </option>
-          ))}
-        </select>
-      </Field>
-      <Problem error={work.error} />
-      {setBy === 'configuration' && (
+      <div class="stack">
+        <fieldset class="knob" disabled={work.isBusy || setBy === 'configuration'}>
+          <legend class="label">A browser stays signed in for</legend>
+          <div class="choices">
+            {all.map((choice) => (
+              <label key={choice}>
+                <input
+                  type="radio"
+                  name="sign-in-hours"
+                  value={String(choice)}
+                  checked={choice === hours}
+                  onChange={() => void choose(choice)}
+                />
+                <span>{shown(choice)}</span>
+              </label>
+            ))}
+          </div>
+        </fieldset>
+        <Problem error={work.error} />
+        {setBy === 'configuration' && (
+          <p class="hint">
+            It is in the configuration file (<code>signInHours</code>): change it there, and start the gateway again.
+          </p>
+        )}
         <p class="hint">
-          It is in the configuration file (<code>signInHours</code>): change it there, and start the gateway again.
+          It counts for the next sign-in of each browser. Those that are signed in stay so until the time that they got;{' '}
+          <code>svc token rotate</code> ends them all at once.
         </p>
-      )}
-      <p class="hint">
-        It counts for the next sign-in of each browser; those that are signed in stay so until the time that they got.
-        To end all at once: <code>svc token rotate</code>.
-      </p>
-      <p class="hint">
-        There are no accounts yet: whoever signs in here is the administrator. For others, use{' '}
-        <code>svc token create</code>, or make parts of an app public.
-      </p>
+        <p class="hint">
+          There are no accounts yet: whoever signs in here is the administrator. Give others a token (
+          <code>svc token create</code>), or make parts of an app public.
+        </p>
+      </div>
     </Card>
   );
 }

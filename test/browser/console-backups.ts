@@ -88,6 +88,15 @@ export function backupsSuite(gateway: TestGateway): void {
       rmSync(folder);
     });
 
+    test('the length of sign-ins is chosen', async () => {
+      const page = await suite.open('/system/sign-in');
+      await page.getByText('30 days', { exact: true }).click();
+      await page.getByText('from now on stay so for 30 days').waitFor();
+      await assertLooks(page);
+      const length = await gateway.call('GET', '/svc/_session/length');
+      assert.deepEqual(length.json, { hours: 720, setBy: 'console' });
+    });
+
     test('a removed app is restored, and the trash is emptied', async () => {
       const page = await suite.open('/system/trash');
       await page.getByText('The trash is empty').waitFor();

@@ -154,7 +154,16 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
     };
 
     test('edits a draft, shows its page beside, and publishes it', async () => {
-      const { page } = await edit('index.html');
+      const { page, session } = await edit('index.html');
+      const shown = page.getByRole('combobox', { name: 'What is shown' });
+      await page.getByRole('button', { name: 'Draft name' }).click();
+      const form = page.getByRole('dialog', { name: 'Name of this draft' });
+      await form.getByText(session).waitFor();
+      assert.match(await form.getByLabel('Name').inputValue(), /^Draft \d+$/);
+      await form.getByLabel('Name').fill('The third heading');
+      await assertAccessible(page);
+      await form.getByRole('button', { name: 'Save the name' }).click();
+      await shown.getByText('The third heading, ').waitFor({ state: 'attached' });
       await page.getByRole('link', { name: 'Preview' }).click();
       const preview = page.frameLocator('iframe');
       await preview.getByRole('heading', { name: 'Second' }).waitFor();

@@ -73,6 +73,9 @@ export function CodeView(props: AppViewProps) {
           ))}
         </nav>
         {shown !== 'versions' && <SourceChoice {...{ app, sessions, session, version }} />}
+        {shown !== 'versions' && draft !== undefined && (
+          <RenameDraft session={draft.sessionId} name={draft.name} onRenamed={reload} />
+        )}
         <div class="code-acts">
           {session === null && hasDrafts && (
             <Button kind="primary" class="small" disabled={isBusy} onClick={() => void edit()}>
@@ -81,7 +84,6 @@ export function CodeView(props: AppViewProps) {
           )}
           {session !== null && (
             <>
-              {draft !== undefined && <RenameDraft session={session} name={draft.name} onRenamed={reload} />}
               <a
                 class="button plain small"
                 href={href({ preview: query.has('preview') ? undefined : '1', show: undefined })}

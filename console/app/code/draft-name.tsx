@@ -19,7 +19,7 @@ export function RenameDraft({ session, name, onRenamed }: { session: string; nam
   return (
     <>
       <Button kind="plain" class="small" onClick={() => setOpen(true)}>
-        Rename
+        Draft name…
       </Button>
       {isOpen && <Form {...{ session, name, onRenamed }} onClose={() => setOpen(false)} />}
     </>
@@ -38,7 +38,7 @@ function Form({ session, name, onRenamed, onClose }: FormProps) {
     onClose();
   };
   return (
-    <Dialog title="Rename this draft" onClose={onClose}>
+    <Dialog title="Name of this draft" onClose={onClose}>
       <form class="stack" onSubmit={(event) => void rename(event)}>
         <Field label="Name" hint={`On the command line it is ${session}.`}>
           <input
@@ -52,7 +52,7 @@ function Form({ session, name, onRenamed, onClose }: FormProps) {
         <Problem error={error} />
         <div class="line end">
           <Button kind="primary" type="submit" disabled={isBusy || text.trim() === ''}>
-            Rename
+            Save the name
           </Button>
         </div>
       </form>
