@@ -275,7 +275,7 @@ test('templates are cloned on the gateway and into folders', async () => {
   assert.equal((await svc('new', 'board', '--clone', 'kanban', '--name', 'Plans')).code, 0);
   const { id, name } = JSON.parse(readFileSync(join(home, 'board/app.json'), 'utf8'));
   assert.deepEqual([id, name], ['board', 'Plans']);
-  assert.match((await svc('sessions')).stdout, /^dev-notes +notes +(just now|\d+ (s|min) ago)$/m);
+  assert.match((await svc('sessions')).stdout, /^dev-notes +– +notes +(just now|\d+ (s|min) ago)$/m);
   assert.equal((await json('sessions', 'rm', staged.sessionId, '--yes')).deleted, true);
 });
 
@@ -298,7 +298,7 @@ test('a typo is answered with the probable meaning, and with the exit code of it
     [['diff', '--session', 'dev-nots'], 1, /UNKNOWN_SESSION.*\n.*Did you mean "dev-notes"\?/],
     [['publish', 'notes', '--session', 'dev-nots'], 1, /Did you mean "dev-notes"\?/],
     [['rollback', 'nots'], 1, /UNKNOWN_APP.*\n.*Did you mean "notes"\?/],
-    [['sessions', 'close'], 2, /Verbs: open, update, rm/],
+    [['sessions', 'close'], 2, /Verbs: open, rename, update, rm/],
     [['sessions', 'rm'], 2, /svc sessions rm <id>/],
     [['sessions', 'rm', 'dev-notes'], 2, /--yes/],
     [['sessions', 'rm', 'nothing'], 1, /UNKNOWN_SESSION/],
