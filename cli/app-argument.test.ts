@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { svc, temporaryFolder } from '../testing/command-line.ts';
+import { withApp } from './app-argument.ts';
 import { parseArguments } from './command.ts';
 import { COMMANDS } from './commands.ts';
 
@@ -86,6 +87,20 @@ test('in the folder of an app, a command that needs one takes it', (t) => {
     assert.deepEqual(meant(line, here), words, line);
   assert.throws(() => meant('rm', here), /<app> is missing/);
   assert.throws(() => meant('read list', root), /<query> is missing/);
+});
+
+test('a command with an app and its folder gets both from either', (t) => {
+  const root = workplace(t);
+  const usage = { positionals: '<app> [dir]' };
+  for (const [words, cwd, ...expected] of [
+    [['./my-notes'], '', 'notes', './my-notes'],
+    [['notes'], '', 'notes', 'my-notes'],
+    [['todos'], '', 'todos', 'todos'],
+    [['notes', 'copy'], '', 'notes', 'copy'],
+    [[], 'my-notes', 'notes', '.'],
+    [['notes'], 'my-notes/queries', 'notes', '..'],
+  ] as [string[], string, ...string[]][])
+    assert.deepEqual(withApp(words, usage, join(root, cwd)), expected);
 });
 
 test('a path that leads to no app is refused', async (t) => {

@@ -20,6 +20,9 @@ const NAMED_ALWAYS = ['rm'];
 /** Where `[app]` narrows the drafts. Elsewhere a command without an app has a meaning of its own, such as all apps. */
 const NARROWED = 'Drafts';
 
+/** The folder is that of the app, if there is one here. */
+const APP_AND_FOLDER = '<app> [dir]';
+
 /** An app id never looks like this. */
 export function isPath(word: string): boolean {
   return word.includes('/') || /^\.+$/.test(word);
@@ -44,9 +47,12 @@ export function withApp(words: string[], usage: Usage, cwd: string): string[] {
   const places = usage.positionals.split(' ').filter(Boolean);
   const known = words.map((word, at) => meant(word, places[at] ?? '', isApp(places, at, words[0]), cwd));
   const filled = withAppOfFolder(known, places, usage, cwd) ?? known;
-  return filled.map((word, at) =>
+  const found = filled.map((word, at) =>
     isApp(places, at, filled[0]) && isPath(word) ? appOfFolder(resolve(cwd, word), word) : word,
   );
+  const [app] = found;
+  if (app === undefined || found.length > 1 || usage.positionals !== APP_AND_FOLDER) return found;
+  return [app, words[0] !== undefined && isPath(words[0]) ? words[0] : folderOf(app, cwd)];
 }
 
 /** Null where they say which app, or mean something without one. */
