@@ -150,6 +150,7 @@ export const LIMITS = {
 
   // SQL of callers: `svc sql`, the console, `svc_sql_*`.
   sqlRows: 200,
+  sqlRowsMax: 10_000, // of a statement that only reads, where the caller asks for as many
   sqlMs: 2 * SECOND, // one statement; its process is killed if it takes longer
   sqlProcesses: 4, // each runs one statement at a time; one app has half of them
   sqlQueue: 64, // statements that may wait for one of them; one app has half of these places

@@ -1,11 +1,11 @@
 /** The console's Data of an app, driven in a browser: tables of any size, cells, rows and SQL. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
-import { assertAccessible } from '../../testing/console.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { inTime } from '../../testing/waiting.ts';
 import { withoutChromium } from './chromium.ts';
@@ -22,7 +22,10 @@ const LEDGER = appOf('ledger', {
       CREATE VIEW totals AS SELECT count(*) AS entries, sum(cents) AS cents FROM entries;
       WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${ROWS})
         INSERT INTO entries SELECT i, 'Entry ' || i, i * 10, CASE WHEN i = 1 THEN x'0102' END FROM n;
-      INSERT INTO pairs VALUES ('x', 'y', 1.5);`,
+      INSERT INTO pairs VALUES ('x', 'y', 1.5);
+      CREATE TABLE visits (id INTEGER PRIMARY KEY, name TEXT, rate REAL, created_at INTEGER, size INTEGER);
+      INSERT INTO visits VALUES
+        (1, '=1+2, "quoted"', 0.1 + 0.2, 1764336725123, 1764336725123), (2, '', 1e-7, NULL, -5), (3, NULL, 2, 0, 0);`,
   },
 });
 
@@ -192,6 +195,80 @@ export function dataSuite(gateway: TestGateway): void {
         .filter({ hasText: /^1 row$/ })
         .waitFor();
       assert.deepEqual((await sql('SELECT a, b, value FROM pairs')).rows, [['x', 'z', 2]]);
+    });
+
+    test('numbers and times are shown as they are read, columns keep their widths, and rows are saved as CSV', async () => {
+      const page = await open('?table=visits');
+      const fraction = cell(page, '0.30000000000000004');
+      await fraction.waitFor();
+      await cell(page, '1e-7').waitFor();
+      assert.equal(
+        await fraction.evaluate((at) => at.ownerDocument.defaultView?.getComputedStyle(at).textAlign),
+        'right',
+      );
+      for (const head of ['id integer key', 'name text', 'rate real', 'created_at integer'])
+        await page.getByRole('columnheader', { name: head }).waitFor();
+      // Only one of the two columns is called like a time.
+      const exact = cell(page, '1764336725123');
+      assert.equal(await exact.count(), 1);
+      const time = page.locator('.cell.time');
+      assert.match(await time.innerText(), /2025/);
+      assert.equal(await time.getAttribute('title'), '1764336725123 (2025-11-28T13:32:05.123Z)');
+      await time.focus();
+      await exact.nth(1).waitFor();
+
+      const head = page.getByRole('columnheader', { name: /^name/ });
+      const edge = page.getByRole('slider', { name: 'Width of name' });
+      const width = async () => Math.round((await head.boundingBox())?.width ?? 0);
+      const before = await width();
+      await edge.press('ArrowRight');
+      assert.equal(await width(), before + 16);
+      const box = await edge.boundingBox();
+      await page.mouse.move(box!.x + 6, box!.y + 6);
+      await page.mouse.down();
+      await page.mouse.move(box!.x + 106, box!.y + 6);
+      await page.mouse.up();
+      assert.equal(await width(), before + 116);
+      await page.reload();
+      await fraction.waitFor();
+      assert.equal(await width(), before + 116);
+      await edge.dblclick();
+      assert.equal(await width(), before);
+
+      const saved = async () => {
+        const [file] = await Promise.all([
+          page.waitForEvent('download'),
+          page.getByRole('button', { name: 'CSV' }).click(),
+        ]);
+        return { name: file.suggestedFilename(), lines: readFileSync(await file.path(), 'utf8').split('\r\n') };
+      };
+      assert.deepEqual(await saved(), {
+        name: 'visits.csv',
+        lines: [
+          '\ufeffid,name,rate,created_at,size',
+          `1,"'=1+2, ""quoted""",0.30000000000000004,1764336725123,1764336725123`,
+          '2,"",1e-7,,-5',
+          '3,,2,0,0',
+          '',
+        ],
+      });
+      // Of a table, with its filter and order.
+      await openView(page, '/apps/ledger/data?table=entries&sort=id&desc=1&where=id~<~12001');
+      await page.getByRole('status').filter({ hasText: '12,000 rows' }).waitFor();
+      const { lines } = await saved();
+      assert.deepEqual([lines.length, lines[1]?.split(',')[0], lines.at(-2)?.split(',')[0]], [12_002, '12000', '1']);
+      // A result has more rows in its file than it shows.
+      await openView(page, '/apps/ledger/data?sql=1');
+      const editor = page.getByRole('textbox', { name: 'SQL' });
+      await editor.fill('SELECT entries.id, created_at FROM visits, entries LIMIT 300');
+      await editor.press('Control+Enter');
+      await page.getByText('only these are shown').waitFor();
+      assert.equal((await saved()).lines.length, 302);
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        await assertAccessible(page);
+      }
+      assert.deepEqual(suite.complaints, []);
     });
 
     test('a view is shown but cannot be edited', async () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
 import { openLink } from '../../protocol/wire/link.ts';
 import { WriterProcess } from '../../testing/writer-process.ts';
@@ -73,6 +74,14 @@ test('the sql tool: rows, writes, limits and refusals', async () => {
   const endless = 'with n(v) as (select 1 union all select v + 1 from n) select v from n';
   const { rows, truncated } = (await run(endless)) as { rows: unknown[]; truncated: boolean };
   assert.deepEqual([rows.length, truncated], [200, true]);
+  const asked = (await answer({ sql: endless, rows: LIMITS.sqlRowsMax })).value as {
+    rows: unknown[];
+    truncated: boolean;
+  };
+  assert.deepEqual([asked.rows.length, asked.truncated], [LIMITS.sqlRowsMax, true]);
+  for (const rows of [0, 1.5, LIMITS.sqlRowsMax + 1, '7'])
+    await assert.rejects(answer({ sql: 'select 1', rows }), { code: 'BAD_REQUEST', path: 'rows' });
+  await assert.rejects(answer({ sql: "insert into t(s) values ('y') returning id", rows: 500 }), /only read/);
   for (const [sql, message] of [
     ['selec 1', /syntax error/],
     ['select 1; select 2', /more than one statement/],

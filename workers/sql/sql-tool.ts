@@ -11,7 +11,7 @@ import { Reader } from '../handler/context/reader.ts';
 import { toParams } from '../handler/context/sql-params.ts';
 import { bindIntegers, numberIfSafe, permit, type RowStatement, rowBytes, tooBig } from '../writer/statements.ts';
 
-/** Rows as arrays, at most `LIMITS.sqlRows` of them; `truncated` when there were more. */
+/** Rows as arrays, at most `LIMITS.sqlRows` of them or as many as were asked for; `truncated` when there were more. */
 type Rows = { columns: string[]; rows: SqlValue[][]; truncated: boolean };
 /** `tables` are those that it wrote, also by triggers and cascades; null when that is not known. */
 type Written = ({ changes: number; lastInsertRowid: number | bigint } | Rows) & { tables: string[] | null };
@@ -52,8 +52,9 @@ export class Database {
 }
 
 /**
- * Runs `{ sql, params?, mode? }`. With `mode` "read" it runs only statements that read, with "write" only those that change rows,
- * as decided by SQLite itself; "describe" takes no statement. Without a writer, a statement that would write is checked only.
+ * Runs `{ sql, params?, mode?, rows? }`. With `mode` "read" it runs only statements that read, with "write" only those that change
+ * rows, as decided by SQLite itself; "describe" takes no statement. `rows` is how many rows at most are answered, for a statement
+ * that only reads. Without a writer, a statement that would write is checked only.
  * Rejects with `BAD_REQUEST` and SQLite's message for what SQLite refuses, with `OUTCOME_UNKNOWN`, `STORAGE_FULL`, `OVERLOADED`
  * and `INTERNAL` for what is not the statement's fault, and with what is wrong with the data as it is.
  */
@@ -64,6 +65,7 @@ export async function runSql(
 ): Promise<SqlAnswer> {
   const { params, mode } = request;
   const sql = mode === 'describe' ? null : statementOf(request);
+  const most = rowsOf(request);
   let isSent = false;
   try {
     if (sql === null) return { status: SqlStatus.read, value: { tables: tablesOf(database) } };
@@ -71,7 +73,9 @@ export async function runSql(
     const statement = database.prepare(sql);
     if (mode === 'read' && !statement.readonly) throw new Error('This statement writes; svc_sql_read only reads.');
     if (mode === 'write') checkChangesRows(database, statement, sql, bound);
-    if (statement.readonly && statement.reader) return { status: SqlStatus.read, value: read(statement, bound) };
+    if (statement.readonly && statement.reader)
+      return { status: SqlStatus.read, value: read(statement, bound, most ?? LIMITS.sqlRows) };
+    if (most !== undefined) throw new Error('This statement writes; "rows" is for statements that only read.');
     if (writer === null) return { status: SqlStatus.writes, value: null };
     const tables = writtenTables(database, sql, bound);
     isSent = true;
@@ -86,6 +90,13 @@ export async function runSql(
 function statementOf({ sql }: Record<string, unknown>): string {
   if (typeof sql === 'string' && sql.trim() !== '') return sql;
   throw new SvcError('BAD_REQUEST', 'The body needs a statement in "sql".');
+}
+
+function rowsOf({ rows }: Record<string, unknown>): number | undefined {
+  if (rows === undefined || rows === null) return undefined;
+  const isCount = typeof rows === 'number' && Number.isInteger(rows) && rows >= 1 && rows <= LIMITS.sqlRowsMax;
+  if (isCount) return rows;
+  throw new SvcError('BAD_REQUEST', `"rows" must be a whole number from 1 to ${LIMITS.sqlRowsMax}.`, { path: 'rows' });
 }
 
 /** `isSent`: the statement went to the writer, which may have run it. */
@@ -166,12 +177,12 @@ function writtenTables(database: Database, sql: string, params: SqlParams): stri
   }
 }
 
-function read(statement: RowStatement, params: SqlParams): Rows {
+function read(statement: RowStatement, params: SqlParams, most: number): Rows {
   const columns = statement.columns().map((column) => column.name);
   const rows: SqlValue[][] = [];
   let bytes = 0;
   for (const row of statement.raw().iterate(bindIntegers(params)) as IterableIterator<SqlValue[]>) {
-    if (rows.length === LIMITS.sqlRows) return { columns, rows, truncated: true };
+    if (rows.length === most) return { columns, rows, truncated: true };
     bytes += rowBytes(row as unknown as Row);
     if (bytes > LIMITS.readBytes) throw tooBig(`${LIMITS.readBytes} bytes`);
     rows.push(row.map((value) => (typeof value === 'bigint' ? numberIfSafe(value) : value)));

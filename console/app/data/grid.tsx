@@ -1,16 +1,18 @@
 /** A table's rows: scrolled over any number of them, sorted, filtered, and edited cell by cell. */
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { go, hrefOf } from '../../address.ts';
 import { BACK } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify, notifyProblem } from '../../ui/notice.tsx';
-import { Button, Confirm, Dialog, Empty, Field, Loading, Problem } from '../../ui/parts.tsx';
+import { Button, Confirm, Empty, Loading, Problem } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
+import { AddRow } from './add-row.tsx';
+import { GridCell } from './cell.tsx';
+import { ColumnHead } from './column-head.tsx';
+import { csvOfTable } from './csv.ts';
+import { CsvButton } from './csv-button.tsx';
+import { Filters } from './filters.tsx';
 import {
-  addRow,
-  type Cell,
-  type Column,
-  cellOf,
   countRows,
   deleteRows,
   type Filter,
@@ -23,6 +25,8 @@ import {
   type View,
   writeCell,
 } from './tables.ts';
+import { timeUnitOf, trackOf } from './values.ts';
+import { useWidths } from './widths.ts';
 
 const ROW_PX = 34;
 /** Browsers lay out no taller element; further rows are found by a filter. */
@@ -96,6 +100,9 @@ export function TableGrid({ app, table, query }: { app: string; table: Table; qu
           <Button class="small" onClick={again}>
             Reload
           </Button>
+          {(count.value ?? 0) > 0 && (
+            <CsvButton key={viewKey} name={table.name} read={(options) => csvOfTable(app, table, view, options)} />
+          )}
           {isEditable && (
             <Button class="small" onClick={() => setAdding(true)}>
               Add row
@@ -153,6 +160,7 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
   const [edited, setEdited] = useState<readonly number[]>([]);
   const reading = useRef(new Set<number>());
   const isEditable = table.key !== null && table.key.length > 0;
+  const { widths, set } = useWidths(app, table.name);
 
   const look = useCallback(() => {
     const element = place.current;
@@ -173,7 +181,7 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
     for (let page = Math.floor(seen.first / PAGE_ROWS); page * PAGE_ROWS < seen.last; page++) {
       if (pages.has(page) || reading.current.has(page)) continue;
       reading.current.add(page);
-      readRows(app, table, view, page).then(
+      readRows(app, table, view, { offset: page * PAGE_ROWS, limit: PAGE_ROWS }).then(
         (rows) => {
           reading.current.delete(page);
           setError(undefined);
@@ -203,9 +211,19 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
     show(app, table, { ...view, sort: name, isDescending: view.sort === name && !view.isDescending });
   const near = Array.from({ length: Math.max(0, seen.last - seen.first) }, (_, index) => seen.first + index);
   const drawn = [...new Set([...near, ...edited])];
-  const columns = isEditable
-    ? `2.6rem repeat(${table.columns.length}, minmax(9rem, 1fr))`
-    : `repeat(${table.columns.length}, minmax(9rem, 1fr))`;
+  const units = useMemo(() => {
+    const read = [...pages.values()].flat();
+    return table.columns.map((column, at) =>
+      timeUnitOf(
+        column,
+        read.map(({ cells }) => cells[at] ?? null),
+      ),
+    );
+  }, [pages, table]);
+  const tracks = table.columns.map((column, at) =>
+    column.name in widths ? `${widths[column.name]}px` : trackOf(column, units[at] ?? null),
+  );
+  const columns = [...(isEditable ? ['2.6rem'] : []), ...tracks].join(' ');
   return (
     <>
       <Problem error={error} />
@@ -225,16 +243,15 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
               <span class="unseen">Selected</span>
             </span>
           )}
-          {table.columns.map(({ name, type }) => (
-            <span
-              key={name}
-              role="columnheader"
-              aria-sort={view.sort === name ? (view.isDescending ? 'descending' : 'ascending') : 'none'}
-            >
-              <button type="button" onClick={() => sortBy(name)} title={type}>
-                {name} {view.sort === name && (view.isDescending ? '↓' : '↑')}
-              </button>
-            </span>
+          {table.columns.map((column, at) => (
+            <ColumnHead
+              key={column.name}
+              column={column}
+              view={view}
+              unit={units[at] ?? null}
+              onSort={() => sortBy(column.name)}
+              onWidth={(px) => set(column.name, px)}
+            />
           ))}
         </div>
         <div class="grid-body" role="rowgroup" style={{ height: `${count * ROW_PX}px` }}>
@@ -266,6 +283,7 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
                     value={row.cells[at] ?? null}
                     type={row.types[at] ?? 'null'}
                     column={column}
+                    unit={units[at] ?? null}
                     isEditable={isEditable && !column.isGenerated && row.types[at] !== 'blob'}
                     onEditing={(begins) =>
                       setEdited((rows) => (begins ? [...rows, index] : rows.toSpliced(rows.indexOf(index), 1)))
@@ -294,240 +312,3 @@ function Rows({ app, table, view, count, selected, onSelect }: RowsProps) {
 }
 
 const keyOf = ({ key }: Row): string => JSON.stringify(key);
-
-type CellProps = {
-  value: Cell;
-  type: string;
-  column: Column;
-  isEditable: boolean;
-  onEditing: (begins: boolean) => void;
-  write: (value: Cell) => Promise<void>;
-};
-
-/** Lines of a text that are seen while it is edited. */
-const MOST_LINES = 8;
-
-/**
- * Enter or a double click edits it; Enter keeps, Escape leaves it as it was, Shift Enter begins a line. An empty text is a text; Null is
- * a button.
- */
-function GridCell({ value, type, column, isEditable, onEditing, write }: CellProps) {
-  const [text, setText] = useState<string>();
-  const [isWaiting, setWaiting] = useState(false);
-  const place = useRef<HTMLElement>(null);
-  const field = useRef<HTMLTextAreaElement>(null);
-  const isEditing = text !== undefined;
-  const wasEditing = useRef(false);
-  /** Another object for each edit; null between them. Each is told of once at its begin and once at its end. */
-  const edit = useRef<object | null>(null);
-  useEffect(() => {
-    const { current } = field;
-    if (current) {
-      current.focus();
-      current.setSelectionRange(current.value.length, current.value.length);
-    } else if (wasEditing.current) place.current?.focus();
-    wasEditing.current = isEditing;
-  }, [isEditing]);
-  const begin = () => {
-    if (!isEditable || edit.current !== null) return;
-    edit.current = {};
-    setText(value === null ? '' : String(value));
-    onEditing(true);
-  };
-  const leave = () => {
-    if (edit.current === null) return;
-    edit.current = null;
-    setText(undefined);
-    onEditing(false);
-  };
-  const keep = async (changed: Cell) => {
-    if (isWaiting) return;
-    if (changed === value) return leave();
-    const kept = edit.current;
-    setWaiting(true);
-    try {
-      await write(changed);
-      // Escape may have ended it, and another may have begun.
-      if (edit.current === kept) leave();
-    } catch (error) {
-      notifyProblem(error);
-    }
-    setWaiting(false);
-  };
-  if (text !== undefined) {
-    return (
-      <span role="cell" class="editing">
-        {/* A field of one line would take the ends of lines out of the text. */}
-        <textarea
-          aria-label={column.name}
-          rows={Math.min(MOST_LINES, text.split('\n').length)}
-          value={text}
-          ref={field}
-          onInput={({ currentTarget }) => setText(sameEnds(currentTarget.value, value))}
-          onKeyDown={(event) => {
-            event.stopPropagation();
-            if (event.key === 'Escape') leave();
-            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-            event.preventDefault();
-            void keep(cellOf(text, column));
-          }}
-        />
-        {!column.isRequired && (
-          <Button class="small" onClick={() => void keep(null)}>
-            Null
-          </Button>
-        )}
-      </span>
-    );
-  }
-  return (
-    <span
-      ref={place}
-      role="cell"
-      tabIndex={isEditable ? 0 : undefined}
-      class={`cell ${type}`}
-      title={value === null ? 'null' : String(value)}
-      onDblClick={begin}
-      onKeyDown={(event) => event.key === 'Enter' && begin()}
-    >
-      {type === 'null' ? 'null' : type === 'blob' ? 'blob' : String(value)}
-    </span>
-  );
-}
-
-/** Browsers end lines with LF; a text that ends them with CRLF keeps that. */
-function sameEnds(text: string, before: Cell): string {
-  return typeof before === 'string' && before.includes('\r\n') ? text.replaceAll('\n', '\r\n') : text;
-}
-
-type FiltersProps = { table: Table; view: View; onChange: (filters: readonly Filter[]) => void };
-
-function Filters({ table, view, onChange }: FiltersProps) {
-  const [column, setColumn] = useState(table.columns[0]?.name ?? '');
-  const [operator, setOperator] = useState<Operator>('contains');
-  const [value, setValue] = useState('');
-  const needsValue = operator !== 'is null' && operator !== 'is not null';
-  const add = (event: Event) => {
-    event.preventDefault();
-    onChange([...view.filters, { column, operator, value: needsValue ? value : '' }]);
-    setValue('');
-  };
-  return (
-    <>
-      <form class="line" onSubmit={add}>
-        <select aria-label="Column" value={column} onChange={({ currentTarget }) => setColumn(currentTarget.value)}>
-          {table.columns.map(({ name }) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-        <select
-          aria-label="Operator"
-          value={operator}
-          onChange={({ currentTarget }) => setOperator(currentTarget.value as Operator)}
-        >
-          {OPERATORS.map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-        {needsValue && (
-          <input
-            aria-label="Value"
-            placeholder="Value"
-            value={value}
-            onInput={({ currentTarget }) => setValue(currentTarget.value)}
-          />
-        )}
-        <Button type="submit" class="small">
-          Filter
-        </Button>
-      </form>
-      {view.filters.map((filter, index) => {
-        const text = `${filter.column} ${filter.operator} ${filter.value}`.trim();
-        return (
-          <Button
-            key={text}
-            class="small chip"
-            aria-label={`Remove the filter ${text}`}
-            onClick={() => onChange(view.filters.toSpliced(index, 1))}
-          >
-            {text} ×
-          </Button>
-        );
-      })}
-    </>
-  );
-}
-
-function AddRow({
-  app,
-  table,
-  onClose,
-  onDone,
-}: {
-  app: string;
-  table: Table;
-  onClose: () => void;
-  onDone: () => void;
-}) {
-  const [values, setValues] = useState<ReadonlyMap<string, string>>(new Map());
-  const [problem, setProblem] = useState<Error>();
-  const [isWaiting, setWaiting] = useState(false);
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    if (isWaiting) return;
-    setWaiting(true);
-    const given = table.columns.flatMap((column): [string, Cell][] => {
-      const text = values.get(column.name);
-      return text === undefined ? [] : [[column.name, cellOf(text, column)]];
-    });
-    try {
-      await addRow(app, table, new Map(given));
-      notify('The row is added.');
-      onClose();
-      onDone();
-    } catch (error) {
-      setProblem(error as Error);
-      setWaiting(false);
-    }
-  };
-  const set = (name: string, text: string) => {
-    const next = new Map(values);
-    if (text === '') next.delete(name);
-    else next.set(name, text);
-    setValues(next);
-  };
-  return (
-    <Dialog title={`Add a row to ${table.name}`} onClose={onClose}>
-      <form class="stack" onSubmit={(event) => void submit(event)}>
-        {table.columns
-          .filter(({ isGenerated }) => !isGenerated)
-          .map((column) => (
-            <Field key={column.name} label={column.name} hint={hintOf(column)}>
-              <input
-                value={values.get(column.name) ?? ''}
-                onInput={({ currentTarget }) => set(column.name, currentTarget.value)}
-              />
-            </Field>
-          ))}
-        <Problem error={problem} />
-        <div class="line end">
-          <Button type="submit" kind="primary" disabled={isWaiting}>
-            Add row
-          </Button>
-        </div>
-      </form>
-    </Dialog>
-  );
-}
-
-function hintOf({ type, isRequired, fallback, inKey }: Column): string {
-  const left =
-    inKey > 0 && type === 'INTEGER'
-      ? 'numbered by itself'
-      : fallback !== null
-        ? `default ${fallback}`
-        : isRequired
-          ? 'required'
-          : 'null';
-  return `${type || 'any type'}; left empty: ${left}`;
-}

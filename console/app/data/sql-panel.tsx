@@ -4,12 +4,15 @@ import { sweepingKeyword } from '../../../protocol/rules/sql.ts';
 import { lazy } from '../../frame/lazy.tsx';
 import { path, post } from '../../gateway.ts';
 import { Button, Card, Confirm, Problem } from '../../ui/parts.tsx';
-import { plural, took } from '../../words.ts';
-import { quoted, run, type SqlAnswer, type SqlRows } from './tables.ts';
+import { clock, plural, took } from '../../words.ts';
+import { csvOf, MOST_QUERY_ROWS } from './csv.ts';
+import { CsvButton } from './csv-button.tsx';
+import { type Cell, quoted, run, runForRows, type SqlAnswer, type SqlRows } from './tables.ts';
+import { exactly, type TimeUnit, timeOf, timeUnitOf } from './values.ts';
 
 const SqlEditor = lazy(async () => (await import('./sql-editor.tsx')).SqlEditor);
 
-type Shown = { answer: SqlAnswer; ms: number; copy: string | null; isPlan: boolean };
+type Shown = { sql: string; answer: SqlAnswer; ms: number; copy: string | null; isPlan: boolean };
 type Props = { app: string; tables: readonly string[]; onSchemaChange: () => void };
 
 /** What was run, newest first. */
@@ -41,7 +44,7 @@ export function SqlPanel({ app, tables, onSchemaChange }: Props) {
       const copy = needsCopy ? (await post<{ copy: string | null }>(path`/svc/_apps/${app}/copies`)).copy : null;
       const begun = performance.now();
       const answer = await run(app, isPlan ? `EXPLAIN QUERY PLAN ${text}` : text);
-      setShown({ answer, ms: performance.now() - begun, copy, isPlan });
+      setShown({ sql: text, answer, ms: performance.now() - begun, copy, isPlan });
       if (!isPlan) setPast((known) => [text, ...known.filter((other) => other !== text)].slice(0, KEPT));
       if (!('rows' in answer)) onSchemaChange();
     } catch (error) {
@@ -85,7 +88,7 @@ export function SqlPanel({ app, tables, onSchemaChange }: Props) {
         </p>
       </Card>
       <Problem error={problem} />
-      {shown && <Answer {...shown} />}
+      {shown && <Answer app={app} {...shown} />}
       {asked && (
         <Confirm
           title={asked.sweeps === 'DROP' ? 'Drop it?' : `${asked.sweeps} without WHERE changes every row`}
@@ -101,7 +104,7 @@ export function SqlPanel({ app, tables, onSchemaChange }: Props) {
   );
 }
 
-function Answer({ answer, ms, copy, isPlan }: Shown) {
+function Answer({ app, sql, answer, ms, copy, isPlan }: Shown & { app: string }) {
   const aside = (
     <>
       in {took(ms)}
@@ -121,26 +124,46 @@ function Answer({ answer, ms, copy, isPlan }: Shown) {
   }
   return (
     <>
-      <p role="status">
-        {isPlan ? 'The plan' : plural(answer.rows.length, 'row')}{' '}
-        <span class="hint">
-          {aside}
-          {answer.truncated && '; the first 200 only'}
-        </span>
-      </p>
+      <div class="line result-bar">
+        <p role="status">
+          {isPlan ? 'The plan' : plural(answer.rows.length, 'row')}{' '}
+          <span class="hint">
+            {aside}
+            {answer.truncated && '; only these are shown'}
+          </span>
+        </p>
+        {!isPlan && answer.rows.length > 0 && (
+          <CsvButton
+            name={`${app}-result`}
+            read={async ({ signal }) => {
+              // Rows that are all here are not read again: the statement may have written.
+              const all = answer.truncated ? await runForRows(app, sql, MOST_QUERY_ROWS, [], signal) : answer;
+              return { csv: csvOf(all), rows: all.rows.length, isWhole: !all.truncated };
+            }}
+          />
+        )}
+      </div>
       {isPlan ? <Plan answer={answer} /> : <Result answer={answer} />}
     </>
   );
 }
 
 function Result({ answer: { columns, rows } }: { answer: SqlRows }) {
+  const looks = columns.map((name, at) => {
+    const values = rows.map((row) => row[at] ?? null);
+    const unit = timeUnitOf({ name, type: '' }, values);
+    const isNumber = unit === null && values.every((value) => value === null || typeof value === 'number');
+    return { unit, class: isNumber ? 'number' : '' };
+  });
   return (
     <div class="card table result" role="region" aria-label="Result" tabIndex={0}>
       <table>
         <thead>
           <tr>
             {columns.map((name, at) => (
-              <th key={at}>{name}</th>
+              <th key={at} class={looks[at]?.class}>
+                {name}
+              </th>
             ))}
           </tr>
         </thead>
@@ -148,15 +171,32 @@ function Result({ answer: { columns, rows } }: { answer: SqlRows }) {
           {rows.map((row, at) => (
             <tr key={at}>
               {row.map((value, column) => (
-                <td key={column} class={value === null ? 'hint' : ''}>
-                  {value === null ? 'null' : String(value)}
-                </td>
+                <ResultCell key={column} value={value} unit={looks[column]?.unit ?? null} look={looks[column]?.class} />
               ))}
             </tr>
           ))}
         </tbody>
       </table>
     </div>
+  );
+}
+
+type ResultCellProps = { value: Cell; unit: TimeUnit | null; look: string | undefined };
+
+function ResultCell({ value, unit, look }: ResultCellProps) {
+  const [isFocused, setFocused] = useState(false);
+  const at = timeOf(value, unit);
+  if (at === null) return <td class={value === null ? 'hint' : look}>{value === null ? 'null' : String(value)}</td>;
+  return (
+    <td
+      class="time"
+      tabIndex={0}
+      title={exactly(value, at)}
+      onFocus={() => setFocused(true)}
+      onBlur={() => setFocused(false)}
+    >
+      {isFocused ? String(value) : clock(at)}
+    </td>
   );
 }
 

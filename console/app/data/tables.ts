@@ -26,7 +26,7 @@ export type Operator = (typeof OPERATORS)[number];
 export type Filter = { column: string; operator: Operator; value: string };
 export type View = { filters: readonly Filter[]; sort: string | null; isDescending: boolean };
 
-/** Rows that one request reads; the gateway answers 200 at most. */
+/** Rows that one request of the grid reads. */
 export const PAGE_ROWS = 100;
 
 /** A row: its key, its cells in the order of the columns, and what SQLite stores each as. */
@@ -43,6 +43,15 @@ export const run = <T = SqlAnswer>(
 
 const query = (app: string, sql: string, params: unknown[] = [], signal?: AbortSignal): Promise<SqlRows> =>
   run<SqlRows>(app, sql, params, signal);
+
+/** Up to `rows` of a statement that only reads; the gateway refuses one that writes. */
+export const runForRows = (
+  app: string,
+  sql: string,
+  rows: number,
+  params: unknown[] = [],
+  signal?: AbortSignal,
+): Promise<SqlRows> => post<SqlRows>(path`/svc/_apps/${app}/sql`, { sql, params, rows }, signal);
 
 /** Those of the app itself, by name; SQLite's own are left out. */
 export async function readTables(app: string, signal: AbortSignal): Promise<{ name: string; type: Table['type'] }[]> {
@@ -111,20 +120,28 @@ export async function countRows(app: string, table: Table, view: View, signal: A
   return Number(rows[0]?.[0] ?? 0);
 }
 
-/** Rows `page * PAGE_ROWS` and following. Rows that are equal in what they are sorted by come in the order of their key. */
-export async function readRows(app: string, table: Table, view: View, page: number): Promise<Row[]> {
+/** `limit` rows behind the first `offset`. Rows that are equal in what they are sorted by come in the order of their key. */
+export async function readRows(
+  app: string,
+  table: Table,
+  view: View,
+  { offset, limit }: { offset: number; limit: number },
+  signal?: AbortSignal,
+): Promise<Row[]> {
   const { where, params } = whereOf(view);
   const names = table.columns.map(({ name }) => quoted(name));
   const key = (table.key ?? []).map(keyName);
   const types = `json_array(${names.map((name) => `typeof(${name})`).join(', ')})`;
   const way = view.isDescending ? ' DESC' : '';
   const order = [...(view.sort === null ? [] : [`${quoted(view.sort)}${way}`]), ...key.map((name) => `${name}${way}`)];
-  const { rows } = await query(
+  const { rows } = await runForRows(
     app,
     `SELECT ${[types, ...key, ...names].join(', ')} FROM ${quoted(table.name)}${where}${
       order.length > 0 ? ` ORDER BY ${order.join(', ')}` : ''
-    } LIMIT ${PAGE_ROWS} OFFSET ${page * PAGE_ROWS}`,
+    } LIMIT ${limit} OFFSET ${offset}`,
+    limit,
     params,
+    signal,
   );
   return rows.map(([types, ...values]) => ({
     types: JSON.parse(String(types)) as string[],
