@@ -198,11 +198,12 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       });
       await page.getByRole('button', { name: 'Save' }).click();
       await page.getByRole('button', { name: 'Publish' }).click();
-      await dialog.getByRole('button', { name: 'Publish' }).click();
-      await dialog.getByRole('alert').filter({ hasText: 'queries/list.js:2' }).waitFor();
-      await dialog.getByRole('button', { name: 'Show the files' }).click();
+      await dialog.getByText('It cannot be published like this').waitFor();
+      assert.equal(await dialog.getByRole('button', { name: 'Publish' }).isDisabled(), true);
+      await assertAccessible(page);
       const found = page.getByRole('list', { name: 'What is wrong' });
-      await found.getByRole('button', { name: /^queries\/list\.js:2/ }).click();
+      await dialog.getByRole('button', { name: /^queries\/list\.js:2/ }).click();
+      await dialog.waitFor({ state: 'detached' });
       await page.locator('.cm-activeLine', { hasText: 'return 1 +;' }).waitFor();
       await page.locator('.cm-lint-marker-error').waitFor();
       await openView(page, `${new URL(page.url()).hash.slice(1).replace('queries%2Flist.js', 'app.json')}`);
@@ -250,6 +251,43 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       await saved(reads);
       await found.waitFor({ state: 'detached' });
       assert.deepEqual(await versions(), live);
+    });
+
+    test('the files are a tree with what the draft changed, and the arrow keys move in it', async () => {
+      const { page, session } = await edit('index.html');
+      const files = `/svc/_sessions/${session}/apps/shop/files`;
+      await suite.gateway.call('PUT', `${files}/lib/deep/new.js`, { body: 'export const a = 1;\n' });
+      await suite.gateway.call('PUT', `${files}/index.html`, { body: '<h1>Changed</h1>\n' });
+      await suite.gateway.call('DELETE', `${files}/queries/list.js`);
+      const tree = page.getByRole('navigation', { name: 'Files' });
+      for (const name of [
+        /^lib\/deep\/new\.js added$/,
+        /^index\.html changed$/,
+        /^queries\/list\.js .*deleted$/,
+        /^app\.json$/,
+      ])
+        await tree.getByRole('link', { name }).waitFor();
+      await tree.getByRole('button', { name: 'New file' }).focus();
+      for (const key of ['ArrowDown', 'ArrowDown', 'ArrowLeft']) await page.keyboard.press(key);
+      await tree.getByRole('button', { name: 'deep has changes', expanded: false }).waitFor();
+      await page.keyboard.press('ArrowRight');
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('Enter');
+      await editor(page, 'lib/deep/new.js').waitFor();
+      await tree.getByRole('link', { name: 'lib/deep/new.js added' }).press('ArrowLeft');
+      await tree.getByRole('button', { name: 'deep', expanded: true }).and(page.locator(':focus')).waitFor();
+      for (const [colorScheme, width] of [
+        ['dark', 1280],
+        ['light', 390],
+      ] as const) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: 800 });
+        await assertAccessible(page);
+      }
+      assert.match(await page.getByLabel('File', { exact: true }).innerText(), /index\.html – changed/);
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await tree.getByRole('link', { name: 'queries/list.js' }).click();
+      await page.getByText('SELECT * FROM items').waitFor();
     });
 
     test('unsaved text is there again after another view, and only a discard removes it', async () => {
@@ -329,10 +367,11 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       );
       await page.getByRole('button', { name: 'Publish' }).click();
       const dialog = page.getByRole('dialog', { name: 'Publish this draft' });
-      await dialog.getByRole('button', { name: 'Publish' }).click();
+      await dialog.getByText('It cannot be published like this').waitFor();
+      assert.equal(await dialog.getByRole('button', { name: 'Publish', exact: true }).isDisabled(), true);
       await dialog.getByRole('button', { name: 'Merge what was published' }).click();
       await dialog.getByText('stand between marks').waitFor();
-      await dialog.getByRole('button', { name: 'Show the files' }).click();
+      await dialog.getByRole('button', { name: 'index.html' }).click();
       await page.getByText('<<<<<<< session').waitFor();
     });
   });

@@ -13,7 +13,7 @@ import { forget, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, FileDiffs } from './changes.tsx';
 import { draftTitle, RenameDraft } from './draft-name.tsx';
 import type { Finding } from './editor.tsx';
-import { Files } from './files.tsx';
+import { Files, type Place } from './files.tsx';
 import { PublishDialog } from './publish.tsx';
 import { keyOf, readDiff, readSessions, type Source } from './session.ts';
 import { Versions } from './versions.tsx';
@@ -38,9 +38,14 @@ export function CodeView(props: AppViewProps) {
   const { isBusy, error, run } = useWork();
   /** What the last publication was refused for, until something is written. */
   const [refused, setRefused] = useState<readonly Finding[]>([]);
+  const [place, setPlace] = useState<Place | null>(null);
   const href = (change: Record<string, string | undefined>) =>
     hrefOf(['apps', app.id, 'code'], { ...Object.fromEntries(query), ...change });
 
+  const openFinding = ({ file, line = 1, column = 1 }: Finding) => {
+    setPlace({ file, line, column });
+    go(href({ file, show: undefined }));
+  };
   const edit = () =>
     run(async () => {
       const { sessionId } = await post<{ sessionId: string }>('/svc/_sessions');
@@ -114,6 +119,8 @@ export function CodeView(props: AppViewProps) {
         shown={shown}
         query={query}
         href={href}
+        place={place}
+        onOpen={openFinding}
         refused={refused}
         onWritten={() => setRefused([])}
         onChanged={published}
@@ -125,7 +132,7 @@ export function CodeView(props: AppViewProps) {
           onClose={() => setOpen(null)}
           onPublished={published}
           onRefused={setRefused}
-          showFiles={() => go(href({ show: undefined }))}
+          onOpen={openFinding}
         />
       )}
       {open === 'discard' && session !== null && source !== null && (
@@ -158,12 +165,14 @@ type PartProps = Pick<AppViewProps, 'app'> & {
   shown: string;
   query: URLSearchParams;
   href: (change: Record<string, string | undefined>) => string;
+  place: Place | null;
+  onOpen: (finding: Finding) => void;
   refused: readonly Finding[];
   onWritten: () => void;
   onChanged: () => void;
 };
 
-function Part({ app, source, shown, query, href, refused, onWritten, onChanged }: PartProps) {
+function Part({ app, source, shown, query, href, place, onOpen, refused, onWritten, onChanged }: PartProps) {
   if (shown === 'versions') return <Versions app={app} onChanged={onChanged} />;
   if (source === null) {
     return (
@@ -182,7 +191,11 @@ function Part({ app, source, shown, query, href, refused, onWritten, onChanged }
       source={source}
       file={query.get('file')}
       hrefTo={(file) => href({ file, show: undefined })}
+      changesHref={href({ show: 'changes' })}
+      liveVersion={app.activeVersion}
       hasPreview={query.has('preview')}
+      place={place}
+      onOpen={onOpen}
       refused={refused}
       onWritten={onWritten}
     />

@@ -10,8 +10,10 @@ import { Button, Confirm, Dialog, Empty, Field, Loading, Problem } from '../../u
 import { useWork } from '../../work.ts';
 import { filesOf, follow, isUnsaved, type OpenFile, openFile, reopen, save } from './buffers.ts';
 import { Editor, type Finding } from './editor.tsx';
+import { FileTree } from './file-tree.tsx';
 import { FindingList } from './publish.tsx';
 import { checkDraft, deleteFile, listFiles, renameFile, type Source, writeFile } from './session.ts';
+import { type Status, statusesOf } from './tree.ts';
 
 /** After a file was saved, before the draft is checked. */
 const CHECK_PAUSE_MS = 300;
@@ -21,16 +23,38 @@ type FilesProps = {
   /** The one that the address names. */
   file: string | null;
   hrefTo: (file: string | undefined) => string;
+  /** The link to what the draft changes. */
+  changesHref: string;
+  /** The version that is live; null where there is none. */
+  liveVersion: string | null;
   hasPreview: boolean;
+  /** Where to go to in a file, once for each new object. */
+  place: Place | null;
+  /** Shows the place of a finding. */
+  onOpen: (finding: Finding) => void;
   /** What the last publication was refused for. */
   refused: readonly Finding[];
   /** Called when something was written: what was found may be mended. */
   onWritten: () => void;
 };
 
+export type Place = { file: string; line: number; column: number };
+
 type Asked = { what: 'new' | 'rename' | 'delete' } | null;
 
-export function Files({ source, file: wanted, hrefTo, hasPreview, refused, onWritten }: FilesProps) {
+export function Files(props: FilesProps) {
+  const {
+    source,
+    file: wanted,
+    hrefTo,
+    changesHref,
+    liveVersion,
+    hasPreview,
+    place,
+    onOpen,
+    refused,
+    onWritten,
+  } = props;
   const [, draw] = useReducer((count: number) => count + 1, 0);
   const isDraft = source.session !== null;
   const load = async () => {
@@ -39,30 +63,12 @@ export function Files({ source, file: wanted, hrefTo, hasPreview, refused, onWri
     return now;
   };
   const { value: files, error, reload } = usePolled(load, JSON.stringify(source), isDraft ? undefined : 0);
+  const live = useLiveFiles(source, liveVersion);
   const [written, countWritten] = useReducer((count: number) => count + 1, 0);
-  const [findings, setFindings] = useState<readonly Finding[]>([]);
-  const [place, setPlace] = useState<{ file: string; line: number; column: number } | null>(null);
   const [asked, ask] = useState<Asked>(null);
   const current = wanted ?? files?.find(({ path }) => path === 'app.json')?.path ?? null;
 
-  // The draft is checked anew when a file was written, by whoever it was.
-  const state = files?.map(({ sha }) => sha).join();
-  useEffect(() => {
-    if (source.session === null || state === undefined) return;
-    const { app, session } = source;
-    let isLate = false;
-    // Several files may be saved at once; only what the last check found counts.
-    const timer = setTimeout(() => {
-      checkDraft(app, session).then(
-        (found) => !isLate && setFindings(found),
-        () => {},
-      );
-    }, CHECK_PAUSE_MS);
-    return () => {
-      isLate = true;
-      clearTimeout(timer);
-    };
-  }, [state, written]);
+  const findings = useDraftCheck(source, files?.map(({ sha }) => sha).join(), written);
 
   const changed = () => {
     countWritten(undefined);
@@ -70,57 +76,30 @@ export function Files({ source, file: wanted, hrefTo, hasPreview, refused, onWri
     reload();
   };
   const all = [...findings, ...refused.filter((one) => !findings.some(({ message }) => message === one.message))];
-  const openFinding = ({ file, line = 1, column = 1 }: Finding) => {
-    setPlace({ file, line, column });
-    go(hrefTo(file));
-  };
   if (!files) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   const known = files.find(({ path }) => path === current);
+  const statuses = statusesOf(files, live);
+  const newFile = (
+    <Button class="small" onClick={() => ask({ what: 'new' })}>
+      New file
+    </Button>
+  );
   return (
     <div class={`code-body${hasPreview && isDraft ? ' with-preview' : ''}`}>
-      <nav class="file-list card" aria-label="Files">
-        {isDraft && (
-          <Button class="small" onClick={() => ask({ what: 'new' })}>
-            New file
-          </Button>
-        )}
-        <ul>
-          {files.map(({ path }) => {
-            const opened = filesOf(source).get(path);
-            return (
-              <li key={path}>
-                <a href={hrefTo(path)} aria-current={path === current ? 'page' : undefined}>
-                  <span>{path.split(/(?<=\/)/).map((part) => [part, <wbr />])}</span>
-                  {opened && isUnsaved(opened) && (
-                    <span class="unsaved" role="img" aria-label="not saved">
-                      ●
-                    </span>
-                  )}
-                  <Mark findings={all.filter((finding) => finding.file === path)} />
-                </a>
-              </li>
-            );
-          })}
-        </ul>
-      </nav>
-      <div class="file-choice">
-        <select
-          aria-label="File"
-          value={current ?? ''}
-          onChange={({ currentTarget }) => go(hrefTo(currentTarget.value))}
-        >
-          {files.map(({ path }) => (
-            <option key={path} value={path}>
-              {path}
-            </option>
-          ))}
-        </select>
-        {isDraft && (
-          <Button class="small" onClick={() => ask({ what: 'new' })}>
-            New file
-          </Button>
-        )}
-      </div>
+      <FileTree
+        files={files}
+        live={live}
+        current={current}
+        hrefTo={hrefTo}
+        changesHref={changesHref}
+        isUnsaved={(path) => isOpenUnsaved(source, path)}
+        findings={all}
+      >
+        {isDraft && newFile}
+      </FileTree>
+      <FileChoice files={files} statuses={statuses} current={current} hrefTo={hrefTo}>
+        {isDraft && newFile}
+      </FileChoice>
       {current === null ? (
         <Empty title="No file is shown">
           <p>Choose one from the list.</p>
@@ -137,7 +116,7 @@ export function Files({ source, file: wanted, hrefTo, hasPreview, refused, onWri
           onWritten={changed}
           onAsk={(what) => ask({ what })}
         >
-          {isDraft && all.length > 0 && <FindingList findings={all} onOpen={openFinding} />}
+          {isDraft && all.length > 0 && <FindingList findings={all} onOpen={onOpen} />}
         </OneFile>
       )}
       {hasPreview && source.session !== null && (
@@ -173,21 +152,61 @@ export function Files({ source, file: wanted, hrefTo, hasPreview, refused, onWri
   );
 }
 
-/** Whether something is wrong with a file, or may be. */
-function Mark({ findings }: { findings: readonly Finding[] }) {
-  if (findings.length === 0) return null;
-  if (findings.every(({ isWarning }) => isWarning)) {
-    return (
-      <span class="doubtful" role="img" aria-label="something may be wrong">
-        !
-      </span>
-    );
-  }
+/** What a draft is compared with: the files of the live version, none where no version is; null until they are read, and for a version. */
+function useLiveFiles({ app, session }: Source, version: string | null): GitFile[] | null {
+  const load = async () =>
+    session !== null && version !== null ? await listFiles({ app, version, session: null }) : [];
+  const { value = null } = usePolled(load, `${app} ${version}`, 0);
+  return session === null ? null : value;
+}
+
+/** The draft is checked anew when a file was written, by whoever it was: `state` or `written` has changed then. */
+function useDraftCheck({ app, session }: Source, state: string | undefined, written: number): readonly Finding[] {
+  const [findings, setFindings] = useState<readonly Finding[]>([]);
+  useEffect(() => {
+    if (session === null || state === undefined) return;
+    let isLate = false;
+    // Several files may be saved at once; only what the last check found counts.
+    const timer = setTimeout(() => {
+      checkDraft(app, session).then(
+        (found) => !isLate && setFindings(found),
+        () => {},
+      );
+    }, CHECK_PAUSE_MS);
+    return () => {
+      isLate = true;
+      clearTimeout(timer);
+    };
+  }, [state, written]);
+  return findings;
+}
+
+type ChoiceProps = Pick<FilesProps, 'hrefTo'> & {
+  files: readonly GitFile[];
+  statuses: ReadonlyMap<string, Status | null>;
+  current: string | null;
+  children: ComponentChildren;
+};
+
+/** In place of the tree in a narrow window. */
+function FileChoice({ files, statuses, current, hrefTo, children }: ChoiceProps) {
   return (
-    <span class="wrong" role="img" aria-label="something is wrong">
-      ✗
-    </span>
+    <div class="file-choice">
+      <select aria-label="File" value={current ?? ''} onChange={({ currentTarget }) => go(hrefTo(currentTarget.value))}>
+        {files.map(({ path }) => (
+          <option key={path} value={path}>
+            {[path, statuses.get(path)].filter(Boolean).join(' – ')}
+          </option>
+        ))}
+      </select>
+      {children}
+    </div>
   );
+}
+
+function isOpenUnsaved(source: Source, path: string): boolean {
+  const opened = filesOf(source).get(path);
+  return opened !== undefined && isUnsaved(opened);
 }
 
 type NameProps = {

@@ -9,7 +9,7 @@ import { useWork } from '../../work.ts';
 import { save, unsavedOf } from './buffers.ts';
 import { Brought, broughtBy, type DraftDiff } from './changes.tsx';
 import type { Finding } from './editor.tsx';
-import { findingsOf, type Published, readDiff } from './session.ts';
+import { checkDraft, findingsOf, type Published, readDiff } from './session.ts';
 
 type PublishProps = {
   app: string;
@@ -18,12 +18,15 @@ type PublishProps = {
   onPublished: () => void;
   /** Called with what the gates found. */
   onRefused: (findings: readonly Finding[]) => void;
-  showFiles: () => void;
+  /** Shows the place of what was found. */
+  onOpen: (finding: Finding) => void;
 };
 
 /** Texts that are not saved are saved first: what the editor shows is what is published. */
-export function PublishDialog({ app, session, onClose, onPublished, onRefused, showFiles }: PublishProps) {
+export function PublishDialog({ app, session, onClose, onPublished, onRefused, onOpen }: PublishProps) {
   const [diff, setDiff] = useState<DraftDiff>();
+  /** What the check found; undefined until it is done. */
+  const [found, setFound] = useState<readonly Finding[]>();
   const [message, setMessage] = useState('');
   const [conflicts, setConflicts] = useState<readonly string[] | null>(null);
   const { isBusy, error, run, clear } = useWork();
@@ -31,8 +34,13 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, s
     run(async () => {
       const source = { app, session, version: null };
       for (const file of unsavedOf(source)) await save(source, file);
-      setDiff(await readDiff(app, session));
+      await look();
     });
+  const look = async () => {
+    const checking = checkDraft(app, session).then(setFound);
+    setDiff(await readDiff(app, session));
+    await checking;
+  };
   useEffect(() => void read(), []);
   const publish = async (event: Event) => {
     event.preventDefault();
@@ -52,13 +60,17 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, s
       const taken = await post<{ conflicts: string[] }>(path`/svc/_sessions/${session}/apps/${app}/update`);
       clear();
       setConflicts(taken.conflicts);
-      setDiff(await readDiff(app, session));
+      await look();
     });
   const isConflict = error instanceof GatewayError && error.code === 'MERGE_CONFLICT';
-  const findings = error && !isConflict && diff ? findingsOf(error) : [];
+  const refused = error && !isConflict && diff ? findingsOf(error) : [];
   useEffect(() => {
-    if (findings.length > 0) onRefused(findings);
+    if (refused.length > 0) onRefused(refused);
   }, [error]);
+  const isStopped = found?.some(({ isWarning }) => !isWarning) === true;
+  const more = refused.filter(({ file, message: text }) => file !== '' && !found?.some((one) => one.message === text));
+  const findings = [...(found ?? []), ...more];
+  const isBehind = diff?.behind.includes(app) === true;
   return (
     <Dialog title="Publish this draft" onClose={onClose}>
       {!diff && !error && <Loading />}
@@ -76,28 +88,38 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, s
           </p>
           <Brought texts={broughtBy(diff)} />
           {conflicts !== null && <Taken conflicts={conflicts} />}
-          <Field label="Message" hint="What changed, for the list of versions in git. May be left empty.">
+          <Field label="Message" hint="What changed, for the list of versions. May be left empty.">
             <input value={message} maxLength={2000} onInput={({ currentTarget }) => setMessage(currentTarget.value)} />
           </Field>
           <Problem error={error} />
-          {findings.length > 1 && <FindingList findings={findings} />}
+          {found === undefined && !error && <p class="hint">The draft is being checked…</p>}
+          {findings.length > 0 && (
+            <>
+              {(isStopped || more.length > 0) && (
+                <p class="problem" role="alert">
+                  It cannot be published like this:
+                </p>
+              )}
+              <FindingList
+                findings={findings}
+                onOpen={(finding) => {
+                  onClose();
+                  onOpen(finding);
+                }}
+              />
+            </>
+          )}
           <div class="line end">
-            {isConflict && (
+            {(isConflict || isBehind) && (
               <Button disabled={isBusy} onClick={() => void update()}>
                 Merge what was published
               </Button>
             )}
-            {(conflicts?.length || findings.length > 0) && (
-              <Button
-                onClick={() => {
-                  onClose();
-                  showFiles();
-                }}
-              >
-                Show the files
-              </Button>
-            )}
-            <Button type="submit" kind="primary" disabled={isBusy || diff.files.length === 0}>
+            <Button
+              type="submit"
+              kind="primary"
+              disabled={isBusy || diff.files.length === 0 || found === undefined || isStopped}
+            >
               Publish
             </Button>
           </div>
