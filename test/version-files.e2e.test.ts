@@ -82,6 +82,17 @@ onEachStore({}, (gateway, store) => {
       assert.deepEqual([file('icon.png').binary, file('icon.png').patch], [true, '']);
       assert.deepEqual([file('big.txt').truncated, file('big.txt').patch], [true, '']);
       assert.deepEqual((await gateway.call('GET', at(second, 'diff'))).json.files, []);
+      // With another version than the live one.
+      const named = await gateway.call('GET', `${at(second, 'diff')}?from=${encodeURIComponent(first)}`);
+      assert.deepEqual([named.json.from, named.json.to], [first, second]);
+      const page = named.json.files.find(({ path }: { path: string }) => path === 'index.html');
+      assert.match(page.patch, /-.*First.*\n\+.*Second/);
+      for (const from of ['', '../x', 'v_20200101T000000000Z_000000'])
+        refused(
+          await gateway.call('GET', `${at(second, 'diff')}?from=${encodeURIComponent(from)}`),
+          404,
+          'UNKNOWN_VERSION',
+        );
     });
 
     test('unknown versions and files are refused, and no file outside the version is reached', async () => {

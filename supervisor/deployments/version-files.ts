@@ -1,4 +1,4 @@
-/** Reads the files of an app's versions, and compares them with the live version. A version's files never change. */
+/** Reads the files of an app's versions, and compares them. A version's files never change. */
 import { randomUUID } from 'node:crypto';
 import { realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ type VersionFilesOptions = {
   jobs: Pick<Jobs, 'sessionFiles'>;
 };
 
-/** `from` is the version that is live now, null where there is none; `files` is what changes from it to the other. */
+/** `from` is the version that it is compared with, null where none is live; `files` is what changes from that to the other. */
 export type VersionDiff = { from: string | null; to: string; files: GitFileDiff[] };
 
 export class VersionFiles {
@@ -53,15 +53,15 @@ export class VersionFiles {
     }
   }
 
-  /** The changes when the version becomes live. Rejects as `list` does. */
-  async diff(id: string, versionId: string): Promise<VersionDiff> {
+  /** The changes from the version `from`, by default from the one that is live: then it is what becoming live changes. Rejects as `list` does. */
+  async diff(id: string, versionId: string, from?: string): Promise<VersionDiff> {
     const { layout, registry, jobs } = this.#options;
+    const compare = (before: string | null) =>
+      this.#within(id, versionId, (folder) => jobs.sessionFiles({ work: 'diff', folder, before, app: id }));
+    if (from !== undefined) return { from, to: versionId, files: await this.#within(id, from, compare) };
     const { active } = await registry.state(id);
     const before = active === null ? null : await realpath(layout.app(id).version(active.versionId).code);
-    const files = await this.#within(id, versionId, (folder) =>
-      jobs.sessionFiles({ work: 'diff', folder, before, app: id }),
-    );
-    return { from: active?.versionId ?? null, to: versionId, files };
+    return { from: active?.versionId ?? null, to: versionId, files: await compare(before) };
   }
 
   /** With the automations as their author wrote them, which the git store has beside those with switches and addresses in them. */

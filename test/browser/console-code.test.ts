@@ -76,9 +76,10 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       await page.getByText('All systems running').waitFor();
       await openView(page, draft.slice(1));
       await page.getByText('<!-- not saved -->').waitFor();
-      await page.getByRole('img', { name: 'not saved' }).waitFor();
+      const unsaved = page.getByRole('link', { name: 'index.html not saved' });
+      await unsaved.waitFor();
       await page.getByRole('button', { name: 'Save' }).click();
-      await page.getByRole('img', { name: 'not saved' }).waitFor({ state: 'detached' });
+      await unsaved.waitFor({ state: 'detached' });
       suite.complaints.length = 0;
     });
 
@@ -92,6 +93,30 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       await page.getByRole('button', { name: 'Reload the page' }).click();
       await page.getByRole('region', { name: 'Log' }).waitFor();
       suite.complaints.length = 0;
+    });
+
+    test('shows what a version changed against the one before and the live one, and goes back from there', async () => {
+      const page = await suite.open('/apps/shop/code?show=versions');
+      const [second = '', first = ''] = (await versions()).map(({ versionId }) => versionId);
+      await row(page, second).getByRole('button', { name: 'Changes' }).click();
+      const latest = page.getByRole('dialog', { name: second });
+      await latest.getByText(`2 files changed since ${first}.`).waitFor();
+      await latest.getByText('+<!doctype html><html lang="en"><title>Shop</title><h1>Second</h1></html>').waitFor();
+      await assertAccessible(page);
+      await latest.getByRole('button', { name: 'Close' }).click();
+      await row(page, first).getByRole('button', { name: 'Changes' }).click();
+      const dialog = page.getByRole('dialog', { name: first });
+      await dialog.getByText('This is the first version.').waitFor();
+      await dialog.getByRole('button', { name: 'Since the live one' }).click();
+      await dialog.getByText(`2 files changed since ${second}.`).waitFor();
+      await dialog.getByText('-<!doctype html><html lang="en"><title>Shop</title><h1>Second</h1></html>').waitFor();
+      await dialog.getByRole('button', { name: 'Make live' }).click();
+      await page
+        .getByRole('dialog', { name: `Make ${first} live` })
+        .getByRole('button', { name: 'Cancel' })
+        .click();
+      assert.equal((await versions()).find(({ active }) => active)?.versionId, second);
+      assert.deepEqual(suite.complaints, []);
     });
 
     test('rolls back to a version, after it showed the changes and what the data keeps', async () => {

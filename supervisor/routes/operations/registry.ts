@@ -90,7 +90,8 @@ export function registryRoutes(services: Services): Route[] {
     }),
     route('GET', `${version}/diff`, 'manage', async (exchange, { id = '', versionId = '' }) => {
       checkAppId(id);
-      const { files, ...rest } = await versionFiles.diff(id, versionId);
+      const from = queryOf(exchange).get('from') ?? undefined;
+      const { files, ...rest } = await versionFiles.diff(id, versionId, from);
       const text = `${JSON.stringify(rest).slice(0, -1)},"files":${await arrayText(files)}}`;
       exchange.send(200, NO_STORE, text, JSON_HEADERS);
     }),
