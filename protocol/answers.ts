@@ -7,7 +7,7 @@ import type {
   VerifiedWebhook,
 } from './automations/automation.ts';
 import type { RunRecord } from './automations/runs.ts';
-import type { InputIssue } from './errors.ts';
+import type { ErrorBody, InputIssue } from './errors.ts';
 
 /** `queries`, `actions` and `automations` are counts. */
 export type AppRecord = {
@@ -160,3 +160,16 @@ export type TemplateRow = {
 
 /** An entry of a remote catalog: a gzipped tar archive of the app, and the SHA-256 of its bytes in hex. */
 export type RemoteTemplate = TemplateRow & { source: 'remote'; url: string; sha256: string };
+
+/** A test of an app that has ended. `file` is absolute, or relative to the app in answers; `error` is the error of the test, as text. */
+export type TestResult = {
+  name: string;
+  file: string | null;
+  line: number | null;
+  state: 'passed' | 'failed' | 'skipped';
+  ms: number;
+  error?: string;
+};
+
+/** The tests of a draft, `POST /svc/_sessions/:sid/apps/:id/tests`. `error` says why none ran, or why they were ended. */
+export type AppTests = { app: string; passed: boolean; tests: TestResult[]; error?: ErrorBody };

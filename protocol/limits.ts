@@ -148,6 +148,14 @@ export const LIMITS = {
   openDatabases: 128, // databases the writer keeps open
   databaseIdleMs: 30 * SECOND, // a database without connections is closed after this time
 
+  // Tests of an app that the gateway runs on a draft.
+  appTestsMs: 2 * MINUTE,
+  appTestsHeapMb: 512, // heap of each of their processes
+  appTestsMemoryMb: 1024, // all memory of one of them
+  appTestsLookMs: 500, // how often that is looked at
+  appTestsOutputChars: 8 * MiB, // of their results
+  appTestErrorChars: 4000, // of one result
+
   // SQL of callers: `svc sql`, the console, `svc_sql_*`.
   sqlRows: 200,
   sqlRowsMax: 10_000, // of a statement that only reads, where the caller asks for as many

@@ -270,7 +270,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     });
     const dispatcher = new Dispatcher({ ...parts, apps });
     const templates = openTemplates(parts);
-    const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments, apps }, templates);
+    const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments, apps, tag, onProcess }, templates);
     const agentProcess = new AgentProcess({
       tag,
       maxAgents: config.maxAgents,
@@ -502,6 +502,7 @@ export async function disassemble(
       ]),
     () => templates.stop(),
     () => services.attachments.stop(),
+    () => gitStore?.tests.stop(),
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
     () => agents.catalog?.stop(),

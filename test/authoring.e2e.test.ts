@@ -579,6 +579,7 @@ test('without the git store authoring says what is missing', async (t) => {
     ['GET', '/svc/_draft/s/_apps/app/settings'],
     ['POST', '/svc/_sessions/s/apps/app/reset-data'],
     ['POST', '/svc/_sessions/s/apps/app/check'],
+    ['POST', '/svc/_sessions/s/apps/app/tests'],
   ] as const) {
     const body = method === 'POST' ? { id: 'x', templateId: 'todos', app: 'x', name: 'x' } : undefined;
     failed(await own.call(method, path, { body }), 409, 'NO_GIT_STORE');

@@ -19,6 +19,7 @@ const NOT_JSON = [
   'POST /svc/_sessions/:sid/apps/:id/files',
   'POST /svc/_sessions/:sid/apps/:id/update',
   'POST /svc/_sessions/:sid/apps/:id/check',
+  'POST /svc/_sessions/:sid/apps/:id/tests',
   'POST /svc/_sessions/:sid/apps/:id/reset-data',
   'POST /svc/_code/export',
   'POST /svc/_code/import',

@@ -1,8 +1,13 @@
-/** The check of a draft before it is published: over HTTP and by `svc check`. */
+/** The check of a draft before it is published, over HTTP and by `svc check`, and its tests. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
+import type { AppTests } from '../protocol/answers.ts';
+import { isRunning } from '../storage/processes/process-identity.ts';
 import { appOf } from '../testing/apps.ts';
 import { gatewayOfSuite } from '../testing/edges.ts';
 import { type Answer, root } from '../testing/gateway.ts';
@@ -160,6 +165,92 @@ describe('the check of a draft', () => {
     assert.equal((await gateway.call('GET', '/svc/_apps/notes/versions')).json.length, 2);
   });
 
+  test('runs the tests of the draft on a copy, one run at a time, and ends them with the request', async () => {
+    const run = async (): Promise<AppTests> => {
+      const answer = await gateway.call('POST', at('tests'));
+      assert.equal(answer.status, 200, answer.text);
+      return answer.json;
+    };
+    assert.deepEqual(await run(), { app: 'notes', passed: false, tests: [] });
+    await put(
+      'tests/list.test.js',
+      `import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { harness } from 'svc/test';
+test('lists what was added', async (t) => {
+  const app = await harness(t);
+  await app.sql("INSERT INTO notes (text) VALUES ('one')");
+  assert.equal((await app.query('list')).length, 1);
+  writeFileSync(new URL('../made.txt', import.meta.url), 'only in the copy');
+});
+test('fails', async (t) => {
+  assert.deepEqual(Object.keys(process.env).filter((name) => /TOKEN|SVC_DATA/.test(name)), []);
+  await (await harness(t)).query('nothing');
+});
+`,
+    );
+    const { passed, tests } = await run();
+    assert.equal(passed, false);
+    assert.deepEqual(
+      tests.map(({ name, file, line, state }) => [name, file, line, state]),
+      [
+        ['lists what was added', 'tests/list.test.js', 5, 'passed'],
+        ['fails', 'tests/list.test.js', 11, 'failed'],
+      ],
+    );
+    assert.match(tests[1]?.error ?? '', /UNKNOWN_QUERY[\s\S]*tests\/list\.test\.js:13/);
+    assert.doesNotMatch(tests[1]?.error ?? '', /svc-tests-/);
+    const files: { path: string }[] = (await gateway.call('GET', at('files'))).json;
+    assert.ok(!files.some(({ path }) => path === 'made.txt'));
+
+    // An app that cannot be made live.
+    await put('queries/broken.js', 'export default () => { return 1 +; };\n');
+    const manifest = await gateway.call('GET', at('files/app.json'));
+    const broken = { ...manifest.json, queries: [...manifest.json.queries, { name: 'broken' }] };
+    await put('app.json', JSON.stringify(broken));
+    const refusal = await run();
+    assert.deepEqual([refusal.passed, refusal.tests, refusal.error?.code], [false, [], 'INVALID_HANDLER']);
+    await put('app.json', manifest.text);
+    await gateway.call('DELETE', at('files/queries/broken.js'));
+
+    // One that never ends: it says that it runs by a request to this test.
+    let begun = (): void => {};
+    const running = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    let pid = 0;
+    const listener = createServer((request, response) => {
+      pid = Number(request.url?.slice(1));
+      response.end(begun());
+    }).listen(0, '127.0.0.1');
+    await once(listener, 'listening');
+    const { port } = listener.address() as AddressInfo;
+    await put(
+      'tests/list.test.js',
+      `import { test } from 'node:test';
+test('never ends', async () => {
+  await fetch('http://127.0.0.1:${port}/' + process.pid);
+  for (;;);
+});
+`,
+    );
+    const leaving = new AbortController();
+    const headers = { authorization: `Bearer ${gateway.token}` };
+    const left = fetch(gateway.url + at('tests'), { method: 'POST', headers, signal: leaving.signal });
+    left.catch(() => {});
+    await running;
+    refused(await gateway.call('POST', at('tests')), 409, 'CONFLICT');
+    leaving.abort();
+    listener.close();
+    while (isRunning(pid)) await new Promise((resolve) => setTimeout(resolve, 20));
+    await gateway.call('DELETE', at('files/tests/list.test.js'));
+    let again: Answer;
+    do again = await gateway.call('POST', at('tests'));
+    while (again.status === 409);
+    assert.deepEqual(again.json.tests, []);
+  });
+
   test('is refused without the right, and for unknown sessions and apps', async () => {
     refused(await gateway.call('POST', at('check', 'notes', 'nobody')), 404, 'UNKNOWN_SESSION');
     refused(await gateway.call('POST', at('check', 'nobody')), 404, 'UNKNOWN_APP');
@@ -170,5 +261,13 @@ describe('the check of a draft', () => {
       const { token } = (await gateway.call('POST', '/svc/_tokens', { body })).json;
       refused(await gateway.call('POST', at('check'), { token }), 403, 'FORBIDDEN');
     }
+    // Tests are programs: only the administrator runs them.
+    const body = { name: 'all', tools: 'all', apps: ['notes'] };
+    const { token } = (await gateway.call('POST', '/svc/_tokens', { body })).json;
+    assert.equal((await gateway.call('POST', at('check'), { token })).status, 200);
+    refused(await gateway.call('POST', at('tests'), { token }), 403, 'FORBIDDEN');
+    refused(await gateway.call('POST', at('tests'), { token: null }), 401, 'UNAUTHORIZED');
+    refused(await gateway.call('POST', at('tests', 'notes', 'nobody')), 404, 'UNKNOWN_SESSION');
+    refused(await gateway.call('POST', at('tests', 'nobody')), 404, 'UNKNOWN_APP');
   });
 });

@@ -1,16 +1,7 @@
 /** A reporter of node:test for programs (`dist/test-reporter.js`): one line of JSON for each test that ended. */
 import type { TestEvent } from 'node:test/reporters';
 import { inspect } from 'node:util';
-
-/** `file` is absolute; `error` is the error of the test, as text. */
-export type TestResult = {
-  name: string;
-  file: string | null;
-  line: number | null;
-  state: 'passed' | 'failed' | 'skipped';
-  ms: number;
-  error?: string;
-};
+import type { TestResult } from '../../protocol/answers.ts';
 
 // biome-ignore lint/style/noDefaultExport: Node requires it
 export default async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {

@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { TestResult } from '../../protocol/answers.ts';
 import { isTestFile } from '../../protocol/rules/static-files.ts';
 import { packageRoot } from '../../supervisor/tree/entry-points.ts';
 import { prepareApp } from './prepare.ts';
-import type { TestResult } from './reporter.ts';
 
 type TestRun = {
   /** Of Node's test runner: 0 when every test passed. */

@@ -8,7 +8,7 @@ import { descendantsOf, killAll, sweepTagged } from './tagged.ts';
 
 /** The role of a process that leads a process group, which ends with it. */
 export const GROUP_LEADER = 'mcp-server';
-/** The same of a program of an agent, which may also have started processes outside its group. */
+/** The same of a program of an agent, or of the tests of an app, which may also have started processes outside its group. */
 export const AGENT_LEADER = 'agent';
 
 /** `role` is what the child does (`writer`, `host`, …), `instance` the boot of the gateway that started it. */

@@ -12,6 +12,7 @@ import type { Jobs } from '../jobs/jobs.ts';
 import { templateFolder } from '../tree/entry-points.ts';
 import { Authoring } from './authoring.ts';
 import { CodeTransfer } from './code-transfer.ts';
+import { DraftTests, type DraftTestsOptions } from './draft-tests.ts';
 import { Sessions } from './sessions.ts';
 import { Templates } from './templates.ts';
 
@@ -22,12 +23,14 @@ type AuthoringParts = {
   deployments: Deployments;
   apps: Pick<Apps, 'forgetTalk'>;
   jobs: Jobs;
-} & Omit<DraftsOptions, 'source' | 'jobs' | 'config'>;
+} & Omit<DraftsOptions, 'source' | 'jobs' | 'config'> &
+  Omit<DraftTestsOptions, 'sessions'>;
 
 /** Null on the tarball backend. */
 export type GitStoreServices = {
   sessions: Sessions;
   drafts: Drafts;
+  tests: DraftTests;
   authoring: Authoring;
   code: CodeTransfer;
 } | null;
@@ -45,5 +48,6 @@ export function openAuthoring(parts: AuthoringParts, templates: Templates): GitS
   const drafts = new Drafts({ ...parts, source: sessions });
   const authoring = new Authoring({ sessions, templates, jobs, registry, apps });
   const code = new CodeTransfer({ git, deployments, tmpDir: layout.tmpDir, log });
-  return { sessions, drafts, authoring, code };
+  const tests = new DraftTests({ ...parts, sessions });
+  return { sessions, drafts, tests, authoring, code };
 }

@@ -315,6 +315,39 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       await page.getByText('SELECT * FROM items').waitFor();
     });
 
+    test('runs the tests of the draft with what was typed, and leads to the one that failed', async () => {
+      const { page, session } = await edit('index.html');
+      await page.getByRole('button', { name: 'Run tests' }).click();
+      const tests = page.getByRole('region', { name: 'Tests' });
+      await tests.getByText('The draft has no tests.').waitFor();
+      const file = `/svc/_sessions/${session}/apps/shop/files/tests/shop.test.js`;
+      await suite.gateway.call('PUT', file, {
+        body: `import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { harness } from 'svc/test';
+test('lists nothing at first', async (t) => {
+  assert.deepEqual(await (await harness(t)).query('list'), []);
+});
+test('is a page', async (t) => {
+  const page = await (await harness(t)).request('GET', '/svc/shop/index.html');
+  assert.match(await page.text(), /Typed/);
+});
+`,
+      });
+      await tests.getByRole('button', { name: 'Run again' }).click();
+      await tests.getByText('2 tests: 1 failed, 1 passed').waitFor();
+      await assertAccessible(page);
+      await tests.getByRole('button', { name: 'tests/shop.test.js:7' }).click();
+      await page.locator('.cm-activeLine', { hasText: 'is a page' }).waitFor();
+      await openView(page, `/apps/shop/code?session=${session}&file=index.html`);
+      await type(page, 'index.html', '<!doctype html><title>Typed</title>');
+      await page.getByRole('button', { name: 'Run tests' }).click();
+      await tests.getByText('2 tests: 2 passed').waitFor();
+      await tests.getByRole('button', { name: 'Close' }).click();
+      await tests.waitFor({ state: 'detached' });
+      assert.deepEqual(suite.complaints, []);
+    });
+
     test('unsaved text is there again after another view, and only a discard removes it', async () => {
       const { page, session } = await edit('index.html');
       await type(page, 'index.html', 'half a page');

@@ -16,6 +16,7 @@ import type { Finding } from './editor.tsx';
 import { Files, type Place } from './files.tsx';
 import { PublishDialog } from './publish.tsx';
 import { keyOf, readDiff, readSessions, type Source } from './session.ts';
+import { Tests } from './tests.tsx';
 import { Versions } from './versions.tsx';
 
 const PARTS = [
@@ -39,6 +40,8 @@ export function CodeView(props: AppViewProps) {
   /** What the last publication was refused for, until something is written. */
   const [refused, setRefused] = useState<readonly Finding[]>([]);
   const [place, setPlace] = useState<Place | null>(null);
+  /** Counts the runs of the draft's tests; 0 while none is shown. */
+  const [tested, setTested] = useState(0);
   const href = (change: Record<string, string | undefined>) =>
     hrefOf(['apps', app.id, 'code'], { ...Object.fromEntries(query), ...change });
 
@@ -96,6 +99,9 @@ export function CodeView(props: AppViewProps) {
               >
                 Preview
               </a>
+              <Button class="small" onClick={() => setTested((count) => count + 1)}>
+                Run tests
+              </Button>
               <Button class="small" onClick={() => setOpen('discard')}>
                 Discard
               </Button>
@@ -112,6 +118,16 @@ export function CodeView(props: AppViewProps) {
           This is the live code. To edit it here, stop the gateway, run <code>svc convert --store git</code>, and start
           it again.
         </p>
+      )}
+      {tested > 0 && session !== null && (
+        <Tests
+          key={`${session} ${tested}`}
+          app={app.id}
+          session={session}
+          onOpen={openFinding}
+          onAgain={() => setTested(tested + 1)}
+          onClose={() => setTested(0)}
+        />
       )}
       <Part
         app={app}

@@ -12,6 +12,7 @@ import { demand } from '../../http/access/access.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
+import { goneSignal } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { answerRaw, pathOf } from '../app/raw-files.ts';
 import {
@@ -108,6 +109,14 @@ export function sessionRoutes(services: Services): Route[] {
     route('POST', '/svc/_sessions/:sid/apps/:id/check', 'manage', async (exchange, { sid = '', id = '' }) =>
       answerJson(exchange, 200, await checkDraft(gitStoreOf(services), sid, id), NO_STORE),
     ),
+    route('POST', '/svc/_sessions/:sid/apps/:id/tests', 'admin', async (exchange, { sid = '', id = '' }) => {
+      const gone = goneSignal(exchange);
+      try {
+        answerJson(exchange, 200, await gitStoreOf(services).tests.run(sid, id, gone), NO_STORE);
+      } catch (error) {
+        if (!gone.aborted) throw error;
+      }
+    }),
     route('POST', '/svc/_sessions/:sid/publish', 'route', async (exchange, { sid = '' }, caller) => {
       const origin = publicOriginOf(exchange, services);
       const body = await readJson(exchange);
