@@ -580,6 +580,7 @@ test('without the git store authoring says what is missing', async (t) => {
     ['POST', '/svc/_sessions/s/apps/app/reset-data'],
     ['POST', '/svc/_sessions/s/apps/app/check'],
     ['POST', '/svc/_sessions/s/apps/app/tests'],
+    ['GET', '/svc/_sessions/s/apps/app/folder'],
   ] as const) {
     const body = method === 'POST' ? { id: 'x', templateId: 'todos', app: 'x', name: 'x' } : undefined;
     failed(await own.call(method, path, { body }), 409, 'NO_GIT_STORE');

@@ -266,6 +266,7 @@ test('never ends', async () => {
     const { token } = (await gateway.call('POST', '/svc/_tokens', { body })).json;
     assert.equal((await gateway.call('POST', at('check'), { token })).status, 200);
     refused(await gateway.call('POST', at('tests'), { token }), 403, 'FORBIDDEN');
+    refused(await gateway.call('GET', at('folder'), { token }), 403, 'FORBIDDEN');
     refused(await gateway.call('POST', at('tests'), { token: null }), 401, 'UNAUTHORIZED');
     refused(await gateway.call('POST', at('tests', 'notes', 'nobody')), 404, 'UNKNOWN_SESSION');
     refused(await gateway.call('POST', at('tests', 'nobody')), 404, 'UNKNOWN_APP');

@@ -1,5 +1,7 @@
 /** The console's code of an app, through a real browser: files, a draft that is edited, checked, previewed and published, and rollbacks. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { Page, Route } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
@@ -346,6 +348,19 @@ test('is a page', async (t) => {
       await tests.getByRole('button', { name: 'Close' }).click();
       await tests.waitFor({ state: 'detached' });
       assert.deepEqual(suite.complaints, []);
+    });
+
+    test("opens the draft's folder in an editor, which changes the draft", async () => {
+      const { page } = await edit('index.html');
+      await page.getByRole('button', { name: 'Get the code' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Get the code' });
+      const folder = await dialog.getByRole('textbox', { name: 'Folder of the draft' }).inputValue();
+      assert.equal(await dialog.getByRole('link', { name: 'VS Code' }).getAttribute('href'), `vscode://file${folder}/`);
+      assert.equal(await dialog.getByRole('textbox', { name: 'Command of the app' }).inputValue(), 'svc pull shop');
+      await assertAccessible(page);
+      await dialog.getByRole('button', { name: 'Close' }).click();
+      writeFileSync(join(folder, 'index.html'), '<h1>From the editor</h1>\n');
+      await page.getByText('From the editor').waitFor();
     });
 
     test('unsaved text is there again after another view, and only a discard removes it', async () => {

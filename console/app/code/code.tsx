@@ -14,6 +14,7 @@ import { Brought, broughtBy, FileDiffs } from './changes.tsx';
 import { draftTitle, RenameDraft } from './draft-name.tsx';
 import type { Finding } from './editor.tsx';
 import { Files, type Place } from './files.tsx';
+import { GetCode } from './get-code.tsx';
 import { PublishDialog } from './publish.tsx';
 import { keyOf, readDiff, readSessions, type Source } from './session.ts';
 import { Tests } from './tests.tsx';
@@ -35,7 +36,7 @@ export function CodeView(props: AppViewProps) {
   const hasDrafts = app.backend === 'git';
   const load = async () => (hasDrafts ? await readSessions(app.id) : []);
   const { value: sessions = [], reload } = usePolled(load, app.id);
-  const [open, setOpen] = useState<'publish' | 'discard' | null>(null);
+  const [open, setOpen] = useState<'publish' | 'discard' | 'code' | null>(null);
   const { isBusy, error, run } = useWork();
   /** What the last publication was refused for, until something is written. */
   const [refused, setRefused] = useState<readonly Finding[]>([]);
@@ -85,6 +86,11 @@ export function CodeView(props: AppViewProps) {
           <RenameDraft session={draft.sessionId} name={draft.name} onRenamed={reload} />
         )}
         <div class="code-acts">
+          {source !== null && (
+            <Button class="small" onClick={() => setOpen('code')}>
+              Get the code
+            </Button>
+          )}
           {session === null && hasDrafts && (
             <Button kind="primary" class="small" disabled={isBusy} onClick={() => void edit()}>
               Edit
@@ -141,6 +147,7 @@ export function CodeView(props: AppViewProps) {
         onWritten={() => setRefused([])}
         onChanged={published}
       />
+      {open === 'code' && source !== null && <GetCode source={source} onClose={() => setOpen(null)} />}
       {open === 'publish' && session !== null && (
         <PublishDialog
           app={app.id}

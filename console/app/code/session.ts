@@ -60,6 +60,11 @@ export async function renameFile(source: Source, file: string, to: string, sha: 
   await deleteFile(source, file, sha);
 }
 
+/** Where the files of a draft are on the gateway's machine; null when this browser runs on another one. */
+export async function readFolder(app: string, session: string): Promise<string | null> {
+  return (await get<{ folder: string | null }>(path`/svc/_sessions/${session}/apps/${app}/folder`)).folder;
+}
+
 export const readDiff = (app: string, session: string): Promise<DraftDiff> =>
   get(`${path`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
 

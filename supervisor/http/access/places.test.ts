@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Place, Places } from './places.ts';
+import { isSameMachine, type Place, Places } from './places.ts';
 
 const AUTO = { host: '127.0.0.1', pageOrigins: 'auto', appDomain: null, allowedHosts: [] as string[] } as const;
 
@@ -133,4 +133,17 @@ test('a page is sent to its own origin, or stays where all share one', () => {
   assert.match(there, /^http:\/\/s1--a-[0-9a-f]{12}\.draft\.svc\.localhost:8787$/);
   assert.equal(places.of(there.slice('http://'.length)).kind, 'page');
   assert.equal(places.originOf(places.of('192.168.1.5:8787'), owner), 'http://192.168.1.5:8787');
+});
+
+test('a request of this machine comes to a name of it from an address of it', () => {
+  const places = new Places({ ...AUTO, host: '0.0.0.0', allowedHosts: ['svc.example.org'] });
+  for (const [host, address, expected] of [
+    ['svc.localhost:8787', '127.0.0.1', true],
+    ['[::1]:8787', '::1', true],
+    ['localhost', '::ffff:127.0.0.1', true],
+    ['svc.example.org', '127.0.0.1', false],
+    ['svc.localhost:8787', '172.17.0.1', false],
+    ['svc.localhost:8787', '', false],
+  ] as const)
+    assert.equal(isSameMachine(places.of(host), address), expected, `${host} ${address}`);
 });

@@ -10,6 +10,7 @@ import {
   type PageOwner,
   pageHost,
 } from '../../../protocol/origins.ts';
+import { bareAddress } from '../../../protocol/rules/addresses.ts';
 import type { Config } from '../../config.ts';
 
 /**
@@ -155,4 +156,9 @@ function nameOf(configured: string): string {
 
 function isLoopbackName(name: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || LOOPBACK_V4.test(name);
+}
+
+/** Whether a request came to a name of this machine from an address of it. A tunnel from another machine looks the same. */
+export function isSameMachine({ host }: Place, remoteAddress: string): boolean {
+  return isLoopbackName(split(host).name) && isLoopbackName(bareAddress(remoteAddress));
 }

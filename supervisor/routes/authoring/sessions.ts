@@ -10,6 +10,7 @@ import { arrayText } from '../../dispatch/kept-array.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { demand } from '../../http/access/access.ts';
 import { publisherIn } from '../../http/access/person.ts';
+import { isSameMachine } from '../../http/access/places.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import { goneSignal } from '../../http/send-stream.ts';
@@ -95,6 +96,16 @@ export function sessionRoutes(services: Services): Route[] {
       await loaded(id);
       answerJson(exchange, 200, { version: await sessions().setBase(sid, id, said) }, NO_STORE);
     }),
+    route(
+      'GET',
+      '/svc/_sessions/:sid/apps/:id/folder',
+      'admin',
+      async (exchange, { sid = '', id = '' }, _caller, place) => {
+        const isHere = isSameMachine(place, exchange.remoteAddress);
+        const folder = await sessions().folder(sid, id);
+        answerJson(exchange, 200, { folder: isHere ? folder : null }, NO_STORE);
+      },
+    ),
     route('GET', '/svc/_sessions/:sid/diff', 'route', async (exchange, { sid = '' }, caller) => {
       const app = queryOf(exchange).get('app');
       demand(caller, app === null ? 'admin' : 'manage', app);
