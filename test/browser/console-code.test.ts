@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { Page, Route } from 'playwright-core';
+import { list } from 'tar';
 import { appOf } from '../../testing/apps.ts';
 import { assertAccessible, openView } from '../../testing/console.ts';
 import { gatewayOfSuite } from '../../testing/edges.ts';
@@ -95,6 +96,21 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       await page.getByRole('button', { name: 'Reload the page' }).click();
       await page.getByRole('region', { name: 'Log' }).waitFor();
       suite.complaints.length = 0;
+    });
+
+    test('downloads a version as an archive', async () => {
+      const [first = ''] = (await versions()).map(({ versionId }) => versionId).toReversed();
+      const page = await suite.open(`/apps/shop/code?version=${encodeURIComponent(first)}`);
+      await page.getByRole('button', { name: 'Get the code' }).click();
+      const [file] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('dialog', { name: 'Get the code' }).getByRole('button', { name: 'Download' }).click(),
+      ]);
+      assert.equal(file.suggestedFilename(), `shop-${first.slice(first.indexOf('/') + 1)}.tgz`);
+      const names: string[] = [];
+      await list({ file: await file.path(), onReadEntry: (entry) => names.push(entry.path) });
+      assert.deepEqual(names, ['app.json', 'index.html', 'migrations/0001_step.sql', 'queries/list.js']);
+      assert.deepEqual(suite.complaints, []);
     });
 
     test('shows what a version changed against the one before and the live one, and goes back from there', async () => {
@@ -208,6 +224,8 @@ function codeSuite(gateway: TestGateway, store: StoreKind): void {
       await dialog.getByRole('button', { name: 'Publish' }).click();
       await page.getByText(/shop\/v\d+ is live/).waitFor();
       assert.match((await suite.gateway.call('GET', '/svc/shop/')).text, /Third/);
+      await page.getByRole('link', { name: 'Versions' }).click();
+      await row(page, 'The third').getByText('live', { exact: true }).waitFor();
       assert.deepEqual(
         suite.complaints.filter((text) => !/409/.test(text)),
         [],

@@ -86,7 +86,7 @@ export function CodeView(props: AppViewProps) {
           <RenameDraft session={draft.sessionId} name={draft.name} onRenamed={reload} />
         )}
         <div class="code-acts">
-          {source !== null && (
+          {version !== null && (
             <Button class="small" onClick={() => setOpen('code')}>
               Get the code
             </Button>
@@ -147,7 +147,9 @@ export function CodeView(props: AppViewProps) {
         onWritten={() => setRefused([])}
         onChanged={published}
       />
-      {open === 'code' && source !== null && <GetCode source={source} onClose={() => setOpen(null)} />}
+      {open === 'code' && source !== null && version !== null && (
+        <GetCode source={source} version={version} onClose={() => setOpen(null)} />
+      )}
       {open === 'publish' && session !== null && (
         <PublishDialog
           app={app.id}

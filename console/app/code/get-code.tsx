@@ -1,7 +1,10 @@
-/** Gets the code of an app out of the console: the folder of a draft in an editor, and the command that pulls it. */
+/** Gets the code of an app out of the console: the folder of a draft in an editor, the command that pulls it, an archive. */
+import { path, request } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { CopyField } from '../../ui/copy.tsx';
-import { Dialog } from '../../ui/parts.tsx';
+import { download } from '../../ui/download.ts';
+import { Button, Dialog, Problem } from '../../ui/parts.tsx';
+import { useWork } from '../../work.ts';
 import { readFolder, type Source } from './session.ts';
 
 /** Editors that open a folder by an address of their own. */
@@ -11,12 +14,20 @@ const EDITORS = [
   { name: 'Zed', scheme: 'zed' },
 ];
 
-type CodeProps = { source: Source; onClose: () => void };
+/** `version` is the one that is downloaded. */
+type CodeProps = { source: Source; version: string; onClose: () => void };
 
-export function GetCode({ source, onClose }: CodeProps) {
+export function GetCode({ source, version, onClose }: CodeProps) {
   const { app, session } = source;
   const load = async () => (session === null ? null : await readFolder(app, session));
   const { value: folder } = usePolled(load, `${app} ${session}`, 0);
+  const { isBusy, error, run } = useWork();
+  const name = `${app}-${version.slice(version.indexOf('/') + 1)}.tgz`;
+  const save = () =>
+    run(async () => {
+      const archive = await request(path`/svc/_apps/${app}/versions/${version}/archive`);
+      download(await archive.blob(), name);
+    });
   return (
     <Dialog title="Get the code" onClose={onClose}>
       <div class="stack">
@@ -41,6 +52,13 @@ export function GetCode({ source, onClose }: CodeProps) {
           Pull the live version into a folder that <code>svc dev</code> and <code>svc publish</code> know:
         </p>
         <CopyField name="Command" value={`svc pull ${app}`} of="the app" />
+        <p>Or download {version} as an archive.</p>
+        <Problem error={error} />
+        <div class="line end">
+          <Button kind="primary" disabled={isBusy} onClick={() => void save()}>
+            Download {name}
+          </Button>
+        </div>
       </div>
     </Dialog>
   );
