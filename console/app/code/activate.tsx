@@ -1,4 +1,6 @@
 /** Makes a version live, after it showed what that changes and what the data keeps. */
+
+import type { VersionRecord } from '../../../protocol/answers.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import { get, path, post } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
@@ -9,9 +11,8 @@ import { plural } from '../../words.ts';
 import { useWork } from '../../work.ts';
 import type { AppDetail } from '../views.ts';
 import { type FileDiff, FileDiffs } from './changes.tsx';
-import type { Version } from './versions.tsx';
 
-type ActivateProps = { app: AppDetail; version: Version; onClose: () => void; onDone: () => void };
+type ActivateProps = { app: AppDetail; version: VersionRecord; onClose: () => void; onDone: () => void };
 
 export function ActivateDialog({ app, version, onClose, onDone }: ActivateProps) {
   const { versionId } = version;

@@ -1,5 +1,6 @@
 /** One version: what was said of it, and what it changes against the one before or the live one. */
 import { useState } from 'preact/hooks';
+import type { VersionRecord } from '../../../protocol/answers.ts';
 import { get, path } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { Choice, Pressed } from '../../ui/page-frame.tsx';
@@ -7,16 +8,15 @@ import { Button, Dialog, Loading, Problem } from '../../ui/parts.tsx';
 import { clock, plural } from '../../words.ts';
 import type { AppDetail } from '../views.ts';
 import { type FileDiff, FileDiffs } from './changes.tsx';
-import type { Version } from './versions.tsx';
 
-type VersionProps = { app: AppDetail; version: Version; onClose: () => void; onActivate: () => void };
+type VersionProps = { app: AppDetail; version: VersionRecord; onClose: () => void; onActivate: () => void };
 
 export function VersionDialog({ app, version, onClose, onActivate }: VersionProps) {
   const { versionId, active, message, by, uploadedAt } = version;
   const [against, setAgainst] = useState<'before' | 'live'>('before');
   const load = async (signal: AbortSignal) => {
     const list = path`/svc/_apps/${app.id}/versions`;
-    const [before] = await get<Version[]>(`${list}?limit=1&before=${encodeURIComponent(versionId)}`, signal);
+    const [before] = await get<VersionRecord[]>(`${list}?limit=1&before=${encodeURIComponent(versionId)}`, signal);
     const from = against === 'live' ? app.activeVersion : (before?.versionId ?? null);
     if (from === null) return { from, files: [] };
     const query = `?from=${encodeURIComponent(from)}`;

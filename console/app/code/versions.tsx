@@ -14,14 +14,13 @@ import { VersionDialog } from './version.tsx';
 const PAGE = 50;
 
 /** `message` is what was said of it when it was published, `by` who did that; absent where they are not known. */
-export type Version = VersionRecord & { message?: string; by?: string };
 
 export function Versions({ app, onChanged }: { app: AppDetail; onChanged: () => void }) {
-  const [earlier, setEarlier] = useState<readonly Version[]>([]);
+  const [earlier, setEarlier] = useState<readonly VersionRecord[]>([]);
   const [isWhole, setWhole] = useState(false);
-  const [asked, ask] = useState<{ what: 'look' | 'activate' | 'delete'; version: Version } | null>(null);
+  const [asked, ask] = useState<{ what: 'look' | 'activate' | 'delete'; version: VersionRecord } | null>(null);
   const list = path`/svc/_apps/${app.id}/versions`;
-  const { value: latest, error, reload } = usePolled(() => get<Version[]>(`${list}?limit=${PAGE}`), list);
+  const { value: latest, error, reload } = usePolled(() => get<VersionRecord[]>(`${list}?limit=${PAGE}`), list);
   if (!latest) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   if (latest.length === 0) {
     return (
@@ -36,10 +35,13 @@ export function Versions({ app, onChanged }: { app: AppDetail; onChanged: () => 
   const versions = [...latest, ...earlier.filter(({ versionId }) => !known.has(versionId))];
   const hasMore = !isWhole && latest.length === PAGE;
   const readMore = () =>
-    get<Version[]>(`${list}?limit=${PAGE}&before=${encodeURIComponent(versions.at(-1)!.versionId)}`).then((rows) => {
-      setEarlier([...earlier, ...rows]);
-      setWhole(rows.length < PAGE);
-    }, notifyProblem);
+    get<VersionRecord[]>(`${list}?limit=${PAGE}&before=${encodeURIComponent(versions.at(-1)!.versionId)}`).then(
+      (rows) => {
+        setEarlier([...earlier, ...rows]);
+        setWhole(rows.length < PAGE);
+      },
+      notifyProblem,
+    );
   const done = () => {
     reload();
     setEarlier([]);
