@@ -29,6 +29,8 @@ export type AppRecord = {
   automations: number;
   /** What visitors may use without a token, such as `page` and `action send`; absent when there is nothing. */
   public?: string[];
+  /** It has a picture, at `GET /svc/_apps/:id/icon`; absent where its letter stands for it. */
+  icon?: true;
 };
 
 /** A removed app that is kept until `keptUntil`, or a day longer. `name` and `version` are those of the version that was live. */

@@ -10,8 +10,11 @@ export const APP_ICON = 'icon.svg';
  */
 export type DrawnIcon = { name: string; size: number; purpose: 'any' | 'maskable' | 'touch' };
 
+/** The one of them that lists of apps show. */
+export const LIST_ICON = 'icon-192.png';
+
 export const DRAWN_ICONS: readonly DrawnIcon[] = [
-  { name: 'icon-192.png', size: 192, purpose: 'any' },
+  { name: LIST_ICON, size: 192, purpose: 'any' },
   { name: 'icon-512.png', size: 512, purpose: 'any' },
   { name: 'icon-maskable-512.png', size: 512, purpose: 'maskable' },
   { name: 'apple-touch-icon.png', size: 180, purpose: 'touch' },

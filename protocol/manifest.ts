@@ -119,6 +119,8 @@ export type VersionSummary = {
   warnings?: InputIssue[];
   /** Absent without a page, and in versions that an older release prepared. */
   page?: PageDocument;
+  /** It has `icon-192.png`, of its own or drawn; absent in versions that an older release prepared. */
+  icon?: true;
 } & VersionNote;
 
 /** What is known of a publication beside its files: what was said of it, and the name of the person or program that made it. */

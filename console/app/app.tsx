@@ -71,11 +71,11 @@ export function AppView({ id, address }: { id: string; address: Address }) {
   return (
     <div class="app-view">
       <header class="app-head">
-        <Tile id={app.id} name={app.name} />
+        <Tile {...app} />
         <div class="app-title">
           <div class="line">
             <h1>{app.name}</h1>
-            <State state={app.status} />
+            {app.status !== 'active' && <State state={app.status} />}
           </div>
           <p class="hint">
             <code>{app.id}</code> {app.version && `v${app.version}`}

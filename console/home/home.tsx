@@ -127,16 +127,16 @@ function AppCard({ app }: { app: AppRecord }) {
   const page = path`/svc/${app.id}/`;
   return (
     <li class="card app-card">
-      <Tile id={app.id} name={app.name} />
+      <Tile {...app} />
       <div class="app-title">
-        <h2 title={app.name}>
+        <h2>
           <a href={isShared ? page : hrefOf(['apps', app.id])}>{app.name}</a>
         </h2>
         <p class="hint">
           <code>{app.id}</code> {app.version && `v${app.version}`}
         </p>
+        {app.status !== 'active' && <State state={app.status} />}
       </div>
-      <State state={app.status} />
       <p class="app-text">{app.description}</p>
       <div class="app-foot">
         <p class="hint app-counts" {...(app.public && { title: `Visitors may use: ${app.public.join(', ')}` })}>
@@ -149,7 +149,7 @@ function AppCard({ app }: { app: AppRecord }) {
                 Tools
               </a>
             )}
-            <a href={hrefOf(['apps', app.id, 'chat'])} aria-label={`Chat about ${app.name}`}>
+            <a class="app-chat" href={hrefOf(['apps', app.id, 'chat'])} aria-label={`Chat about ${app.name}`}>
               Chat
             </a>
             <a class="app-open" href={page} aria-label={`Open ${app.name}`}>

@@ -1,16 +1,27 @@
 /** The small parts that every view is made of: tiles, states, buttons, fields, dialogs, and what is said when nothing is there. */
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
-import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { GatewayError } from '../gateway.ts';
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import type { AppRecord } from '../../protocol/answers.ts';
+import { signedAddress } from '../bridge/page-key.ts';
+import { type GatewayError, path } from '../gateway.ts';
 import { hueOf } from '../words.ts';
 import { useWork } from '../work.ts';
 
 type Children = { children?: ComponentChildren };
 
-/** The coloured letter of an app. */
-export function Tile({ id, name, small = false }: { id: string; name: string; small?: boolean }) {
+type TileProps = Pick<AppRecord, 'id' | 'name'> & Partial<Pick<AppRecord, 'icon' | 'activeVersion'>>;
+
+/** The picture of an app, or its letter in a colour of its own. */
+export function Tile({ id, name, icon = undefined, activeVersion = null }: TileProps) {
+  const [isBroken, setBroken] = useState(false);
+  const address = useMemo(
+    () => (icon && activeVersion ? signedAddress(path`/svc/_apps/${id}/icon?version=${activeVersion}`) : null),
+    [id, icon, activeVersion],
+  );
+  if (address !== null && !isBroken)
+    return <img class="tile" src={address} alt="" loading="lazy" decoding="async" onError={() => setBroken(true)} />;
   return (
-    <span class={`tile${small ? ' small' : ''}`} style={{ '--hue': hueOf(id) }} aria-hidden="true">
+    <span class="tile" style={{ '--hue': hueOf(id) }} aria-hidden="true">
       {[...name][0]?.toUpperCase() ?? '?'}
     </span>
   );

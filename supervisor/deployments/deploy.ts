@@ -445,6 +445,7 @@ function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: Ap
     actions: active?.actions.length ?? 0,
     automations: active?.automations ?? 0,
     ...(active && publicOf(active)),
+    ...(active?.icon && { icon: true }),
   };
 }
 

@@ -97,6 +97,33 @@ export function homeSuite(gateway: TestGateway): void {
       await suite.gateway.call('DELETE', '/svc/_apps/fragile?purge=1');
     });
 
+    test('a card shows the whole name and the icon of its app, and a state only where something is wrong', async () => {
+      const name = 'Inventory of the kitchen in the house by the lake, second floor';
+      const icon = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="9" height="9"/></svg>';
+      const pictured = appOf('pictured', { manifest: { name }, files: { 'index.html': '<p>x', 'icon.svg': icon } });
+      const stored = await suite.gateway.upload('pictured', pictured);
+      assert.deepEqual([stored.status, stored.json.warnings], [201, undefined], stored.text);
+      const { icon: isPictured, activeVersion } = (await suite.gateway.call('GET', '/svc/_apps/pictured')).json;
+      assert.equal(isPictured, true);
+      const page = await open('/');
+      const card = page.getByRole('listitem').filter({ hasText: name });
+      await card.locator('img').evaluate((image: { decode(): Promise<void> }) => image.decode());
+      const heading = card.getByRole('heading', { name });
+      type Box = { scrollWidth: number; clientWidth: number };
+      assert.ok(await heading.evaluate(({ scrollWidth, clientWidth }: Box) => scrollWidth <= clientWidth));
+      assert.equal(await card.locator('.state').count(), 0);
+      assert.deepEqual(suite.complaints, []);
+
+      const asked = (query: string, token?: null) =>
+        suite.gateway.call('GET', `/svc/_apps/pictured/icon${query}`, token === null ? { token } : {});
+      const named = await asked(`?version=${encodeURIComponent(activeVersion)}`);
+      assert.equal(named.headers['content-type'], 'image/png');
+      assert.match(String(named.headers['cache-control']), /immutable/);
+      assert.equal((await asked('?version=other')).headers['cache-control'], 'no-cache');
+      assert.equal((await asked('', null)).status, 401);
+      await suite.gateway.call('DELETE', '/svc/_apps/pictured?purge=1');
+    });
+
     test('a gateway that gives no answer is not said to be well', async () => {
       await suite.newContext();
       await suite.context.clock.install();

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { flatAutomations } from '../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
+import { LIST_ICON } from '../../protocol/icons.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type {
   ActionDefinition,
@@ -98,6 +99,7 @@ export function prepareFiles(
     ...(flat.length === 0 ? {} : { flatAutomations: flat.slice(0, LIMITS.automations) }),
     ...(findings.length === 0 ? {} : { warnings: findings }),
     ...(page === undefined ? {} : { page }),
+    ...(Object.hasOwn(statics, LIST_ICON) && { icon: true as const }),
     ...note,
   };
   writeNewFile(staged.validators, validators);

@@ -1,5 +1,6 @@
 /** Serves the registry over HTTP: apps, their versions and uploads (specification, "Registry"; decisions, section 2). */
 import type { ActivityAnswer } from '../../../protocol/answers.ts';
+import { LIST_ICON } from '../../../protocol/icons.ts';
 import { checkAppId, isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { arrayText, KeptArray } from '../../dispatch/kept-array.ts';
@@ -14,7 +15,7 @@ import { integerOf, optionalText, pageOf, publicOriginOf, queryOf, readJson, ref
 import { sendFile } from './transfers.ts';
 
 export function registryRoutes(services: Services): Route[] {
-  const { apps, deployments, versionFiles, activity, blobs, tree, scheduledBackups, dataRepair, log } = services;
+  const { apps, pages, deployments, versionFiles, activity, blobs, tree, scheduledBackups, dataRepair, log } = services;
   const version = '/svc/_apps/:id/versions/:versionId';
   const list = new KeptArray();
   return [
@@ -29,6 +30,15 @@ export function registryRoutes(services: Services): Route[] {
       const manifest = record.activeVersion === null ? null : await deployments.manifest(id);
       answerJson(exchange, 200, { ...record, manifest });
     }),
+    {
+      ...route('GET', '/svc/_apps/:id/icon', 'manage', async (exchange, { id = '' }, _caller, place) => {
+        checkAppId(id);
+        const wanted = queryOf(exchange).get('version');
+        const version = await apps.activePage(id);
+        pages.serve(exchange, place, version, `/${LIST_ICON}`, wanted === version.summary.versionId);
+      }),
+      isFile: true,
+    },
     route('DELETE', '/svc/_apps/:id', 'manage', async (exchange, { id = '' }) => {
       checkAppId(id);
       answerJson(exchange, 200, await deployments.remove(id, { purge: queryOf(exchange).get('purge') === '1' }));
