@@ -5,7 +5,11 @@ const KEY = 'svc-console:theme';
 
 const isTheme = (text: string | null): text is Theme => text === 'light' || text === 'dark';
 
+/** Where the browser keeps nothing, it lasts as long as the page. */
+let chosen: Theme | null = null;
+
 export function readTheme(): Theme {
+  if (chosen !== null) return chosen;
   try {
     const kept = localStorage.getItem(KEY);
     return isTheme(kept) ? kept : 'system';
@@ -18,10 +22,11 @@ export function readTheme(): Theme {
 export const THEME_CHANGED = 'svc-console:theme';
 
 export function chooseTheme(theme: Theme): void {
+  chosen = theme;
   try {
     localStorage.setItem(KEY, theme);
   } catch {
-    // It then lasts as long as the page.
+    // `chosen` has it.
   }
   showTheme(theme);
   dispatchEvent(new Event(THEME_CHANGED));

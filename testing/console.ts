@@ -31,6 +31,7 @@ export const VIEWS = {
   backups: '/system/backups',
   trash: '/system/trash',
   'sign-in': '/system/sign-in',
+  document: '/docs/backup?part=removed-apps',
 } as const;
 
 /** Opens a view, `/apps/todos/data` or the like, signed in. `complaints` collects the errors of the browser. */

@@ -4,6 +4,7 @@ import type { AppRecord, AutomationRow, TemplateRow } from '../../protocol/answe
 import { go, hrefOf } from '../address.ts';
 import { restartApp } from '../app/restart.ts';
 import { runNow, toggled } from '../automations/parts.tsx';
+import { documentHref } from '../docs/pages.ts';
 import { path, post } from '../gateway.ts';
 import type { GatewayState } from '../gateway-state.tsx';
 import { NewApp, type Way } from '../home/new-app.tsx';
@@ -42,8 +43,9 @@ export function commandsOf(context: CommandContext): Entry[] {
     ...(isShared ? [] : ofGateway(context)),
     command('reload', 'Reload', 'This page', 'refresh', () => location.reload()),
     ...THEMES.filter(([theme]) => theme !== readTheme()).map(([theme, text]) =>
-      command(`theme ${theme}`, text, 'Console', 'change colours dark mode light mode', () => chooseTheme(theme)),
+      command(`theme ${theme}`, text, 'Console', 'change colours dark mode light mode auto', () => chooseTheme(theme)),
     ),
+    link('help', 'Help', 'Documents', 'documentation docs guide manual how', documentHref(['console'])),
     link('api', 'Open the API description', 'OpenAPI', 'documentation docs http routes', '/svc/_openapi.json'),
     ...(signOut === null ? [] : [command('sign out', 'Sign out', 'Console', 'log out leave', signOut)]),
     ...sorted.flatMap((app) => (isShared ? pageOf(app) : urgent.includes(app) ? [] : ofApp(app, context))),
@@ -68,7 +70,10 @@ function ofGateway({ ask, templates }: CommandContext): Entry[] {
   ];
 }
 
-function ofApp(app: AppRecord, { gateway, automations }: CommandContext): Entry[] {
+const AT_SECRETS = { part: 'secrets' };
+const VERSIONS = { show: 'versions' };
+
+function ofApp(app: AppRecord, { gateway, automations, app: shown }: CommandContext): Entry[] {
   const { id, name, status } = app;
   const restart = command(`restart ${id}`, `Restart ${name}`, id, `${status} quarantine`, async () => {
     await restartApp(app);
@@ -89,7 +94,12 @@ function ofApp(app: AppRecord, { gateway, automations }: CommandContext): Entry[
         },
       ),
     ]);
-  return [...(app.activeVersion === null ? [] : [restart]), ...pageOf(app), ...fired];
+  const links = [
+    link(`secrets ${id}`, `Secrets of ${name}`, id, 'set key password', hrefOf(['apps', id, 'settings'], AT_SECRETS)),
+    link(`rollback ${id}`, `Roll back ${name}`, id, 'rollback versions undo', hrefOf(['apps', id, 'code'], VERSIONS)),
+  ];
+  const entries = [...(app.activeVersion === null ? [] : [restart]), ...pageOf(app), ...fired, ...links];
+  return id === shown ? entries.map((entry) => ({ ...entry, isNear: true })) : entries;
 }
 
 /** Where there is one. */

@@ -2,9 +2,10 @@
 import type { AppRecord } from '../../protocol/answers.ts';
 import { hrefOf } from '../address.ts';
 import { APP_VIEWS, SHARED_VIEWS } from '../app/views.ts';
+import { DOCUMENTS } from '../docs/pages.ts';
 
-/** `also` is found by, and not shown. An entry is a link, or does something. */
-export type Entry = { key: string; text: string; aside: string; also?: string } & (
+/** `also` is found by, and not shown; `isNear` is about what is on the screen. An entry is a link, or does something. */
+export type Entry = { key: string; text: string; aside: string; also?: string; isNear?: boolean } & (
   | { href: string }
   | { act: () => unknown }
 );
@@ -26,6 +27,8 @@ function rankOf(text: string, word: string): number {
   return lower.includes(` ${word}`) ? 1 : 2;
 }
 
+const nearness = ({ isNear = false }: Entry): number => (isNear ? 0 : 1);
+
 /** The best `most` of those that fit; without words the first ones, as they are. */
 export function matching(entries: readonly Entry[], words: readonly string[], most: number): Entry[] {
   const [first] = words;
@@ -33,7 +36,9 @@ export function matching(entries: readonly Entry[], words: readonly string[], mo
   return entries
     .filter((entry) => fits(entry, words))
     .map((entry) => ({ entry, rank: rankOf(entry.text, first) }))
-    .sort((a, b) => a.rank - b.rank || a.entry.text.length - b.entry.text.length)
+    .sort(
+      (a, b) => a.rank - b.rank || nearness(a.entry) - nearness(b.entry) || a.entry.text.length - b.entry.text.length,
+    )
     .slice(0, most)
     .map(({ entry }) => entry);
 }
@@ -63,6 +68,10 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
     place('Sign-in', 'System', 'system', 'sign-in'),
     place('Trash', 'System', 'system', 'trash'),
   ];
+  const documents = DOCUMENTS.map(([name, title]) => ({
+    ...place(title, 'Help', 'docs', name),
+    also: 'documentation guide manual',
+  }));
   const views = APP_VIEWS.filter(({ id }) => !isShared || SHARED_VIEWS.has(id));
   return [
     ...places.slice(0, isShared ? 1 : undefined),
@@ -72,5 +81,6 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
         .filter((view) => view.id !== 'overview')
         .map((view) => place(`${name}: ${view.text}`, id, 'apps', id, view.id)),
     ]),
+    ...(isShared ? [] : documents),
   ];
 }

@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
 import type { SystemStatus } from '../../supervisor/operations/status.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
+import { helpAbout } from '../docs/pages.ts';
 import { GatewayError, get, getAll, post } from '../gateway.ts';
 import { GatewayContext, type GatewayState } from '../gateway-state.tsx';
 import { isDiskNearlyFull } from '../home/attention.tsx';
@@ -18,10 +19,12 @@ import { plural } from '../words.ts';
 import { placesOf } from './entries.ts';
 import { lazy } from './lazy.tsx';
 import { Palette } from './palette.tsx';
+import { ThemeChoice } from './theme-choice.tsx';
 
 const AppView = lazy(async () => (await import('../app/app.tsx')).AppView);
 const AutomationsView = lazy(async () => (await import('../automations/automations.tsx')).AutomationsView);
 const RunsView = lazy(async () => (await import('../runs/runs.tsx')).RunsView);
+const DocsView = lazy(async () => (await import('../docs/docs.tsx')).DocsView);
 const SystemView = lazy(async () => (await import('../system/system.tsx')).SystemView);
 
 const PLACES = [
@@ -136,9 +139,19 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
                 <span>{text}</span>
               </a>
             ))}
+            {!state.isShared && (
+              <a
+                href={place === 'docs' ? hrefOf(address.parts) : helpAbout(address)}
+                aria-current={place === 'docs' ? 'page' : undefined}
+              >
+                <Icon path="M12 4a8 8 0 1 1 0 16a8 8 0 0 1 0-16M9.7 9.6a2.4 2.4 0 1 1 3.4 2.6c-.8.4-1.1.8-1.1 1.6M12 16.4h.01" />
+                <span>Help</span>
+              </a>
+            )}
           </nav>
           <div class="side-end">
             <Health state={state} />
+            <ThemeChoice />
             {leave && (
               <Button class="small" onClick={() => void leave().catch(notifyProblem)}>
                 Sign out
@@ -181,6 +194,7 @@ function View({ address }: { address: Address }) {
   if (place === 'apps' && id !== undefined) return <AppView key={id} id={id} address={address} />;
   if (place === 'automations') return <AutomationsView address={address} />;
   if (place === 'runs') return <RunsView address={address} />;
+  if (place === 'docs') return <DocsView address={address} />;
   if (place === 'system') return <SystemView address={address} />;
   return (
     <Empty title="There is nothing at this address" whole>

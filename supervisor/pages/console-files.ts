@@ -7,7 +7,7 @@ import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
 import { answerError } from '../http/answers.ts';
 import { Asset, type Encoding, serveAsset } from '../http/assets.ts';
-import { consoleFile } from '../tree/entry-points.ts';
+import { consoleFile, documentFile } from '../tree/entry-points.ts';
 import { MARK, madeAsset } from './icons.ts';
 import { pagePolicy } from './page-policy.ts';
 
@@ -16,6 +16,8 @@ const TYPES = {
   js: 'text/javascript; charset=utf-8',
   css: 'text/css; charset=utf-8',
   png: 'image/png',
+  svg: 'image/svg+xml',
+  md: 'text/markdown; charset=utf-8',
 };
 
 type OwnFile = { type: string; etag: string; bytes: Record<Encoding, Buffer> };
@@ -38,6 +40,21 @@ export class ConsoleFiles {
   serveMark(exchange: Exchange, place: Place): void {
     const policy = consolePolicy(place);
     const { asset, bytes } = madeAsset('image/svg+xml', MARK, { ...policy, 'cache-control': 'no-cache' });
+    serveAsset(
+      exchange,
+      asset,
+      () => bytes,
+      (error) => answerError(exchange, error, this.#log, policy),
+    );
+  }
+
+  /** Answers with a document of the package, or a picture in one; `NOT_FOUND` where an installation has none. */
+  async serveDocument(exchange: Exchange, place: Place, name: string): Promise<void> {
+    const policy = consolePolicy(place);
+    const content = await readFile(documentFile(name)).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'ENOENT' ? new SvcError('NOT_FOUND', 'There is no such document.') : error;
+    });
+    const { asset, bytes } = madeAsset(typeOf(name), content, { ...policy, 'cache-control': 'no-cache' });
     serveAsset(
       exchange,
       asset,
@@ -85,6 +102,9 @@ async function openFile(path: string): Promise<OwnFile> {
       : error;
   });
   const etag = `"${createHash('sha256').update(identity).digest('base64url').slice(0, 32)}"`;
-  const type = TYPES[path.slice(path.lastIndexOf('.') + 1) as keyof typeof TYPES];
-  return { type, etag, bytes: { identity, br, gzip } };
+  return { type: typeOf(path), etag, bytes: { identity, br, gzip } };
+}
+
+function typeOf(path: string): string {
+  return TYPES[path.slice(path.lastIndexOf('.') + 1) as keyof typeof TYPES];
 }

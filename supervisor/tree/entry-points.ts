@@ -21,6 +21,11 @@ export function consoleFile(name: string): string {
   return join(packageRoot, 'dist', 'console', name);
 }
 
+/** A document of the package, or a picture in one. */
+export function documentFile(name: string): string {
+  return join(packageRoot, ...(/^[A-Z]+\.md$/.test(name) ? [] : ['docs']), name);
+}
+
 /** The instructions of an agent, by mode. */
 export function groundingFile(mode: 'data' | 'full'): string {
   return join(packageRoot, 'dist', 'grounding', `${mode}.md`);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Page, Route } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
-import { assertAccessible } from '../../testing/console.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
 import { eventually } from '../../testing/edges.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
@@ -195,6 +195,44 @@ export function paletteSuite(gateway: TestGateway): void {
       await page.getByRole('option', { name: /^New blank app/, selected: true }).waitFor();
       await page.keyboard.press('Enter');
       await dialog.getByLabel(/^Name/).waitFor();
+    });
+
+    test('secret, rollback and help lead to where that is done, of the app that is shown first', async () => {
+      const page = await open('/apps/ship');
+      for (const [typed, name, address] of [
+        ['secret', /^Secrets of Ship/, '#/apps/ship/settings?part=secrets'],
+        ['rollback', /^Roll back Ship/, '#/apps/ship/code?show=versions'],
+      ] as const) {
+        await search(page, typed);
+        await page.getByRole('option', { name, selected: true }).waitFor();
+        await page.keyboard.press('Enter');
+        await page.waitForURL((url) => url.hash === address);
+        await openView(page, '/apps/ship');
+      }
+      await search(page, 'help');
+      await page.getByRole('option', { name: /^Help/, selected: true }).waitFor();
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'The console', level: 1 }).waitFor();
+      await page.getByRole('link', { name: 'HTTP reference' }).first().click();
+      await page.getByRole('heading', { name: 'HTTP reference', level: 1 }).waitFor();
+      await openView(page, '/system/trash');
+      await page.getByRole('link', { name: 'Help' }).click();
+      await page.getByRole('heading', { name: 'Removed apps' }).and(page.locator(':focus')).waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    test('the theme is chosen among three, of which the browser keeps one', async () => {
+      const page = await open();
+      const theme = page.getByRole('group', { name: 'Theme' });
+      const scheme = () => page.evaluate('document.documentElement.style.colorScheme');
+      await theme.getByRole('button', { name: 'Auto', pressed: true }).waitFor();
+      await theme.getByRole('button', { name: 'Dark' }).click();
+      assert.equal(await scheme(), 'dark');
+      await page.reload();
+      await theme.getByRole('button', { name: 'Dark', pressed: true }).waitFor();
+      assert.equal(await scheme(), 'dark');
+      await theme.getByRole('button', { name: 'Auto' }).click();
+      assert.equal(await scheme(), '');
     });
 
     test('a quarantined app is restarted', async () => {

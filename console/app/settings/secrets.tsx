@@ -42,7 +42,7 @@ export function Secrets({ address, isDraft = false }: { address: string; isDraft
   };
   const isAtValue = refusal?.path === 'value';
   return (
-    <Card title={isDraft ? 'Secrets of the draft' : 'Secrets'}>
+    <Card class="secrets" title={isDraft ? 'Secrets of the draft' : 'Secrets'}>
       <p class="hint">
         Keys and passwords for handlers: <code>await ctx.secrets.get('NAME')</code>. They are stored encrypted, replaced
         in logs and results, and never shown again.

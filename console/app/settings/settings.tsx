@@ -1,5 +1,5 @@
 /** What an app is set to, what it keeps secret, who may use it by a token, and the ways to restart and remove it. */
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { go, hrefOf } from '../../address.ts';
 import { path, remove } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
@@ -11,7 +11,12 @@ import { Knobs } from './knobs.tsx';
 import { Secrets } from './secrets.tsx';
 import { Tokens } from './tokens.tsx';
 
-export function SettingsView({ app, reload }: AppViewProps) {
+/** `part` of the address is what is scrolled to: `secrets`. */
+export function SettingsView({ app, address, reload }: AppViewProps) {
+  const part = address.query.get('part');
+  useEffect(() => {
+    if (part !== null) document.querySelector(`.settings > .${CSS.escape(part)}`)?.scrollIntoView();
+  }, [part]);
   return (
     <div class="settings">
       {app.activeVersion !== null && <Knobs app={app} />}

@@ -16,6 +16,9 @@ const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
 /** Parts of the console's script, named by their content, and pictures of the templates. */
 const CONSOLE_PART = /^(?:part-[A-Z0-9]{8}\.js|preview-[a-z0-9-]{1,63}\.png)$/;
 
+/** Documents of the package and their pictures. */
+const DOCUMENT = /^(?:(?:[a-z0-9-]+|README|SECURITY|CHANGELOG)\.md|[a-z0-9-]+\.(?:png|svg))$/;
+
 export function pageRoutes(services: Services): Route[] {
   const { apps, pages, changes, consoleFiles } = services;
 
@@ -53,6 +56,10 @@ export function pageRoutes(services: Services): Route[] {
     route('GET', '/svc/_console/:part', 'anyone', (exchange, { part = '' }, _caller, place) => {
       if (!CONSOLE_PART.test(part)) throw new SvcError('NOT_FOUND', 'The console has no such file.');
       consoleFiles.serve(exchange, place, `_console/${part}`);
+    }),
+    route('GET', '/svc/_docs/:file', 'anyone', async (exchange, { file = '' }, _caller, place) => {
+      if (!DOCUMENT.test(file)) throw new SvcError('NOT_FOUND', 'There is no such document.');
+      await consoleFiles.serveDocument(exchange, place, file);
     }),
     route('GET', '/svc/:id/_changes', 'stream', async (exchange, { id = '' }) => {
       const active = await apps.activeVersion(known(id));
