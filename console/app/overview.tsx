@@ -4,8 +4,11 @@ import { hrefOf } from '../address.ts';
 import { lazy } from '../frame/lazy.tsx';
 import { get, path } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
+import { CopyField } from '../ui/copy.tsx';
+import { PageFrame } from '../ui/page-frame.tsx';
 import { Button, Card, Facts, Loading, Problem, State } from '../ui/parts.tsx';
 import { bytes, clock, plural } from '../words.ts';
+import { FirstSteps } from './first-steps.tsx';
 import { useRestart } from './restart.ts';
 import type { AppDetail, AppViewProps } from './views.ts';
 
@@ -31,6 +34,10 @@ export function Overview({ app, reload: reloadApp }: AppViewProps) {
         </Card>
       )}
       {app.description && <p class="lead">{app.description}</p>}
+      <div class="beginning">
+        {app.page !== undefined && <Page app={app} address={new URL(app.page, location.href).href} />}
+        <FirstSteps key={app.id} app={app} />
+      </div>
       <section class="section" aria-labelledby="last-hour">
         <h2 id="last-hour">The last hour</h2>
         {value ? (
@@ -47,6 +54,21 @@ export function Overview({ app, reload: reloadApp }: AppViewProps) {
         </Card>
       )}
     </>
+  );
+}
+
+/** A small picture of the page, which is the page itself, and its address. */
+function Page({ app, address }: { app: AppDetail; address: string }) {
+  const page = path`/svc/${app.id}/`;
+  return (
+    <Card class="app-page" title="Page">
+      <a class="app-picture" href={page} aria-label={`Open ${app.name}`}>
+        <div inert>
+          <PageFrame page={page} />
+        </div>
+      </a>
+      <CopyField name="Address" value={address} of={app.name} />
+    </Card>
   );
 }
 

@@ -3,8 +3,8 @@ import type { AppRecord } from '../../protocol/answers.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import type { Address } from '../address.ts';
 
-/** The app's record with its manifest, as `GET /svc/_apps/:id` answers. */
-export type AppDetail = AppRecord & { manifest: Manifest };
+/** The app's record, as `GET /svc/_apps/:id` answers: with its manifest, and the address of its page where it has one. */
+export type AppDetail = AppRecord & { manifest: Manifest; page?: string };
 
 /** `reload` reads the record again: after something that changes it. */
 export type AppViewProps = { app: AppDetail; address: Address; reload: () => void };

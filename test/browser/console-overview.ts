@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { appOf } from '../../testing/apps.ts';
-import { assertAccessible } from '../../testing/console.ts';
+import { assertAccessible, openView } from '../../testing/console.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
@@ -20,12 +20,14 @@ const APP = (id: string) =>
     manifest: { name: 'Kiosk', description: 'Sells things' },
   });
 
+const PAGED = appOf('paged', { files: { 'index.html': '<!doctype html><title>Paged</title><h1>Welcome in</h1>' } });
+
 export function overviewSuite(gateway: TestGateway): void {
   describe('overview of an app in the console', { skip: withoutChromium() }, () => {
     const suite = consoleSuite(
       gateway,
       { viewport: { width: 1120, height: 900 } },
-      { apps: { kiosk: APP('kiosk'), bad: APP('bad') } },
+      { apps: { kiosk: APP('kiosk'), bad: APP('bad'), paged: PAGED } },
     );
     const { open } = suite;
     const activity = async (id: string) => (await suite.gateway.call('GET', `/svc/_apps/${id}/activity`)).json;
@@ -49,6 +51,26 @@ export function overviewSuite(gateway: TestGateway): void {
       await page.getByText('query one').waitFor();
       await suite.gateway.read('kiosk', 'one');
       await page.getByRole('img', { name: /calls: .* now 5\.$/ }).waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    test('a new app shows its page, its address, and first steps that go away', async () => {
+      const page = await open('/apps/paged');
+      await page.frameLocator('iframe').getByRole('heading', { name: 'Welcome in' }).waitFor();
+      const { port } = new URL(suite.gateway.url);
+      const address = page.getByLabel('Address of paged', { exact: true });
+      assert.equal(await address.inputValue(), `http://paged.svc.localhost:${port}/`);
+      const steps = page.getByRole('region', { name: 'First steps' });
+      await steps.getByRole('link', { name: 'Change it' }).click();
+      await page.waitForURL(/#\/apps\/paged\/code$/);
+      await openView(page, '/apps/paged');
+      await steps.getByRole('listitem').filter({ hasText: 'Change it' }).getByText('Done').waitFor();
+      await assertAccessible(page);
+      await steps.getByRole('button', { name: 'Hide' }).click();
+      await steps.waitFor({ state: 'detached' });
+      await page.reload();
+      await page.frameLocator('iframe').getByRole('heading', { name: 'Welcome in' }).waitFor();
+      assert.equal(await steps.count(), 0);
       assert.deepEqual(suite.complaints, []);
     });
 

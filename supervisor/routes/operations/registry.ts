@@ -6,6 +6,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { arrayText, KeptArray } from '../../dispatch/kept-array.ts';
 import { demand } from '../../http/access/access.ts';
 import { publisherIn } from '../../http/access/person.ts';
+import type { Place } from '../../http/access/places.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import { goneSignal } from '../../http/send-stream.ts';
@@ -15,7 +16,11 @@ import { integerOf, optionalText, pageOf, publicOriginOf, queryOf, readJson, ref
 import { sendFile } from './transfers.ts';
 
 export function registryRoutes(services: Services): Route[] {
-  const { apps, pages, deployments, versionFiles, activity, blobs, tree, scheduledBackups, dataRepair, log } = services;
+  /** Of the app's page, for a browser where the request came from; a path where all share an origin. */
+  const addressOf = (place: Place, app: string): string =>
+    place.base === null ? `/svc/${app}/` : `${services.access?.places.originOf(place, { app })}/`;
+  const { apps, pages, registry, deployments, versionFiles, activity, blobs, tree, scheduledBackups, dataRepair, log } =
+    services;
   const version = '/svc/_apps/:id/versions/:versionId';
   const list = new KeptArray();
   return [
@@ -24,11 +29,16 @@ export function registryRoutes(services: Services): Route[] {
       const bytes = await list.bytesOf(records.map((record) => apps.withStatus(record)));
       exchange.send(200, {}, bytes, JSON_HEADERS);
     }),
-    route('GET', '/svc/_apps/:id', 'manage', async (exchange, { id = '' }) => {
+    route('GET', '/svc/_apps/:id', 'manage', async (exchange, { id = '' }, _caller, place) => {
       checkAppId(id);
       const record = apps.withStatus(await deployments.record(id));
-      const manifest = record.activeVersion === null ? null : await deployments.manifest(id);
-      answerJson(exchange, 200, { ...record, manifest });
+      if (record.activeVersion === null) {
+        answerJson(exchange, 200, { ...record, manifest: null });
+        return;
+      }
+      const page = (await registry.state(id)).active?.page;
+      const manifest = await deployments.manifest(id);
+      answerJson(exchange, 200, { ...record, manifest, ...(page && { page: addressOf(place, id) }) });
     }),
     {
       ...route('GET', '/svc/_apps/:id/icon', 'manage', async (exchange, { id = '' }, _caller, place) => {
