@@ -87,7 +87,7 @@ export const ERROR_CODES = {
     status: 422,
     when: 'A migration failed; it was rolled back and the previous version still serves. `path` is its file, `migrations/<file>`.',
   },
-  INVALID_ARCHIVE: { status: 400, when: 'The upload is not a gzipped tar archive, or it is truncated.' },
+  INVALID_ARCHIVE: { status: 400, when: 'The upload is no archive that the gateway reads, or it is truncated.' },
   ARCHIVE_ENTRY_TYPE: {
     status: 400,
     when: 'The archive has a link, device or pipe; only files and folders are allowed.',
@@ -121,6 +121,7 @@ export const ERROR_CODES = {
     status: 502,
     when: 'A template of a remote catalog cannot be fetched, or does not match its checksum.',
   },
+  FETCH_FAILED: { status: 502, when: 'What an address of the web was to give cannot be fetched.' },
   SESSION_DAMAGED: {
     status: 500,
     when: 'The record of a session cannot be read; its files are still in its worktree. Close the session.',

@@ -428,6 +428,7 @@ export const LIMITS = {
   templates: 500, // taken of one
   templateArchiveBytes: 16 * MiB,
   templateFetchMs: 20 * SECOND,
+  appFetchMs: 2 * MINUTE, // of an app's archive that somebody names by its address, as a whole
 
   diskRetryMs: 5 * SECOND, // how often a disk that was full at the start is checked for room
   firstStartBytes: 1 * MiB, // what a new data directory needs to begin with

@@ -77,6 +77,8 @@ export const NEXT_STEPS: Readonly<Record<ErrorCode, string>> = {
   UNKNOWN_TOKEN: 'List the tokens: `svc token ls`.',
   UNKNOWN_TEMPLATE: 'Take one of those that the message lists. They are explained at: `svc help new`.',
   TEMPLATE_FAILED: 'Check the address and the `sha256` in the catalog of `templatesUrl`, then restart the gateway.',
+  FETCH_FAILED:
+    "Open the address in a browser of the gateway's machine: it has to give the archive itself, not a page.",
   SESSION_DAMAGED: 'Copy what you need from its worktree. Then close it: `svc sessions rm <session>`.',
   PRECONDITION_FAILED: 'Read the file again, make the change in it, and send it with its new `ETag`.',
   NO_CHANGES: 'Change something first: `svc dev <dir> --session <session>`.',

@@ -78,7 +78,7 @@ const REQUIRE =
  * packages: what is loaded when it is needed, what has files of its own, and pino, whose loggers hosts pass in.
  */
 export const INSIDE =
-  /^(?:@csstools\/css-tokenizer|acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid)(?:\/|$)/;
+  /^(?:@csstools\/css-tokenizer|acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid|yauzl)(?:\/|$)/;
 const packages = {
   name: 'packages',
   setup(building) {

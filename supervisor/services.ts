@@ -6,6 +6,7 @@ import type { Chat } from './agents/conversations/chat.ts';
 import type { Conversations } from './agents/conversations/conversations.ts';
 import type { AgentServices } from './agents/open-agents.ts';
 import type { AgentProcess } from './agents/runners/agent-process.ts';
+import type { NewApps } from './authoring/new-apps.ts';
 import type { GitStoreServices } from './authoring/open-authoring.ts';
 import type { Templates } from './authoring/templates.ts';
 import type { Automations } from './automations/automations.ts';
@@ -65,6 +66,7 @@ export type Services = AppsOptions & {
   /** Sessions, drafts and authoring; null on the tarball backend. */
   gitStore: GitStoreServices;
   templates: Templates;
+  newApps: NewApps;
   conversations: Conversations;
   attachments: Attachments;
   consoleFiles: ConsoleFiles;

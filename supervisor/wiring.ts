@@ -24,6 +24,7 @@ import { openAgents } from './agents/open-agents.ts';
 import { AgentProcess } from './agents/runners/agent-process.ts';
 import { TurnDrafts } from './agents/turns/turn-drafts.ts';
 import { TurnRuns } from './agents/turns/turn-runs.ts';
+import { NewApps } from './authoring/new-apps.ts';
 import { type GitStoreServices, openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations, systemClock } from './automations/automations.ts';
 import { Blobs } from './blobs.ts';
@@ -59,6 +60,7 @@ import { roomToStart, unlessFull } from './operations/full-disk.ts';
 import { streamOf } from './operations/log-stream.ts';
 import { HttpMeter } from './operations/metrics/http-meter.ts';
 import { ScheduledBackups } from './operations/scheduled-backups.ts';
+import { Outside } from './outside.ts';
 import { ConsoleFiles } from './pages/console-files.ts';
 import { Pages } from './pages/pages.ts';
 import { Preferences } from './pages/preferences.ts';
@@ -270,6 +272,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     });
     const dispatcher = new Dispatcher({ ...parts, apps });
     const templates = openTemplates(parts);
+    const outside = new Outside({ egress: egressOf(config), port: () => portOf(config, host.listening) });
+    const newApps = new NewApps({ layout, registry, deployments, jobs, outside });
     const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments, apps, tag, onProcess }, templates);
     const agentProcess = new AgentProcess({
       tag,
@@ -352,6 +356,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       dataRepair: new DataRepair({ ...parts, apps, deployments, backups }),
       gitStore,
       templates,
+      newApps,
       conversations,
       attachments,
       consoleFiles: new ConsoleFiles(log),
@@ -428,10 +433,20 @@ function jobFolders({ tmpDir, appsDir, codeStore, templatesCache }: Layout) {
   return { readable: withRealPaths([templatesCache]), writable: withRealPaths(writable) };
 }
 
+const egressOf = ({ egress }: Config) => ({ allow: egress.allow ?? [], deny: egress.deny ?? [] });
+
+/** Where the gateway listens; null while nobody knows. */
+function portOf(config: Config, listening: Host['listening']): number | null {
+  const url = listening()?.url;
+  if (url === undefined) return config.port || null;
+  const { port, protocol } = new URL(url);
+  return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
+}
+
 function treeOptions(config: Config, layout: Layout, log: Logger, { listening, onFatal }: Host) {
   return {
     ...config,
-    egress: { allow: config.egress.allow ?? [], deny: config.egress.deny ?? [] },
+    egress: egressOf(config),
     codeDirs: codeDirs(layout),
     socketFolder: makeSocketFolder(layout.sockets),
     paths: (app, versionId) => {
@@ -441,12 +456,7 @@ function treeOptions(config: Config, layout: Layout, log: Logger, { listening, o
     },
     log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
     onFatal,
-    gatewayPort: () => {
-      const url = listening()?.url;
-      if (url === undefined) return config.port || null;
-      const { port, protocol } = new URL(url);
-      return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
-    },
+    gatewayPort: () => portOf(config, listening),
   } satisfies Partial<TreeOptions>;
 }
 

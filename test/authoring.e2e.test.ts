@@ -363,6 +363,21 @@ test('names, descriptions and automations are changed without an editor', async 
   );
   failed(await gateway.call('POST', '/svc/_apps/meta/meta', { body: {} }), 400, 'BAD_REQUEST');
 
+  const icon = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="9" height="9"/></svg>';
+  const shown = await gateway.call('POST', '/svc/_apps/meta/meta', {
+    body: { icon, public: ['page', 'query word'], message: 'Open to all', publish: true },
+  });
+  assert.equal(shown.status, 200, shown.text);
+  assert.match(git('log', '-1', '--format=%s', 'meta/v3'), /^Open to all$/m);
+  assert.equal(git('show', 'main:apps/meta/icon.svg'), icon);
+  assert.deepEqual((await gateway.call('GET', '/svc/_apps/meta')).json.public, ['page', 'query word']);
+  const unknown = { public: ['query nothing'], publish: true };
+  failed(await gateway.call('POST', '/svc/_apps/meta/meta', { body: unknown }), 400, 'BAD_REQUEST');
+  await gateway.call('POST', '/svc/_apps/meta/meta', { body: { icon: null, public: [], publish: true } });
+  assert.match(git('log', '-1', '--format=%s', 'meta/v4'), /^Change icon, public$/m);
+  assert.equal((await gateway.call('GET', '/svc/_apps/meta')).json.public, undefined);
+  assert.throws(() => git('show', 'main:apps/meta/icon.svg'));
+
   const manifest = {
     name: 'Inbox',
     prompt: 'Takes what comes.',

@@ -142,6 +142,7 @@ const PROVOKED: Partial<Record<ErrorCode, () => Promise<Provoked>>> = {
   INVALID_HANDLER: () => upload({ queries: { list: '() => {' } }),
   INVALID_PAGE: () => upload({ manifest: { page: { entry: 'app.ts' } }, files: { 'app.ts': 'const = 1;' } }),
   NO_GIT_STORE: () => archives.call('POST', '/svc/_sessions', { body: {} }),
+  FETCH_FAILED: () => post('/svc/_apps/_fetch', { id: 'far', url: 'http://127.0.0.1:1/' }),
   UNKNOWN_SESSION: () => call('GET', '/svc/_sessions/none/diff'),
   UNKNOWN_CONVERSATION: () => call('GET', '/_svc-conversations/apps/notes/sessions/none'),
   UNKNOWN_BLOB: () => call('GET', `/svc/notes/_blobs/${SHA256}`),

@@ -9,7 +9,8 @@ import type { UploadAnswer } from '../../protocol/answers.ts';
 import { flatAutomation, flatAutomations } from '../../protocol/automations/automation.ts';
 import { contentHash } from '../../protocol/content-hash.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { ORIGIN_FILE, STORED_EXTENSIONS } from '../../protocol/rules/archive-rules.ts';
+import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
+import { isStored, nameReason } from '../../protocol/rules/left-out.ts';
 import { isMissing } from '../../storage/files/atomic-file.ts';
 import { CommandError, reasonOf } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
@@ -142,23 +143,6 @@ function readable<T>(folder: string, read: () => T): T | null {
       'Make it readable, or move it out. Until then nothing is sent, because its files would count as deleted.',
     );
   }
-}
-
-/** Whether the folder's own file would not be sent, for its name or that of a folder above it: then none is taken either. */
-export function isLeftOut(path: string): boolean {
-  const names = path.split('/');
-  if (names.some((name) => /^\.{1,2}$/.test(name))) return false;
-  return names.some((name) => nameReason(name) !== null) || !isStored(path);
-}
-
-function isStored(name: string): boolean {
-  return STORED_EXTENSIONS.has(name.slice(name.lastIndexOf('.')).toLowerCase());
-}
-
-function nameReason(name: string): LeftOut['reason'] | null {
-  if (name.startsWith('.')) return 'hidden';
-  if (name === 'node_modules') return 'dependencies';
-  return name === '_registry.json' || name.startsWith('data.sqlite') ? 'database' : null;
 }
 
 function reasonToLeaveOut(entry: Dirent): LeftOut['reason'] | null {

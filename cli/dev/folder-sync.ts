@@ -7,6 +7,7 @@ import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
+import { isLeftOut } from '../../protocol/rules/left-out.ts';
 import type { GitFile } from '../../protocol/wire/git-jobs.ts';
 import { inParallel, isMissing, StagedFile } from '../../storage/files/atomic-file.ts';
 import { objectId } from '../../storage/git/object.ts';
@@ -15,7 +16,7 @@ import { filesPath } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles } from '../gateway/received.ts';
 import { formatBytes, formatCount } from '../terminal/units.ts';
-import { isLeftOut, packBytes, scanAppFolder } from './app-folder.ts';
+import { packBytes, scanAppFolder } from './app-folder.ts';
 import type { BundleFiles } from './app-reader.ts';
 import { Packages, refusal } from './packages.ts';
 

@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isAutomationFile } from '../../protocol/automations/automation.ts';
 import { isOfPackage } from '../../protocol/rules/handler-imports.ts';
+import { isLeftOut } from '../../protocol/rules/left-out.ts';
 import { inParallel, isMissing, isRecord, StagedFile } from '../../storage/files/atomic-file.ts';
 import { changedFiles, type FileIds, markConflicts, mergeFiles, type Sides } from '../../storage/git/merge-files.ts';
 import { objectId } from '../../storage/git/object.ts';
@@ -13,7 +14,7 @@ import { CommandError } from '../failure.ts';
 import { route } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles } from '../gateway/received.ts';
-import { isLeftOut, scanAppFolder } from './app-folder.ts';
+import { scanAppFolder } from './app-folder.ts';
 import { Packages } from './packages.ts';
 
 const NEW_FILE = 0o644;

@@ -4,9 +4,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
+import { isLeftOut } from '../../protocol/rules/left-out.ts';
 import { objectId } from '../../storage/git/object.ts';
 import { type Reply, type Routes, startGateway, svc, TOKEN, temporaryFolder } from '../../testing/command-line.ts';
-import { isLeftOut } from '../dev/app-folder.ts';
 import { FolderSync } from '../dev/folder-sync.ts';
 import { EXIT } from '../failure.ts';
 import { Client } from './client.ts';

@@ -54,13 +54,14 @@ export function commandsOf(context: CommandContext): Entry[] {
 
 function ofGateway({ ask, templates }: CommandContext): Entry[] {
   const newApp = (key: string, text: string, first: Way, template?: string) =>
-    command(key, text, template === undefined ? 'Gateway' : 'Template', 'make create add', () =>
+    command(key, text, template === undefined ? 'Gateway' : 'Template', 'make create add archive zip upload url', () =>
       ask((close) => <NewApp first={first} template={template} onClose={close} />),
     );
   return [
     newApp('new', 'New app from a template', 'template'),
     newApp('new blank', 'New blank app', 'blank'),
-    newApp('new archive', 'New app from an archive', 'import'),
+    newApp('new archive', 'New app from a file', 'import'),
+    newApp('new address', 'New app from an address', 'address'),
     command('backup', 'Back up now', 'System', 'take make a backup save', async () => {
       go(hrefOf(['system', 'backups']));
       await post('/svc/_backups/files');

@@ -17,7 +17,7 @@ export function ThemeChoice() {
     return () => removeEventListener(THEME_CHANGED, changed);
   }, []);
   return (
-    <Choice label="Theme" class="theme">
+    <Choice label="Colours" class="theme">
       {THEMES.map(([id, text]) => (
         <Pressed key={id} isPressed={id === theme} onPress={() => chooseTheme(id)}>
           {text}

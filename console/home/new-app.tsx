@@ -1,27 +1,34 @@
-/** Makes an app: from a template, blank, or from an archive. */
+/** Makes an app: from a template, blank, from an archive, or from the address of one. What was typed stays when it is refused. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { TemplateRow } from '../../protocol/answers.ts';
 import type { NewWebhook } from '../../protocol/automations/automation.ts';
+import { freeName } from '../../protocol/ids.ts';
 import { go, hrefOf } from '../address.ts';
-import { type GatewayError, get, path, post } from '../gateway.ts';
+import { get, path, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { keeping, showMinted } from '../ui/minted.tsx';
 import { notify } from '../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem, Tile } from '../ui/parts.tsx';
+import { upload } from '../upload.ts';
 import { plural } from '../words.ts';
+import { useWork } from '../work.ts';
+import { APP_ID, idOf, sourceName } from './names.ts';
 
-export type Way = 'template' | 'blank' | 'import';
+export type Way = 'template' | 'blank' | 'import' | 'address';
 const WAYS: [Way, string][] = [
   ['template', 'From a template'],
   ['blank', 'Blank'],
-  ['import', 'From an archive'],
+  ['import', 'From a file'],
+  ['address', 'From an address'],
 ];
-/** What of a request belongs to which field. */
-const APP_ID = '[a-z0-9][a-z0-9_\\-]{0,62}';
+const ZIP = /\.zip$/i;
 
 /** What the gateway answers; `webhooks` have secrets that no other answer has. */
 type Made = { id?: string; app?: string; webhooks: NewWebhook[] };
+
+/** What was typed or chosen; `name` and `id` are undefined until somebody typed them. */
+type Typed = { name?: string; id?: string; file?: File; url: string };
 
 type NewAppProps = {
   onClose: () => void;
@@ -31,17 +38,11 @@ type NewAppProps = {
   template?: string | undefined;
 };
 
-export function NewApp({ onClose, first = 'template', template }: NewAppProps) {
-  const { reload } = useGateway();
+export function NewApp({ onClose, first = 'template', template: wanted }: NewAppProps) {
   const [way, setWay] = useState<Way>(first);
-  const made = ({ id, app, webhooks }: Made) => {
-    reload();
-    const made = id ?? app ?? '';
-    showMinted(made, webhooks);
-    notify(`${made} is live.`);
-    onClose();
-    go(hrefOf(['apps', made]));
-  };
+  const [template, setTemplate] = useState<TemplateRow>();
+  const [typed, setTyped] = useState<Typed>({ url: '' });
+  const isChoosing = way === 'template' && template === undefined;
   return (
     <Dialog title="New app" wide onClose={onClose}>
       <fieldset class="choice" aria-label="How to make it">
@@ -51,38 +52,31 @@ export function NewApp({ onClose, first = 'template', template }: NewAppProps) {
           </button>
         ))}
       </fieldset>
-      {way === 'template' && <FromTemplate wanted={template} onMade={made} />}
-      {way === 'blank' && <Blank onMade={made} />}
-      {way === 'import' && <FromArchive onMade={made} />}
+      {isChoosing ? (
+        <Templates wanted={wanted} onChosen={setTemplate} />
+      ) : (
+        <NewForm
+          key={way}
+          way={way}
+          template={way === 'template' ? template : undefined}
+          typed={typed}
+          onTyped={(change) => setTyped((last) => ({ ...last, ...change }))}
+          onBack={() => setTemplate(undefined)}
+          onMade={onClose}
+        />
+      )}
     </Dialog>
   );
 }
 
-/** One request at a time; what it was refused for is shown at its field, or below. */
-function useMaking(onMade: (made: Made) => void) {
-  const [isWaiting, setWaiting] = useState(false);
-  const [problem, setProblem] = useState<GatewayError>();
-  const make = async (work: () => Promise<Made>) => {
-    if (isWaiting) return;
-    setWaiting(true);
-    setProblem(undefined);
-    try {
-      onMade(await keeping(work()));
-    } catch (error) {
-      setProblem(error as GatewayError);
-    }
-    setWaiting(false);
-  };
-  return { make, isWaiting, problem };
-}
+type TemplatesProps = { wanted: string | undefined; onChosen: (template: TemplateRow) => void };
 
-function FromTemplate({ wanted, onMade }: { wanted: string | undefined; onMade: (made: Made) => void }) {
+function Templates({ wanted, onChosen }: TemplatesProps) {
   const {
     value: templates,
     error,
     reload,
   } = usePolled((signal) => get<TemplateRow[]>('/svc/_templates', signal), 'templates', 0);
-  const { make, isWaiting, problem } = useMaking(onMade);
   const list = useRef<HTMLUListElement>(null);
   const isRead = templates !== undefined;
   useEffect(() => {
@@ -91,38 +85,25 @@ function FromTemplate({ wanted, onMade }: { wanted: string | undefined; onMade: 
   }, [isRead]);
   if (!templates) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   return (
-    <>
-      <Problem error={problem} />
-      <ul ref={list} class="templates" aria-label="Templates">
-        {templates.map((template) => (
-          <li key={template.id} class="card" data-id={template.id}>
-            {template.source === 'bundled' ? (
-              <img
-                src={path`/svc/_console/preview-${template.id}.png`}
-                alt=""
-                loading="lazy"
-                width="480"
-                height="300"
-              />
-            ) : (
-              <Tile id={template.id} name={template.name} />
-            )}
-            <h3>{template.name}</h3>
-            <p>{template.description}</p>
-            <p class="hint">{contents(template)}</p>
-            <Button
-              kind="primary"
-              class="small"
-              disabled={isWaiting}
-              onClick={() => void make(() => post('/svc/_apps/_clone', { templateId: template.id, publish: true }))}
-            >
-              Use {template.name}
-            </Button>
-          </li>
-        ))}
-      </ul>
-    </>
+    <ul ref={list} class="templates" aria-label="Templates">
+      {templates.map((template) => (
+        <li key={template.id} class="card" data-id={template.id}>
+          <Picture template={template} />
+          <h3>{template.name}</h3>
+          <p>{template.description}</p>
+          <p class="hint">{contents(template)}</p>
+          <Button kind="primary" class="small" onClick={() => onChosen(template)}>
+            Use {template.name}
+          </Button>
+        </li>
+      ))}
+    </ul>
   );
+}
+
+function Picture({ template: { id, name, source } }: { template: TemplateRow }) {
+  if (source !== 'bundled') return <Tile id={id} name={name} />;
+  return <img src={path`/svc/_console/preview-${id}.png`} alt="" loading="lazy" width="480" height="300" />;
 }
 
 function contents({ queries, actions, automations, source }: TemplateRow): string {
@@ -132,15 +113,14 @@ function contents({ queries, actions, automations, source }: TemplateRow): strin
   return parts.join(' · ');
 }
 
-/** An id made of a name: what people call it, in letters that addresses have. */
-const idOf = (name: string): string =>
-  name
-    .normalize('NFKD')
-    .replace(/\p{Mark}+/gu, '')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '')
-    .slice(0, 63);
+type NewFormProps = {
+  way: Way;
+  template: TemplateRow | undefined;
+  typed: Typed;
+  onTyped: (change: Partial<Typed>) => void;
+  onBack: () => void;
+  onMade: () => void;
+};
 
 /** Ids that a host name may have; a page of another id is at a name that only the gateway knows. */
 const HOST_LABEL = /^[a-z0-9](?:-?[a-z0-9])*$/;
@@ -155,34 +135,99 @@ function usePageHint(): (id: string) => string | undefined {
   };
 }
 
-function Blank({ onMade }: { onMade: (made: Made) => void }) {
-  const { make, isWaiting, problem } = useMaking(onMade);
-  const [name, setName] = useState('');
-  const [id, setId] = useState<string>();
-  const shownId = id ?? idOf(name);
+function NewForm({ way, template, typed, onTyped, onBack, onMade }: NewFormProps) {
+  const { apps = [], reload } = useGateway();
+  const { isBusy, error, run } = useWork();
   const hintOf = usePageHint();
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void make(() => post('/svc/_apps', { id: shownId, name: name.trim(), publish: true }));
+  const [done, setDone] = useState<number>();
+  const nameField = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (template !== undefined) nameField.current?.select();
+  }, [template]);
+  const { file, url } = typed;
+  /** Of an archive the name may stay what the archive says. */
+  const isOptional = way === 'import' || way === 'address';
+  const name = typed.name ?? (template && freeName(template.name, (one) => apps.some((app) => app.name === one))) ?? '';
+  const source = way === 'import' ? sourceName(file?.name ?? '') : way === 'address' ? sourceName(url) : '';
+  const id = typed.id ?? idOf(name.trim() || source);
+  const isTaken = error?.code === 'CONFLICT' && way === 'import' && apps.some((app) => app.id === id);
+
+  const make = (work: () => Promise<Made>) =>
+    run(async () => {
+      setDone(undefined);
+      const { id: madeId, app, webhooks } = await keeping(work());
+      const made = madeId ?? app ?? id;
+      reload();
+      showMinted(made, webhooks);
+      notify(`${made} is live.`);
+      onMade();
+      go(hrefOf(['apps', made]));
+    });
+  const send = (address: string) => {
+    if (file === undefined) throw new Error('Choose a file.');
+    const type = ZIP.test(file.name) ? 'application/zip' : 'application/gzip';
+    return upload<Made>({ method: 'POST', address, file, type, onProgress: setDone });
   };
+  const called = name.trim() === '' ? {} : { name: name.trim() };
+  const works: Record<Way, () => Promise<Made>> = {
+    template: () => post('/svc/_apps/_clone', { templateId: template?.id, id, ...called, publish: true }),
+    blank: () => post('/svc/_apps', { id, ...called, publish: true }),
+    import: () => send(`/svc/_apps/_import?${new URLSearchParams({ id, ...called })}`),
+    address: () => post('/svc/_apps/_fetch', { url: url.trim(), id, ...called }),
+  };
+  const problemAt = (field: string) => (error?.path === field ? error.message : undefined);
+  const isAtField = error?.path === 'id' || error?.path === 'name' || (error?.path === 'url' && way === 'address');
   return (
-    <form class="stack" onSubmit={submit}>
-      <Field label="Name">
-        <input value={name} required maxLength={200} onInput={({ currentTarget }) => setName(currentTarget.value)} />
+    <form
+      class="stack new-form"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void make(works[way]);
+      }}
+    >
+      {template && (
+        <div class="chosen-template">
+          <Picture template={template} />
+          <div>
+            <h3>{template.name}</h3>
+            <p class="hint">{template.description}</p>
+            <Button kind="link" onClick={onBack}>
+              Another template
+            </Button>
+          </div>
+        </div>
+      )}
+      <SourceField way={way} typed={typed} onTyped={onTyped} problem={problemAt('url')} />
+      <Field label="Name" hint={isOptional ? 'Empty: as the app says.' : undefined} problem={problemAt('name')}>
+        <input
+          ref={nameField}
+          value={name}
+          required={!isOptional}
+          maxLength={200}
+          onInput={({ currentTarget }) => onTyped({ name: currentTarget.value })}
+        />
       </Field>
-      <Field label="Id" hint={hintOf(shownId)} problem={problem?.path === 'id' ? problem.message : undefined}>
+      <Field label="Id" hint={hintOf(id)} problem={problemAt('id')}>
         <input
           class="mono"
-          value={shownId}
+          value={id}
           required
           pattern={APP_ID}
           title="Small letters, digits, hyphens and underscores, beginning with a letter or digit"
-          onInput={({ currentTarget }) => setId(currentTarget.value)}
+          onInput={({ currentTarget }) => onTyped({ id: currentTarget.value })}
         />
       </Field>
-      {problem?.path !== 'id' && <Problem error={problem} />}
+      {isTaken && (
+        <p class="line">
+          <Button disabled={isBusy} onClick={() => void make(() => send(path`/svc/_apps/${id}/upload`))}>
+            Make it the next version of {id}
+          </Button>
+        </p>
+      )}
+      {!isAtField && <Problem error={error} />}
       <div class="line end">
-        <Button type="submit" kind="primary" disabled={isWaiting}>
+        {isBusy && <Progress way={way} done={done} />}
+        <Button type="submit" kind="primary" disabled={isBusy}>
           Make it
         </Button>
       </div>
@@ -190,47 +235,63 @@ function Blank({ onMade }: { onMade: (made: Made) => void }) {
   );
 }
 
-function FromArchive({ onMade }: { onMade: (made: Made) => void }) {
-  const { make, isWaiting, problem } = useMaking(onMade);
-  const [file, setFile] = useState<File>();
-  const [id, setId] = useState<string>();
-  const shownId = id ?? idOf(file?.name.replace(/\.(?:tar\.gz|tgz)$/, '') ?? '');
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (file) void make(() => post(path`/svc/_apps/${shownId}/upload`, file));
-  };
+type SourceProps = Pick<NewFormProps, 'way' | 'typed' | 'onTyped'> & { problem: string | undefined };
+
+/** The archive: a file, or an address. */
+function SourceField({ way, typed: { file, url }, onTyped, problem }: SourceProps) {
   return (
-    <form class="stack" onSubmit={submit}>
-      <Field
-        label="Archive"
-        hint={
-          <>
-            A gzipped tar archive of an app's folder: <code>tar -czf app.tar.gz -C app .</code>
-          </>
-        }
-      >
-        <input
-          type="file"
-          accept=".tgz,.gz,application/gzip"
-          required
-          onChange={({ currentTarget }) => setFile(currentTarget.files?.[0])}
-        />
-      </Field>
-      <Field label="Id" hint="An app of this id gets the archive as its new version.">
-        <input
-          class="mono"
-          value={shownId}
-          required
-          pattern={APP_ID}
-          onInput={({ currentTarget }) => setId(currentTarget.value)}
-        />
-      </Field>
-      <Problem error={problem} />
-      <div class="line end">
-        <Button type="submit" kind="primary" disabled={isWaiting}>
-          Upload
-        </Button>
-      </div>
-    </form>
+    <>
+      {way === 'import' && (
+        <Field
+          label="File"
+          hint={
+            <>
+              An app's folder as <code>.zip</code> or <code>.tar.gz</code>.{file && ` Chosen: ${file.name}`}
+            </>
+          }
+        >
+          <input
+            type="file"
+            accept=".zip,.tgz,.gz,application/zip,application/gzip"
+            required={file === undefined}
+            onChange={({ currentTarget }) => {
+              const [chosen] = currentTarget.files ?? [];
+              if (chosen) onTyped({ file: chosen });
+            }}
+          />
+        </Field>
+      )}
+      {way === 'address' && (
+        <Field
+          label="Address"
+          hint="Of an archive of an app, .zip or .tar.gz. The gateway fetches it."
+          problem={problem}
+        >
+          <input
+            type="url"
+            required
+            placeholder="https://example.com/notes.zip"
+            value={url}
+            onInput={({ currentTarget }) => onTyped({ url: currentTarget.value })}
+          />
+        </Field>
+      )}
+    </>
+  );
+}
+
+/** `done` is the part of a file that is sent; after that the gateway works, and does not tell how far it is. */
+function Progress({ way, done }: { way: Way; done: number | undefined }) {
+  const isSending = done !== undefined && done < 1;
+  const doing = isSending
+    ? `Sending, ${Math.round(done * 100)} %`
+    : way === 'address'
+      ? 'Fetching and checking…'
+      : 'Making it…';
+  return (
+    <span class="line making" role="status">
+      <progress aria-label="Progress" {...(isSending && { value: done, max: 1 })} />
+      {doing}
+    </span>
   );
 }

@@ -9,10 +9,10 @@ import { useWork } from '../work.ts';
 
 type Children = { children?: ComponentChildren };
 
-type TileProps = Pick<AppRecord, 'id' | 'name'> & Partial<Pick<AppRecord, 'icon' | 'activeVersion'>>;
+type TileProps = Pick<AppRecord, 'id' | 'name'> & { icon?: true | undefined; activeVersion?: string | null };
 
 /** The picture of an app, or its letter in a colour of its own. */
-export function Tile({ id, name, icon = undefined, activeVersion = null }: TileProps) {
+export function Tile({ id, name, icon, activeVersion = null }: TileProps) {
   const [isBroken, setBroken] = useState(false);
   const address = useMemo(
     () => (icon && activeVersion ? signedAddress(path`/svc/_apps/${id}/icon?version=${activeVersion}`) : null),

@@ -54,6 +54,12 @@ export class ArchiveRules {
     return { kind, path: name };
   }
 
+  /** Counts an entry that is not taken: skipping costs time too. */
+  pass(path: string): void {
+    this.#entries++;
+    if (this.#entries > LIMITS.archiveEntries) throw this.#tooMany(path);
+  }
+
   #admitFile(path: string, name: string, size: number): void {
     const extension = /[^/](\.[^./]+)$/.exec(name)?.[1]?.toLowerCase() ?? '';
     if (!STORED_EXTENSIONS.has(extension)) {

@@ -8,6 +8,8 @@ import type { GitFile, GitFileDiff, SentFiles } from './git-jobs.ts';
 export type VersionSource =
   /** An uploaded file. */
   | { archive: string }
+  /** A folder with the files, which are copied. */
+  | { folder: string }
   /** Files of a session, merged onto main from `base`; `anew` publishes them even when nothing changed. */
   | { session: string; base: string | null; anew: boolean }
   /** The tag of a version that is restored as published, or that was `imported` with the tag. */
@@ -217,8 +219,16 @@ export type SessionFilesResult = {
 
 /** Puts the files of a new app into the empty folder `to`. */
 export type LayOutJob = {
-  /** A folder of an app; the blank one, whose words are filled in; or an archive of an app. */
-  source: { template: string } | { blank: string } | { archive: string };
+  /**
+   * A folder of an app; the blank one, whose words are filled in; an archive of a template; an archive that somebody sent, whose app may
+   * lie in a folder; or a stored version, whose automations are as they were uploaded, or with `asNew` off and without addresses.
+   */
+  source:
+    | { template: string }
+    | { blank: string }
+    | { archive: string }
+    | { sent: string }
+    | { version: VersionFolders; asNew: boolean };
   to: string;
   id: string;
   /** Null: the template's name. */

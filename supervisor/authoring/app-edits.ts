@@ -1,8 +1,9 @@
 /** Edits single things in an app's folder: its `app.json`, and its automations (decisions, section 7). */
-import { readFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTOMATION_ID, automationFault, invalidAutomation } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
+import { APP_ICON } from '../../protocol/icons.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
 import { twinFolder } from '../../storage/authoring/sessions.ts';
 import { exists, isMissing, isRecord, writeFileAtomic } from '../../storage/files/atomic-file.ts';
@@ -11,16 +12,57 @@ import type { ReplaceAutomation } from './sessions.ts';
 /** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`, or of a `handler.ts` that is there. */
 export type AutomationDraft = { manifest: Record<string, unknown>; handler?: string };
 
-/** Rejects with `INVALID_MANIFEST` when the file is not one that can be changed. An empty description removes it. */
-export async function editManifest(folder: string, change: { name?: string; description?: string }): Promise<void> {
+/**
+ * An empty description removes it. `icon` is the text of `icon.svg`, null removes that; `public` is all that visitors may use, as
+ * `publicParts` names it.
+ */
+export type AppChange = { name?: string; description?: string; icon?: string | null; public?: readonly string[] };
+
+/** Rejects with `INVALID_MANIFEST` when the file is not one that can be changed, and with `BAD_REQUEST` for an unknown tool. */
+export async function changeApp(folder: string, { icon, public: open, ...texts }: AppChange): Promise<void> {
+  if (open !== undefined || Object.keys(texts).length > 0) await editManifest(folder, texts, open);
+  if (icon === null) await rm(join(folder, APP_ICON), { force: true });
+  else if (icon !== undefined) await writeFileAtomic(join(folder, APP_ICON), icon);
+}
+
+async function editManifest(folder: string, texts: Pick<AppChange, 'name' | 'description'>, open?: readonly string[]) {
   const path = join(folder, 'app.json');
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     if (!isMissing(error)) throw error;
     throw new SvcError('INVALID_MANIFEST', 'The app has no app.json in this session.', { path: 'app.json' });
   });
-  const manifest = parseManifest(text);
-  const { description, ...rest } = { ...manifest, ...change };
-  await writeFileAtomic(path, `${JSON.stringify(description === '' ? rest : { ...manifest, ...change }, null, 2)}\n`);
+  const { description, ...rest } = { ...parseManifest(text), ...texts };
+  const manifest: Record<string, unknown> = description === '' ? rest : { ...rest, description };
+  const changed = open === undefined ? manifest : openedTo(open, manifest);
+  await writeFileAtomic(path, `${JSON.stringify(changed, null, 2)}\n`);
+}
+
+/** The manifest with these parts open to visitors, and no others. */
+function openedTo(open: readonly string[], { public: _, ...rest }: Record<string, unknown>): Record<string, unknown> {
+  const unknown = new Set(open);
+  const marked = (part: string) => (unknown.delete(part) ? { public: true } : {});
+  const changed: Record<string, unknown> = { ...rest, ...marked('page') };
+  for (const [kind, list] of [
+    ['query', 'queries'],
+    ['action', 'actions'],
+  ] as const) {
+    const tools = rest[list];
+    if (!Array.isArray(tools)) continue;
+    changed[list] = tools.map((tool: unknown) => {
+      if (!isRecord(tool)) return tool;
+      const { public: __, ...others } = tool;
+      return { ...others, ...marked(`${kind} ${String(tool.name)}`) };
+    });
+  }
+  const [first] = unknown;
+  if (first === undefined) return changed;
+  throw new SvcError(
+    'BAD_REQUEST',
+    `The app has no "${first.slice(0, 80)}" to open: name "page", "query <name>" or "action <name>".`,
+    {
+      path: 'public',
+    },
+  );
 }
 
 /** The app's name; null when the file does not say it. */

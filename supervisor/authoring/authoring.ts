@@ -13,10 +13,11 @@ import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
 import { templateFolder } from '../tree/entry-points.ts';
 import {
+  type AppChange,
   type AutomationDraft,
+  changeApp,
   createAutomation,
   deleteAutomation,
-  editManifest,
   readName,
   updateAutomation,
 } from './app-edits.ts';
@@ -31,8 +32,15 @@ type AuthoringOptions = {
   apps: Pick<Apps, 'forgetTalk'>;
 };
 
-/** `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached, `maker` and `by` say who asks. */
-export type Where = Pick<PublishOptions, 'maker' | 'by'> & { sessionId?: string; publish?: boolean; origin: string };
+/**
+ * `sessionId` names an open session; without one, a new one is made. `origin` is where the gateway is reached, `maker` and `by` say
+ * who asks, `message` is that of the publication.
+ */
+export type Where = Pick<PublishOptions, 'maker' | 'by' | 'message'> & {
+  sessionId?: string;
+  publish?: boolean;
+  origin: string;
+};
 
 /**
  * `sessionId` is where the change is staged; null when it was published from a session that was made for it and is closed
@@ -103,9 +111,9 @@ export class Authoring {
     );
   }
 
-  /** Another name or description; an empty description removes it. */
-  rename(app: string, change: { name?: string; description?: string }, where: Where): Promise<Staged> {
-    return this.#edit(app, where, (folder) => editManifest(folder, change));
+  /** Rejects as `changeApp` does. */
+  change(app: string, change: AppChange, where: Where): Promise<Staged> {
+    return this.#edit(app, where, (folder) => changeApp(folder, change));
   }
 
   /** Rejects with `CONFLICT` when there is one of this id, and with `INVALID_AUTOMATION`. */

@@ -57,6 +57,8 @@ type UploadOptions = PublishOptions & {
   received?(): void;
 };
 
+type PlaceOptions = PublishOptions & Pick<UploadOptions, 'activate'> & { isNew?: boolean };
+
 export type PublishResult = {
   id: string;
   /** n of the tag `<id>/v<n>`. */
@@ -154,25 +156,35 @@ export class Deployments {
         await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
         received?.();
         const order = { source: { archive }, activate, maker, staging, ifLive, note: noteFrom(said) };
-        const published = await this.#serial.run(id, () => this.#publish(id, order));
-        const { versionId, sha256, files, bytes } = published.version;
-        return {
-          id,
-          versionId,
-          activeVersion: (activate ? published.version : published.previous)?.versionId ?? null,
-          sha256,
-          files,
-          bytes,
-          deduplicated: published.isDuplicate,
-          ...replacedBy(published),
-          migrationsApplied: published.migrationsApplied,
-          pruned: published.pruned,
-          ...present(published.version, ['network', 'uses', 'warnings']),
-          ...publicOf(published.version),
-          webhooks: webhooksOf(id, published, origin),
-        };
+        return uploaded(id, await this.#serial.run(id, () => this.#publish(id, order)), activate, origin);
       } finally {
         body.destroy();
+        await rm(staging, { recursive: true, force: true });
+      }
+    });
+  }
+
+  /**
+   * Makes the files that `fill` writes into a folder, which is missing, a version as `upload` does. With `isNew` it rejects with
+   * `CONFLICT` where there is an app of this id.
+   */
+  place(
+    id: string,
+    fill: (folder: string) => Promise<void>,
+    { activate = true, origin = '', maker = null, isNew = false, ...said }: PlaceOptions = {},
+  ): Promise<UploadAnswer> {
+    const staging = stagingFolder(this.#options.layout);
+    const folder = join(staging, 'laid-out');
+    return this.#changingApp(id, async () => {
+      try {
+        checkAppId(id);
+        if (isNew && this.#options.registry.has(id))
+          throw new SvcError('CONFLICT', `An app "${id}" already exists; choose another id.`, { path: 'id' });
+        await mkdir(staging, { mode: 0o700 });
+        await fill(folder);
+        const order = { source: { folder }, activate, maker, staging, note: noteFrom(said) };
+        return uploaded(id, await this.#publish(id, order), activate, origin);
+      } finally {
         await rm(staging, { recursive: true, force: true });
       }
     });
@@ -446,6 +458,26 @@ function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: Ap
     automations: active?.automations ?? 0,
     ...(active && publicOf(active)),
     ...(active?.icon && { icon: true }),
+  };
+}
+
+function uploaded(id: string, published: Publication, activate: boolean, origin: string): UploadAnswer {
+  const { version, previous, isDuplicate, migrationsApplied, pruned } = published;
+  const { versionId, sha256, files, bytes } = version;
+  return {
+    id,
+    versionId,
+    activeVersion: (activate ? version : previous)?.versionId ?? null,
+    sha256,
+    files,
+    bytes,
+    deduplicated: isDuplicate,
+    ...replacedBy(published),
+    migrationsApplied,
+    pruned,
+    ...present(version, ['network', 'uses', 'warnings']),
+    ...publicOf(version),
+    webhooks: webhooksOf(id, published, origin),
   };
 }
 

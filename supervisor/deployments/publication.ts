@@ -280,7 +280,7 @@ export class Publication {
     const stored = this.#state === null || 'tag' in source ? [] : await listVersions(this.#app);
     // Content whose copy on disk was edited since is stored anew: the upload is what mends it.
     const intact = await Promise.all(stored.map((version) => isIntact(this.#app, version)));
-    const known = 'archive' in source ? stored.filter((_, at) => intact[at]) : [];
+    const known = 'archive' in source || 'folder' in source ? stored.filter((_, at) => intact[at]) : [];
     const { uploadedAt, note } = await this.#origin(stored);
     await mkdir(this.#staging, { recursive: true, mode: 0o700 });
     const result = await jobs.ingest({

@@ -1,8 +1,11 @@
 /** The console's frame, Home and System, driven in a browser: attention, new apps, the palette, processes. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, test } from 'node:test';
 import { appOf } from '../../testing/apps.ts';
-import { tarball } from '../../testing/archive.ts';
+import { tarball, zipOf } from '../../testing/archive.ts';
 import { assertAccessible, openView } from '../../testing/console.ts';
 import type { TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
@@ -145,17 +148,67 @@ export function homeSuite(gateway: TestGateway): void {
     test('an archive becomes an app, and what is wrong with one is said', async () => {
       const page = await open('/');
       await page.getByRole('button', { name: 'New app' }).click();
-      await page.getByRole('button', { name: 'From an archive' }).click();
+      const dialog = page.getByRole('dialog', { name: 'New app' });
+      await dialog.getByRole('button', { name: 'From a file' }).click();
       const choose = (buffer: Buffer) =>
-        page.getByLabel(/^Archive/).setInputFiles({ name: 'carried.tar.gz', mimeType: 'application/gzip', buffer });
+        dialog.getByLabel(/^File/).setInputFiles({ name: 'carried.tar.gz', mimeType: 'application/gzip', buffer });
+      const make = () => dialog.getByRole('button', { name: 'Make it', exact: true }).click();
       await choose(Buffer.from('this is no archive'));
-      assert.equal(await page.getByLabel(/^Id/).inputValue(), 'carried');
-      await page.getByRole('button', { name: 'Upload' }).click();
-      await page.getByRole('alert').filter({ hasText: 'archive' }).waitFor();
+      assert.equal(await dialog.getByLabel(/^Id/).inputValue(), 'carried');
+      await make();
+      await dialog.getByRole('alert').filter({ hasText: 'archive' }).waitFor();
       await choose(tarball(appOf('carried', { manifest: { name: 'Carried' } })));
-      await page.getByRole('button', { name: 'Upload' }).click();
+      await make();
       await page.getByRole('heading', { name: 'Carried', level: 1 }).waitFor();
       assert.equal((await suite.gateway.call('GET', '/svc/_apps/carried')).json.name, 'Carried');
+
+      // The id is taken: it may be the next version.
+      await openView(page, '/');
+      await page.getByRole('button', { name: 'New app' }).click();
+      await dialog.getByRole('button', { name: 'From a file' }).click();
+      await choose(tarball(appOf('carried', { manifest: { name: 'Carried on' } })));
+      await make();
+      await dialog.getByRole('alert').filter({ hasText: 'already exists' }).waitFor();
+      await dialog.getByRole('button', { name: 'Make it the next version of carried' }).click();
+      await page.getByRole('heading', { name: 'Carried on', level: 1 }).waitFor();
+    });
+
+    test('a zip archive at an address becomes an app under another name; a refusal keeps what was typed', async (t) => {
+      const files = appOf('far', { manifest: { name: 'Far' }, queries: { one: '() => 1' } });
+      const archive = zipOf(Object.fromEntries(Object.entries(files).map(([name, text]) => [`far-1.0/${name}`, text])));
+      const server = createServer((request, response) => {
+        if (request.url === '/moved') response.writeHead(302, { location: '/far.zip' }).end();
+        else if (request.url === '/far.zip') response.end(archive);
+        else response.writeHead(404).end();
+      });
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      t.after(() => server.close());
+      const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const page = await open('/');
+      await page.getByRole('button', { name: 'New app' }).click();
+      const dialog = page.getByRole('dialog', { name: 'New app' });
+      await dialog.getByRole('button', { name: 'From an address' }).click();
+      const make = () => dialog.getByRole('button', { name: 'Make it', exact: true }).click();
+      const address = dialog.getByLabel(/^Address/);
+      await dialog.getByLabel(/^Name/).fill('Farther');
+      for (const [typed, said] of [
+        [`${base}/nothing`, 'status 404'],
+        [`${suite.gateway.url}/svc/`, 'the gateway itself'],
+      ] as const) {
+        await address.fill(typed);
+        await make();
+        await dialog.getByRole('alert').filter({ hasText: said }).waitFor();
+        assert.equal(await address.inputValue(), typed);
+      }
+      await assertAccessible(page);
+      await dialog.getByRole('button', { name: 'Blank' }).click();
+      assert.equal(await dialog.getByLabel(/^Name/).inputValue(), 'Farther');
+      await dialog.getByRole('button', { name: 'From an address' }).click();
+      await address.fill(`${base}/moved`);
+      await make();
+      await page.getByRole('heading', { name: 'Farther', level: 1 }).waitFor();
+      assert.equal((await suite.gateway.read('farther', 'one')).json.data, 1);
     });
 
     test('a template does not become an app on the tarball store: the refusal says what to do', async () => {
@@ -165,6 +218,7 @@ export function homeSuite(gateway: TestGateway): void {
       await dialog.getByRole('button', { name: 'Use Kanban' }).waitFor();
       await assertAccessible(page);
       await dialog.getByRole('button', { name: 'Use Kanban' }).click();
+      await dialog.getByRole('button', { name: 'Make it' }).click();
       await dialog.getByRole('alert').filter({ hasText: 'svc convert --store git' }).waitFor();
     });
 
@@ -211,8 +265,12 @@ export function newAppSuite(gateway: TestGateway): void {
       await dialog.getByRole('button', { name: 'Use Kanban' }).waitFor();
       await assertAccessible(page);
       await dialog.getByRole('button', { name: 'Use Kanban' }).click();
-      await page.getByRole('heading', { name: 'Kanban', level: 1 }).waitFor();
-      await page.getByRole('status').filter({ hasText: 'kanban is live.' }).waitFor();
+      assert.equal(await dialog.getByLabel(/^Name/).inputValue(), 'Kanban');
+      await assertAccessible(page);
+      await dialog.getByLabel(/^Name/).fill('Our board');
+      await page.keyboard.press('Enter');
+      await page.getByRole('heading', { name: 'Our board', level: 1 }).waitFor();
+      await page.getByRole('status').filter({ hasText: 'our-board is live.' }).waitFor();
       await openView(page, '/');
       await page.getByRole('button', { name: 'New app' }).click();
       await page.getByRole('button', { name: 'Blank' }).click();

@@ -223,7 +223,7 @@ export function paletteSuite(gateway: TestGateway): void {
 
     test('the theme is chosen among three, of which the browser keeps one', async () => {
       const page = await open();
-      const theme = page.getByRole('group', { name: 'Theme' });
+      const theme = page.getByRole('group', { name: 'Colours' });
       const scheme = () => page.evaluate('document.documentElement.style.colorScheme');
       await theme.getByRole('button', { name: 'Auto', pressed: true }).waitFor();
       await theme.getByRole('button', { name: 'Dark' }).click();

@@ -23,7 +23,7 @@ import { namesInSync, syncFile } from '../../storage/files/atomic-file.ts';
 import { AppPaths, type VersionPaths } from '../../storage/layout.ts';
 import { openSqlite } from '../../storage/sqlite.ts';
 import { type AppFile, hashed, readFolder } from './content/app-files.ts';
-import type { ExtractedFile } from './content/archive.ts';
+import type { ExtractedFile } from './content/extracted.ts';
 import { makeFolder, writeNewFile } from './content/files.ts';
 import { NO_ICONS } from './content/icons.ts';
 import { buildPage } from './content/page-build.ts';

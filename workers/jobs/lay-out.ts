@@ -1,14 +1,16 @@
-/** Writes the files of a new app into a folder: a blank app, or a template with a new id and name. */
-import { copyFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
+/** Writes the files of an app into a folder: a blank app, a template, an archive that was sent, or a version of another app. */
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SvcError } from '../../protocol/errors.ts';
 import type { LayOutJob, LayOutResult } from '../../protocol/wire/jobs.ts';
 import { renameApp, writeBlankApp } from '../../storage/apps/app-template.ts';
-import { syncTree } from '../../storage/files/atomic-file.ts';
-import { listTreeSync, pathOf } from '../../storage/files/list-tree.ts';
+import { readUploaded } from '../../storage/automations/automations.ts';
+import { namesInSync, syncTree } from '../../storage/files/atomic-file.ts';
+import { listTreeSync } from '../../storage/files/list-tree.ts';
 import { closeToOthers, openToOthers } from '../../storage/files/private-tree.ts';
+import { VersionPaths } from '../../storage/layout.ts';
 import { extractArchive } from './content/archive.ts';
-import { makeFolder } from './content/files.ts';
+import { copyFiles } from './content/files.ts';
 
 export async function layOut(job: LayOutJob): Promise<LayOutResult> {
   const name = await write(job);
@@ -26,17 +28,54 @@ async function write({ source, to, id, name }: LayOutJob): Promise<string> {
     return name ?? id;
   }
   if ('template' in source) copyFiles(source.template, to);
-  else await extractArchive(source.archive, to);
+  else if ('archive' in source) await extractArchive(source.archive, to);
+  else if ('sent' in source) return await writeSent(source.sent, to, id, name);
+  else await copyVersion(new VersionPaths(source.version.code, source.version.prepared), to, source.asNew);
   return renameApp(to, id, name);
 }
 
-/** `cpSync` checks every folder above the two, which this process may not read. */
-function copyFiles(from: string, to: string): void {
-  for (const entry of listTreeSync(from)) {
-    if (!entry.isFile() || entry.name === ORIGIN_FILE) continue;
-    const path = pathOf(entry);
-    const copy = join(to, path.slice(from.length));
-    makeFolder(dirname(copy));
-    copyFileSync(path, copy);
+/** Many archives have everything in one folder, and what only editors need: neither is a fault. */
+async function writeSent(archive: string, to: string, id: string, name: string | null): Promise<string> {
+  await extractArchive(archive, to, { leaveOut: true });
+  const [only, more] = readdirSync(to);
+  if (only !== undefined && more === undefined && existsSync(join(to, only, 'app.json'))) {
+    const aside = `${to}.unwrapped`;
+    renameSync(join(to, only), aside);
+    rmSync(to, { recursive: true });
+    renameSync(aside, to);
   }
+  if (!existsSync(join(to, 'app.json')))
+    throw new SvcError('INVALID_MANIFEST', 'The archive has no app.json at its top, so it is no app.', {
+      path: 'app.json',
+    });
+  try {
+    return renameApp(to, id, name);
+  } catch (error) {
+    if (!(error instanceof SvcError)) throw error;
+    throw new SvcError('INVALID_MANIFEST', 'A manifest of the app in the archive is not a JSON object.', {
+      cause: error,
+    });
+  }
+}
+
+/** The gateway wrote switches and addresses into the automations of a stored version: those are not the author's. */
+async function copyVersion(version: VersionPaths, to: string, asNew: boolean): Promise<void> {
+  copyFiles(version.code, to);
+  const uploaded = await readUploaded(version);
+  const { automationsDir } = new VersionPaths(to, '');
+  for (const id of namesInSync(automationsDir)) {
+    const path = join(automationsDir, id, 'automation.json');
+    if (!existsSync(path)) continue;
+    const automation = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
+    if (asNew) {
+      automation.enabled = false;
+      automation.triggers = Array.isArray(automation.triggers) ? automation.triggers.map(withoutAddress) : [];
+    } else automation.enabled = uploaded.get(id)?.enabled ?? automation.enabled;
+    writeFileSync(path, `${JSON.stringify(automation, null, 2)}\n`);
+  }
+}
+
+function withoutAddress(trigger: Record<string, unknown>): Record<string, unknown> {
+  const { id: _, secretHash: __, ...rest } = trigger;
+  return trigger.kind === 'webhook' ? { ...rest, pending: true } : trigger;
 }

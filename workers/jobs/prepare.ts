@@ -18,7 +18,7 @@ import { blockedAddresses } from '../../protocol/mcp-app.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
 import { type CheckedAutomation, checkAutomations } from './automations.ts';
-import type { ExtractedFile } from './content/archive.ts';
+import type { ExtractedFile } from './content/extracted.ts';
 import { writeNewFile } from './content/files.ts';
 import { prepareStatic, type StaticOptions } from './content/static.ts';
 import { writePage } from './mcp-page/document.ts';

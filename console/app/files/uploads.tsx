@@ -2,9 +2,8 @@
 import { useRef, useState } from 'preact/hooks';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { mediaTypeOf } from '../../../protocol/media-types.ts';
-import { keyHeaders } from '../../bridge/page-key.ts';
-import { GatewayError } from '../../gateway.ts';
 import { Button, CopyButton } from '../../ui/parts.tsx';
+import { upload } from '../../upload.ts';
 import { bytes, plural } from '../../words.ts';
 
 type Upload = {
@@ -33,7 +32,7 @@ export function useUploads(address: string, usage: Usage, onStored: () => void) 
   known.current = usage ?? known.current;
 
   const change = (id: number, changed: Partial<Upload>) =>
-    setUploads((all) => all.map((upload) => (upload.id === id ? { ...upload, ...changed } : upload)));
+    setUploads((all) => all.map((one) => (one.id === id ? { ...one, ...changed } : one)));
 
   const work = async () => {
     if (running.current) return;
@@ -87,36 +86,9 @@ function checkRoom({ size }: File, usage: Usage): void {
     );
 }
 
-/** As `put` of the gateway, with progress: `fetch` does not tell how far an upload is. */
-function send(
-  address: string,
-  file: File,
-  onProgress: (done: number) => void,
-  signal: AbortSignal,
-): Promise<{ sha256: string }> {
-  return new Promise((resolve, reject) => {
-    const xhr = new XMLHttpRequest();
-    xhr.open('PUT', address);
-    for (const [name, value] of Object.entries(keyHeaders())) xhr.setRequestHeader(name, value);
-    xhr.setRequestHeader('content-type', file.type || mediaTypeOf(file.name) || 'application/octet-stream');
-    xhr.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 1 : loaded / total);
-    xhr.onloadend = () => {
-      const { status, responseText } = xhr;
-      if (status === 201) return resolve(JSON.parse(responseText));
-      const message = status === 0 ? 'The connection ended before it was stored.' : refusalOf(status, responseText);
-      reject(new GatewayError(status, 'INTERNAL', message));
-    };
-    signal.addEventListener('abort', () => xhr.abort());
-    xhr.send(file);
-  });
-}
-
-function refusalOf(status: number, text: string): string {
-  try {
-    return (JSON.parse(text) as { error: { message: string } }).error.message;
-  } catch {
-    return `The gateway answered with status ${status}.`;
-  }
+function send(address: string, file: File, onProgress: (done: number) => void, signal: AbortSignal) {
+  const type = file.type || mediaTypeOf(file.name) || 'application/octet-stream';
+  return upload<{ sha256: string }>({ method: 'PUT', address, file, type, onProgress, signal });
 }
 
 type Props = { uploads: readonly Upload[]; clear: () => void; hrefOfFile: (sha256: string) => string };

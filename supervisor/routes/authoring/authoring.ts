@@ -1,6 +1,7 @@
 /** Creates and changes apps over HTTP without an editor: blank ones, templates, names, automations (decisions, section 7). */
 import { checkAppId } from '../../../protocol/ids.ts';
-import type { AutomationDraft } from '../../authoring/app-edits.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { AppChange, AutomationDraft } from '../../authoring/app-edits.ts';
 import { type Authoring, type Staged, type Where, webhooksOf } from '../../authoring/authoring.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Caller, demand } from '../../http/access/access.ts';
@@ -8,11 +9,11 @@ import { publisherIn } from '../../http/access/person.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { type Body, optionalText, publicOriginOf, readJson, refuse, requiredText } from '../requests.ts';
+import { type Body, optionalText, publicOriginOf, queryOf, readJson, refuse, requiredText } from '../requests.ts';
 import { gitStoreOf } from './drafts.ts';
 
 export function authoringRoutes(services: Services): Route[] {
-  const { templates } = services;
+  const { templates, newApps } = services;
   const authoring = (): Authoring => gitStoreOf(services).authoring;
   const read = async (exchange: Exchange, caller: Caller): Promise<{ body: Body; where: Where }> => {
     const origin = publicOriginOf(exchange, services);
@@ -40,15 +41,46 @@ export function authoringRoutes(services: Services): Route[] {
     route('POST', '/svc/_apps/:id/meta', 'manage', async (exchange, { id = '' }, caller) => {
       const { body, where } = await read(exchange, caller);
       checkAppId(id);
-      const name = optionalText(body, 'name');
-      const description = body.description === '' ? '' : optionalText(body, 'description');
-      if (name === undefined && description === undefined)
-        refuse('name', 'Say what to change: "name" or "description".');
-      const change = {
-        ...(name === undefined ? {} : { name }),
-        ...(description === undefined ? {} : { description }),
-      };
-      answerJson(exchange, 200, shown(await authoring().rename(id, change, where)));
+      const change = changeOf(body);
+      const message = optionalText(body, 'message', LIMITS.commitMessageChars) ?? wordsOf(change);
+      if (services.gitStore === null && where.publish && where.sessionId === undefined) {
+        const { versionId, migrationsApplied } = await newApps.change(id, change, { ...where, message });
+        answerJson(exchange, 200, { app: id, sessionId: null, staged: false, version: versionId, migrationsApplied });
+        return;
+      }
+      answerJson(exchange, 200, shown(await authoring().change(id, change, { ...where, message })));
+    }),
+    route('POST', '/svc/_apps/_import', 'route', async (exchange, _params, caller) => {
+      const query = queryOf(exchange);
+      const origin = publicOriginOf(exchange, services);
+      const body = exchange.streamBody(LIMITS.uploadBodyBytes, LIMITS.uploadTimeoutMs);
+      try {
+        const id = query.get('id') ?? '';
+        demand(caller, 'make', id);
+        const name = optionalText({ name: query.get('name') }, 'name') ?? null;
+        // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
+        const received = () => demand(caller, 'make', id);
+        const wanted = { id, name, origin, ...publisherIn(caller) };
+        answerJson(exchange, 201, await newApps.fromArchive(body, wanted, received));
+      } finally {
+        body.destroy();
+      }
+    }),
+    route('POST', '/svc/_apps/_fetch', 'route', async (exchange, _params, caller) => {
+      const { body, where } = await read(exchange, caller);
+      const url = requiredText(body, 'url');
+      const wanted = wantedIn(body, where);
+      demand(caller, 'make', wanted.id);
+      answerJson(exchange, 201, await newApps.fromAddress(url, wanted));
+    }),
+    route('POST', '/svc/_apps/:id/duplicate', 'manage', async (exchange, { id = '' }, caller) => {
+      const { body, where } = await read(exchange, caller);
+      checkAppId(id);
+      const wanted = wantedIn(body, where);
+      demand(caller, 'make', wanted.id);
+      const { data = false } = body;
+      if (typeof data !== 'boolean') refuse('data', '"data" must be true or false.');
+      answerJson(exchange, 201, await newApps.duplicate(id, wanted, { data }));
     }),
     route('POST', '/svc/_automations', 'route', async (exchange, _params, caller) => {
       const { body, where } = await read(exchange, caller);
@@ -76,6 +108,32 @@ export function authoringRoutes(services: Services): Route[] {
     }),
   ];
 }
+
+/** What a new app is to be called. */
+function wantedIn(body: Body, { origin, maker = null, by = null }: Where) {
+  return { id: requiredText(body, 'id'), name: optionalText(body, 'name') ?? null, origin, maker, by };
+}
+
+function changeOf(body: Body): AppChange {
+  const name = optionalText(body, 'name');
+  const description = body.description === '' ? '' : optionalText(body, 'description');
+  const icon = body.icon === null ? null : optionalText(body, 'icon', LIMITS.iconBytes);
+  const open = body.public;
+  if (open !== undefined && !(Array.isArray(open) && open.every((part) => typeof part === 'string')))
+    refuse('public', '"public" must be a list of texts: "page", "query <name>", "action <name>".');
+  const change: AppChange = {
+    ...(name === undefined ? {} : { name }),
+    ...(description === undefined ? {} : { description }),
+    ...(icon === undefined ? {} : { icon }),
+    ...(open === undefined ? {} : { public: open as string[] }),
+  };
+  if (Object.keys(change).length === 0)
+    refuse('name', 'Say what to change: "name", "description", "icon" or "public".');
+  return change;
+}
+
+/** The message of a publication that nobody wrote one for. */
+const wordsOf = (change: AppChange): string => `Change ${Object.keys(change).join(', ')}`;
 
 /** The version, where there is one, is what `publish` of a session answers. */
 function shown({ app, sessionId, staged, published }: Staged): Record<string, unknown> {

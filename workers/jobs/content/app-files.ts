@@ -19,7 +19,7 @@ import { isMissing } from '../../../storage/files/atomic-file.ts';
 import { isMomentary } from '../../../storage/files/folder-changes.ts';
 import { objectId } from '../../../storage/git/object.ts';
 import type { ObjectStore } from '../../../storage/git/object-store.ts';
-import type { ExtractedFile } from './archive.ts';
+import type { ExtractedFile } from './extracted.ts';
 import { makeFolder, writeNewFile } from './files.ts';
 
 /** `path` is relative with `/`. */

@@ -1,6 +1,6 @@
 /** Unpacks an uploaded archive by the rules for archives (specification, "Limits"; decisions, section 2). */
 import { createHash } from 'node:crypto';
-import { closeSync, createReadStream, writeFileSync } from 'node:fs';
+import { closeSync, createReadStream, openSync, readSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -9,22 +9,30 @@ import { Parser, type ReadEntry } from 'tar';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { ArchiveRules, entryTypeError, pathError } from '../../../protocol/rules/archive-rules.ts';
+import { isLeftOut } from '../../../protocol/rules/left-out.ts';
+import { type ExtractedFile, notAnArchive } from './extracted.ts';
 import { makeFolder, openNew } from './files.ts';
 
-/** `path` is relative with `/`. */
-export type ExtractedFile = { path: string; bytes: number; sha256: string };
-
 const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
+const ZIP_MAGIC = Buffer.from('PK\x03\x04');
 const INFLATED_BYTES = LIMITS.archiveTotalBytes + LIMITS.archiveEntries * LIMITS.archiveOverheadBytes;
 const CHUNK_BYTES = 256 * 1024;
 
+/** `leaveOut`: what `svc push` would not send is not taken, and refuses nothing. */
+export type ExtractOptions = { leaveOut?: boolean };
+
 /**
- * Unpacks `archive` into the new folder `target`; answers its files, sorted by path. Throws the archive errors of decisions,
- * section 2, and then leaves the files written so far for the caller to remove.
+ * Unpacks `archive`, a gzipped tar archive or a zip archive, into the new folder `target`; answers its files, sorted by path. Throws
+ * the archive errors of decisions, section 2, and then leaves the files written so far for the caller to remove.
  */
-export async function extractArchive(archive: string, target: string): Promise<ExtractedFile[]> {
+export async function extractArchive(
+  archive: string,
+  target: string,
+  { leaveOut = false }: ExtractOptions = {},
+): Promise<ExtractedFile[]> {
   makeFolder(target);
-  const unpacking = new Unpacking(target);
+  if (isZip(archive)) return await (await import('./zip.ts')).extractZip(archive, target, leaveOut);
+  const unpacking = new Unpacking(target, leaveOut);
   try {
     await pipeline(createReadStream(archive), createGunzip({ chunkSize: CHUNK_BYTES }), unpacking);
   } catch (error) {
@@ -39,6 +47,7 @@ export async function extractArchive(archive: string, target: string): Promise<E
 class Unpacking extends Writable {
   readonly files: ExtractedFile[] = [];
   readonly #target: string;
+  readonly #leaveOut: boolean;
   readonly #rules = new ArchiveRules();
   readonly #parser = new Parser({ brotli: false, zstd: false, maxMetaEntrySize: LIMITS.archiveMetaBytes });
   #inflated = 0;
@@ -46,9 +55,10 @@ class Unpacking extends Writable {
   /** The file that is being written. */
   #writing: number | null = null;
 
-  constructor(target: string) {
+  constructor(target: string, leaveOut: boolean) {
     super();
     this.#target = target;
+    this.#leaveOut = leaveOut;
     this.#parser.on('entry', (entry: ReadEntry) => this.#entry(entry));
     this.#parser.on('ignoredEntry', (entry: ReadEntry) => this.#refuseIgnored(entry));
     this.#parser.on('meta', (text: string) => checkMeta(text));
@@ -88,6 +98,11 @@ class Unpacking extends Writable {
   }
 
   #entry(entry: ReadEntry): void {
+    if (this.#leaveOut && entry.type !== 'Directory' && isLeftOut(entry.path)) {
+      this.#rules.pass(entry.path);
+      entry.resume();
+      return;
+    }
     const { kind, path } = this.#rules.admit({ path: entry.path, type: entry.header.type, size: entry.size });
     if (kind === 'folder') {
       makeFolder(join(this.#target, path));
@@ -116,6 +131,17 @@ class Unpacking extends Writable {
   }
 }
 
+function isZip(archive: string): boolean {
+  const fd = openSync(archive, 'r');
+  try {
+    const magic = Buffer.alloc(ZIP_MAGIC.length);
+    readSync(fd, magic);
+    return magic.equals(ZIP_MAGIC);
+  } finally {
+    closeSync(fd);
+  }
+}
+
 function attempt(work: () => void, done: (error?: Error) => void): void {
   try {
     work();
@@ -138,10 +164,6 @@ function refuseWarned(message: string, header: TarHeader | undefined): never {
   const isLink = header?.type === 'Link' || header?.type === 'SymbolicLink';
   if (isLink) throw entryTypeError(header.path ?? '', header.type ?? '');
   throw notAnArchive(message);
-}
-
-function notAnArchive(reason: string, cause?: unknown): SvcError {
-  return new SvcError('INVALID_ARCHIVE', `The upload is not a whole gzipped tar archive: ${reason}.`, { cause });
 }
 
 function isZlibError(error: unknown): error is Error {

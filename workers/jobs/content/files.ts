@@ -1,6 +1,8 @@
 /** Writes files in a job thread, where synchronous calls are the fastest and nothing else waits for the loop. */
-import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { closeSync, copyFileSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { ORIGIN_FILE } from '../../../protocol/rules/archive-rules.ts';
+import { listTreeSync, pathOf } from '../../../storage/files/list-tree.ts';
 
 /** Opens a file that must not exist. Most lie in a folder that is there already: asking first would cost as much as the file. */
 export function openNew(path: string): number {
@@ -24,4 +26,15 @@ export function writeNewFile(path: string, content: string | Uint8Array): void {
 
 export function makeFolder(path: string): void {
   mkdirSync(path, { recursive: true, mode: 0o700 });
+}
+
+/** All but the note of a folder's origin. `cpSync` checks every folder above the two, which this process may not read. */
+export function copyFiles(from: string, to: string): void {
+  for (const entry of listTreeSync(from)) {
+    if (!entry.isFile() || entry.name === ORIGIN_FILE) continue;
+    const path = pathOf(entry);
+    const copy = join(to, path.slice(from.length));
+    makeFolder(dirname(copy));
+    copyFileSync(path, copy);
+  }
 }

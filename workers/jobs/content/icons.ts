@@ -8,7 +8,7 @@ import type { InputIssue } from '../../../protocol/errors.ts';
 import { APP_ICON, DRAWN_ICONS, tileOf } from '../../../protocol/icons.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { TileJob } from '../../../protocol/wire/jobs.ts';
-import type { ExtractedFile } from './archive.ts';
+import type { ExtractedFile } from './extracted.ts';
 import { encodePng } from './png.ts';
 import { type Draw, drawing, type Picture, SvgFault } from './svg.ts';
 

@@ -37,8 +37,9 @@ import {
 } from '../prepare.ts';
 import { compileValidators } from '../validators.ts';
 import { hashed, readFolder } from './app-files.ts';
-import { type ExtractedFile, extractArchive } from './archive.ts';
-import { makeFolder, writeNewFile } from './files.ts';
+import { extractArchive } from './archive.ts';
+import type { ExtractedFile } from './extracted.ts';
+import { copyFiles, makeFolder, writeNewFile } from './files.ts';
 import { drawIcons, NO_ICONS } from './icons.ts';
 import { type BuiltPage, buildPage } from './page-build.ts';
 
@@ -217,6 +218,11 @@ type Gathered = { files: ExtractedFile[]; commit: string | null; sent: SentFiles
  */
 async function gatherFiles({ source, commit, app }: IngestJob, code: string): Promise<Gathered> {
   if ('archive' in source) return { files: await extractArchive(source.archive, code), commit: null, sent: null };
+  if ('folder' in source) {
+    makeFolder(code);
+    copyFiles(source.folder, code);
+    return { files: readFolder(code).map(hashed), commit: null, sent: null };
+  }
   const { repository } = ordered(commit);
   makeFolder(code);
   if ('tag' in source) {

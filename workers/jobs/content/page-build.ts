@@ -14,7 +14,7 @@ import { PAGE_OPTIONS, PAGE_SCRIPT, PAGE_SETTINGS } from '../../../protocol/rule
 import { invalidSources } from '../../../protocol/rules/source-findings.ts';
 import { staticType } from '../../../protocol/rules/static-files.ts';
 import { timeLimitedWork } from '../control.ts';
-import type { ExtractedFile } from './archive.ts';
+import type { ExtractedFile } from './extracted.ts';
 import { PageImports } from './page-imports.ts';
 
 /** Path → what is served there; `warnings` are in the app's own files. */

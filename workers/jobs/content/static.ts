@@ -8,7 +8,7 @@ import type { StaticEntry } from '../../../protocol/manifest.ts';
 import type { BridgeOwner } from '../../../protocol/origins.ts';
 import { staticType } from '../../../protocol/rules/static-files.ts';
 import type { VersionPaths } from '../../../storage/layout.ts';
-import type { ExtractedFile } from './archive.ts';
+import type { ExtractedFile } from './extracted.ts';
 import { writeNewFile } from './files.ts';
 import { bridgePage } from './html.ts';
 import type { Icons } from './icons.ts';
