@@ -1,12 +1,13 @@
 /** The console's Settings of an app, driven in a browser: knobs, secrets, tokens for programs, restart and removal. */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import type { BrowserContextOptions, Page } from 'playwright-core';
 import { appOf } from '../../testing/apps.ts';
 import { assertAccessible, openView } from '../../testing/console.ts';
 import { eventually } from '../../testing/edges.ts';
-import type { StoreKind, TestGateway } from '../../testing/gateway.ts';
+import { root, type StoreKind, type TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
 import { consoleSuite } from './console-suite.ts';
 
@@ -42,6 +43,18 @@ const BAKERY = appOf('bakery', {
   files: { 'index.html': '<!doctype html><title>Bakery</title><h1>Bakery</h1>' },
 });
 
+const STOCK = appOf('stock', {
+  manifest: { name: 'Stock' },
+  migrations: ['CREATE TABLE goods (name TEXT NOT NULL)'],
+  queries: { list: '({ db }) => db.all("SELECT name FROM goods")' },
+  actions: { add: { run: '({ db, input }) => db.run("INSERT INTO goods VALUES (?)", input.name)', writes: ['goods'] } },
+  automations: {
+    count: { run: 'async () => ({})', triggers: [{ kind: 'cron', expr: '0 7 * * *' }] },
+    take: { run: 'async () => ({})', triggers: [{ kind: 'webhook', pending: true }] },
+  },
+  files: { 'index.html': '<!doctype html><title>Stock</title><h1>Stock</h1>' },
+});
+
 const WINDOW: BrowserContextOptions = {
   viewport: { width: 1120, height: 900 },
   colorScheme: 'light',
@@ -50,7 +63,7 @@ const WINDOW: BrowserContextOptions = {
 
 export function settingsSuite(gateway: TestGateway): void {
   describe('settings of an app in the console', { skip: withoutChromium() }, () => {
-    const suite = consoleSuite(gateway, WINDOW, { apps: { bakery: BAKERY } });
+    const suite = consoleSuite(gateway, WINDOW, { apps: { bakery: BAKERY, stock: STOCK } });
     const open = (view = '/apps/bakery/settings') => suite.open(view);
     const secretRow = (page: Page, name: string) =>
       page.getByRole('list', { name: 'Secrets' }).getByRole('listitem').filter({ hasText: name });
@@ -122,6 +135,62 @@ export function settingsSuite(gateway: TestGateway): void {
       await theme.getByText('as by default').waitFor();
       await eventually(async () => isDeepStrictEqual(await settings(), { appAccent: '#0f766e' }));
       assert.deepEqual(suite.complaints, []);
+    });
+
+    test('an app is duplicated with its data, and called, drawn and opened to visitors in another way', async () => {
+      const { gateway } = suite;
+      await gateway.write('stock', 'add', { name: 'flour' });
+      const photo = { body: Buffer.from('a photo'), headers: { 'content-type': 'image/png' } };
+      const { sha256 } = (await gateway.call('PUT', '/svc/stock/_blobs', photo)).json;
+      const page = await open('/apps/stock/settings');
+      await page.getByRole('button', { name: 'Duplicate…' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Duplicate Stock' });
+      assert.equal(await dialog.getByLabel('Name').inputValue(), 'Stock 2');
+      await dialog.getByLabel(/^Id/).fill('stock');
+      await dialog.getByRole('button', { name: 'Duplicate' }).click();
+      await dialog.getByRole('alert').filter({ hasText: 'already exists' }).waitFor();
+      await dialog.getByLabel(/^Id/).fill('second');
+      await assertAccessible(page);
+      await dialog.getByRole('button', { name: 'Duplicate' }).click();
+      await page.getByRole('heading', { name: 'Stock 2', level: 1 }).waitFor();
+      await page.getByRole('region', { name: 'Keep the secret now' }).waitFor();
+      assert.deepEqual((await gateway.read('second', 'list')).json.data, [{ name: 'flour' }]);
+      assert.equal((await gateway.call('GET', `/svc/second/_blobs/${sha256}`)).text, 'a photo');
+      const { rows } = (await gateway.call('GET', '/svc/_automations?app=second')).json;
+      assert.deepEqual(
+        rows.map(({ id, enabled }: { id: string; enabled: boolean }) => [id, enabled]),
+        [
+          ['count', false],
+          ['take', false],
+        ],
+      );
+      await gateway.write('second', 'add', { name: 'salt' });
+      assert.deepEqual((await gateway.read('stock', 'list')).json.data, [{ name: 'flour' }], 'its data is its own');
+
+      await openView(page, '/apps/second/settings');
+      const general = page.getByRole('region', { name: 'General' });
+      await general.getByLabel('Name').fill('Salt cellar');
+      await general.getByLabel(/^Icon/).setInputFiles(join(root, 'console/previews/preview-todos.png'));
+      await general.locator('img[src^="data:image/svg"]').waitFor();
+      await general.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('heading', { name: 'Salt cellar', level: 1 }).waitFor();
+      await page.locator('.app-head img').evaluate((image: { decode(): Promise<void> }) => image.decode());
+      const versions = async () => (await gateway.call('GET', '/svc/_apps/second/versions')).json.length;
+      assert.equal(await versions(), 2);
+      const visitors = page.getByRole('region', { name: 'Visitors' });
+      await visitors.getByText('Nobody may use this app').waitFor();
+      const asked = { token: null, body: { app: 'second', query: 'list' } };
+      assert.equal((await gateway.call('POST', '/svc/_tool/svc_read', asked)).status, 401);
+      await visitors.getByLabel('query list').check();
+      await visitors.getByRole('button', { name: 'Save visitors' }).click();
+      await eventually(async () => (await gateway.call('POST', '/svc/_tool/svc_read', asked)).status === 200);
+      assert.equal(await versions(), 3);
+      assert.deepEqual((await gateway.read('second', 'list')).json.data, [{ name: 'flour' }, { name: 'salt' }]);
+      assert.deepEqual(
+        suite.complaints.filter((text) => !/409 \(Conflict\)/.test(text)),
+        [],
+      );
+      await gateway.call('DELETE', '/svc/_apps/second?purge=1');
     });
 
     test('a token is made for the app, shown once, and revoked', async () => {

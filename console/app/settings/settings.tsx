@@ -7,6 +7,8 @@ import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Confirm, Problem, State } from '../../ui/parts.tsx';
 import { useRestart } from '../restart.ts';
 import type { AppDetail, AppViewProps } from '../views.ts';
+import { Duplicate } from './duplicate.tsx';
+import { General, Visibility } from './general.tsx';
 import { Knobs } from './knobs.tsx';
 import { Secrets } from './secrets.tsx';
 import { Tokens } from './tokens.tsx';
@@ -19,10 +21,17 @@ export function SettingsView({ app, address, reload }: AppViewProps) {
   }, [part]);
   return (
     <div class="settings">
-      {app.activeVersion !== null && <Knobs app={app} />}
+      {app.activeVersion !== null && (
+        <>
+          <General key={`general ${app.name} ${app.description}`} app={app} onChanged={reload} />
+          <Knobs app={app} />
+          <Visibility key={`visitors ${app.public}`} app={app} onChanged={reload} />
+        </>
+      )}
       <Secrets address={path`/svc/_apps/${app.id}/secrets`} />
       <Tokens app={app.id} />
       <Restart app={app} onDone={reload} />
+      {app.activeVersion !== null && <Duplicate app={app} />}
       <Remove app={app} />
     </div>
   );
