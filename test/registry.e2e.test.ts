@@ -176,6 +176,7 @@ onEachEdge({ config: { versionRetention: RETENTION } }, (gateway, edge, store) =
     assert.deepEqual(await json(get('/first')), {
       ...record,
       manifest: JSON.parse(String(notes('first', '1.0.0')['app.json'])),
+      page: `http://first.svc.localhost:${new URL(gateway.url).port}/`,
     });
     const [{ uploadedAt, commit, ...version }] = await json(get('/first/versions'));
     assert.ok(uploadedAt >= before);

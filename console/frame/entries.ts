@@ -55,6 +55,12 @@ const place = (text: string, aside: string, ...parts: string[]): Entry => {
   return { key: href, text, aside, href };
 };
 
+/** The documents that the console shows. */
+export const DOCUMENT_ENTRIES: readonly Entry[] = DOCUMENTS.map(([name, title]) => ({
+  ...place(title, 'Help', 'docs', name),
+  also: 'documentation guide manual',
+}));
+
 /** The places of the gateway, and the apps with their views; at a shared address only what it has. */
 export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[] {
   const places = [
@@ -68,10 +74,6 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
     place('Sign-in', 'System', 'system', 'sign-in'),
     place('Trash', 'System', 'system', 'trash'),
   ];
-  const documents = DOCUMENTS.map(([name, title]) => ({
-    ...place(title, 'Help', 'docs', name),
-    also: 'documentation guide manual',
-  }));
   const views = APP_VIEWS.filter(({ id }) => !isShared || SHARED_VIEWS.has(id));
   return [
     ...places.slice(0, isShared ? 1 : undefined),
@@ -81,6 +83,5 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
         .filter((view) => view.id !== 'overview')
         .map((view) => place(`${name}: ${view.text}`, id, 'apps', id, view.id)),
     ]),
-    ...(isShared ? [] : documents),
   ];
 }

@@ -16,7 +16,7 @@ import { MintedElsewhere } from '../ui/minted.tsx';
 import { Notices, notifyProblem } from '../ui/notice.tsx';
 import { Button, Empty, State } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
-import { placesOf } from './entries.ts';
+import { DOCUMENT_ENTRIES, placesOf } from './entries.ts';
 import { lazy } from './lazy.tsx';
 import { Palette } from './palette.tsx';
 import { ThemeChoice } from './theme-choice.tsx';
@@ -176,7 +176,10 @@ export function Frame({ session, onSignedOut }: { session: Session | null; onSig
 /** The title of the browser's tab, which its history and bookmarks show too. */
 function titleOf({ parts }: Address, apps: readonly AppRecord[], isShared: boolean): string {
   const [place, first, second] = parts;
-  const places = placesOf(place === 'apps' ? apps.filter(({ id }) => id === first) : [], isShared);
+  const places = [
+    ...placesOf(place === 'apps' ? apps.filter(({ id }) => id === first) : [], isShared),
+    ...DOCUMENT_ENTRIES,
+  ];
   const name =
     places.find(({ key }) => key === hrefOf(parts))?.text ??
     (place === 'automations' && second !== undefined ? `${first}/${second}` : place === 'runs' ? 'Run' : undefined);

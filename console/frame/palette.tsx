@@ -9,10 +9,10 @@ import { usePolled } from '../polled.ts';
 import { notifyProblem } from '../ui/notice.tsx';
 import { plural } from '../words.ts';
 import { type CommandContext, commandsOf } from './commands.tsx';
-import { type Entry, type Group, matching, ordered, placesOf, wordsOf } from './entries.ts';
+import { DOCUMENT_ENTRIES, type Entry, type Group, matching, ordered, placesOf, wordsOf } from './entries.ts';
 import { useFoundRuns } from './found-runs.ts';
 
-const SHOWN = { places: 8, commands: 6 };
+const SHOWN = { places: 8, commands: 6, documents: 4 };
 
 type Lists = { automations: AutomationRow[]; templates: TemplateRow[] };
 const NONE: Lists = { automations: [], templates: [] };
@@ -63,6 +63,10 @@ export function Palette({ ask, signOut, onClose }: PaletteProps) {
       [
         { name: 'Apps and views', entries: matching(places, words, SHOWN.places) },
         { name: 'Commands', entries: matching(commands, words, SHOWN.commands) },
+        {
+          name: 'Documents',
+          entries: words.length === 0 || isShared ? [] : matching(DOCUMENT_ENTRIES, words, SHOWN.documents),
+        },
       ],
       words,
     ),

@@ -164,6 +164,7 @@ export function settingsSuite(gateway: TestGateway): void {
           ['take', false],
         ],
       );
+      await gateway.call('POST', '/svc/_automations/second/count/enabled', { body: { enabled: true } });
       await gateway.write('second', 'add', { name: 'salt' });
       assert.deepEqual((await gateway.read('stock', 'list')).json.data, [{ name: 'flour' }], 'its data is its own');
 
@@ -177,6 +178,8 @@ export function settingsSuite(gateway: TestGateway): void {
       await page.locator('.app-head img').evaluate((image: { decode(): Promise<void> }) => image.decode());
       const versions = async () => (await gateway.call('GET', '/svc/_apps/second/versions')).json.length;
       assert.equal(await versions(), 2);
+      const count = async () => (await gateway.call('GET', '/svc/_automations/second/count')).json;
+      assert.equal((await count()).enabled, true, 'a switch stays as it was set');
       const visitors = page.getByRole('region', { name: 'Visitors' });
       await visitors.getByText('Nobody may use this app').waitFor();
       const asked = { token: null, body: { app: 'second', query: 'list' } };
