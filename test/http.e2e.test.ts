@@ -821,10 +821,12 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
         'disk',
         'toolServers',
         'automations',
+        'timeZone',
         'backups',
         'counters',
       ]);
       assert.deepEqual(system.toolServers, []);
+      assert.equal(system.timeZone, Intl.DateTimeFormat().resolvedOptions().timeZone);
       assert.deepEqual(system.automations, { registered: 1, enabled: 1, running: 0, waiting: 0 });
       const roles = new Set(system.processes.map(({ role }: { role: string }) => role));
       // Of other tests, a while ago.

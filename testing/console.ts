@@ -25,6 +25,7 @@ export const VIEWS = {
   automations: '/automations',
   calendar: '/automations/calendar',
   automation: '/automations/todos/digest',
+  'new-automation': '/automations/new?app=todos',
   runs: '/runs',
   system: '/system',
   insights: '/system/insights',

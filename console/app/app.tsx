@@ -3,6 +3,7 @@ import type { ComponentType } from 'preact';
 import type { Manifest } from '../../protocol/manifest.ts';
 import { type Address, hrefOf } from '../address.ts';
 import { AutomationList } from '../automations/list.tsx';
+import { NewLink } from '../automations/parts.tsx';
 import { lazy } from '../frame/lazy.tsx';
 import { get, path, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
@@ -25,7 +26,14 @@ const VIEWS: Record<AppViewId, ComponentType<AppViewProps>> = {
   tools: ToolsView,
   data: AppDataView,
   code: CodeView,
-  automations: ({ app }) => <AutomationList app={app.id} />,
+  automations: ({ app }) => (
+    <>
+      <p class="line end list-acts">
+        <NewLink app={app.id} />
+      </p>
+      <AutomationList app={app.id} />
+    </>
+  ),
   logs: LogsView,
   chat: ChatView,
   files: FilesView,

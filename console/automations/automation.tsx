@@ -4,6 +4,7 @@ import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
 import type { NewWebhook } from '../../protocol/automations/automation.ts';
 import { hrefOf } from '../address.ts';
 import { get, path, post } from '../gateway.ts';
+import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { RunList } from '../runs/list.tsx';
 import { keeping, Minted, showMinted } from '../ui/minted.tsx';
@@ -11,6 +12,7 @@ import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Confirm, Empty, Field, Loading, Problem } from '../ui/parts.tsx';
 import { ahead, clock } from '../words.ts';
 import { nextFires } from './calendar.tsx';
+import { EditSchedule } from './edit-schedule.tsx';
 import { Addresses, RunNow, Switch, triggerText, triggerWords } from './parts.tsx';
 import { TestCall } from './test-call.tsx';
 
@@ -48,7 +50,7 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
       </header>
       {row.description && <p class="lead">{row.description}</p>}
       <Minted app={app} onKept={() => document.getElementById('content')?.focus()} />
-      <Card title="Fired by">
+      <Card title="Fired by" aside={<ScheduleButton row={row} />}>
         <ul class="stack">
           {row.triggers.map((trigger) => (
             <li key={triggerText(trigger)}>
@@ -80,6 +82,21 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
         <h2>Runs</h2>
         <RunList query={new URLSearchParams({ ref })} />
       </section>
+    </>
+  );
+}
+
+/** Code is changed in drafts, which only the git store has. */
+function ScheduleButton({ row }: { row: AutomationRow }) {
+  const { apps = [] } = useGateway();
+  const [isOpen, setOpen] = useState(false);
+  if (apps.find(({ id }) => id === row.app)?.backend !== 'git') return null;
+  return (
+    <>
+      <Button class="small" onClick={() => setOpen(true)}>
+        Edit schedule
+      </Button>
+      {isOpen && <EditSchedule row={row} onClose={() => setOpen(false)} />}
     </>
   );
 }

@@ -4,15 +4,21 @@ import { Tabs } from '../ui/parts.tsx';
 import { AutomationView } from './automation.tsx';
 import { Calendar } from './calendar.tsx';
 import { AutomationList } from './list.tsx';
+import { NewAutomation } from './new-automation.tsx';
+import { NewLink } from './parts.tsx';
 
 export function AutomationsView({ address }: { address: Address }) {
   const [, app, id] = address.parts;
   if (app !== undefined && id !== undefined) return <AutomationView key={`${app}/${id}`} app={app} id={id} />;
+  if (app === 'new') return <NewAutomation wanted={address.query.get('app')} />;
   const isCalendar = app === 'calendar';
   return (
     <>
       <header class="heading">
         <h1>Automations</h1>
+        <span class="line heading-end">
+          <NewLink />
+        </span>
       </header>
       <Tabs
         label="Automations"

@@ -36,7 +36,8 @@ export function AutomationList({ app }: { app?: string }) {
     return (
       <Empty title={app === undefined ? 'No app has automations yet' : 'The app has no automations yet'}>
         <p class="hint">
-          An automation is a folder <code>automations/&lt;name&gt;/</code> of an app: what fires it, and a handler.
+          An automation runs by itself: on a schedule, or when somebody posts to its address. It asks an agent, runs an
+          action, or does what its handler says.
         </p>
       </Empty>
     );

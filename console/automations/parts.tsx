@@ -12,6 +12,15 @@ import { Button } from '../ui/parts.tsx';
 export const automationHref = ({ app, id }: Pick<AutomationRow, 'app' | 'id'>): string =>
   hrefOf(['automations', app, id]);
 
+/** Leads to the form that makes one, of this app or of one that is chosen there. */
+export function NewLink({ app }: { app?: string }) {
+  return (
+    <a class="button primary small" href={hrefOf(['automations', 'new'], { app })}>
+      New automation
+    </a>
+  );
+}
+
 /** The whole address of each webhook and, if it refuses every request, the reason. */
 export function Addresses({ row }: { row: Pick<AutomationRow, 'ref' | 'triggers'> }) {
   return (

@@ -67,6 +67,7 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
     place('Apps', 'Gateway'),
     place('Automations', 'Gateway', 'automations'),
     place('Calendar', 'Automations', 'automations', 'calendar'),
+    place('New automation', 'Automations', 'automations', 'new'),
     place('Runs', 'Gateway', 'runs'),
     place('System', 'Gateway', 'system'),
     place('Insights', 'System', 'system', 'insights'),

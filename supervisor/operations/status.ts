@@ -93,6 +93,8 @@ export async function systemStatus(services: Services) {
     /** The MCP servers of the configuration, in its order. */
     toolServers: services.automations.toolServers?.status() ?? [],
     automations: services.automations.status(),
+    /** Of schedules that name none. */
+    timeZone: services.automations.scheduler.times.zone,
     /** Backups on schedule. */
     backups: services.scheduledBackups.status(),
     counters: {

@@ -11,6 +11,7 @@ import { gatewayOfSuite } from '../../testing/edges.ts';
 import type { StoreKind, TestGateway } from '../../testing/gateway.ts';
 import { withoutChromium } from './chromium.ts';
 import { newAppSuite } from './console-home.ts';
+import { newAutomationSuite } from './console-new-automation.ts';
 import { removalSuite } from './console-settings.ts';
 import { consoleSuite } from './console-suite.ts';
 
@@ -473,6 +474,7 @@ describe('tarball', () => codeSuite(gatewayOfSuite({ store: 'tarball' }), 'tarba
 describe('git', () => {
   const gateway = gatewayOfSuite({ store: 'git' });
   codeSuite(gateway, 'git');
+  newAutomationSuite(gateway);
   newAppSuite(gateway);
   removalSuite(gateway, 'git');
 });

@@ -6,7 +6,7 @@ import { type AutomationChange, editAutomation } from '../../../protocol/automat
 import { LIMITS } from '../../../protocol/limits.ts';
 import { parseAutomation } from '../../../protocol/rules/automation-check.ts';
 import { parseCron } from '../../../protocol/rules/cron-expression.ts';
-import { CronTimes } from '../../../supervisor/automations/schedule/cron-times.ts';
+import { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import { awkwardText, jsonObject, jsonValue, mutated, usually } from '../arbitraries.ts';
 import { check, type Target } from '../target.ts';
 import words from '../words.json' with { type: 'json' };

@@ -74,6 +74,7 @@ const STATUS: SystemStatus = {
     failures: 0,
   },
   automations: { registered: 4, enabled: 3, running: 1, waiting: 0 },
+  timeZone: 'Europe/Berlin',
   counters: {
     subscribers: 3,
     changeRingBytes: 2048,

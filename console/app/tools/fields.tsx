@@ -17,6 +17,42 @@ type FieldProps = {
   onChange: (value: unknown) => void;
 };
 
+export type InputFormProps = {
+  shape: Shape;
+  input: unknown;
+  issues: Issues;
+  onChange: (input: unknown) => void;
+};
+
+/** The fields of the input, without a frame around all of them. */
+export function InputForm({ shape, input, issues, onChange }: InputFormProps) {
+  return (
+    <>
+      {shape.kind === 'object' ? (
+        shape.members.map((member) => (
+          <SchemaField
+            key={member.name}
+            shape={member.shape}
+            label={member.name}
+            at={`/${escaped(member.name)}`}
+            required={member.required}
+            value={(input as Record<string, unknown>)?.[member.name]}
+            issues={issues}
+            onChange={(value) => onChange(withMember((input ?? {}) as Record<string, unknown>, member.name, value))}
+          />
+        ))
+      ) : (
+        <SchemaField shape={shape} label="input" at="" required value={input} issues={issues} onChange={onChange} />
+      )}
+      {shape.kind === 'object' && issues.has('') && (
+        <p class="problem" role="alert">
+          {issues.get('')}
+        </p>
+      )}
+    </>
+  );
+}
+
 export function SchemaField(props: FieldProps) {
   const { shape, label, at, required, issues, value, onChange } = props;
   const id = useId();
@@ -321,7 +357,8 @@ function withMember(members: Record<string, unknown>, name: string, value: unkno
   return value === undefined ? others : { ...others, [name]: value };
 }
 
-const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
+/** The name of a member in a JSON Pointer. */
+export const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');
 
 /** A date and time as the browser's field has it, in the time zone of who looks. */
 function localOf(iso: string): string {

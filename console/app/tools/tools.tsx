@@ -7,10 +7,10 @@ import { Button, Card, Confirm, CopyButton, Empty, State } from '../../ui/parts.
 import { ago, took } from '../../words.ts';
 import type { AppDetail, AppViewProps } from '../views.ts';
 import { asCommand, asCurl, asMcp, callTool, issuesOf, type Kind, type Outcome, type ToolCall } from './call.ts';
-import { JsonField, SchemaField } from './fields.tsx';
+import { InputForm, type InputFormProps, JsonField } from './fields.tsx';
 import { type Past, readHistory, remember, toolAddress } from './history.ts';
 import { Result } from './result.tsx';
-import { initialOf, type Shape, shapeOf } from './shape.ts';
+import { initialOf, shapeOf } from './shape.ts';
 
 type Tool = { kind: Kind; definition: QueryDefinition | ActionDefinition };
 
@@ -223,17 +223,10 @@ function ToolCard({ app, tool: { kind, definition } }: { app: AppDetail; tool: T
   );
 }
 
-type InputProps = {
-  shape: Shape;
-  input: unknown;
-  issues: Map<string, string>;
-  onChange: (input: unknown) => void;
-};
-
-function Input({ asJson, hint, ...form }: InputProps & { asJson: boolean; hint: string | undefined }) {
+function Input({ asJson, hint, ...form }: InputFormProps & { asJson: boolean; hint: string | undefined }) {
   const { shape, input, issues, onChange } = form;
   if (shape.kind === 'object' && shape.members.length === 0) return <p class="hint">It takes no input.</p>;
-  if (!asJson) return <Form {...form} />;
+  if (!asJson) return <InputForm {...form} />;
   return (
     <div class="field">
       <span class="label">Input as JSON</span>
@@ -245,38 +238,6 @@ function Input({ asJson, hint, ...form }: InputProps & { asJson: boolean; hint: 
         </span>
       ))}
     </div>
-  );
-}
-
-/** The fields of the input, without a frame around all of them. */
-function Form({ shape, input, issues, onChange }: InputProps) {
-  return (
-    <>
-      {shape.kind === 'object' ? (
-        shape.members.map((member) => (
-          <SchemaField
-            key={member.name}
-            shape={member.shape}
-            label={member.name}
-            at={`/${member.name.replaceAll('~', '~0').replaceAll('/', '~1')}`}
-            required={member.required}
-            value={(input as Record<string, unknown>)?.[member.name]}
-            issues={issues}
-            onChange={(value) => {
-              const { [member.name]: _before, ...others } = (input ?? {}) as Record<string, unknown>;
-              onChange(value === undefined ? others : { ...others, [member.name]: value });
-            }}
-          />
-        ))
-      ) : (
-        <SchemaField shape={shape} label="input" at="" required value={input} issues={issues} onChange={onChange} />
-      )}
-      {shape.kind === 'object' && issues.has('') && (
-        <p class="problem" role="alert">
-          {issues.get('')}
-        </p>
-      )}
-    </>
   );
 }
 

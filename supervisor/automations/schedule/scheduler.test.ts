@@ -4,9 +4,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import { Random } from '../../../testing/random.ts';
 import { ScriptedClock } from '../../../testing/scripted-clock.ts';
-import { CronTimes } from './cron-times.ts';
 import { type Schedulable, Scheduler, type SchedulerOptions } from './scheduler.ts';
 
 const SECOND = 1000;

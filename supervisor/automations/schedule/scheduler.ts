@@ -1,7 +1,7 @@
 /** Fires automations on schedule: one list ordered by time, one timer, short turns that leave the event loop free. */
 import type { AutomationManifest, CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { CronTimes } from './cron-times.ts';
+import { CronTimes } from '../../../protocol/rules/cron-times.ts';
 
 /** The members of an automation that the scheduler needs; its consumer gets back the whole object. */
 export type Schedulable = { ref: string; manifest: Pick<AutomationManifest, 'enabled' | 'triggers'> };

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Trigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import type { LiveAutomation } from '../catalog.ts';
-import { CronTimes } from './cron-times.ts';
 import { upcomingFires } from './upcoming.ts';
 
 const NOW = Date.UTC(2026, 0, 5, 10, 30);

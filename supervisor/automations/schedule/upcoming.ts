@@ -2,8 +2,8 @@
 import type { UpcomingAnswer } from '../../../protocol/answers.ts';
 import type { CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import type { LiveAutomation } from '../catalog.ts';
-import type { CronTimes } from './cron-times.ts';
 
 const DAY_MS = 86_400_000;
 /** Finding a fire takes some 20 µs: the event loop turns after so many. */

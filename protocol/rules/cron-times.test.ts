@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cron } from 'croner';
-import { LIMITS } from '../../../protocol/limits.ts';
+import { LIMITS } from '../limits.ts';
 import { CronTimes } from './cron-times.ts';
 
 const MINUTE = 60_000;

@@ -15,9 +15,9 @@
  * 3. It keeps a formatter for every spelling of a time zone. It gets one spelling.
  */
 import { Cron, CronPattern } from 'croner';
-import type { CronTrigger } from '../../../protocol/automations/automation.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import { canonicalZone, parseCron } from '../../../protocol/rules/cron-expression.ts';
+import type { CronTrigger } from '../automations/automation.ts';
+import { LIMITS } from '../limits.ts';
+import { canonicalZone, parseCron } from './cron-expression.ts';
 
 const SECOND = 1000;
 const MINUTES_OF_DAY = 24 * 60;
@@ -41,7 +41,7 @@ export class CronTimes {
    * The first fire after `after`, in milliseconds since the epoch; null after the last one. Throws when the
    * expression or the zone cannot be understood.
    */
-  next({ expr, tz = this.#zone() }: CronTime, after: number): number | null {
+  next({ expr, tz = this.zone }: CronTime, after: number): number | null {
     const key = `${tz}\0${expr}`;
     let job = this.#jobs.get(key);
     if (job === undefined) {
@@ -52,8 +52,8 @@ export class CronTimes {
     return job.nextRun(new Date(after))?.getTime() ?? null;
   }
 
-  /** Looked up on first use: `Intl` takes 14 ms for it, which few starts need. */
-  #zone(): string {
+  /** Of triggers without one. Looked up on first use: `Intl` takes 14 ms for it, which few starts need. */
+  get zone(): string {
     this.#hostZone ??= Intl.DateTimeFormat().resolvedOptions().timeZone;
     return this.#hostZone;
   }
