@@ -245,12 +245,20 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     t.after(() => rmSync(folder, { recursive: true }));
     const lonely = await startGateway(t, {
       apps: ['todos'],
-      env: { PATH: `${folder}:${dirname(process.execPath)}` },
+      env: { PATH: `${folder}:${dirname(process.execPath)}`, HOME: folder },
     });
     // The cookies of two gateways would replace each other.
     await tarball.newContext();
     const { page } = await openConsole(tarball.context, lonely, '/apps/todos/chat');
-    await page.getByRole('alert').filter({ hasText: 'npm install -g @openai/codex' }).waitFor();
+    const card = page.getByRole('region', { name: 'No agent yet' });
+    assert.equal(
+      await card.getByRole('textbox', { name: 'Install of Codex' }).inputValue(),
+      'npm install -g @openai/codex',
+    );
+    assert.equal(await card.getByRole('textbox', { name: 'Sign in of Claude Code' }).inputValue(), 'claude');
+    await assertBothAccessible(page);
+    await card.getByRole('button', { name: 'Look again' }).click();
+    await card.getByText('Still none').waitFor();
     await say(page, 'hello');
     await log(page).getByRole('alert').filter({ hasText: 'NO_RUNNER' }).waitFor();
     assert.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'hello');

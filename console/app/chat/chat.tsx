@@ -16,15 +16,10 @@ import { DraftBar } from './draft.tsx';
 import { useModels } from './models.tsx';
 import { Thread } from './thread.ts';
 import { TurnItem } from './turn-item.tsx';
+import { WhatNext } from './what-next.tsx';
 
 /** The option that lists earlier conversations. */
 const EARLIER = 'earlier';
-
-/** What an empty conversation says, by its mode. */
-const HINTS: Record<Mode, string> = {
-  data: 'Ask about the data, or say what to do. The page changes as the agent works.',
-  full: 'Say what to change in the app. The page shows the draft. Nothing is live until you publish.',
-};
 
 const newId = () =>
   [...crypto.getRandomValues(new Uint8Array(6))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
@@ -113,7 +108,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
     }
   };
   const name = `${talk.kind}/${talk.id}`;
-  const models = useModels(name, known, complain);
+  const models = useModels(name, known);
   const session = read?.name === name ? read.session : null;
   const setSide = (side: Read['side']) => setRead((last) => last && { ...last, side });
 
@@ -279,7 +274,6 @@ function Chat({ app, conversations, talk }: ChatProps) {
               Show earlier messages
             </Button>
           )}
-          {thread && thread.turns.length === 0 && !known && <p class="hint">{HINTS[mode]}</p>}
           {thread && thread.turns.length > 0 && (
             <ol>
               {thread.turns.map((turn) => (
@@ -294,6 +288,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
               ))}
             </ol>
           )}
+          <WhatNext models={models} mode={mode} isNew={thread?.turns.length === 0 && !known} />
         </section>
         <Minted app={app.id} onKept={() => log.current?.focus({ preventScroll: true })} />
         {session !== null && (

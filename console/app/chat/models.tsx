@@ -1,13 +1,22 @@
 /** Which agent answers, and with which model: a conversation stays with its agent, a new one begins with the one chosen last. */
 import { useEffect, useState } from 'preact/hooks';
-import { GatewayError, get } from '../../gateway.ts';
+import { get } from '../../gateway.ts';
 import type { Conversation } from './conversations.ts';
 
-type Runner = { name: string; label: string; models: { id: string; name?: string }[] };
+type Runner = { name: string; label: string; models: { id: string; name?: string }[]; isReady: boolean };
+/** An agent that was found and cannot answer yet, and why. */
+type Unready = { name: string; why: string };
 
 export type Models = {
   /** Null until they were read, and for those who may not ask. */
   runners: readonly Runner[] | null;
+  /** It is known that no agent can answer. */
+  isNone: boolean;
+  unready: readonly Unready[];
+  /** How often it was looked again. */
+  checks: number;
+  /** Looks again for agents and their sign-ins. */
+  check(): Promise<void>;
   /** The agent of the conversation; null before its first message. */
   usual: string | null;
   value: string;
@@ -19,29 +28,24 @@ export type Models = {
 const KEY = 'svc-console:agent';
 
 /** `name` is that of the conversation, `known` what is known of it. */
-export function useModels(
-  name: string,
-  known: Pick<Conversation, 'adapter'> | undefined,
-  complain: (error: Error) => void,
-): Models {
+export function useModels(name: string, known: Pick<Conversation, 'adapter'> | undefined): Models {
   const usual = known?.adapter ?? null;
-  const [runners, setRunners] = useState<readonly Runner[] | null>(null);
+  const [status, setStatus] = useState<Status | null>(null);
+  const [checks, setChecks] = useState(0);
+  const runners = status?.runners ?? null;
   const [wanted, setWanted] = useState('');
   useEffect(() => {
     const kept = keptChoice();
     setWanted(usual === null || namesOf(kept)[0] === usual ? kept : '');
   }, [name]);
   useEffect(() => {
-    const read = async () => {
-      // Who may not ask about agents gets the default one.
-      const status = await get<Record<string, unknown>>('/svc/_agents/status').catch(() => null);
-      if (status === null) return;
-      const found = runnersOf(status);
-      setRunners(found);
-      if (found.length === 0) complain(new GatewayError(503, 'NO_RUNNER', 'No agent was found.'));
-    };
-    void read();
+    // Who may not ask about agents gets the default one.
+    readStatus().then(setStatus, () => {});
   }, []);
+  const check = async () => {
+    setStatus(await readStatus('?refresh=1'));
+    setChecks((count) => count + 1);
+  };
   const choose = (value: string) => {
     keepChoice(value);
     setWanted(value);
@@ -49,7 +53,24 @@ export function useModels(
   // It may be gone from the configuration.
   const value = runners === null || isOffered(runners, wanted) ? wanted : '';
   const [runner, model] = namesOf(value);
-  return { runners, usual, value, choose, chosen: { runner, model } };
+  const { isNone = false, unready = [] } = status ?? {};
+  return { runners, isNone, unready, checks, check, usual, value, choose, chosen: { runner, model } };
+}
+
+type Status = Pick<Models, 'isNone' | 'unready'> & { runners: readonly Runner[] };
+
+async function readStatus(query = ''): Promise<Status> {
+  const status = await get<Record<string, unknown>>(`/svc/_agents/status${query}`);
+  const runners = runnersOf(status);
+  const unready = namesIn(status).flatMap((name): Unready[] => {
+    const isReady = runners.some((runner) => runner.name === name && runner.isReady);
+    const { [`${name}Detail`]: detail, [`${name}Version`]: version } = status;
+    return isReady || !version ? [] : [{ name, why: typeof detail === 'string' ? detail : 'It is not signed in.' }];
+  });
+  const isReady = runners.some((runner) => runner.isReady);
+  // Where the gateway's host runs the turns, the gateway knows of no runner.
+  const isHosts = async () => (await get<{ kind: string }>('/svc/_turn/runner-status')).kind !== 'none';
+  return { runners, unready, isNone: !isReady && (namesIn(status).length > 0 || !(await isHosts())) };
 }
 
 function keptChoice(): string {
@@ -83,9 +104,11 @@ function isOffered(runners: readonly Runner[], value: string): boolean {
   return known !== undefined && (model === undefined || known.models.some(({ id }) => id === model));
 }
 
+const namesIn = (status: Record<string, unknown>): string[] =>
+  Object.keys(status).flatMap((name) => /^(.+)Available$/.exec(name)?.[1] ?? []);
+
 function runnersOf(status: Record<string, unknown>): Runner[] {
-  const names = Object.keys(status).flatMap((name) => /^(.+)Available$/.exec(name)?.[1] ?? []);
-  return names
+  return namesIn(status)
     .filter((name) => status[`${name}Available`])
     .map((name) => ({
       name,
@@ -93,6 +116,7 @@ function runnersOf(status: Record<string, unknown>): Runner[] {
         .filter(Boolean)
         .join(' '),
       models: (status[`${name}Models`] ?? []) as Runner['models'],
+      isReady: status[`${name}SignedIn`] !== false,
     }));
 }
 

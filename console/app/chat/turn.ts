@@ -1,5 +1,10 @@
 /** What is known of one turn of an agent: the message, and what the agent said, thought, did and asked, in order. */
-import type { PermissionOption, TurnEvent, TurnUsage } from '../../../protocol/agents/agents.ts';
+import {
+  INSTALL_CLAUDE_CODE,
+  type PermissionOption,
+  type TurnEvent,
+  type TurnUsage,
+} from '../../../protocol/agents/agents.ts';
 import type { AttachedFile, HistoryRow, ToolCall, TurnState } from './conversations.ts';
 
 /** Of a tool's arguments in its head, and of a value below it. */
@@ -21,8 +26,7 @@ const ENDED: Partial<Record<TurnState, string>> = {
 
 /** What to do about an error, beside what it says. */
 export const ADVICE: Record<string, string> = {
-  NO_RUNNER:
-    'On the gateway’s machine, install Codex (npm install -g @openai/codex, then codex login) or Claude Code (npm install -g @anthropic-ai/claude-code@2.1.329, then claude and /login), or name another agent or a model server as “runners” in the configuration.',
+  NO_RUNNER: `On the gateway’s machine, install Codex (npm install -g @openai/codex, then codex login) or Claude Code (${INSTALL_CLAUDE_CODE}, then claude and /login), or name another agent or a model server as “runners” in the configuration.`,
   AGENT_FAILED: 'Send the message again. If it fails again, run “svc agents” to see what is wrong with the agent.',
   MODE_UNAVAILABLE:
     'A conversation keeps its mode: begin a new one for another mode. Editing code needs the git store.',
