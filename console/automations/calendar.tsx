@@ -59,8 +59,12 @@ export function Calendar() {
           These fire so often that only their first times are shown:{' '}
           {value.rows
             .filter(({ more }) => more)
-            .map(({ ref }) => ref)
-            .join(', ')}
+            .map((row, at) => [
+              at > 0 && ', ',
+              <a key={row.ref} href={automationHref(row)}>
+                {row.ref}
+              </a>,
+            ])}
           .
         </p>
       )}

@@ -1,11 +1,13 @@
 /** The automations of one app, or of all: what fires each and when next, and how it ended last. */
 import { useState } from 'preact/hooks';
 import type { AutomationRow } from '../../protocol/answers.ts';
+import { automationFile } from '../../protocol/automations/automation.ts';
 import { hrefOf } from '../address.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { type Polled, usePolled } from '../polled.ts';
 import { useRunsStream } from '../runs/run-streams.ts';
 import { outcomeOf, runHref } from '../runs/words.ts';
+import { placeHref } from '../ui/located.tsx';
 import { Card, Empty, Loading, Problem, State } from '../ui/parts.tsx';
 import { ago, ahead, clock } from '../words.ts';
 import { Addresses, automationHref, RunNow, Switch, triggerText, triggerWords } from './parts.tsx';
@@ -25,6 +27,12 @@ function useAutomations(app?: string): Polled<Automations> & { put: (row: Automa
   useRunsStream(query, read.reload, read.reload);
   const value = read.value && { ...read.value, rows: read.value.rows.map((row) => known.get(row.ref) ?? row) };
   return { ...read, value, put };
+}
+
+/** The file of an automation that cannot be used. */
+function fileHref(ref: string, code: string): string {
+  const [app = '', id = ''] = ref.split('/');
+  return placeHref({ app }, code === 'flat_file' ? `automations/${id}.json` : automationFile(id));
 }
 
 /** The list for one app, or for all, grouped by app. */
@@ -51,7 +59,7 @@ export function AutomationList({ app }: { app?: string }) {
         <ul class="stack" aria-label="Damaged automations">
           {value.errors.map(({ ref, code, message }) => (
             <li key={ref} class="problem">
-              {ref}: {message} ({code})
+              <a href={fileHref(ref, code)}>{ref}</a>: {message} ({code})
             </li>
           ))}
         </ul>

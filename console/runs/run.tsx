@@ -6,6 +6,7 @@ import type { Entry } from '../app/logs/entries.ts';
 import { LogLine, stackOf } from '../app/logs/log-lines.tsx';
 import { automationHref } from '../automations/parts.tsx';
 import { get, path, post } from '../gateway.ts';
+import { Located } from '../ui/located.tsx';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Empty, Facts, Loading, Problem, State } from '../ui/parts.tsx';
 import { short, Value } from '../ui/value.tsx';
@@ -62,8 +63,12 @@ export function RunView({ runId }: { runId: string }) {
       </header>
       {run.error && (
         <div class="problem" role="alert">
-          {outcomeOf(run)}
-          {stack && <pre class="places">{stack}</pre>}
+          <Located text={outcomeOf(run)} app={run.app} />
+          {stack && (
+            <pre class="places">
+              <Located text={stack} app={run.app} />
+            </pre>
+          )}
         </div>
       )}
       {run.summary && !run.error && <p>{run.summary}</p>}
@@ -102,10 +107,9 @@ function stackOfError({ error }: RunRecord, lines: readonly Entry[]): string | u
 }
 
 function factsOf(run: RunRecord): [string, string | preact.JSX.Element][] {
-  const { kind, origin } = run.trigger;
   const { inputTokens, outputTokens, costUsd } = run.usage;
   const facts: [string, string | preact.JSX.Element][] = [
-    ['Fired by', origin === null ? kind : `${kind}, ${typeof origin === 'number' ? clock(origin) : origin}`],
+    ['Fired by', firedBy(run)],
     ['Queued', clock(run.queuedAt)],
   ];
   if (run.startedAt !== null) {
@@ -114,12 +118,24 @@ function factsOf(run: RunRecord): [string, string | preact.JSX.Element][] {
   }
   if (inputTokens + outputTokens > 0) facts.push(['Tokens', `${inputTokens} in, ${outputTokens} out`]);
   if (costUsd !== null) facts.push(['Cost', `$${costUsd.toFixed(4)}`]);
-  if (run.parentRunId) facts.push(['Fired by run', <a href={runHref(run.parentRunId)}>{run.parentRunId}</a>]);
-  if (run.automation === CHAT_RUNS) facts.push(['Conversation', <a href={hrefOf(['apps', run.app, 'chat'])}>Chat</a>]);
-  else facts.push(['Automation', <a href={automationHref({ app: run.app, id: run.automation })}>{run.ref}</a>]);
+  if (run.automation !== CHAT_RUNS)
+    facts.push(['Automation', <a href={automationHref({ app: run.app, id: run.automation })}>{run.ref}</a>]);
   facts.push(['App', <a href={hrefOf(['apps', run.app])}>{run.app}</a>]);
   facts.push(['Run', <code>{run.runId}</code>]);
   return facts;
+}
+
+/** The conversation, the run that failed, or the time or address that fired it. */
+function firedBy({ app, trigger: { kind, origin }, parentRunId }: RunRecord): string | preact.JSX.Element {
+  if (kind === 'chat' && typeof origin === 'string')
+    return <a href={hrefOf(['apps', app, 'chat'], { talk: origin })}>a message in a conversation</a>;
+  if (parentRunId !== null)
+    return (
+      <>
+        the failure of <a href={runHref(parentRunId)}>run …{parentRunId.slice(-6)}</a>
+      </>
+    );
+  return origin === null ? kind : `${kind}, ${typeof origin === 'number' ? clock(origin) : origin}`;
 }
 
 /** Calls one below the other, each with a bar from its start to its end within the run. */
@@ -150,7 +166,11 @@ function Timeline({ run, nodes }: { run: RunRecord; nodes: readonly ShownNode[] 
                 }}
               />
             </div>
-            {node.error && <p class="problem">{`${node.error.code}: ${node.error.message}`}</p>}
+            {node.error && (
+              <p class="problem">
+                <Located text={`${node.error.code}: ${node.error.message}`} app={run.app} />
+              </p>
+            )}
             {node.said !== '' && <p class="said">{node.said}</p>}
             <Value name="Arguments" value={short(node.args).endsWith('…') ? node.args : null} />
             <Value name="Answer" value={node.output} />

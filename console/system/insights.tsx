@@ -84,8 +84,8 @@ export function InsightsView({ query }: { query: URLSearchParams }) {
               <Chart key={chart.title} {...chart} times={times} kind="bars" />
             ))}
           </div>
-          <Sums title="By automation" rows={value.byAutomation.map((row) => ({ ...row, name: row.ref }))} />
-          <Sums title="By model" rows={value.byModel.map((row) => ({ ...row, name: row.model }))} />
+          <Sums title="By automation" isRef rows={value.byAutomation.map((row) => ({ ...row, name: row.ref }))} />
+          <Sums title="By model" isRef={false} rows={value.byModel.map((row) => ({ ...row, name: row.model }))} />
         </>
       )}
     </>
@@ -103,7 +103,7 @@ function wholeDays(rows: Insights['byDay'], days: number): (RunSums & { at: numb
   });
 }
 
-function Sums({ title, rows }: { title: string; rows: (RunSums & { name: string })[] }) {
+function Sums({ title, isRef, rows }: { title: string; isRef: boolean; rows: (RunSums & { name: string })[] }) {
   if (rows.length === 0) return null;
   return (
     <Card class="table" title={title}>
@@ -121,15 +121,15 @@ function Sums({ title, rows }: { title: string; rows: (RunSums & { name: string 
         <tbody>
           {rows.map(({ name, runs, failed, inputTokens, outputTokens, costUsd }) => (
             <tr key={name}>
-              <td>
-                {name.includes('/') && title === 'By automation' ? (
-                  <a href={hrefOf(['runs'], { ref: name })}>{name}</a>
+              <td>{isRef ? <a href={hrefOf(['runs'], { ref: name })}>{name}</a> : name}</td>
+              <td class="number">{count(runs)}</td>
+              <td class={`number ${failed > 0 ? 'problem' : ''}`}>
+                {failed > 0 && isRef ? (
+                  <a href={hrefOf(['runs'], { ref: name, state: 'error' })}>{count(failed)}</a>
                 ) : (
-                  name
+                  count(failed)
                 )}
               </td>
-              <td class="number">{count(runs)}</td>
-              <td class={`number ${failed > 0 ? 'problem' : ''}`}>{count(failed)}</td>
               <td class="number wide">{count(inputTokens)}</td>
               <td class="number wide">{count(outputTokens)}</td>
               <td class="number">{money(costUsd)}</td>

@@ -1,4 +1,5 @@
 /** The process tree live: memory, CPU, mailboxes, restarts, why each ended last, and how writers group their commits. */
+import type { ComponentChildren } from 'preact';
 import type { SystemStatus } from '../../supervisor/operations/status.ts';
 import { hrefOf } from '../address.ts';
 import { useGateway } from '../gateway-state.tsx';
@@ -92,7 +93,7 @@ export function Processes() {
   );
 }
 
-function factsOf(system: SystemStatus): [string, string][] {
+function factsOf(system: SystemStatus): [string, ComponentChildren][] {
   const { eventLoop, disk, counters, automations } = system;
   return [
     ['Version', system.version],
@@ -102,7 +103,13 @@ function factsOf(system: SystemStatus): [string, string][] {
     ['Event loop', `p50 ${took(eventLoop.p50)}, p99 ${took(eventLoop.p99)}`],
     ['Disk', disk ? `${bytes(disk.freeBytes)} of ${bytes(disk.sizeBytes)} free` : 'unknown'],
     ['Live subscribers', counters.subscribers.toLocaleString()],
-    ['Runs', `${automations.running} running, ${automations.waiting} waiting`],
+    [
+      'Runs',
+      <>
+        <a href={hrefOf(['runs'], { state: 'running' })}>{automations.running} running</a>,{' '}
+        <a href={hrefOf(['runs'], { state: 'queued' })}>{automations.waiting} waiting</a>
+      </>,
+    ],
     ['Data', system.dataDir],
   ];
 }
@@ -148,18 +155,20 @@ function Lane({ process: { role, counters } }: { process: Process }) {
   );
 }
 
+/** A draft of an app is `_drafts/<session>/<app>`. */
+function actorHref({ app, automation }: Actor): string {
+  const [, session, id] = /^_drafts\/([^/]+)\/(.+)$/.exec(app) ?? [];
+  if (id !== undefined) return hrefOf(['apps', id, 'code'], { session });
+  return hrefOf(automation === null ? ['apps', app] : ['automations', app, automation]);
+}
+
 function ActorRow({ actor }: { actor: Actor }) {
   const { app, automation, state, mailbox, inFlight, memory, restarts, lastExit, uptimeMs } = actor;
-  const isDraft = app.startsWith('_');
   const name = automation === null ? app : `${app}/${automation}`;
   return (
     <tr class="actor">
       <td>
-        {isDraft ? (
-          name
-        ) : (
-          <a href={hrefOf(automation === null ? ['apps', app] : ['automations', app, automation])}>{name}</a>
-        )}{' '}
+        <a href={actorHref(actor)}>{name}</a>{' '}
         <span class="hint">
           {plural(inFlight, 'call')} running, {mailbox} waiting
         </span>

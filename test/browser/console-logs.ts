@@ -13,8 +13,9 @@ const APP = (id: string) =>
     actions: {
       say: `async ({ input, log }) => { log[input.level ?? 'info'](input.text, { extra: 7 }); return null; }`,
       many: `async ({ input, log }) => { for (let i = 1; i <= input.count; i++) { log.info('line ' + i); if (i % 50 === 0) await new Promise((go) => setTimeout(go, 2)); } return null; }`,
-      fail: `async () => { throw new Error('The till is empty'); }`,
+      fail: `async () => {\n  throw new Error('The till is empty');\n}`,
     },
+    automations: { chime: `async ({ log }) => log.info('ding')` },
     manifest: { name: 'Till' },
   });
 
@@ -68,6 +69,25 @@ export function logsSuite(gateway: TestGateway): void {
       await page.waitForURL(/call=[0-9a-f]{32}$/);
       await lines(page).filter({ hasText: 'all is well' }).waitFor({ state: 'detached' });
       assert.equal(await lines(page).count(), 1);
+    });
+
+    test('a place in an error leads to that line of the code, and what a run logged to the run', async () => {
+      await suite.gateway.write('till', 'fail', {});
+      const { json } = await suite.gateway.call('POST', '/svc/_automations/till/chime/run?wait=1', { body: {} });
+      const page = await open('/apps/till/logs');
+      await lines(page)
+        .filter({ hasText: 'ding' })
+        .getByRole('link', { name: `run …${json.runId.slice(-6)}` })
+        .click();
+      await page.getByRole('heading', { name: 'till/chime', level: 1 }).waitFor();
+      await page.goBack();
+      await lines(page)
+        .getByRole('link', { name: /^actions\/fail\.js:2:/ })
+        .last()
+        .click();
+      await page.locator('.cm-activeLine', { hasText: 'The till is empty' }).waitFor();
+      await page.getByText('This is the live code.').waitFor();
+      assert.deepEqual(suite.complaints, []);
     });
 
     test('paused, nothing moves; resumed, it is all there', async () => {

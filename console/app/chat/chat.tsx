@@ -39,6 +39,8 @@ function talkOf(query: URLSearchParams): Talk | null {
 export function ChatView(props: AppViewProps) {
   const { app, address } = props;
   const talk = talkOf(address.query);
+  /** The id of one whose kind is not known, as a run names it. */
+  const sought = address.query.get('talk');
   const [conversations, setConversations] = useState<Conversations>();
   const [problem, setProblem] = useState<Error>();
   useEffect(() => {
@@ -47,7 +49,9 @@ export function ChatView(props: AppViewProps) {
       const list = new Conversations(app.id, app.backend === 'git');
       try {
         await list.read();
-        if (talk) while (!list.find(talk) && list.hasMore) await list.readMore();
+        const isListed = () =>
+          list.all.some(({ kind, id }) => (talk ? kind === talk.kind && id === talk.id : id === sought));
+        if (talk || sought) while (!isListed() && list.hasMore) await list.readMore();
         setConversations(list);
       } catch (error) {
         setProblem(error as Error);
@@ -59,7 +63,8 @@ export function ChatView(props: AppViewProps) {
   }, [app.id, app.backend]);
   useEffect(() => {
     if (conversations && !talk) {
-      go(hrefTo(app.id, conversations.all[0] ?? { kind: 'window', id: newId() }), { replace: true });
+      const named = conversations.all.find(({ id }) => id === sought) ?? conversations.all[0];
+      go(hrefTo(app.id, named ?? { kind: 'window', id: newId() }), { replace: true });
     }
   });
   if (problem)

@@ -83,13 +83,22 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
           </p>
           <FindingList
             findings={findings}
-            onOpen={({ file }) => go(hrefOf(['apps', app, 'code'], { session, file }))}
+            onOpen={({ file, line, column }) => go(hrefOf(['apps', app, 'code'], { session, file, line, column }))}
           />
         </>
       )}
       <div class="line">
         <span ref={said} class="chat-changes" role="status" tabindex={-1}>
-          {tag === null ? `${plural(diff.files.length, 'file')} changed, not published` : `${tag} is live`}
+          {tag === null ? (
+            <>
+              <a href={hrefOf(['apps', app, 'code'], { session })}>{plural(diff.files.length, 'file')}</a> changed, not
+              published
+            </>
+          ) : (
+            <>
+              <a href={hrefOf(['apps', app, 'code'], { show: 'versions' })}>{tag}</a> is live
+            </>
+          )}
         </span>
         {tag === null && (
           <>

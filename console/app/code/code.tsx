@@ -44,7 +44,7 @@ export function CodeView(props: AppViewProps) {
   /** Counts the runs of the draft's tests; 0 while none is shown. */
   const [tested, setTested] = useState(0);
   const href = (change: Record<string, string | undefined>) =>
-    hrefOf(['apps', app.id, 'code'], { ...Object.fromEntries(query), ...change });
+    hrefOf(['apps', app.id, 'code'], { ...Object.fromEntries(query), line: undefined, column: undefined, ...change });
 
   const openFinding = ({ file, line = 1, column = 1 }: Finding) => {
     setPlace({ file, line, column });

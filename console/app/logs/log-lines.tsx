@@ -1,6 +1,8 @@
 /** Draws log entries; only those near what is seen are in the page. */
 import type { VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { runHref } from '../../runs/words.ts';
+import { Located } from '../../ui/located.tsx';
 import type { Entry } from './entries.ts';
 
 const CHUNK = 50;
@@ -75,7 +77,8 @@ const DRAWN = new Set(['ts', 'level', 'app', 'msg', 'tool', 'versionId', 'traceI
 
 /** Without `onCall` it does not lead to the entries of its call. */
 export function LogLine({ entry: { ts, members }, onCall }: { entry: Entry; onCall?: (id: string) => void }) {
-  const { level = 'info', tool, msg = '', traceId } = members;
+  const { level = 'info', app, versionId, tool, msg = '', traceId, runId } = members;
+  const owner = { app: String(app), version: typeof versionId === 'string' ? versionId : undefined };
   const stack = stackOf(members);
   const more = Object.entries(members)
     .filter(([name]) => !DRAWN.has(name))
@@ -88,9 +91,24 @@ export function LogLine({ entry: { ts, members }, onCall }: { entry: Entry; onCa
       <span class="log-level">{String(level)}</span>
       <div class="log-text">
         {typeof tool === 'string' && <b>{tool} </b>}
-        {String(msg)}
-        {more.length > 0 && <span class="hint"> {more.join(' ')}</span>}
-        {stack && <pre>{stack}</pre>}
+        <Located text={String(msg)} {...owner} />
+        {more.length > 0 && (
+          <span class="hint">
+            {' '}
+            <Located text={more.join(' ')} {...owner} />
+          </span>
+        )}
+        {typeof runId === 'string' && (
+          <>
+            {' '}
+            <a href={runHref(runId)}>run …{runId.slice(-6)}</a>
+          </>
+        )}
+        {stack && (
+          <pre>
+            <Located text={stack} {...owner} />
+          </pre>
+        )}
       </div>
       {onCall && typeof traceId === 'string' && (
         <button type="button" class="log-call" title={`Only this call: ${traceId}`} onClick={() => onCall(traceId)}>

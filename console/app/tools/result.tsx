@@ -1,5 +1,7 @@
 /** What a tool answered: a table when it is rows, otherwise JSON, with status and duration. */
 import { useState } from 'preact/hooks';
+import { hrefOf } from '../../address.ts';
+import { Located } from '../../ui/located.tsx';
 import { Button, CopyButton, State } from '../../ui/parts.tsx';
 import { plural, took } from '../../words.ts';
 import type { Kind, Outcome } from './call.ts';
@@ -12,7 +14,7 @@ const ROWS_MOST = 5000;
 const COLUMNS = 30;
 const TEXT_CHARS = 200_000;
 
-export function Result({ kind, outcome }: { kind: Kind; outcome: Outcome }) {
+export function Result({ app, kind, outcome }: { app: string; kind: Kind; outcome: Outcome }) {
   const [asJson, setAsJson] = useState(false);
   const { status, error } = outcome;
   const envelope = kind === 'action' ? (outcome.data as { status: number; body: unknown } | undefined) : undefined;
@@ -38,7 +40,14 @@ export function Result({ kind, outcome }: { kind: Kind; outcome: Outcome }) {
           </span>
         )}
       </p>
-      {error && <p class="problem">{error.message}</p>}
+      {error && (
+        <p class="problem">
+          <Located text={error.message} app={app} />{' '}
+          {error.code === 'HANDLER_ERROR' && (
+            <a href={hrefOf(['apps', app, 'logs'], { level: 'error' })}>Errors in the log</a>
+          )}
+        </p>
+      )}
       {!error && (rows && !asJson ? <Rows rows={rows} /> : <Json value={value} />)}
     </section>
   );

@@ -200,7 +200,7 @@ function ToolCard({ app, tool: { kind, definition } }: { app: AppDetail; tool: T
       </Card>
       {outcome && (
         <Card>
-          <Result kind={kind} outcome={outcome} />
+          <Result app={app.id} kind={kind} outcome={outcome} />
         </Card>
       )}
       {mine.length > 0 && <History past={mine} onFill={fill} onRun={again} />}
