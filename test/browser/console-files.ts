@@ -21,13 +21,21 @@ const PIXEL = Buffer.from(
 const sha256 = (bytes: Buffer | string): string => createHash('sha256').update(bytes).digest('hex');
 const shortName = (bytes: Buffer | string): string => sha256(bytes).slice(0, 16);
 
+const SHOTS = appOf('shots', {
+  manifest: { name: 'Shots' },
+  queries: { list: { run: `({ db }) => db.all('SELECT * FROM shots')`, reads: ['shots'] } },
+  migrations: [
+    'CREATE TABLE shots (id INTEGER PRIMARY KEY, file TEXT, title TEXT); CREATE TABLE notes (text TEXT PRIMARY KEY) WITHOUT ROWID;',
+  ],
+});
+
 export function filesSuite(gateway: TestGateway): void {
   describe('files of an app in the console', { skip: withoutChromium() }, () => {
     const shelf = (id: string, blobQuotaMb: number) => appOf(id, { manifest: { name: id, blobQuotaMb } });
     const suite = consoleSuite(
       gateway,
       { viewport: { width: 1120, height: 900 }, colorScheme: 'light' },
-      { apps: { album: shelf('album', 1), shelf: shelf('shelf', 1024) } },
+      { apps: { album: shelf('album', 1), shelf: shelf('shelf', 1024), shots: SHOTS } },
     );
     const { open } = suite;
     const assertLooks = async (page: Page) => {
@@ -122,6 +130,39 @@ export function filesSuite(gateway: TestGateway): void {
       );
       await openView(page, `/apps/album/files?file=${sha256(text)}`);
       await page.getByRole('alert').filter({ hasText: 'There is no such file' }).waitFor();
+      assert.deepEqual(suite.complaints, []);
+    });
+
+    test('a file is called as a row calls it, shows what uses it, and is deleted after a warning', async () => {
+      const put = async (body: Buffer, type: string) =>
+        (await gateway.call('PUT', '/svc/shots/_blobs', { body, headers: { 'content-type': type } })).json.sha256;
+      const sql = (text: string, ...params: unknown[]) =>
+        gateway.call('POST', '/svc/_apps/shots/sql', { body: { sql: text, params } });
+      const [image, text] = [await put(PIXEL, 'image/png'), await put(Buffer.from('spoken of'), 'text/plain')];
+      await sql('INSERT INTO shots (id, file, title) VALUES (7, ?, ?), (8, ?, NULL)', image, 'The pier', image);
+      await sql('INSERT INTO notes (text) VALUES (?)', `See [it](_blobs/${text}).`);
+      const page = await open('/apps/shots/files');
+      const shown = page.getByRole('row').filter({ hasText: 'The pier' });
+      await shown.getByRole('link', { name: 'shots 7' }).waitFor();
+      await shown.getByText('and 1 more row').waitFor();
+      assert.equal(await shown.getByRole('link', { name: 'Download' }).getAttribute('download'), 'The pier.png');
+      await eventually(() => page.evaluate("document.querySelector('img.thumbnail')?.naturalWidth === 1"));
+      await assertLooks(page);
+      await shown.getByRole('link', { name: 'The pier', exact: true }).click();
+      const dialog = page.getByRole('dialog', { name: 'File The pier' });
+      await dialog.getByRole('link', { name: 'list', exact: true }).waitFor();
+      await dialog.getByRole('link', { name: 'shots 8' }).click();
+      await status(page, '2 rows').waitFor();
+      await page.getByText('The pier').first().waitFor();
+
+      await openView(page, '/apps/shots/files');
+      await row(page, 'spoken of')
+        .getByRole('button', { name: /^Delete/ })
+        .click();
+      const question = page.getByRole('dialog', { name: 'Delete this file?' });
+      await question.getByRole('alert').getByRole('link', { name: 'notes' }).waitFor();
+      await question.getByRole('button', { name: 'Delete all the same' }).click();
+      await row(page, 'spoken of').waitFor({ state: 'detached' });
       assert.deepEqual(suite.complaints, []);
     });
 

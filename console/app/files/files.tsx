@@ -6,12 +6,16 @@ import { signedAddress } from '../../bridge/page-key.ts';
 import { get, path, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
-import { Button, Card, Confirm, Empty, Loading, Problem } from '../../ui/parts.tsx';
+import { Button, Card, Empty, Loading, Problem } from '../../ui/parts.tsx';
 import { ago, bytes, clock, plural } from '../../words.ts';
 import type { AppViewProps } from '../views.ts';
-import { nameOf, shortName } from './names.ts';
+import { type DeleteProps, DeleteQuestion } from './delete-question.tsx';
+import { calledOf, nameOf, shortName } from './names.ts';
 import { Preview } from './preview.tsx';
+import { Thumbnail } from './thumbnail.tsx';
 import { Uploads, useUploads } from './uploads.tsx';
+import { UseLinks } from './use-links.tsx';
+import { type Use, type Uses, usesOf, useUses } from './uses.ts';
 
 const PAGE_FILES = 100;
 
@@ -26,12 +30,19 @@ export function FilesView({ app, address }: AppViewProps) {
   for (const [name, value] of Object.entries({ sort, prefix, after })) if (value) query.set(name, value);
   const load = (signal: AbortSignal) => get<FileList>(`${base}?${query}`, signal);
   const { value: list, error, reload } = usePolled(load, `${base}?${query}`, 0);
-  const [deleting, setDeleting] = useState<BlobRow>();
+  const [deleting, setDeleting] = useState<Pick<DeleteProps, 'row' | 'uses'>>();
+  const uses = useUses(app.id, list?.files.map(({ sha256 }) => sha256) ?? []);
   const uploads = useUploads(base, list?.usage, reload);
 
   /** The view with other members in its address; `undefined` takes one out. */
   const hrefWith = (members: Record<string, string | number | undefined>) =>
     hrefOf(['apps', app.id, 'files'], { sort, prefix, after, page: page > 1 ? page : undefined, ...members });
+  /** Looks first whether anything uses it; null where that cannot be known. */
+  const ask = (row: BlobRow) =>
+    usesOf(app.id, [row.sha256], { isWithin: true }).then(
+      (found) => setDeleting({ row, uses: found.get(row.sha256) ?? [] }),
+      () => setDeleting({ row, uses: null }),
+    );
   const first = { after: undefined, page: undefined };
   const drop = async ({ sha256 }: BlobRow) => {
     await remove(`${base}/${sha256}`);
@@ -73,10 +84,12 @@ export function FilesView({ app, address }: AppViewProps) {
       {!list && !error && <Loading />}
       {list && list.files.length > 0 && (
         <Rows
+          app={app.id}
           rows={list.files}
+          uses={uses}
           base={base}
           hrefOfFile={(sha256) => hrefWith({ file: sha256 })}
-          onDelete={setDeleting}
+          onDelete={ask}
         />
       )}
       {list?.files.length === 0 && <Nothing app={app.id} prefix={prefix ?? ''} isEmpty={list.usage.files === 0} />}
@@ -88,24 +101,20 @@ export function FilesView({ app, address }: AppViewProps) {
       {shown && (
         <Preview
           key={shown}
+          app={app}
           base={base}
           sha256={shown}
-          onDelete={setDeleting}
+          onDelete={ask}
           onClose={() => go(hrefWith({ file: undefined }), { replace: true })}
         />
       )}
       {deleting && (
-        <Confirm
-          title="Delete this file?"
-          verb="Delete file"
-          onDone={() => drop(deleting)}
+        <DeleteQuestion
+          app={app.id}
+          {...deleting}
+          onDone={() => drop(deleting.row)}
           onClose={() => setDeleting(undefined)}
-        >
-          <p>
-            <code>{shortName(deleting.sha256)}</code>, {deleting.type}, {bytes(deleting.size)}. It is gone at once, and
-            nothing brings it back but a backup. Rows of tables that name it stay as they are.
-          </p>
-        </Confirm>
+        />
       )}
     </DropZone>
   );
@@ -155,7 +164,7 @@ function UploadButton({ onFiles }: { onFiles: (files: readonly File[]) => void }
           currentTarget.value = '';
         }}
       />
-      <Button kind="primary" onClick={() => field.current?.click()}>
+      <Button kind="primary" class="small" onClick={() => field.current?.click()}>
         Upload…
       </Button>
     </>
@@ -174,19 +183,23 @@ function Usage({ files, bytes: used, quota }: FileList['usage']) {
 }
 
 type RowsProps = {
+  app: string;
   rows: readonly BlobRow[];
+  /** Undefined while they are read. */
+  uses: Uses | undefined;
   base: string;
   hrefOfFile: (sha256: string) => string;
   onDelete: (row: BlobRow) => void;
 };
 
-function Rows({ rows, base, hrefOfFile, onDelete }: RowsProps) {
+function Rows({ app, rows, uses, base, hrefOfFile, onDelete }: RowsProps) {
   return (
     <Card class="table">
       <table class="kept-files">
         <thead>
           <tr>
             <th>File</th>
+            <th class="wide">Used by</th>
             <th class="wide">Type</th>
             <th class="number">Size</th>
             <th class="wide">Stored</th>
@@ -197,41 +210,71 @@ function Rows({ rows, base, hrefOfFile, onDelete }: RowsProps) {
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={row.sha256}>
-              <td>
-                <a href={hrefOfFile(row.sha256)}>
-                  <code>{shortName(row.sha256)}</code>
-                </a>
-              </td>
-              <td class="wide file-type">{row.type}</td>
-              <td class="number">{bytes(row.size)}</td>
-              <td class="wide hint" title={clock(row.storedAt)}>
-                {ago(row.storedAt)}
-              </td>
-              <td>
-                <span class="row-acts">
-                  <a
-                    class="button small"
-                    href={signedAddress(`${base}/${row.sha256}`)}
-                    download={nameOf(row)}
-                    aria-label={`Download ${nameOf(row)}`}
-                  >
-                    Download
-                  </a>
-                  <Button
-                    class="small wide"
-                    aria-label={`Delete ${shortName(row.sha256)}`}
-                    onClick={() => onDelete(row)}
-                  >
-                    Delete
-                  </Button>
-                </span>
-              </td>
-            </tr>
+            <FileRow
+              key={row.sha256}
+              {...{ app, base, row, onDelete }}
+              uses={uses?.get(row.sha256)}
+              href={hrefOfFile(row.sha256)}
+            />
           ))}
         </tbody>
       </table>
     </Card>
+  );
+}
+
+type FileRowProps = Pick<RowsProps, 'app' | 'base' | 'onDelete'> & {
+  row: BlobRow;
+  uses: readonly Use[] | undefined;
+  href: string;
+};
+
+function FileRow({ app, base, row, uses = [], href, onDelete }: FileRowProps) {
+  const called = calledOf(uses);
+  const name = nameOf(row, uses);
+  return (
+    <tr>
+      <td>
+        <span class="file-name">
+          <Thumbnail base={base} row={row} />
+          <span>
+            <a href={href}>{called ?? <code>{shortName(row.sha256)}</code>}</a>
+            {called && <code class="hint file-sha">{shortName(row.sha256)}</code>}
+          </span>
+        </span>
+      </td>
+      <td class="wide">
+        {uses.length > 0 ? (
+          <UseLinks app={app} sha256={row.sha256} uses={uses} most={1} />
+        ) : (
+          <span class="hint">–</span>
+        )}
+      </td>
+      <td class="wide file-type">{row.type}</td>
+      <td class="number">{bytes(row.size)}</td>
+      <td class="wide hint" title={clock(row.storedAt)}>
+        {ago(row.storedAt)}
+      </td>
+      <td>
+        <span class="row-acts">
+          <a
+            class="button small wide"
+            href={signedAddress(`${base}/${row.sha256}`)}
+            download={name}
+            aria-label={`Download ${name}`}
+          >
+            Download
+          </a>
+          <Button
+            class="small wide"
+            aria-label={`Delete ${called ?? shortName(row.sha256)}`}
+            onClick={() => onDelete(row)}
+          >
+            Delete
+          </Button>
+        </span>
+      </td>
+    </tr>
   );
 }
 

@@ -1,19 +1,23 @@
 /** One file, looked at: images, sound, video and the beginning of texts; the rest is downloaded. */
 import { essenceOf } from '../../../protocol/media-types.ts';
 import type { BlobPage, BlobRow } from '../../../storage/blobs.ts';
+import { hrefOf } from '../../address.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
 import { GatewayError, get, request } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { Button, CopyButton, Dialog, Facts, Loading, Problem } from '../../ui/parts.tsx';
 import { ago, bytes, clock } from '../../words.ts';
-import { nameOf, shortName } from './names.ts';
+import type { AppDetail } from '../views.ts';
+import { calledOf, nameOf, shortName } from './names.ts';
+import { UseLinks } from './use-links.tsx';
+import { toolsOf, type Use, useUses } from './uses.ts';
 
 const TEXT_BYTES = 64 * 1024;
 const TEXT = /^(?:text\/|application\/(?:json|xml|yaml|x-ndjson|javascript)$|application\/[\w.-]+\+(?:json|xml)$)/;
 
-type Props = { base: string; sha256: string; onDelete: (row: BlobRow) => void; onClose: () => void };
+type Props = { app: AppDetail; base: string; sha256: string; onDelete: (row: BlobRow) => void; onClose: () => void };
 
-export function Preview({ base, sha256, onDelete, onClose }: Props) {
+export function Preview({ app, base, sha256, onDelete, onClose }: Props) {
   const load = async (signal: AbortSignal) => {
     const [row] = (await get<BlobPage>(`${base}?prefix=${encodeURIComponent(sha256)}&limit=1`, signal)).files;
     if (row === undefined)
@@ -21,8 +25,10 @@ export function Preview({ base, sha256, onDelete, onClose }: Props) {
     return row;
   };
   const { value: row, error } = usePolled(load, `${base} ${sha256}`, 0);
+  const found = useUses(app.id, [sha256], { isWithin: true });
+  const uses = found?.get(sha256) ?? [];
   return (
-    <Dialog title={`File ${shortName(sha256)}`} onClose={onClose} wide>
+    <Dialog title={`File ${calledOf(uses) ?? shortName(sha256)}`} onClose={onClose} wide>
       <Problem error={error} />
       {row ? (
         <div class="stack">
@@ -34,15 +40,16 @@ export function Preview({ base, sha256, onDelete, onClose }: Props) {
               ['Stored', <span title={clock(row.storedAt)}>{ago(row.storedAt)}</span>],
             ]}
           />
+          {found && <UsedBy app={app} sha256={sha256} uses={uses} />}
           <p class="line">
             <code class="row-name">{sha256}</code>
             <CopyButton text={sha256} label="Copy SHA-256" />
           </p>
-          <div class="line end">
+          <div class="line end sticky-end">
             <Button kind="danger" onClick={() => onDelete(row)}>
               Delete…
             </Button>
-            <a class="button primary" href={signedAddress(`${base}/${sha256}`)} download={nameOf(row)}>
+            <a class="button primary" href={signedAddress(`${base}/${sha256}`)} download={nameOf(row, uses)}>
               Download
             </a>
           </div>
@@ -51,6 +58,28 @@ export function Preview({ base, sha256, onDelete, onClose }: Props) {
         !error && <Loading />
       )}
     </Dialog>
+  );
+}
+
+/** The rows that name it, and the tools that work with their tables. */
+function UsedBy({ app, sha256, uses }: { app: AppDetail; sha256: string; uses: readonly Use[] }) {
+  if (uses.length === 0) return <p class="hint">No row of the app’s tables names it.</p>;
+  const tools = toolsOf(app.manifest, uses);
+  return (
+    <p>
+      Used by <UseLinks app={app.id} sha256={sha256} uses={uses} />
+      {tools.length > 0 && (
+        <span class="hint">
+          {'; tools that work with it: '}
+          {tools.map(({ kind, name }, at) => [
+            at > 0 && ', ',
+            <a key={`${kind} ${name}`} href={hrefOf(['apps', app.id, 'tools'], { [kind]: name })}>
+              {name}
+            </a>,
+          ])}
+        </span>
+      )}
+    </p>
   );
 }
 

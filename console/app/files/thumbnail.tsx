@@ -1,0 +1,28 @@
+/** A file in a list: a small picture of an image, the kind of any other. */
+import { endingOf, essenceOf } from '../../../protocol/media-types.ts';
+import type { BlobRow } from '../../../storage/blobs.ts';
+import { signedAddress } from '../../bridge/page-key.ts';
+
+/** Larger ones are read only when they are looked at. */
+const MOST_BYTES = 8 * 1024 * 1024;
+
+export function Thumbnail({ base, row: { sha256, type, size } }: { base: string; row: BlobRow }) {
+  if (!essenceOf(type).startsWith('image/') || size > MOST_BYTES || size === 0) {
+    return (
+      <span class="thumbnail" aria-hidden="true">
+        {endingOf(type).slice(1, 6)}
+      </span>
+    );
+  }
+  return (
+    <img
+      class="thumbnail"
+      src={signedAddress(`${base}/${sha256}`)}
+      alt=""
+      loading="lazy"
+      decoding="async"
+      width="40"
+      height="40"
+    />
+  );
+}
