@@ -1,5 +1,5 @@
 /**
- * Takes a picture of each view of the console in light, dark and on a phone, to be looked at, and the one of docs/console.md:
+ * Takes a picture of each view of the console in light and dark, on a desk and on a phone, to be looked at, and the one of docs/console.md:
  * node --import tsx scripts/console-views.ts <folder>, after a build.
  */
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -12,6 +12,7 @@ const LOOKS = {
   light: { viewport: { width: 1280, height: 800 }, colorScheme: 'light' },
   dark: { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' },
   phone: { viewport: { width: 390, height: 844 }, colorScheme: 'light' },
+  'phone-dark': { viewport: { width: 390, height: 844 }, colorScheme: 'dark' },
 } as const;
 
 const folder = process.argv[2];

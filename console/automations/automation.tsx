@@ -14,6 +14,7 @@ import { ahead, clock } from '../words.ts';
 import { nextFires } from './calendar.tsx';
 import { EditSchedule } from './edit-schedule.tsx';
 import { Addresses, RunNow, Switch, triggerText, triggerWords } from './parts.tsx';
+import { timeIn } from './schedule-fields.tsx';
 import { TestCall } from './test-call.tsx';
 
 export function AutomationView({ app, id }: { app: string; id: string }) {
@@ -66,8 +67,8 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
           <p class="next-fires">
             <span class="hint">Next:</span>
             {next.map((at) => (
-              <time key={at} title={ahead(at)}>
-                {clock(at)}
+              <time key={at} title={`${clock(at)}, ${ahead(at)}`}>
+                {timeIn(at)}
               </time>
             ))}
           </p>

@@ -1,5 +1,6 @@
 /** What a new automation does: asks an agent, runs an action of the app, or what its author writes next. */
 
+import { hrefOf } from '../address.ts';
 import { escaped, InputForm, JsonField } from '../app/tools/fields.tsx';
 import { initialOf, shapeOf } from '../app/tools/shape.ts';
 import type { AppDetail } from '../app/views.ts';
@@ -72,9 +73,13 @@ export function DeedFields({ app, deed, isWebhook, issues, onChange }: Props) {
       {kind === 'agent' && (
         <Field
           label="Prompt"
-          hint={`The agent has the tools of ${app.name}. Its answer is the summary of the run${
-            isWebhook ? ', and it is told the body of the request' : ''
-          }.`}
+          hint={
+            <>
+              The agent has the tools of {app.name}. Its answer is the summary of the run
+              {isWebhook && ', and it is told the body of the request'}. Without an agent the run fails: the{' '}
+              <a href={hrefOf(['apps', app.id, 'chat'])}>chat</a> says how to get one.
+            </>
+          }
         >
           <textarea
             rows={4}

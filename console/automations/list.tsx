@@ -114,7 +114,16 @@ function Row({ row, onChange }: { row: AutomationRow; onChange: (row: Automation
         {description && <span class="hint about">{description}</span>}
         <Addresses row={row} />
       </td>
-      <td title={triggers.map(triggerText).join('; ')}>{triggers.map(triggerWords).join('; ') || 'by hand'}</td>
+      <td title={triggers.map(triggerText).join('; ')}>
+        {triggers.length === 0
+          ? 'by hand'
+          : triggers.map((trigger, at) => (
+              <span key={triggerText(trigger)} class="trigger">
+                {triggerWords(trigger)}
+                {at < triggers.length - 1 && <span class="narrow">; </span>}
+              </span>
+            ))}
+      </td>
       <td>{enabled && nextRunAt ? <time title={clock(nextRunAt)}>{ahead(nextRunAt)}</time> : '–'}</td>
       <td>
         {lastRun ? (
@@ -122,8 +131,8 @@ function Row({ row, onChange }: { row: AutomationRow; onChange: (row: Automation
             <a class="plain" href={runHref(lastRun.runId)}>
               <State state={lastRun.state} /> <span class="hint">{ago(lastRun.startedAt ?? lastRun.queuedAt)}</span>
             </a>
-            <span class="hint about" title={outcomeOf(lastRun)}>
-              {outcomeOf(lastRun)}
+            <span class={`about ${lastRun.error ? 'problem' : 'hint'}`} title={outcomeOf(lastRun)}>
+              {lastRun.error?.message ?? outcomeOf(lastRun)}
             </span>
           </>
         ) : (

@@ -160,7 +160,7 @@ function NextTimes({ schedule }: { schedule: Schedule }) {
         {nextTimes({ expr, tz: zone }, Date.now(), SHOWN_TIMES).map((at) => (
           <li key={at}>
             <time dateTime={new Date(at).toISOString()} title={`Here: ${clock(at)}`}>
-              {timeIn(zone, at)}
+              {timeIn(at, zone)}
             </time>{' '}
             <span class="hint">{ahead(at)}</span>
           </li>
@@ -170,9 +170,10 @@ function NextTimes({ schedule }: { schedule: Schedule }) {
   );
 }
 
-const timeIn = (timeZone: string, at: number): string =>
+/** A day and a time, by default as the clocks show it here. */
+export const timeIn = (at: number, timeZone?: string): string =>
   new Date(at).toLocaleString([], {
-    timeZone,
+    ...(timeZone !== undefined && { timeZone }),
     weekday: 'short',
     day: 'numeric',
     month: 'short',

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { ShownRun } from '../../protocol/answers.ts';
 import type { RunRecord } from '../../protocol/automations/runs.ts';
+import { hrefOf } from '../address.ts';
 import { get } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notifyProblem } from '../ui/notice.tsx';
@@ -49,6 +50,11 @@ export function RunList({ query }: { query: URLSearchParams }) {
     return (
       <Empty title={search === '' ? 'No runs yet' : 'No runs match'}>
         <p class="hint">A run is recorded each time an automation fires or an agent answers in a chat.</p>
+        {query.get('state') && (
+          <p>
+            <a href={hrefOf(['runs'], { app: query.get('app') ?? '', ref: query.get('ref') ?? '' })}>In every state</a>
+          </p>
+        )}
       </Empty>
     );
   }

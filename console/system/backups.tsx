@@ -101,7 +101,7 @@ function Files({ files }: { files: readonly BackupFile[] }) {
   if (files.length === 0) return null;
   return (
     <Card class="table" title="Kept backups" aside={<span class="hint">{plural(files.length, 'file')}</span>}>
-      <table>
+      <table class="stacked">
         <thead>
           <tr>
             <th>File</th>

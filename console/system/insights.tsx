@@ -1,5 +1,5 @@
 /** What the runs of the last days did and cost: by day, automation and model. */
-import type { Insights, RunSums } from '../../protocol/automations/runs.ts';
+import { CHAT_RUNS, type Insights, type RunSums } from '../../protocol/automations/runs.ts';
 import { go, hrefOf } from '../address.ts';
 import { get } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
@@ -7,6 +7,7 @@ import { Chart, WHOLE_STEPS } from '../ui/chart.tsx';
 import { Card, Empty, Facts, Loading, Problem } from '../ui/parts.tsx';
 
 const READ_MS = 30_000;
+const CHAT_END = new RegExp(`/${CHAT_RUNS}$`);
 const DAY_MS = 86_400_000;
 const CHOICES = [7, 30, 90, 365];
 
@@ -14,6 +15,9 @@ const money = (usd: number | null): string => {
   if (usd === null) return 'No price';
   return usd === 0 ? '$0' : usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 };
+/** What was paid; a dash where no tokens were used, for which no price is missing. */
+const paid = ({ inputTokens, outputTokens, costUsd }: RunSums): string =>
+  inputTokens + outputTokens === 0 && costUsd === null ? '–' : money(costUsd);
 const count = (value: number): string => Math.round(value).toLocaleString();
 
 export function InsightsView({ query }: { query: URLSearchParams }) {
@@ -26,6 +30,7 @@ export function InsightsView({ query }: { query: URLSearchParams }) {
   );
   if (!value) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   const { totals } = value;
+  const usesAgents = totals.inputTokens + totals.outputTokens > 0 || totals.costUsd !== null;
   const byDay = wholeDays(value.byDay, days);
   const times = byDay.map(({ at }) => at);
   const charts = [
@@ -71,7 +76,7 @@ export function InsightsView({ query }: { query: URLSearchParams }) {
           facts={[
             ['Runs', `${count(totals.runs)}, ${count(totals.failed)} failed`],
             ['Tokens', `${count(totals.inputTokens)} in, ${count(totals.outputTokens)} out`],
-            ['Cost', money(totals.costUsd)],
+            ['Cost', paid(totals)],
           ]}
         />
       </div>
@@ -80,10 +85,13 @@ export function InsightsView({ query }: { query: URLSearchParams }) {
       ) : (
         <>
           <div class="charts">
-            {charts.map((chart) => (
+            {charts.slice(0, usesAgents ? undefined : 1).map((chart) => (
               <Chart key={chart.title} {...chart} times={times} kind="bars" />
             ))}
           </div>
+          {!usesAgents && (
+            <p class="hint no-agents">No agent was used in these days: there are no tokens and no cost.</p>
+          )}
           <Sums title="By automation" isRef rows={value.byAutomation.map((row) => ({ ...row, name: row.ref }))} />
           <Sums title="By model" isRef={false} rows={value.byModel.map((row) => ({ ...row, name: row.model }))} />
         </>
@@ -121,7 +129,7 @@ function Sums({ title, isRef, rows }: { title: string; isRef: boolean; rows: (Ru
         <tbody>
           {rows.map(({ name, runs, failed, inputTokens, outputTokens, costUsd }) => (
             <tr key={name}>
-              <td>{isRef ? <a href={hrefOf(['runs'], { ref: name })}>{name}</a> : name}</td>
+              <td>{isRef ? <a href={hrefOf(['runs'], { ref: name })}>{name.replace(CHAT_END, ', chat')}</a> : name}</td>
               <td class="number">{count(runs)}</td>
               <td class={`number ${failed > 0 ? 'problem' : ''}`}>
                 {failed > 0 && isRef ? (
@@ -132,7 +140,7 @@ function Sums({ title, isRef, rows }: { title: string; isRef: boolean; rows: (Ru
               </td>
               <td class="number wide">{count(inputTokens)}</td>
               <td class="number wide">{count(outputTokens)}</td>
-              <td class="number">{money(costUsd)}</td>
+              <td class="number">{paid({ runs, ok: 0, failed, inputTokens, outputTokens, costUsd })}</td>
             </tr>
           ))}
         </tbody>

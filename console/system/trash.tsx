@@ -71,7 +71,7 @@ export function Trash() {
           </span>
         }
       >
-        <table class="trash">
+        <table class="trash stacked">
           <thead>
             <tr>
               <th>App</th>

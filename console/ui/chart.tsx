@@ -125,7 +125,8 @@ function optionsOf({ series, format, steps, kind = 'curve', height = 130, width,
     height,
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false } },
-    padding: [8, 12, 0, 0],
+    // Half of the last time stands beyond the end.
+    padding: [8, 28, 0, 0],
     scales: {
       x: { range: ({ data: [times] }, min, max) => spanOf(kind, times, min, max) },
       y: { range: (_plot, _min, max) => [0, max ? max * 1.1 : 1] },

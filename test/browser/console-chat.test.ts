@@ -98,6 +98,14 @@ describe('conversations in a browser', { skip: withoutChromium() }, () => {
     await turn.locator('summary', { hasText: 'Thoughts' }).click();
     await turn.getByText('It wants milk.').last().waitFor();
     assert.equal(await page.getByRole('combobox', { name: 'What the agent may work on' }).isDisabled(), true);
+    // Its run leads back to it.
+    await openView(page, '/runs?ref=todos%2F_chat');
+    await page
+      .getByRole('link', { name: /^ok todos, chat/ })
+      .first()
+      .click();
+    await page.getByRole('link', { name: 'a message in a conversation' }).click();
+    await lastTurn(page).locator('strong', { hasText: 'on' }).waitFor();
     assertQuiet(tarball);
   });
 

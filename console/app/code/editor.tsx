@@ -21,6 +21,7 @@ import {
 } from '@codemirror/view';
 import { useEffect, useRef } from 'preact/hooks';
 import { codeLook } from '../../ui/code-look.ts';
+import { useNamedPlace } from './place.ts';
 
 /** Lines and columns begin at 1; without a line it is about the whole file. A warning keeps nothing from being published. */
 export type Finding = { file: string; message: string; line?: number; column?: number; isWarning?: true };
@@ -80,11 +81,13 @@ type EditorProps = {
   state: EditorState;
   onChange: (state: EditorState) => void;
   findings: readonly Finding[];
-  /** Where to go to, once for each new object. */
+  /** Where to go to, once for each new object; by default the line that the address names. */
   place: { line: number; column: number } | null;
 };
 
-export function Editor({ state, onChange, findings, place }: EditorProps) {
+export function Editor({ state, onChange, findings, place: found }: EditorProps) {
+  const named = useNamedPlace();
+  const place = found ?? named;
   const parent = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView | null>(null);
   const changed = useRef(onChange);

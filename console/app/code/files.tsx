@@ -11,7 +11,6 @@ import { useWork } from '../../work.ts';
 import { filesOf, follow, isUnsaved, type OpenFile, openFile, reopen, save } from './buffers.ts';
 import { Editor, type Finding } from './editor.tsx';
 import { FileTree } from './file-tree.tsx';
-import { useNamedPlace } from './place.ts';
 import { FindingList } from './publish.tsx';
 import { checkDraft, deleteFile, listFiles, renameFile, type Source, writeFile } from './session.ts';
 import { type Status, statusesOf } from './tree.ts';
@@ -278,7 +277,6 @@ function OneFile({ source, path, exists, findings, place, onDraw, onWritten, onA
   const [file, setFile] = useState<OpenFile>();
   const [problem, setProblem] = useState<Error>();
   const { isBusy, error, run, clear } = useWork();
-  const named = useNamedPlace();
   const wasUnsaved = useRef(false);
   useEffect(() => {
     openFile(source, path).then(setFile, setProblem);
@@ -352,7 +350,7 @@ function OneFile({ source, path, exists, findings, place, onDraw, onWritten, onA
           key={file.edition}
           state={file.state}
           findings={findings}
-          place={place ?? named}
+          place={place}
           onChange={(state) => {
             file.state = state;
             if (isUnsaved(file) !== wasUnsaved.current) {

@@ -101,7 +101,9 @@ export function LogLine({ entry: { ts, members }, onCall }: { entry: Entry; onCa
         {typeof runId === 'string' && (
           <>
             {' '}
-            <a href={runHref(runId)}>run …{runId.slice(-6)}</a>
+            <a class="log-run" href={runHref(runId)}>
+              run …{runId.slice(-6)}
+            </a>
           </>
         )}
         {stack && (

@@ -22,7 +22,7 @@ export function Result({ app, kind, outcome }: { app: string; kind: Kind; outcom
   const rows = rowsOf(value);
   const shownStatus = envelope?.status ?? status;
   return (
-    <section class="result" aria-label="Result" aria-live="polite">
+    <section class="tool-result" aria-label="Result" aria-live="polite">
       <p class="line result-head">
         <State
           state={error || shownStatus >= 400 ? 'error' : 'ok'}
@@ -72,6 +72,7 @@ function Rows({ rows }: { rows: Row[] }) {
   const [most, setMost] = useState(ROWS);
   const columns = [...new Set(rows.slice(0, 100).flatMap((row) => Object.keys(row)))].slice(0, COLUMNS);
   const shown = rows.slice(0, most);
+  const isNumber = (column: string) => typeof rows[0]?.[column] === 'number';
   return (
     <>
       <div class="result-table" tabindex={0}>
@@ -79,7 +80,7 @@ function Rows({ rows }: { rows: Row[] }) {
           <thead>
             <tr>
               {columns.map((column) => (
-                <th key={column} scope="col">
+                <th key={column} scope="col" class={isNumber(column) ? 'number' : undefined}>
                   {column}
                 </th>
               ))}
