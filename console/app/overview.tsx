@@ -10,7 +10,7 @@ import { Button, Card, Facts, Loading, Problem, State } from '../ui/parts.tsx';
 import { bytes, clock, plural } from '../words.ts';
 import { FirstSteps } from './first-steps.tsx';
 import { useRestart } from './restart.ts';
-import type { AppDetail, AppViewProps } from './views.ts';
+import type { AppDetail, AppViewId, AppViewProps } from './views.ts';
 
 const READ_MS = 5000;
 
@@ -117,6 +117,9 @@ function About({
   const last = points.at(-1);
   const hour = points.reduce((sum, { calls }) => sum + calls, 0);
   const size = last?.dataBytes ?? null;
+  const linkTo = (view: AppViewId, text: string | number, query: Record<string, string> = {}) => (
+    <a href={hrefOf(['apps', app.id, view], query)}>{text}</a>
+  );
   return (
     <Facts
       facts={[
@@ -126,12 +129,12 @@ function About({
         ],
         ['Restarts', lastExit === null ? restarts : `${restarts}, the last: ${lastExit}`],
         ['Calls in this hour', hour.toLocaleString()],
-        ['Tools', `${plural(app.queries, 'query')}, ${plural(app.actions, 'action')}`],
-        ['Automations', app.automations],
-        ['Data', size === null ? 'none yet' : bytes(size)],
-        ['Files', `${files.files.toLocaleString()}, ${bytes(files.bytes)} of ${bytes(files.quota)}`],
+        ['Tools', linkTo('tools', `${plural(app.queries, 'query')}, ${plural(app.actions, 'action')}`)],
+        ['Automations', linkTo('automations', app.automations)],
+        ['Data', linkTo('data', size === null ? 'none yet' : bytes(size))],
+        ['Files', linkTo('files', `${files.files.toLocaleString()}, ${bytes(files.bytes)} of ${bytes(files.quota)}`)],
         ['Visitors may use', app.public?.join(', ') ?? 'nothing: it needs a sign-in or a token'],
-        ['Live version', app.activeVersion ?? 'none'],
+        ['Live version', linkTo('code', app.activeVersion ?? 'none', { show: 'versions' })],
         ['Updated', clock(app.updatedAt)],
         ['Store', app.backend],
       ]}

@@ -1,12 +1,13 @@
 /** One automation: what fires it and when next, how its webhook is called, a run by hand with an input, and its latest runs. */
 import { useState } from 'preact/hooks';
 import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
-import type { NewWebhook } from '../../protocol/automations/automation.ts';
+import { automationFile, type NewWebhook } from '../../protocol/automations/automation.ts';
 import { hrefOf } from '../address.ts';
 import { get, path, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { RunList } from '../runs/list.tsx';
+import { placeHref } from '../ui/located.tsx';
 import { keeping, Minted, showMinted } from '../ui/minted.tsx';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Confirm, Empty, Field, Loading, Problem } from '../ui/parts.tsx';
@@ -45,6 +46,9 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
           <a href={hrefOf(['apps', app])}>{app}</a>/{id}
         </span>
         <span class="line heading-end">
+          <a class="button small" href={placeHref({ app }, automationFile(id))}>
+            Code
+          </a>
           <span class="hint">{row.enabled ? 'on' : 'off'}</span>
           <Switch row={row} onChange={reload} />
         </span>

@@ -49,6 +49,9 @@ export function overviewSuite(gateway: TestGateway): void {
         await page.getByRole('img', { name: new RegExp(`^${name}`) }).waitFor();
       assert.equal(await page.locator('.chart canvas').count(), 5);
       await page.getByText('query one').waitFor();
+      const { versionId } = (await suite.gateway.call('GET', '/svc/_apps/kiosk/versions')).json[0];
+      const live = page.getByRole('link', { name: versionId, exact: true });
+      assert.equal(await live.getAttribute('href'), '#/apps/kiosk/code?show=versions');
       await suite.gateway.read('kiosk', 'one');
       await page.getByRole('img', { name: /calls: .* now 5\.$/ }).waitFor();
       assert.deepEqual(suite.complaints, []);
