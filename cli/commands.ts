@@ -169,6 +169,15 @@ const GROUPS: Record<string, Record<string, Entry>> = {
       ],
       load: async () => (await import('./commands/operations/backup.ts')).backup,
     },
+    'notify [test] [channel]': {
+      summary: 'Show the ways by which notices reach people, or send a test',
+      details: [
+        'Notices are about failed runs, failed backups and quarantined apps, and what apps send with ctx.notify. "mail" and "notify" of the configuration, and browsers that agreed in the console, say where they go.',
+        '"test" sends one to every channel, or to the named one, says how each went, and fails if one did not take it.',
+      ],
+      examples: ['svc notify', 'svc notify test', 'svc notify test mail'],
+      load: async () => (await import('./commands/operations/notify.ts')).notify,
+    },
     'restore <file>': {
       local: true,
       summary: 'Restore a backup into an empty data directory',

@@ -44,6 +44,9 @@ const ROUTES: Routes = {
   'GET /svc/notes/_blobs?prefix=2&limit=2': { json: { files: [blob('21'), blob('22')] } },
   'GET /svc/notes/_blobs?prefix=3&limit=2': { json: { files: [blob('3'.repeat(64))] } },
   'GET /svc/notes/_blobs?prefix=4&limit=2': { json: { files: [blob('4')] } },
+  'POST /svc/_notices/test': ({ body }) => ({
+    json: { results: body.includes('mail') ? [{ channel: 'mail', ok: false, message: 'No.' }] : [] },
+  }),
   'POST /svc/_backups/files': { json: { running: false, lastSuccess: null, lastFailure: null } },
   'GET /svc/_apps': { json: [] },
   'GET /svc/_apps/notes': { json: { id: 'notes', name: 'Notes', activeVersion: null } },
@@ -73,7 +76,7 @@ const USAGE = `--apps; aps; run notes; runs --state failed; runs --state ok --fo
   chat notes hi --attach a.txt; chat notes hi --mode full ${many}; backup --keep 2; backup verify; backup x --schedule off more;
   backup x --schedule daily; backup ls x; files ls notes x; files ls notes --sort x; files put notes; files get notes; files rm notes zz;
   versions notes 3; versions files notes 3 a.txt; versions show notes; versions show notes 3; check --session one;
-  versions rm notes; settings notes --default; settings notes theme x --default; settings notes theme; chats drop notes x; chats rm notes; repair notes; repair notes --restore none`;
+  versions rm notes; settings notes --default; settings notes theme x --default; settings notes theme; chats drop notes x; chats rm notes; repair notes; repair notes --restore none; notify test mail more`;
 
 const FAILED = `logs ./blank; logs ./none; read notes list @none; describe notes lst; new a.txt; new notes; export taken.bundle; export a.txt;
   export notes; import nothing; import a.txt; import blank; activate notes aaaaaa; push none; push blank; push broken;
@@ -85,7 +88,7 @@ const FAILED = `logs ./blank; logs ./none; read notes list @none; describe notes
   files get notes 2; files get notes 3 --out a.txt; files get notes 3 --out none/x; files get notes 4; files put notes none; files put notes blank;
   files put notes large/big.txt; settings notes them x; settings notes theme x;
   chats show notes none; run again chat; push a.tgz; push empty.tgz; push marked; pull notes; pull todos a.txt; pull todos notes; push large/app.tar.gz; serve --port 0 --host 192.0.2.1 --data-dir x;
-  desktop; desktop --browser none; desktop --browser /bin/true; service install`;
+  desktop; desktop --browser none; desktop --browser /bin/true; service install; notify test; notify test mail`;
 
 /** Why these are not provoked here. The compiler requires a hint for them, as for all the others. */
 const NOT_HERE: Record<string, string> = {

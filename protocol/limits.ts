@@ -422,6 +422,19 @@ export const LIMITS = {
   sessions: 1000, // sessions that may be open
   sessionNameChars: 80, // of the name that people give one
   sessionStaleMs: 30 * DAY, // `svc doctor` shows a session untouched for this long; it is never deleted
+  noticeBytes: 64 * KiB, // what is given for one, as JSON
+  noticeTitleChars: 200,
+  noticeTextChars: 4000,
+  noticeUrlChars: 2048,
+  noticesInWindow: 60, // of what one app sends; and as many about its failures
+  noticeWindowMs: 1 * HOUR,
+  noticesWaiting: 200, // for one channel; a newer one takes the place of the oldest
+  noticeSendMs: 30 * SECOND, // one try to send one
+  noticeRetryMs: 10 * SECOND, // before the second try, doubled for each further one
+  noticeRetryMaxMs: 15 * MINUTE,
+  noticeKeptMs: 24 * HOUR, // a notice that could not be sent for so long is given up
+  noticePushBytes: 2500, // of a notice's text in a message to a browser: all of it may have 4 KiB
+  noticeBrowsers: 50, // that agreed
   textChars: 500, // short texts in requests, such as names
   commitMessageChars: 10_000,
   templateCatalogBytes: 1 * MiB, // of a remote catalog

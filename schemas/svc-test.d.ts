@@ -50,6 +50,8 @@ export interface TestApp {
   /** `stub` answers the requests of handlers; if it throws, the host counts as unreachable. */
   onFetch(stub: (request: Request) => Response | undefined | Promise<Response | undefined>): void;
   readonly logs: Row[];
+  /** What it has sent with `ctx.notify`, oldest first; `url` as the handler gave it. */
+  readonly notices: readonly { title: string; text: string; url?: string }[];
   /** Restarts its code: module state is lost, data stays. */
   restart(): Promise<void>;
   /** Any request to the gateway, with its access token; an empty header is left out. */

@@ -75,6 +75,11 @@ interface AnyContext {
   /** Aborts when the caller disconnects, or the time is up. */
   signal: AbortSignal;
   secrets: { get(name: string): Promise<string> };
+  /**
+   * Tells people, by mail, webhook and browser. Not in queries. `url` is absolute, or relative to the app's page. Resolves
+   * when the notice is accepted, with the number of channels that it goes to. At most 60 in an hour: `RATE_LIMITED`.
+   */
+  notify(notice: { title: string; text: string; url?: string }): Promise<{ channels: number }>;
   /** The files that the app keeps, each of up to 16 MiB here. A missing file is null or false. */
   blobs: {
     /**

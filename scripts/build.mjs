@@ -119,6 +119,7 @@ async function buildConsole(outdir) {
     build({ ...browser, entryPoints: { console: 'console/styles/console.css' }, outdir, minify: true }),
     // Each is one script, because it is to be there before everything else in a page.
     build({ ...browser, entryPoints: ['console/client.js', 'console/enter.ts'], outdir, format: 'iife' }),
+    build({ ...browser, entryPoints: { push: 'console/push-worker.ts' }, outdir, format: 'iife' }),
     build({ ...browser, entryPoints: ['console/view.js'], outdir, format: 'iife', minify: true }),
   ]);
   for (const entry of readdirSync(outdir, { recursive: true, withFileTypes: true })) {

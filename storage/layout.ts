@@ -161,6 +161,8 @@ export class Layout extends Roots {
   readonly sessionKey = join(this.dataDir, 'session-key.bin');
   /** Key of all apps' secrets; made with the first secret. */
   readonly secretKey = join(this.dataDir, 'secrets.key');
+  /** Key by which push services know the gateway; made with the first browser that agrees to notices. */
+  readonly pushKey = join(this.dataDir, 'push.key');
   readonly lock = join(this.dataDir, 'lock');
   readonly profile = join(this.dataDir, 'profile.json');
   /** Records of running processes; mode 0700. */

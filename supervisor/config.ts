@@ -10,6 +10,7 @@ import type { EntryFault } from '../protocol/entry-checks.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
 import { isNetwork } from '../protocol/rules/addresses.ts';
 import { type EgressSettings, isHostPattern, PATTERN_FORM } from '../protocol/rules/egress.ts';
+import { type MailSettings, mailFault, type NotifyEntry, notifyFault } from './notices/settings.ts';
 import { type ConfiguredSchedule, scheduleFault } from './operations/backup-schedule.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
@@ -59,6 +60,10 @@ export type Config = {
   trashDays: number;
   /** When backups are made, how many are kept, and where: 7 in `backups` by default. `dir` is relative to the data directory. */
   backups: ConfiguredSchedule | null;
+  /** The mail server and the addresses of notices; null: no mail. */
+  mail: MailSettings | null;
+  /** Further ways by which notices reach people. */
+  notify: NotifyEntry[];
   /** Agents that are kept at a time. */
   maxAgents: number;
   /** The MCP servers whose tools automations may call, by name. */
@@ -231,6 +236,8 @@ const SETTINGS: { [Key in keyof Omit<Config, 'dataDir'>]: [byDefault: Config[Key
   signInHours: [null, integer(LIMITS.sessionMs / HOUR, LIMITS.sessionMaxMs / HOUR)],
   trashDays: [DEFAULTS.trashDays, integer(0, 3650)],
   backups: [null, (value) => scheduleFault(value)],
+  mail: [null, mailFault],
+  notify: [[], notifyFault],
   maxAgents: [DEFAULTS.maxAgents, integer(1, 64)],
   mcpServers: [{}, toolServersFault],
   runners: [{}, runnersFault],
@@ -295,6 +302,8 @@ export function resolveConfig(dataDir: string, ...parts: Settings[]): Config {
   const runners = Object.keys(config.runners).length > 0 ? Object.keys(config.runners) : BUILT_IN_RUNNERS;
   if (config.runner !== null && !runners.includes(config.runner))
     throw new ConfigError(`"runner" in the configuration must be one of ${runners.join(', ')}.`, 'runner');
+  if (config.mail === null && config.notify.some(({ kind }) => kind === 'mail'))
+    throw new ConfigError('"notify" in the configuration names mail, so "mail" must be set.', 'mail');
   config.publicLimits = { ...DEFAULTS.publicLimits, ...config.publicLimits };
   config.publicUrl = config.publicUrl?.replace(/\/+$/, '') ?? null;
   config.dataDir = resolve(config.dataDir);

@@ -91,6 +91,11 @@ export type FireContext = {
     last(filter?: RunQuery): Promise<RunRecord | null>;
     list(filter?: RunQuery): Promise<RunRecord[]>;
   };
+  /**
+   * Sends a notice to people, by every channel of the gateway; `url` is absolute or relative to the app's page. Resolves when it is
+   * accepted, with the number of channels. Rejects with `BAD_REQUEST` and `RATE_LIMITED`.
+   */
+  notify(notice: { title: string; text: string; url?: string }): Promise<{ channels: number }>;
   fetch: typeof fetch;
   /** A secret of the automation's app. Rejects with `UNKNOWN_SECRET` or `SECRET_UNREADABLE`. */
   secrets: { get(name: string): Promise<string> };

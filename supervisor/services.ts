@@ -22,6 +22,7 @@ import type { Access, Caller } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
 import type { LiveStreams } from './live/live-streams.ts';
 import type { McpSessions } from './mcp/sessions.ts';
+import type { Notices } from './notices/notices.ts';
 import type { Activity } from './operations/activity.ts';
 import type { Backups } from './operations/backups.ts';
 import type { DataRepair } from './operations/data-repair.ts';
@@ -62,6 +63,7 @@ export type Services = AppsOptions & {
   versionFiles: VersionFiles;
   backups: Backups;
   scheduledBackups: ScheduledBackups;
+  notices: Notices;
   dataRepair: DataRepair;
   /** Sessions, drafts and authoring; null on the tarball backend. */
   gitStore: GitStoreServices;

@@ -1,4 +1,4 @@
-/** Simulates the world outside of tested apps: the clock, and the network of `ctx.fetch`. */
+/** Simulates the world outside of tested apps: the clock, the network of `ctx.fetch`, and the people who get notices. */
 import type { Relay } from '../protocol/rules/egress.ts';
 
 /** Times are milliseconds since the epoch. */
@@ -11,4 +11,7 @@ export type SimulatedClock = {
 };
 
 /** For a gateway that tests one app. */
-export type Simulation = { clock: SimulatedClock; relay: Relay };
+export type Simulation = { clock: SimulatedClock; relay: Relay; notified(notice: SentNotice): void };
+
+/** What an app gave to `ctx.notify`, without secrets. */
+export type SentNotice = { title: string; text: string; url?: string };

@@ -52,6 +52,9 @@ import { Jobs } from './jobs/jobs.ts';
 import { LiveQueries } from './live/live-queries.ts';
 import { LiveStreams } from './live/live-streams.ts';
 import { McpSessions } from './mcp/sessions.ts';
+import { Failures } from './notices/failures.ts';
+import { Links } from './notices/links.ts';
+import { Notices } from './notices/notices.ts';
 import { Activity, dataBytes } from './operations/activity.ts';
 import { Backups } from './operations/backups.ts';
 import { DataRepair } from './operations/data-repair.ts';
@@ -156,6 +159,9 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       secrets: (app) => secrets.given(app),
       simulation: host.simulation,
       keepBlob: (...asked) => blobs.keep(...asked),
+      notice: (...sent) => notices.answer(...sent),
+      onGaveUp: (...told) => failures.gaveUp(...told),
+      onStarted: (app) => failures.started(app),
     });
     undo.push(() => tree.destroy());
     const databases = new Databases(tree, layout, (app, damage) => registry.damages.met(app, damage));
@@ -228,6 +234,22 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       return (await draft?.whole())?.blobQuotaMb;
     };
     const blobs: Blobs = new Blobs({ layout, log, quotaMb });
+    const clock = host.simulation?.clock ?? systemClock;
+    const links = new Links(config, host.listening);
+    const notices: Notices = new Notices({
+      config,
+      links,
+      db: runtime,
+      identity,
+      keyFile: layout.pushKey,
+      redactor: (key) => secrets.redactor(key),
+      record: host.simulation?.notified ?? null,
+      log,
+      now: clock.now,
+    });
+    const nameOf = (app: string) => registry.loaded(app)?.active?.name ?? app;
+    const automationName = (ref: string) => automations.catalog.get(ref)?.manifest.name ?? ref;
+    const failures = new Failures({ notices, links, nameOf, automationName });
     const parts = {
       config,
       layout,
@@ -246,6 +268,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       idempotency,
       secrets,
       blobs,
+      notices,
     };
     const apps = new Apps({ ...parts, programTokens });
     const store = openStore(parts);
@@ -257,7 +280,6 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       versionRetention,
       webhookHolder: (slug) => automations.catalog.bySlug(slug)?.app,
     });
-    const clock = host.simulation?.clock ?? systemClock;
     const backups = new Backups({
       ...parts,
       svcVersion: VERSION,
@@ -269,6 +291,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       configured: config.backups,
       backups,
       clock,
+      onMade: (failure) => failures.backedUp(failure),
     });
     const dispatcher = new Dispatcher({ ...parts, apps });
     const templates = openTemplates(parts);
@@ -287,7 +310,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       { ...parts, agentProcess, tokens: agentTokens, dispatcher, gitStore, listening },
       extensions,
     );
-    const automations = new Automations({
+    const automations: Automations = new Automations({
       ...parts,
       dispatcher,
       apps,
@@ -297,6 +320,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       onProcess,
       conversationRunner: agents.run,
       fireAutomationFactory: extensions.fireAutomationFactory ?? null,
+      notify: (app, args) => notices.fromApp(app, nameOf(app), args),
+      onEnded: (run) => failures.ran(run),
       clock,
     });
     const conversationTurns = new ConversationTurns(runtime);
@@ -386,6 +411,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       () => disassemble(assembly, 0),
     );
     await treeReady;
+    notices.open();
     // Repairs after a crash may need the writer.
     await deployments.open();
     await gitStore?.sessions.open();
@@ -515,6 +541,7 @@ export async function disassemble(
     () => gitStore?.tests.stop(),
     () => gitStore?.drafts.stop(),
     () => automations.stop(drainMs),
+    () => services.notices.stop(),
     () => agents.catalog?.stop(),
     () => agentProcess.stop(),
     () => services.programTokens.close(),

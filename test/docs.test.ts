@@ -313,8 +313,9 @@ test('docs/configuration.md lists every key with its default, and no other', () 
     const row = keys.find(([name]) => name === `\`${key}\``);
     assert.deepEqual(codes(row?.[1]), [typeof value === 'string' ? value : JSON.stringify(value)], key);
   }
-  const examples = blocksOf(text).filter(({ info }) => info.startsWith('json '));
-  assert.ok(examples.length > 0);
+  const other = blocksOf(textOf('docs/notices.md')).filter(({ info }) => info === 'json notices.json');
+  const examples = [...other, ...blocksOf(text).filter(({ info }) => info.startsWith('json '))];
+  assert.ok(other.length > 0 && examples.length > 1);
   for (const { info, text: example } of examples) checkConfig(JSON.parse(example), info);
 });
 

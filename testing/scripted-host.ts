@@ -130,6 +130,8 @@ export class World {
   readonly host = new ScriptedHost();
   readonly callers: Caller[] = [];
   readonly retired: string[] = [];
+  /** Apps that were given up, and why. */
+  readonly givenUp: string[] = [];
   /** The supervisor's lines in the apps' logs. */
   readonly appLog: Record<string, unknown>[] = [];
   readonly #tick: (ms: number) => void;
@@ -158,6 +160,9 @@ export class World {
     log: () => {},
     appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
     damaged: async (app, damage) => damagedData(app, damage),
+    notice: async () => ({ ok: true, body: Buffer.from('{"channels":0}') }),
+    gaveUp: (app, why) => this.givenUp.push(`${app}: ${why}`),
+    started: () => {},
   };
   now = 1000;
   #nextActorId = 0;

@@ -182,6 +182,7 @@ export class RunsWorld {
       runner: () => {
         throw new SvcError('NO_RUNNER', 'There is no agent on this gateway.');
       },
+      notify: async () => ({ channels: 0 }),
       factory: null,
       handlerOf: ({ app, id }) => `/code/${app}/automations/${id}/handler.js`,
       tracing: null,

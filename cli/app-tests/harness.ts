@@ -57,7 +57,11 @@ async function openPlace(now: number): Promise<Place> {
   const dataDir = join(folder, 'data');
   cpSync(prepared.dataDir, dataDir, { recursive: true });
   const outside = new Outside(folder, (request) => place.unanswered(request));
-  const parts = await startParts(dataDir, { clock, relay: outside.relay });
+  const parts = await startParts(dataDir, {
+    clock,
+    relay: outside.relay,
+    notified: (notice) => outside.notices.push(notice),
+  });
   const app = new TestApp(parts, prepared, clock, outside, folder);
   const close = async (): Promise<void> => {
     await disassemble(parts, 0);

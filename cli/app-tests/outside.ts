@@ -1,16 +1,20 @@
 /**
- * The network of an app under test: the requests of its handlers go to the test, which answers instead of the hosts.
+ * The network of an app under test: the requests of its handlers go to the test, which answers instead of the hosts. It keeps the
+ * notices for people.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { Relay } from '../../protocol/rules/egress.ts';
+import type { SentNotice } from '../../supervisor/simulation.ts';
 
 /** Answers a request of `ctx.fetch`; undefined if it has no answer. If it throws, the host counts as unreachable. */
 export type FetchStub = (request: Request) => Response | undefined | Promise<Response | undefined>;
 
 export class Outside {
   readonly relay: Relay;
+  /** What the app has sent to people, oldest first. */
+  readonly notices: SentNotice[] = [];
   readonly #servers: Server[];
   readonly #unanswered: (request: Request) => void;
   #stub: FetchStub = () => undefined;

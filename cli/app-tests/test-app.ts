@@ -8,6 +8,7 @@ import type { RunRecord } from '../../protocol/automations/runs.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import { handleNodeRequest } from '../../supervisor/edge/node.ts';
+import type { SentNotice } from '../../supervisor/simulation.ts';
 import type { Assembly } from '../../supervisor/wiring.ts';
 import { AppError, withStackOf } from './app-error.ts';
 import { durationOf, type TestClock, timeOf } from './clock.ts';
@@ -28,6 +29,8 @@ export class TestApp {
   readonly id: string;
   /** What the app has logged, oldest first. */
   readonly logs: LogEntry[] = [];
+  /** What it has sent with `ctx.notify`, oldest first. */
+  readonly notices: readonly SentNotice[];
   readonly clock: {
     /** Milliseconds since the epoch. */
     readonly now: number;
@@ -54,6 +57,7 @@ export class TestApp {
     this.#prepared = prepared;
     this.#clock = clock;
     this.#outside = outside;
+    this.notices = outside.notices;
     this.#socket = join(folder, 'app');
     const options = {
       handler: parts.pipeline.handle,

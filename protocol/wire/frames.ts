@@ -85,7 +85,7 @@ export type ProcessStats = {
 /** Why a file or folder was not flushed: the code that Node gave, such as `ENOSPC`. */
 export type FlushFault = { code: string; message: string };
 
-/** Requests of a running fire to the supervisor: the members of its `ctx` that work outside its thread. */
+/** Requests of a running call to the supervisor: the members of its `ctx` that work outside its thread. Actions have `notify` only. */
 export const ASKS = [
   'tool',
   'agent',
@@ -97,6 +97,7 @@ export const ASKS = [
   // The thread makes the request itself: these tell of it, for the record of the run.
   'fetch',
   'fetched',
+  'notify',
 ] as const;
 export type AskVerb = (typeof ASKS)[number];
 
@@ -277,10 +278,10 @@ type Frames = {
   /** Actor → supervisor: one line of JSON for the app's log; with `callId`, that fire's followers get it too. */
   log: [line: string, callId?: number];
   /**
-   * Fire → supervisor. `askId` pairs the request with its answer; `payload` is JSON text, an object of the verb's arguments.
+   * Action or fire → supervisor. `askId` pairs the request with its answer; `payload` is JSON text, an object of the verb's arguments.
    */
   ask: [askId: number, callId: number, verb: AskVerb, payload: Uint8Array];
-  /** Supervisor → fire. `body` is JSON text: what was asked for (empty for undefined), or an `ErrorBody` when `ok` is false. */
+  /** Supervisor → action or fire. `body` is JSON text: what was asked for (empty for undefined), or an `ErrorBody` when `ok` is false. */
   answer: [askId: number, ok: boolean, body: Uint8Array];
   /**
    * Worker or supervisor → writer. `id` pairs the answer with the request; `tx` is the number that `begin` answered, 0

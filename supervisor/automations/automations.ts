@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import type { Logger } from 'pino';
+import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { isDiskFull } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
@@ -25,7 +26,7 @@ import type { Tree } from '../tree/tree.ts';
 import { AutomationCatalog, type LiveAutomation } from './catalog.ts';
 import { Enablement } from './enablement.ts';
 import { FireTools } from './fires/fire-tools.ts';
-import { Fires } from './fires/fires.ts';
+import { Fires, type FiresOptions } from './fires/fires.ts';
 import { RunLedger } from './history/ledger.ts';
 import { RunEvents } from './history/run-events.ts';
 import { Scheduler } from './schedule/scheduler.ts';
@@ -54,6 +55,9 @@ type AutomationsOptions = {
   tracing: Tracing | null;
   conversationRunner: ConversationRunner;
   fireAutomationFactory: FireAutomationFactory | null;
+  notify: FiresOptions['notify'];
+  /** The end of a run is stored. */
+  onEnded(run: RunRecord): void;
   clock: Clock;
 };
 
@@ -100,7 +104,10 @@ export class Automations {
       putAnalyticsAside: () => databases.putAside('_analytics', layout.analyticsDb, now()),
       now,
       log,
-      onEnded: (run) => tree.meters.of(run.app).ran(run),
+      onEnded: (run) => {
+        tree.meters.of(run.app).ran(run);
+        options.onEnded(run);
+      },
     });
     this.runEvents = new RunEvents(this.runs, options.changes.readers);
     this.toolServers = toolServers(options);
@@ -110,6 +117,7 @@ export class Automations {
       events: this.runEvents,
       secrets: options.secrets,
       tools: new FireTools(options.dispatcher, this.toolServers),
+      notify: options.notify,
       actorOf: async ({ app, id }) => {
         const { active } = await apps.get(app);
         return tree.fireActor({ app, id }, active);

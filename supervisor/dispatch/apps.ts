@@ -50,6 +50,7 @@ export type AppsOptions = {
   idempotency: Idempotency;
   secrets: Secrets;
   blobs: Pick<Blobs, 'forget'>;
+  notices: { forget(app: string): void };
 };
 
 /** Parts that are made after the apps, because they need them. */
@@ -225,8 +226,9 @@ export class Apps implements AppsView {
    * goes on as the draft of a session.
    */
   async forget(id: string, { keepsTalk = false }: { keepsTalk?: boolean } = {}): Promise<void> {
-    const { programTokens, idempotency, secrets, blobs } = this.#options;
+    const { programTokens, idempotency, secrets, blobs, notices } = this.#options;
     blobs.forget(id);
+    notices.forget(id);
     await secrets.forget(id);
     await programTokens.forgetApp(id);
     await idempotency.forget(id);

@@ -4,6 +4,7 @@
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { appOfKey, draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
+import { PUSH_WORKER } from '../../protocol/notices.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
 import { PAGE_KEY_HEADER } from '../../protocol/page-key.ts';
 import type { AnswerMeter, Exchange, ResponseHeaders } from '../edge/edge.ts';
@@ -109,7 +110,8 @@ export class Pipeline {
 
   #handle(exchange: Exchange, place: Place, crossOrigin: boolean): void {
     const { router } = this.#options;
-    if (exchange.method === 'GET' && exchange.header('service-worker') === 'script') {
+    const isConsoles = place.kind === 'console' && exchange.path === PUSH_WORKER;
+    if (exchange.method === 'GET' && exchange.header('service-worker') === 'script' && !isConsoles) {
       throw new SvcError('FORBIDDEN', 'Service workers are not allowed: they would outlive their version of the app.');
     }
     // Where the host name only stands in for an id, the cookie says whose files are at "/".

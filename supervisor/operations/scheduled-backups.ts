@@ -52,6 +52,8 @@ export type ScheduledBackupsOptions = {
   configured: ConfiguredSchedule | null;
   backups: Pick<Backups, 'takeNext' | 'verify' | 'verifyFile' | 'stop'>;
   clock: Pick<SchedulerOptions<never>, 'now' | 'setTimer'>;
+  /** One was made, or failed: `failure` says why, else it is null. */
+  onMade?(failure: string | null): void;
   log: Logger;
 };
 
@@ -221,6 +223,7 @@ export class ScheduledBackups {
       if (damaged !== null) throw new SvcError('INVALID_BACKUP', damaged);
       record.lastSuccess = { at, file, bytes, ms: at - startedAt };
       record.failing = false;
+      this.#options.onMade?.(null);
       log.info({ file, bytes, ms: at - startedAt }, 'A backup was made and verified.');
     } catch (error) {
       // The next start makes it up.
@@ -230,6 +233,7 @@ export class ScheduledBackups {
       const message = isKnown ? error.message : `${String(error)}. The log of the gateway has the details.`;
       record.lastFailure = { at: clock.now(), message };
       record.failing = true;
+      this.#options.onMade?.(message);
       log.error(isKnown ? { code: error.code } : { err: error }, `A backup on schedule failed: ${message}`);
     }
     if (this.#dueUntil > 0) record.doneUntil = this.#dueUntil;

@@ -97,6 +97,8 @@ export async function systemStatus(services: Services) {
     timeZone: services.automations.scheduler.times.zone,
     /** Backups on schedule. */
     backups: services.scheduledBackups.status(),
+    /** The ways by which notices reach people, without their addresses. */
+    notices: services.notices.status(),
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,

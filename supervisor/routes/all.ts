@@ -16,6 +16,7 @@ import { draftRoutes } from './authoring/drafts.ts';
 import { sessionRoutes } from './authoring/sessions.ts';
 import { automationRoutes, fireRoutes, hookRoutes } from './automations/automations.ts';
 import { runRoutes } from './automations/runs.ts';
+import { noticeRoutes } from './operations/notices.ts';
 import { registryRoutes } from './operations/registry.ts';
 import { secretRoutes } from './operations/secrets.ts';
 import { settingsRoutes } from './operations/settings.ts';
@@ -61,6 +62,7 @@ export function allRoutes(services: Services): Route[] {
     ...systemRoutes(services, () => routes),
     ...agentRoutes(services),
     ...tokenRoutes(services),
+    ...noticeRoutes(services),
     ...transferRoutes(services),
     ...sessionRoutes(services),
     ...authoringRoutes(services),

@@ -17,6 +17,7 @@ import { type Damage, isMigrated } from '../../storage/apps/app-data.ts';
 import type { KeepBlob } from '../blobs.ts';
 import type { GivenSecrets } from '../secrets.ts';
 import type { Simulation } from '../simulation.ts';
+import type { ActorEnvironment } from './actor/actor.ts';
 import type { ChildSpec } from './child.ts';
 import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-points.ts';
 
@@ -51,6 +52,10 @@ export type TreeOptions = {
   appLog(app: string, line: string): void;
   /** A call of the app or draft met damaged data. Resolves with the error for its caller. */
   onDamaged(app: string, damage: Damage): Promise<SvcError>;
+  /** These three as in `ActorEnvironment`. */
+  notice: ActorEnvironment['notice'];
+  onGaveUp: ActorEnvironment['gaveUp'];
+  onStarted: ActorEnvironment['started'];
   /** A commit, see the frame. It is not acknowledged yet. */
   onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
   /** The writer died: what the app had asked of it may be stored or not. */

@@ -62,7 +62,7 @@ export class Tree {
 
   constructor(options: TreeOptions) {
     const { maxLiveActors, actorIdleMs: idleMs, mailboxLimit, handlerHosts: count } = options;
-    const { log, appLog, onDamaged: damaged } = options;
+    const { log, appLog, onDamaged: damaged, notice, onGaveUp: gaveUp, onStarted: started } = options;
     this.#options = options;
     const shared = { idleMs, mailboxLimit, concurrency: LIMITS.actorConcurrency };
     this.apps = new Population({ places: maxLiveActors, ...shared });
@@ -83,6 +83,9 @@ export class Tree {
       log,
       appLog,
       damaged,
+      notice,
+      gaveUp,
+      started,
     };
     this.writers = new Writers(this.#specifications, this.#createWriter);
     this.hosts = new Hosts({ count, create: this.#createHost, now });

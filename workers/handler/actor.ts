@@ -14,6 +14,7 @@ import { type ActorSpec, type Frame, Kind } from '../../protocol/wire/frames.ts'
 import { type Link, openLink } from '../../protocol/wire/link.ts';
 import { loadSqlite } from '../../storage/sqlite.ts';
 import { Calls, type Runner } from './calls.ts';
+import { ActorAsks } from './context/asks.ts';
 import { ActorBlobs } from './context/blobs.ts';
 import { showTime } from './context/clock.ts';
 import { isOfTransaction } from './context/database.ts';
@@ -41,6 +42,7 @@ class Actor {
   readonly #log: AppLog;
   readonly #secrets: ActorSecrets;
   readonly #blobs: ActorBlobs;
+  readonly #asks: ActorAsks;
   readonly #supervisor: Link;
   #stopping = false;
 
@@ -57,9 +59,11 @@ class Actor {
     });
     this.#secrets = new ActorSecrets(spec.app, redactor);
     this.#blobs = new ActorBlobs(spec.blobs, send);
+    this.#asks = new ActorAsks(send, spec.automation === null ? 'call' : 'run');
     const modules = new Modules(spec.codeDir, join(spec.preparedDir, 'erased'));
     const validators = loadValidators(readFileSync(join(spec.preparedDir, 'validators.js'), 'utf8'));
-    const env = { spec, modules, validators, log, secrets: this.#secrets, redactor, blobs: this.#blobs, send };
+    const shared = { secrets: this.#secrets, blobs: this.#blobs, asks: this.#asks };
+    const env = { spec, modules, validators, log, redactor, ...shared };
     this.#failures = failures;
     this.#log = log;
     this.#runner = spec.automation === null ? new Tools(env) : new Fires(env);
@@ -114,7 +118,7 @@ class Actor {
         this.#runner.schemaChanged();
         break;
       case Kind.answer:
-        this.#runner.answered(frame);
+        this.#asks.answered(frame);
         break;
       default:
         this.#supervisor.close(new Error('The supervisor sent a frame that an actor does not take.'));

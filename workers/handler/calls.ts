@@ -11,6 +11,7 @@ import {
 } from '../../protocol/wire/frames.ts';
 import { CALLER_KINDS, type HandlerCaller, type HandlerUser } from '../../protocol/wire/handler-caller.ts';
 import { CallTrace } from './call-trace.ts';
+import type { Asks } from './context/asks.ts';
 import type { AppLog, LogOrigin } from './context/log.ts';
 import { Reads } from './context/reads.ts';
 import type { Failures } from './failure.ts';
@@ -56,6 +57,8 @@ export class Call {
   wrote = false;
   /** Writes that failed, of rows and of files; made with the first of them. */
   failedWrites: Failed[] | null = null;
+  /** What it asks of the supervisor; made with the first request. */
+  asks: Asks | null = null;
   /** Ends all its fetches; made by the first of them. */
   fetchEnd: AbortSignal | null = null;
   /** Why its signal aborted. */
@@ -153,8 +156,6 @@ export class Call {
 export type Runner = {
   /** Rejects with the handler's error. */
   run(call: Call, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer>;
-  /** Takes the supervisor's answer to something that a call asked. */
-  answered(frame: FrameOf<'answer'>): void;
   /** Drops what is known of statements: it may be outdated. */
   schemaChanged(): void;
   /** Closes what the calls shared. */

@@ -39,7 +39,23 @@ describe('a handler gets', () => {
     assert.equal(status, 200);
     assert.deepEqual((value as { output: unknown }).output, {
       args: ['ctx', 'log', 'input', 'request', 'automation'],
-      ctx: ['tool', 'agent', 'state', 'runs', 'input', 'fetch', 'secrets', 'blobs', 'signal', 'caller', 'user', 'now'],
+      ctx: [
+        ...[
+          'tool',
+          'agent',
+          'state',
+          'runs',
+          'notify',
+          'input',
+          'fetch',
+          'secrets',
+          'blobs',
+          'signal',
+          'caller',
+          'user',
+          'now',
+        ],
+      ],
       state: ['get', 'set', 'delete'],
       runs: ['last', 'list'],
       now: 1_234_567_890_123,

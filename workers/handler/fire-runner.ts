@@ -1,22 +1,14 @@
 /** Runs the fires of one automation: calls its handler with its `ctx` and checks the result (decisions, section 6). */
 
 import type { WebhookRequest } from '../../protocol/automations/webhook-messages.ts';
-import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
-import {
-  type AskVerb,
-  type Frame,
-  type FrameOf,
-  Kind,
-  ToolKind,
-  type ToolKindValue,
-} from '../../protocol/wire/frames.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { ToolKind, type ToolKindValue } from '../../protocol/wire/frames.ts';
 import type { Call, Runner } from './calls.ts';
+import type { Asks } from './context/asks.ts';
 import type { ActorBlobs } from './context/blobs.ts';
 import { type FetchInput, type FetchWatch, HttpClient } from './context/fetch.ts';
 import type { SecretsOfContext } from './context/secrets.ts';
 import type { Environment } from './context/tools.ts';
-import { AskError } from './failure.ts';
 import { type Answer, isPlain, toJsonBytes } from './result.ts';
 import { checkOutput } from './validators.ts';
 
@@ -34,12 +26,10 @@ type FireRequest = {
 // App code could replace them.
 const { parse } = JSON;
 const { freeze } = Object;
-const startImmediate = setImmediate;
 
 export class Fires implements Runner {
   readonly #env: Environment;
   readonly #http: HttpClient;
-  readonly #asks = new Set<Asks>();
 
   constructor(env: Environment) {
     this.#env = env;
@@ -47,27 +37,20 @@ export class Fires implements Runner {
   }
 
   async run(call: Call, kind: ToolKindValue, body: Record<string, unknown>): Promise<Answer> {
-    const { spec, send } = this.#env;
+    const { spec } = this.#env;
     if (kind !== ToolKind.fire || call.tool !== spec.automation) {
       throw new SvcError('HANDLER_ERROR', `This thread runs the automation "${spec.automation}" and nothing else.`);
     }
     const request = body as FireRequest;
-    const asks = new Asks(call.id, send);
-    this.#asks.add(asks);
+    const asks = this.#env.asks.of(call);
     call.origin.runId = request.runId;
     call.followed = true;
     call.onOver((reason) => asks.end(() => reason));
     try {
       return this.#toAnswer(await this.#runHandler(call, request, asks));
     } finally {
-      this.#asks.delete(asks);
-      asks.end(tooLate);
+      this.#env.asks.end(call);
     }
-  }
-
-  /** Ignores an answer that comes after its fire has ended. */
-  answered(frame: FrameOf<'answer'>): void {
-    for (const asks of this.#asks) asks.answered(frame);
   }
 
   /** Automations have no database. */
@@ -105,10 +88,6 @@ export class Fires implements Runner {
   }
 }
 
-function tooLate(): SvcError {
-  return new SvcError('HANDLER_ERROR', 'The run has ended: its ctx can no longer be used.');
-}
-
 function contextOf(
   call: Call,
   asks: Asks,
@@ -131,6 +110,7 @@ function contextOf(
       last: (filter: unknown) => asks.ask('runs.last', { filter }),
       list: (filter: unknown) => asks.ask('runs.list', { filter }),
     },
+    notify: (notice: unknown) => asks.ask('notify', { notice }),
     input,
     fetch: (target: FetchInput, init?: RequestInit) => http.fetch(call, target, init, watching(asks)),
     secrets,
@@ -163,109 +143,4 @@ function watching(asks: Asks): FetchWatch {
 function shownError(thrown: unknown): { code?: unknown; message: string } {
   const { code, message } = Object(thrown) as { code?: unknown; message?: unknown };
   return { code, message: typeof message === 'string' ? message : 'It failed.' };
-}
-
-type Question = {
-  verb: AskVerb;
-  payload: Uint8Array;
-  resolve(frame: FrameOf<'answer'>): void;
-  reject(error: unknown): void;
-};
-
-/** Numbers are never reused in a thread, so that no answer reaches a later fire. */
-let lastAsk = 0;
-
-/**
- * One fire's requests to the supervisor: each is a promise, paired with its answer by a number. A limited number is under way
- * at a time; the others wait here in order.
- */
-class Asks {
-  readonly #callId: number;
-  readonly #send: (frame: Frame) => void;
-  readonly #waiting = new Set<Question>();
-  readonly #asked = new Map<number, Question>();
-  #refusal: (() => unknown) | null = null;
-  #whenSettled: (() => void) | null = null;
-
-  constructor(callId: number, send: (frame: Frame) => void) {
-    this.#callId = callId;
-    this.#send = send;
-  }
-
-  /**
-   * Resolves with the answer. Rejects with an `AskError`, also for arguments that are not valid JSON or take more than
-   * `LIMITS.askBytes` (`INVALID_INPUT`); after `end`, with its reason.
-   */
-  async ask(verb: AskVerb, args: Record<string, unknown>): Promise<unknown> {
-    if (this.#refusal !== null) throw this.#refusal();
-    const payload = encode(verb, args);
-    const [, , ok, body] = await new Promise<FrameOf<'answer'>>((resolve, reject) => {
-      this.#waiting.add({ verb, payload, resolve, reject });
-      this.#next();
-    });
-    const value: unknown = body.length === 0 ? undefined : parse(asBuffer(body).toString());
-    // Made here, so that its stack shows where the handler waited for it.
-    if (!ok) throw new AskError(value as ErrorBody);
-    return value;
-  }
-
-  answered(frame: FrameOf<'answer'>): void {
-    const question = this.#asked.get(frame[1]);
-    if (question === undefined) return;
-    this.#asked.delete(frame[1]);
-    question.resolve(frame);
-    this.#next();
-    if (this.#asked.size === 0) this.#whenSettled?.();
-  }
-
-  /** A question is not answered yet. */
-  get open(): boolean {
-    return this.#asked.size > 0;
-  }
-
-  /** Resolves when all requests are answered, also those that follow from the answers. */
-  async settled(): Promise<void> {
-    while (this.#asked.size > 0) {
-      await new Promise<void>((resolve) => {
-        this.#whenSettled = resolve;
-      });
-      // The handler may use the last answer to ask again.
-      await new Promise<void>((resolve) => startImmediate(resolve));
-    }
-  }
-
-  /** Rejects waiting and later requests, each with a new `reason`. */
-  end(reason: () => unknown): void {
-    if (this.#refusal !== null) return;
-    this.#refusal = reason;
-    // Most fires ask nothing.
-    if (this.#asked.size === 0 && this.#waiting.size === 0) return;
-    for (const question of [...this.#asked.values(), ...this.#waiting]) question.reject(reason());
-    this.#asked.clear();
-    this.#waiting.clear();
-    this.#whenSettled?.();
-  }
-
-  #next(): void {
-    for (const question of this.#waiting) {
-      if (this.#asked.size >= LIMITS.runNodesAtOnce) return;
-      this.#waiting.delete(question);
-      const askId = ++lastAsk;
-      this.#asked.set(askId, question);
-      this.#send([Kind.ask, askId, this.#callId, question.verb, question.payload]);
-    }
-  }
-}
-
-function encode(verb: AskVerb, args: Record<string, unknown>): Uint8Array {
-  try {
-    return toJsonBytes(args, LIMITS.askBytes, { name: `What ctx.${verb} was given`, advice: '' });
-  } catch (error) {
-    if (!(error instanceof SvcError)) throw error;
-    throw new AskError({ code: 'INVALID_INPUT', message: error.message });
-  }
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -64,6 +64,7 @@ const STATUS: SystemStatus = {
     { name: 'git', kind: 'stdio', state: 'failed', lastError: 'it ended\nwith 1' },
     { name: 'web', kind: 'http', state: 'connected', lastError: 'an earlier failure' },
   ],
+  notices: [],
   backups: {
     state: 'off',
     running: false,
@@ -112,6 +113,25 @@ test('the process tree', () => {
     'retired      idle 1   crash 2',
     'writer       group commits 7',
   ]);
+});
+
+test('channels of notices: those that fail, and why', () => {
+  const times = { waiting: 2, dropped: 0, lastSentAt: null };
+  const notices: SystemStatus['notices'] = [
+    { channel: 'ntfy', kind: 'ntfy', state: 'ok', ...times, lastFailure: null },
+    {
+      channel: 'mail',
+      kind: 'mail',
+      state: 'failing',
+      ...times,
+      lastFailure: { at: Date.now() - 61_000, message: 'No.' },
+    },
+  ];
+  const lines = drawStatus({ ...STATUS, notices }, 80, createStyle(false)).map(visible);
+  assert.deepEqual(
+    lines.filter((line) => line.startsWith('notices')),
+    ['notices      ● failing mail 1 min ago: No.'],
+  );
 });
 
 test('backups on schedule: the result of the last one, and the next', () => {

@@ -8,6 +8,7 @@ import { type Cell, type Column, drawTable, right } from '../../terminal/table.t
 import { formatAge, formatBytes, formatCount, formatDuration, formatWait } from '../../terminal/units.ts';
 import { joined, wrap } from '../../terminal/wrap.ts';
 import { shortVersion } from '../apps/versions.ts';
+import { failureOf, nameOf } from './notify.ts';
 
 const REFRESH_MS = 1000;
 
@@ -56,6 +57,7 @@ export async function status({ args, terminal, connect }: CommandContext): Promi
 export function drawStatus(now: SystemStatus, width: number, style: Style): string[] {
   const below = [
     ...backupLines(now, width, style),
+    ...noticeLines(now, width, style),
     ...toolServerLines(now, width, style),
     ...counterLines(now, width, style),
   ];
@@ -159,6 +161,16 @@ function backupLines({ backups }: SystemStatus, width: number, style: Style): st
 function backupState(state: string): [Format, string] {
   const format = state === 'failed' ? 'red' : state === 'ok' ? 'green' : 'yellow';
   return [format, `● ${state}`];
+}
+
+/** The channels of notices that fail, and why. */
+function noticeLines({ notices }: SystemStatus, width: number, style: Style): string[] {
+  // An older gateway does not report them.
+  const failing = (notices ?? []).filter(({ state }) => state === 'failing');
+  return failing.flatMap((status) => {
+    const parts = [style('red', '● failing'), nameOf(status), ...failureOf(status, Date.now()).split(' ')];
+    return listed('notices', joined(parts, ' ', width - COUNTERS_INDENT), style);
+  });
 }
 
 /** The MCP servers of the configuration: which answer, and why one does not. */

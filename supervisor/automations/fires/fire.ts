@@ -48,6 +48,7 @@ type FireOptions = {
   runId: string;
   automation: LiveAutomation;
   tools: Pick<FireTools, 'call'>;
+  notify(app: string, args: { notice?: unknown }): Promise<unknown>;
   runner: ConversationRunner;
   ledger: Pick<RunLedger, 'node' | 'list' | 'getState' | 'setState' | 'deleteState'>;
   events: Pick<RunEvents, 'publish'>;
@@ -173,6 +174,7 @@ export class Fire implements CallReply {
     const { automation, ledger } = this.options;
     if (verb === 'state.get') return await ledger.getState(automation, args.key);
     if (verb === 'state.set') return await ledger.setState(automation, args.key, args.value);
+    if (verb === 'notify') return await this.options.notify(automation.app, args);
     if (verb === 'state.delete') return await ledger.deleteState(automation, args.key);
     const runs = await this.#runs(args, verb === 'runs.last' ? 1 : undefined);
     return verb === 'runs.last' ? (runs[0] ?? null) : runs;

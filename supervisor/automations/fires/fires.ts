@@ -73,6 +73,8 @@ export type FiresOptions = {
   events: Pick<RunEvents, 'publish'>;
   secrets: Pick<Secrets, 'get' | 'redactor'>;
   tools: Pick<FireTools, 'call'>;
+  /** A notice of an automation's app: `{ notice }` → what the handler gets. */
+  notify(app: string, args: { notice?: unknown }): Promise<unknown>;
   /** The actor whose thread runs the automation's handler. May throw or reject, which fails the run. */
   actorOf(automation: LiveAutomation): FireActor | Promise<FireActor>;
   runner: ConversationRunner;

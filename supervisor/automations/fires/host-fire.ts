@@ -93,6 +93,7 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
       last: (filter) => ask('runs.last', { filter }) as Promise<RunRecord | null>,
       list: (filter) => ask('runs.list', { filter }) as Promise<RunRecord[]>,
     },
+    notify: (notice) => ask('notify', { notice }) as Promise<{ channels: number }>,
     fetch: async (request, init = {}) => {
       const signal = init.signal ? joinSignals([init.signal, fire.signal]).signal : fire.signal;
       const [url, given] =

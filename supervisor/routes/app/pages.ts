@@ -1,6 +1,7 @@
 /** Serves browsers: the console, the page bridge, each app's files and change stream. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../../protocol/ids.ts';
+import { PUSH_WORKER } from '../../../protocol/notices.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { isNavigation } from '../../http/access/fetch-metadata.ts';
 import type { Place } from '../../http/access/places.ts';
@@ -53,6 +54,7 @@ export function pageRoutes(services: Services): Route[] {
     own('/svc/_client.js', 'client.js'),
     own('/svc/_dev.js', 'dev.js'),
     own('/svc/_enter.js', 'enter.js'),
+    own(PUSH_WORKER, 'push.js'),
     route('GET', '/svc/_console/:part', 'anyone', (exchange, { part = '' }, _caller, place) => {
       if (!CONSOLE_PART.test(part)) throw new SvcError('NOT_FOUND', 'The console has no such file.');
       consoleFiles.serve(exchange, place, `_console/${part}`);

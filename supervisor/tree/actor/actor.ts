@@ -50,6 +50,11 @@ export type ActorEnvironment = {
   appLog(app: string, line: string): void;
   /** A call of the app or draft met damaged data. Resolves with the error for its caller. */
   damaged(app: string, damage: Damage): Promise<SvcError>;
+  /** A call of the app or draft, of this name, sends a notice, see `GenerationEvents`. */
+  notice(app: string, name: string, payload: Uint8Array): Promise<{ ok: boolean; body: Uint8Array }>;
+  /** An app or draft is given up, `why` and how its thread ended last; a thread of it runs. Not of automations, whose runs fail. */
+  gaveUp(app: string, why: string, lastExit: string | null): void;
+  started(app: string): void;
 };
 
 export class Actor implements Tenant {
@@ -319,6 +324,7 @@ export class Actor implements Tenant {
       if (generation !== this.#generations.current) return;
       this.#crashes.started();
       this.state = 'live';
+      if (this.automation === null) this.#env.started(this.app);
       this.#pump();
       // The calls that it was started for may be gone.
       if (this.rested) this.#population.rested(this);
@@ -344,6 +350,7 @@ export class Actor implements Tenant {
     onGone: (generation, death) => this.#died(generation, death),
     onLog: (line) => this.#env.appLog(this.app, line),
     onDamaged: (damage) => this.#env.damaged(this.app, damage),
+    onNotice: (payload) => this.#env.notice(this.app, this.summary.name, payload),
   };
 
   #died(generation: Generation, death: Death): void {
@@ -405,6 +412,7 @@ export class Actor implements Tenant {
   #giveUp(state: 'quarantined' | 'failed_to_start', why: string): void {
     this.state = state;
     this.#givenUp = why;
+    if (this.automation === null) this.#env.gaveUp(this.app, why, this.lastExit);
     clearTimeout(this.#retry);
     this.#generations.abortNext();
     this.#generations.retire('crash');

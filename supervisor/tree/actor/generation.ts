@@ -59,6 +59,8 @@ export type GenerationEvents = {
   onLog(line: string): void;
   /** A call met damaged data. Resolves with the error for its caller. */
   onDamaged(damage: Damage): Promise<SvcError>;
+  /** A call sends a notice: JSON text, to be read now. Never rejects. */
+  onNotice(payload: Uint8Array): Promise<{ ok: boolean; body: Uint8Array }>;
 };
 
 /** An actor's name: the id of its app, or the ref of its automation. */
@@ -384,22 +386,29 @@ export class Generation implements LinkHandlers {
   /** Hands a question to the caller, who answers it once. Throws when no sound thread would send it. */
   #asked([, askId, callId, verb, payload]: FrameOf<'ask'>): void {
     const call = this.inFlight.get(callId);
-    if (!call?.reply.asked) throw new Error('A question of a call that cannot ask.');
+    const isNotice = verb === 'notify' && call?.request.kind === ToolKind.action;
+    if (!isNotice && !call?.reply.asked) throw new Error('A question of a call that cannot ask.');
     this.#lastAskId = askId;
-    if (call.settled) return;
+    if (call.settled) {
+      // A fire ends what it has asked by itself.
+      if (isNotice) this.#link?.send([Kind.answer, askId, false, Buffer.from(JSON.stringify(CALL_OVER))]);
+      return;
+    }
     if (++call.openAsks > LIMITS.runNodesAtOnce) throw new Error('Too many questions at once.');
     let answered = false;
-    call.asked(verb, payload, (ok, body) => {
+    const answer = (ok: boolean, body: Uint8Array): void => {
       if (answered) return;
       answered = true;
       call.openAsks--;
-      if (call.settled) return;
+      if (call.settled && !isNotice) return;
       try {
         this.#link?.send([Kind.answer, askId, ok, body]);
       } catch {
         this.#link?.send([Kind.answer, askId, false, TOO_LARGE]);
       }
-    });
+    };
+    if (isNotice) void this.#events.onNotice(payload).then(({ ok, body }) => answer(ok, body));
+    else call.asked(verb, payload, answer);
   }
 
   async #blobAsked([, askId, callId, verb, name, content]: FrameOf<'blob'>): Promise<void> {

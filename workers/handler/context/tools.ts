@@ -4,14 +4,16 @@
 import { SvcError } from '../../../protocol/errors.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
 import { DbClient } from '../../../protocol/wire/db-client.ts';
-import { type ActorSpec, type Frame, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
+import { type ActorSpec, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller, HandlerUser } from '../../../protocol/wire/handler-caller.ts';
 import { openLink } from '../../../protocol/wire/link.ts';
 import type { Call, Runner } from '../calls.ts';
 import { effect } from '../effects.ts';
+import { AskError } from '../failure.ts';
 import type { Modules } from '../modules.ts';
 import { type Answer, actionAnswer, queryAnswer } from '../result.ts';
 import { checkInput, type Validators } from '../validators.ts';
+import type { ActorAsks } from './asks.ts';
 import type { ActorBlobs, BlobsOfContext } from './blobs.ts';
 import { shownTime } from './clock.ts';
 import { CallDatabase, finished, isPending } from './database.ts';
@@ -32,9 +34,10 @@ export type Environment = {
   secrets: ActorSecrets;
   redactor: Redactor;
   blobs: ActorBlobs;
-  /** Sends to the supervisor. Throws when the frame is too large. */
-  send(frame: Frame): void;
+  asks: ActorAsks;
 };
+
+const NO_NOTICE = 'A query changes nothing and may run twice: ctx.notify is for actions and automations.';
 
 /** `ctx` of a handler, beside its database and its log (decisions, section 3). */
 export class HandlerContext {
@@ -44,12 +47,12 @@ export class HandlerContext {
   readonly fetch: (input: FetchInput, init?: RequestInit) => Promise<Response>;
   readonly secrets: SecretsOfContext;
   readonly #call: Call;
-  readonly #blobs: ActorBlobs;
+  readonly #env: Environment;
   readonly #mayWrite: boolean;
 
-  constructor(call: Call, http: HttpClient, secrets: SecretsOfContext, blobs: ActorBlobs, mayWrite: boolean) {
+  constructor(call: Call, http: HttpClient, env: Environment, mayWrite: boolean) {
     this.#call = call;
-    this.#blobs = blobs;
+    this.#env = env;
     this.#mayWrite = mayWrite;
     const { traceId, reads } = call;
     const deadline = shownTime(call.deadline);
@@ -68,7 +71,7 @@ export class HandlerContext {
       defineProperties(this, { traceId: seen(traceId), deadline: seen(deadline) });
     }
     this.fetch = (input, init) => http.fetch(call, input, init);
-    this.secrets = secrets;
+    this.secrets = env.secrets.context;
   }
 
   /** Aborts when the caller has gone or the time is up. A getter per object would cost more than the rest of a call. */
@@ -78,7 +81,15 @@ export class HandlerContext {
   }
 
   get blobs(): BlobsOfContext {
-    return this.#blobs.of(this.#call, this.#mayWrite);
+    return this.#env.blobs.of(this.#call, this.#mayWrite);
+  }
+
+  /** Resolves when the notice is accepted. Not for queries: they may run twice, or not at all. */
+  get notify(): (notice: unknown) => Promise<unknown> {
+    return async (notice) => {
+      if (!this.#mayWrite) throw new AskError({ code: 'BAD_REQUEST', message: NO_NOTICE });
+      return await this.#env.asks.of(this.#call).ask('notify', { notice });
+    };
   }
 
   get caller(): HandlerCaller {
@@ -123,9 +134,6 @@ export class Tools implements Runner {
     }
   }
 
-  /** Only automations ask. */
-  answered(): void {}
-
   schemaChanged(): void {
     this.#reader.schema++;
   }
@@ -137,7 +145,7 @@ export class Tools implements Runner {
 
   async #runHandler(call: Call, kind: 'query' | 'action', input: unknown): Promise<unknown> {
     const { tool } = call;
-    const { validators, modules, log, secrets, blobs } = this.#env;
+    const { validators, modules, log, blobs } = this.#env;
     const query = kind === 'query';
     if (!this.#tools[kind].has(tool)) {
       throw new SvcError(query ? 'UNKNOWN_QUERY' : 'UNKNOWN_ACTION', `The app has no ${kind} "${tool}".`);
@@ -148,7 +156,7 @@ export class Tools implements Runner {
     call.assertWanted();
     const db = new CallDatabase(this.#writer, this.#reader, call);
     const toolLog = log.logger(call.origin);
-    const ctx = new HandlerContext(call, this.#http, secrets.context, blobs, !query);
+    const ctx = new HandlerContext(call, this.#http, this.#env, !query);
     try {
       // Two literals: spreading a common part costs more than everything else here.
       const value = await handler(
@@ -158,12 +166,16 @@ export class Tools implements Runner {
       );
       // No answer leaves before the writes it reports, even those that the handler did not await.
       if (isPending(db) || blobs.isPending(call) || call.failedWrites !== null) await allWritten(call, db, blobs);
+      // The answer to a request that the handler did not await is still to reach it.
+      if (call.asks !== null) await call.asks.settled();
       return value;
     } catch (error) {
       // Its pending writes may still be stored, and subscribers get the change after that.
       await finished(db);
       await blobs.finished(call);
       throw error;
+    } finally {
+      this.#env.asks.end(call);
     }
   }
 }

@@ -1,0 +1,34 @@
+/** Makes the addresses in notices: of views of the console and of pages of apps, where people reach the gateway. */
+import { appOfKey, isDraftKey, sessionOfKey } from '../../protocol/ids.ts';
+import { pageHost, pagePath } from '../../protocol/origins.ts';
+import type { Config } from '../config.ts';
+
+export class Links {
+  readonly #config: Pick<Config, 'appDomain' | 'publicUrl'>;
+  readonly #listening: () => { url: string } | null;
+
+  constructor(config: Pick<Config, 'appDomain' | 'publicUrl'>, listening: () => { url: string } | null) {
+    this.#config = config;
+    this.#listening = listening;
+  }
+
+  /** A view of the console, such as `runs/<id>`; null where no address is known, as in a host's own server. */
+  console(view: string): string | null {
+    const base = this.#base;
+    return base === null ? null : `${base}/svc/#/${view}`;
+  }
+
+  /** The page of an app or draft, by the key of its data. */
+  page(key: string): string | null {
+    const { appDomain } = this.#config;
+    const owner = isDraftKey(key) ? { app: appOfKey(key), session: sessionOfKey(key) } : { app: key };
+    if (appDomain !== null) return `https://${pageHost(owner)}.${appDomain}/`;
+    return this.#base === null ? null : `${this.#base}${pagePath(owner)}/`;
+  }
+
+  get #base(): string | null {
+    const { appDomain, publicUrl } = this.#config;
+    if (appDomain !== null) return `https://${appDomain}`;
+    return publicUrl ?? this.#listening()?.url.replace(/\/+$/, '') ?? null;
+  }
+}
