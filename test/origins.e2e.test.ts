@@ -429,11 +429,14 @@ onEachEdge({}, (gateway, _edge, store) => {
     });
   });
 
-  test('a service worker is never served', async () => {
+  test('no service worker is served but that of the console for notices, at the console', async () => {
     const todos = await enter(gateway, console, { app: 'todos' });
-    for (const path of ['/app.js', '/svc/todos/app.js', '/svc/_client.js']) {
-      isForbidden(await todos.call('GET', path, { headers: { 'service-worker': 'script' } }), path);
+    const headers = { 'service-worker': 'script' };
+    for (const path of ['/app.js', '/svc/todos/app.js', '/svc/_client.js', '/svc/_push.js']) {
+      isForbidden(await todos.call('GET', path, { headers }), path);
     }
+    isForbidden(await console.call('GET', '/svc/_client.js', { headers }), 'another script');
+    assert.equal((await console.call('GET', '/svc/_push.js', { headers })).status, 200);
   });
 
   test('the policy of a page lets the console embed it, and restricts forms and base to its origin', async () => {

@@ -29,6 +29,7 @@ export const VIEWS = {
   runs: '/runs',
   system: '/system',
   insights: '/system/insights',
+  notices: '/system/notices',
   backups: '/system/backups',
   trash: '/system/trash',
   'sign-in': '/system/sign-in',

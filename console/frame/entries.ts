@@ -71,6 +71,7 @@ export function placesOf(apps: readonly AppRecord[], isShared: boolean): Entry[]
     place('Runs', 'Gateway', 'runs'),
     place('System', 'Gateway', 'system'),
     place('Insights', 'System', 'system', 'insights'),
+    place('Notices', 'System', 'system', 'notices'),
     place('Backups', 'System', 'system', 'backups'),
     place('Sign-in', 'System', 'system', 'sign-in'),
     place('Trash', 'System', 'system', 'trash'),

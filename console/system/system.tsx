@@ -1,9 +1,10 @@
-/** The gateway itself: its processes live, what runs cost, its backups, its trash, and how long browsers stay signed in. */
+/** The gateway itself: its processes live, what runs cost, its notices, its backups, its trash, and how long browsers stay signed in. */
 import type { VNode } from 'preact';
 import { type Address, hrefOf } from '../address.ts';
 import { Tabs } from '../ui/parts.tsx';
 import { Backups } from './backups.tsx';
 import { InsightsView } from './insights.tsx';
+import { NoticesView } from './notices.tsx';
 import { Processes } from './processes.tsx';
 import { SignInView } from './sign-in.tsx';
 import { Trash } from './trash.tsx';
@@ -11,6 +12,7 @@ import { Trash } from './trash.tsx';
 const VIEWS: Record<string, (props: { query: URLSearchParams }) => VNode> = {
   processes: () => <Processes />,
   insights: InsightsView,
+  notices: () => <NoticesView />,
   backups: () => <Backups />,
   trash: () => <Trash />,
   'sign-in': () => <SignInView />,
@@ -31,6 +33,7 @@ export function SystemView({ address }: { address: Address }) {
         tabs={[
           { id: 'processes', text: 'Processes', href: hrefOf(['system']) },
           { id: 'insights', text: 'Insights', href: hrefOf(['system', 'insights']) },
+          { id: 'notices', text: 'Notices', href: hrefOf(['system', 'notices']) },
           { id: 'backups', text: 'Backups', href: hrefOf(['system', 'backups']) },
           { id: 'trash', text: 'Trash', href: hrefOf(['system', 'trash']) },
           { id: 'sign-in', text: 'Sign-in', href: hrefOf(['system', 'sign-in']) },

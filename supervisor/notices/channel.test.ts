@@ -140,6 +140,10 @@ test('words for failures name no address', () => {
       'Its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT).',
     ],
     [new DOMException('', 'TimeoutError'), 'It did not answer in time.'],
+    [
+      Object.assign(new Error('connect ECONNREFUSED 192.0.2.1:25'), { code: 'ESOCKET' }),
+      'Nothing answers at its address.',
+    ],
     ['secret', 'It could not be reached.'],
   ] as const)
     assert.equal(inWords(error), words);

@@ -47,11 +47,12 @@ const CODE = /^[A-Z0-9_]{1,60}$/;
 /** For status, answers and the log. */
 export function inWords(error: unknown): string {
   if (error instanceof DeliveryError || error instanceof SvcError) return error.message;
-  const { code, responseCode, cause, name } = (error ?? {}) as Record<string, unknown>;
+  const { code, responseCode, cause, name, message } = (error ?? {}) as Record<string, unknown>;
   if (typeof responseCode === 'number' && code !== 'EAUTH') return `The mail server answered with ${responseCode}.`;
   if (name === 'AbortError' || name === 'TimeoutError') return 'It did not answer in time.';
-  // `fetch` keeps the reason in its cause, and nodemailer in that of its own error.
-  const reason = (cause as { code?: unknown } | undefined)?.code ?? code;
+  // `fetch` keeps the reason in its cause, and nodemailer in the text of the error of a socket.
+  const inText = code === 'ESOCKET' ? /\bE[A-Z]{3,}\b/.exec(String(message))?.[0] : undefined;
+  const reason = (cause as { code?: unknown } | undefined)?.code ?? inText ?? code;
   if (typeof reason !== 'string' || !CODE.test(reason)) return 'It could not be reached.';
   if (CERTIFICATE.test(reason)) return `Its certificate is not trusted (${reason}).`;
   return WORDS[reason] ?? `It could not be reached (${reason}).`;
