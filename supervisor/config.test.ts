@@ -50,6 +50,20 @@ for (const [name, value, message] of [
   });
 }
 
+test('mail among the channels needs the mail server, and a wrong channel is named by its place', () => {
+  assert.throws(
+    () => resolveConfig('data', { notify: [{ kind: 'mail' }] }),
+    /"notify" .* names mail, so "mail" must be/,
+  );
+  const notify = [{ kind: 'push' }, { kind: 'ntfy', url: 'https://ntfy.example' }];
+  assert.throws(() => checkConfig({ notify }, 'f'), /"notify\.1\.url" in f must be the address of a topic/);
+  const mail = { url: 'smtp://:secret@', from: 'a@b.example', to: 'a@b.example' };
+  assert.throws(
+    () => checkConfig({ mail }, 'f'),
+    ({ message }: Error) => message.startsWith('"mail.url" in f must be') && !message.includes('secret'),
+  );
+});
+
 test('a public address has no slash at its end', () => {
   assert.equal(resolveConfig('data').publicUrl, null);
   assert.equal(

@@ -27,7 +27,10 @@ export async function agree(): Promise<void> {
   if ((await Notification.requestPermission()) !== 'granted')
     throw new Error('The browser was not allowed to show notices. Its settings for this site can change that.');
   const { publicKey } = await post<{ publicKey: string }>('/svc/_notices/push-key');
-  await navigator.serviceWorker.register(PUSH_WORKER);
+  await navigator.serviceWorker.register(PUSH_WORKER).catch((cause: unknown) => {
+    // The gateway serves it at the console's own address only.
+    throw new Error('Notices are not possible at this address. Open the console at its own one.', { cause });
+  });
   const { pushManager } = await navigator.serviceWorker.ready;
   // One that was made with an earlier key of the gateway gets nothing.
   await (await pushManager.getSubscription())?.unsubscribe();

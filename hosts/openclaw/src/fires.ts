@@ -27,6 +27,7 @@ export async function runFire(order: FireOrder, ask: Ask, signal: AbortSignal): 
     agent: of('agent'),
     state: { get: of('state.get'), set: of('state.set'), delete: of('state.delete') },
     runs: { last: of('runs.last'), list: of('runs.list') },
+    notify: of('notify'),
     secrets: { get: of('secrets.get') },
     fetch: (target: string | URL | Request, init: RequestInit = {}) =>
       fetch(target, { ...init, signal: init.signal ? AbortSignal.any([init.signal, signal]) : signal }),

@@ -210,6 +210,7 @@ function asksOf({ ctx, log }: HostFire): Record<string, (...args: never[]) => un
     'state.delete': ctx.state.delete,
     'runs.last': ctx.runs.last,
     'runs.list': ctx.runs.list,
+    notify: ctx.notify,
     'secrets.get': ctx.secrets.get,
     'log.debug': log.debug,
     'log.info': log.info,
