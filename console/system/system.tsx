@@ -1,6 +1,7 @@
 /** The gateway itself: its processes live, what runs cost, its notices, its backups, its trash, and how long browsers stay signed in. */
 import type { VNode } from 'preact';
 import { type Address, hrefOf } from '../address.ts';
+import { useGateway } from '../gateway-state.tsx';
 import { Tabs } from '../ui/parts.tsx';
 import { Backups } from './backups.tsx';
 import { InsightsView } from './insights.tsx';
@@ -19,6 +20,7 @@ const VIEWS: Record<string, (props: { query: URLSearchParams }) => VNode> = {
 };
 
 export function SystemView({ address }: { address: Address }) {
+  const { hasSessions } = useGateway();
   const named = address.parts[1] ?? '';
   const current = Object.hasOwn(VIEWS, named) ? named : 'processes';
   const View = VIEWS[current]!;
@@ -36,7 +38,7 @@ export function SystemView({ address }: { address: Address }) {
           { id: 'notices', text: 'Notices', href: hrefOf(['system', 'notices']) },
           { id: 'backups', text: 'Backups', href: hrefOf(['system', 'backups']) },
           { id: 'trash', text: 'Trash', href: hrefOf(['system', 'trash']) },
-          { id: 'sign-in', text: 'Sign-in', href: hrefOf(['system', 'sign-in']) },
+          ...(hasSessions ? [{ id: 'sign-in', text: 'Sign-in', href: hrefOf(['system', 'sign-in']) }] : []),
         ]}
       />
       <View query={address.query} />
