@@ -143,6 +143,7 @@ onEachStore({}, (gateway, store) => {
       const fired = await gateway.call('POST', '/svc/_automations/bundled/digest/run?wait=1', { body: {} });
       assert.deepEqual([fired.status, fired.json.summary], [200, 'c-d'], fired.text);
       assert.deepEqual(readdirSync(folder).sort(), [
+        '.svc-app',
         'actions',
         'app.json',
         'automations',

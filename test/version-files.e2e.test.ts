@@ -270,6 +270,10 @@ onEachStore({}, (gateway, store) => {
       assert.match(String(headers['content-disposition']), /^attachment; filename="packed-v[\w]+\.tgz"$/);
       writeFileSync(join(home, 'packed.tgz'), bytes);
       assert.match(await svc('push packed.tgz'), /unchanged since an earlier upload|is live/);
+      // One that was made of the folder has what the folder came from in it, which is no file of the app.
+      const own = { ...Object.fromEntries(names('packed').map((name) => [name, file(`packed/${name}`)])) };
+      const made = await gateway.upload('packed', { ...own, '.svc-app': file('packed/.svc-app') }, '?activate=0');
+      assert.deepEqual([made.status, made.json.files], [200, names('packed').length], made.text);
       assert.deepEqual(readdirSync(join(gateway.dataDir, 'tmp')), []);
       refused(await gateway.call('GET', path, { token: null }), 401, 'UNAUTHORIZED');
       refused(await gateway.call('GET', path.replace('packed/', 'none/')), 404, 'UNKNOWN_APP');

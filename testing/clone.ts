@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -72,7 +72,13 @@ export class Clone {
   constructor(host: Clone | null = null) {
     this.#host = host;
     if (host) symlinkSync(join(host.folder, DATA_DIR), join(this.folder, DATA_DIR));
-    for (const name of ['bin', 'examples', 'templates']) symlinkSync(join(root, name), join(this.folder, name));
+    symlinkSync(join(root, 'bin'), join(this.folder, 'bin'));
+    // A push writes into the folder of an app.
+    for (const name of ['examples', 'templates'])
+      cpSync(join(root, name), join(this.folder, name), {
+        recursive: true,
+        filter: (path) => !path.endsWith('.svc-app'),
+      });
     mkdirSync(join(this.folder, 'node_modules'));
     symlinkSync(root, join(this.folder, 'node_modules', packageJson.name));
     const commands = join(this.folder, '.commands');

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ORIGIN_FILE } from '../protocol/rules/archive-rules.ts';
 
 export type AppFiles = Record<string, string | Buffer>;
 
@@ -26,9 +27,10 @@ export async function copyPublished(
   cpSync(folder, dataDir, { recursive: true, verbatimSymlinks: true });
 }
 
-/** The files in an app's folder, as an upload has them. */
+/** The files in an app's folder, as an upload has them: without the note of an earlier push. */
 export function filesOf(folder: string): AppFiles {
-  const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const entries = files.filter(({ name }) => name !== ORIGIN_FILE);
   return Object.fromEntries(
     entries.map(({ parentPath, name }) => {
       const path = join(parentPath, name);

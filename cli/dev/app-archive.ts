@@ -5,6 +5,7 @@ import { basename } from 'node:path';
 import { list } from 'tar';
 import { contentHash } from '../../protocol/content-hash.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
 import { CommandError } from '../failure.ts';
 import { formatBytes } from '../terminal/units.ts';
 
@@ -48,9 +49,10 @@ export async function archivedContent(path: string): Promise<string> {
   await list({
     file: path,
     onReadEntry: (entry) => {
-      if (entry.type !== 'File' && entry.type !== 'OldFile') return;
+      const name = entry.path.replace(/^(?:\.\/)+/, '');
+      if ((entry.type !== 'File' && entry.type !== 'OldFile') || name === ORIGIN_FILE) return;
       const hash = createHash('sha256');
-      hashes.set(entry.path.replace(/^(?:\.\/)+/, ''), hash);
+      hashes.set(name, hash);
       entry.on('data', (part) => void hash.update(part));
     },
   });

@@ -6,6 +6,11 @@ import { STATIC_TYPES } from '../media-types.ts';
 /** Where the command line notes in an app folder which version its files are from; no part of the app. */
 export const ORIGIN_FILE = '.svc-app';
 
+/** Whether an entry of an archive is that note, which is left out. */
+export function isOriginNote(path: string): boolean {
+  return path === ORIGIN_FILE || path === `./${ORIGIN_FILE}`;
+}
+
 /** What may be stored: what may be served, TypeScript and JSX, migrations, and text for people. */
 export const STORED_EXTENSIONS: ReadonlySet<string> = new Set([
   ...Object.keys(STATIC_TYPES),

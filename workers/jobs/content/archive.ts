@@ -8,7 +8,7 @@ import { createGunzip } from 'node:zlib';
 import { Parser, type ReadEntry } from 'tar';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { ArchiveRules, entryTypeError, pathError } from '../../../protocol/rules/archive-rules.ts';
+import { ArchiveRules, entryTypeError, isOriginNote, pathError } from '../../../protocol/rules/archive-rules.ts';
 import { isLeftOut } from '../../../protocol/rules/left-out.ts';
 import { type ExtractedFile, notAnArchive } from './extracted.ts';
 import { makeFolder, openNew } from './files.ts';
@@ -98,6 +98,10 @@ class Unpacking extends Writable {
   }
 
   #entry(entry: ReadEntry): void {
+    if (isOriginNote(entry.path)) {
+      entry.resume();
+      return;
+    }
     if (this.#leaveOut && entry.type !== 'Directory' && isLeftOut(entry.path)) {
       this.#rules.pass(entry.path);
       entry.resume();

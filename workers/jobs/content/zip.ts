@@ -4,7 +4,7 @@ import { closeSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Entry, getFileNameLowLevel, openPromise, type ZipFile } from 'yauzl';
 import { SvcError } from '../../../protocol/errors.ts';
-import { ArchiveRules } from '../../../protocol/rules/archive-rules.ts';
+import { ArchiveRules, isOriginNote } from '../../../protocol/rules/archive-rules.ts';
 import { isLeftOut } from '../../../protocol/rules/left-out.ts';
 import { type ExtractedFile, notAnArchive } from './extracted.ts';
 import { makeFolder, openNew } from './files.ts';
@@ -37,6 +37,7 @@ async function unpack(archive: string, target: string, leaveOut: boolean): Promi
   try {
     for await (const entry of zip.eachEntry()) {
       const name = nameOf(entry);
+      if (isOriginNote(name)) continue;
       if (leaveOut && (name.startsWith(COMPANIONS) || (!name.endsWith('/') && isLeftOut(name)))) {
         rules.pass(name);
         continue;
