@@ -73,7 +73,7 @@ function NoChannels() {
         mail, ntfy, Slack or a webhook, and in browsers. For the first four, add <code>mail</code> or{' '}
         <code>notify</code> to the configuration file and start the gateway again:
       </p>
-      <pre>{EXAMPLE}</pre>
+      <pre class="channel-example">{EXAMPLE}</pre>
     </div>
   );
 }
