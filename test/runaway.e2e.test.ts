@@ -264,7 +264,7 @@ describe('an app that misbehaves', () => {
     const page = await origin.visit('/');
     assert.deepEqual([page.status, page.headers['content-type']], [503, 'text/html; charset=utf-8']);
     assert.match(page.text, /<h1>This app is out of service<\/h1>.*still there.*tell the person who runs it/s);
-    assert.match(page.text, /href="">Try again<.*\/svc\/#\/apps\/crashing">Open it in the console</);
+    assert.match(page.text, /href="">Try again<.*\/svc\/#\/apps\/crashing">You run it\? See why in the console</);
     assert.doesNotMatch(page.text, /POST|boom/);
     assert.equal((await origin.call('GET', '/')).json.error.code, 'NOT_FOUND', 'programs get its files as before');
     assert.equal((await gateway.call('POST', '/svc/_apps/crashing/restart')).status, 200);

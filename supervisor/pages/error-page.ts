@@ -25,8 +25,7 @@ const ADVICE: Record<string, string> = {
   NOT_FOUND: 'Check the address, or begin at the start.',
   UNKNOWN_VERSION: 'Open the address again for the version that is live.',
   NO_ACTIVE_VERSION: 'Make one live: <code>svc versions</code>, then <code>svc activate</code>.',
-  QUARANTINED:
-    'Try again later. If it does not come back, tell the person who runs it: the console says why, and starts it again.',
+  QUARANTINED: 'Try again later. If it does not come back, tell the person who runs it.',
 };
 
 /** In place of a message that is for who made the app. */
@@ -95,7 +94,8 @@ function linksOf(
   const links: [string, string][] = [];
   if (code === 'QUARANTINED') {
     links.push(['Try again', '']);
-    if (console !== null && app !== undefined) links.push(['Open it in the console', `${console}#/apps/${app}`]);
+    if (console !== null && app !== undefined)
+      links.push(['You run it? See why in the console', `${console}#/apps/${app}`]);
     return links;
   }
   if (kind === 'page' && code !== 'UNKNOWN_APP' && !isSignedOut) links.push(['Start of the app', '/']);
