@@ -87,11 +87,11 @@ function FileLink({
   findings,
 }: TreeProps & { file: TreeFile }) {
   const unsaved = isUnsaved(path);
-  const here = findings.filter(({ file }) => file === path);
-  const isWrong = here.some(({ isWarning }) => !isWarning);
-  const isDoubtful = !isWrong && here.length > 0;
-  const fault = (isWrong && 'something is wrong') || (isDoubtful && 'something may be wrong');
-  const words = [path, unsaved && 'not saved', fault, status];
+  const own = findings.filter(({ file }) => file === path);
+  const isWrong = own.some(({ isWarning }) => !isWarning);
+  const isDoubtful = own.length > 0 && !isWrong;
+  const found = isWrong ? 'something is wrong' : isDoubtful && 'something may be wrong';
+  const words = [path, unsaved && 'not saved', found, status];
   return (
     <a
       href={status === 'deleted' ? changesHref : hrefTo(path)}

@@ -95,10 +95,12 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
           {found === undefined && !error && <p class="hint">The draft is being checked…</p>}
           {findings.length > 0 && (
             <>
-              {(isStopped || more.length > 0) && (
+              {isStopped || more.length > 0 ? (
                 <p class="problem" role="alert">
                   It cannot be published like this:
                 </p>
+              ) : (
+                <p role="status">This may be a mistake:</p>
               )}
               <FindingList
                 findings={findings}
