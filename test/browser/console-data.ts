@@ -253,10 +253,13 @@ export function dataSuite(gateway: TestGateway): void {
         ],
       });
       // Of a table, with its filter and order.
-      await openView(page, '/apps/ledger/data?table=entries&sort=id&desc=1&where=id~<~12001');
+      await openView(page, '/apps/ledger/data?table=entries&sort=id&desc=1&where=id~>~88000');
       await page.getByRole('status').filter({ hasText: '12,000 rows' }).waitFor();
       const { lines } = await saved();
-      assert.deepEqual([lines.length, lines[1]?.split(',')[0], lines.at(-2)?.split(',')[0]], [12_002, '12000', '1']);
+      assert.deepEqual(
+        [lines.length, lines[1]?.split(',')[0], lines.at(-2)?.split(',')[0]],
+        [12_002, '100000', '88001'],
+      );
       // A result has more rows in its file than it shows.
       await openView(page, '/apps/ledger/data?sql=1');
       const editor = page.getByRole('textbox', { name: 'SQL' });

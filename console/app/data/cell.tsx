@@ -106,7 +106,12 @@ export function GridCell({ value, type, column, unit, isEditable, onEditing, wri
       onFocus={() => setFocused(true)}
       onBlur={() => setFocused(false)}
       onDblClick={begin}
-      onKeyDown={(event) => event.key === 'Enter' && begin()}
+      onKeyDown={(event) => {
+        if (event.key !== 'Enter') return;
+        begin();
+        // The field may have the focus before the key does what it does in a field.
+        event.preventDefault();
+      }}
     >
       {at !== null && !isFocused ? clock(at) : type === 'blob' ? 'blob' : exact}
     </span>
