@@ -18,7 +18,7 @@ FROM node:${NODE}-bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends tini && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production SVC_DATA_DIR=/data
 WORKDIR /svc
-COPY --from=build /svc/package.json /svc/LICENSE ./
+COPY --from=build /svc/package.json /svc/LICENSE /svc/SECURITY.md /svc/CHANGELOG.md ./
 COPY --from=build /svc/node_modules ./node_modules
 COPY --from=build /svc/bin ./bin
 COPY --from=build /svc/schemas ./schemas
