@@ -1,5 +1,6 @@
 /** Makes an automation without an editor: its name, what fires it and what it does; its files are then in a draft. */
 import { useState } from 'preact/hooks';
+import type { AppRecord } from '../../protocol/answers.ts';
 import type { SessionRow } from '../../supervisor/authoring/sessions.ts';
 import { go, hrefOf } from '../address.ts';
 import { readSessions } from '../app/code/session.ts';
@@ -48,7 +49,7 @@ export function NewAutomation({ wanted }: { wanted: string | null }) {
         )}
       </header>
       {app === null || !own.some(({ id }) => id === app) ? (
-        <NotHere isApp={apps.some(({ id }) => id === app)} />
+        <NotHere wanted={wanted} app={apps.find(({ id }) => id === app)} />
       ) : (
         <div class="new-automation">
           {wanted === null && (
@@ -74,9 +75,20 @@ export function NewAutomation({ wanted }: { wanted: string | null }) {
   );
 }
 
-function NotHere({ isApp }: { isApp: boolean }) {
+/** Why the app that was asked for, or any, cannot have one made here. */
+function NotHere({ wanted, app }: { wanted: string | null; app: AppRecord | undefined }) {
+  if (wanted !== null && app === undefined) return <Empty title={`There is no app “${wanted}”`} />;
+  if (app?.backend === 'git') {
+    return (
+      <Empty title={`${app.name} is not published yet`}>
+        <p>
+          Publish its <a href={hrefOf(['apps', app.id, 'code'])}>draft</a> first.
+        </p>
+      </Empty>
+    );
+  }
   return (
-    <Empty title={isApp ? 'This app cannot be changed here' : 'There is no app that could have one'}>
+    <Empty title={app ? 'This app cannot be changed here' : 'There is no app that could have one'}>
       <p>
         An automation is made in a draft, and drafts need the git store: stop the gateway, run{' '}
         <code>svc convert --store git</code>, and start it again.
