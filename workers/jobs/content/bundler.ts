@@ -15,8 +15,16 @@ let loading: Promise<Bundler> | null = null;
 
 /** Takes half a second for the first page of a thread. */
 export function loadBundler(): Promise<Bundler> {
-  loading ??= load();
+  loading ??= load().catch((error: unknown) => {
+    loading = null;
+    throw error;
+  });
   return loading;
+}
+
+/** After a fault of its own it may be in any state; the next page gets another. */
+export function forgetBundler(): void {
+  loading = null;
 }
 
 async function load(): Promise<Bundler> {

@@ -86,13 +86,16 @@ async function bundle(code: string, paths: string[], entry: string): Promise<{ r
     ...(paths.includes(PAGE_SETTINGS) ? { tsconfigRaw: reading.text(PAGE_SETTINGS) } : {}),
     plugins: [reading.plugin],
   } satisfies BuildOptions;
-  const { loadBundler } = await import('./bundler.ts');
+  const { forgetBundler, loadBundler } = await import('./bundler.ts');
   const bundler = await loadBundler();
   try {
     return { result: (await bundler.build(options)) as Built, inputs: reading.inputs };
   } catch (error) {
     const { errors } = error as Partial<BuildFailure>;
-    if (errors === undefined || errors.length === 0) throw error;
+    if (errors === undefined || errors.length === 0) {
+      forgetBundler();
+      throw error;
+    }
     throw invalidPage(errors.map((one) => findingOf(one, entry)));
   }
 }
