@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   closeSync,
+  cpSync,
   existsSync,
   mkdtempSync,
   openSync,
@@ -311,7 +312,9 @@ test('a gateway for other machines prints its address, and warns about plain HTT
 });
 
 test('push and describe show what an app opens to visitors', async () => {
-  const pushed = await svc('push', join(root, 'templates/contact'));
+  // A copy: a push writes into the folder.
+  cpSync(join(root, 'templates/contact'), join(home, 'contact'), { recursive: true });
+  const pushed = await svc('push', 'contact');
   assert.match(pushed.stdout, /public +page, action send, without a token/, pushed.stderr);
   assert.match((await svc('describe', 'contact')).stdout, /visitors may use page, action send, without a token/);
   assert.doesNotMatch((await svc('describe', 'notes')).stdout, /visitors/);

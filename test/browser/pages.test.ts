@@ -291,7 +291,11 @@ describe('in a browser', { skip: withoutChromium() }, () => {
       const { gateway } = host;
       const origin = hasToken ? originOf(gateway, { app: 'todos' }) : gateway.url;
       const page = await context.newPage();
-      const stdout = await svc(gateway, 'push', appFolder('todos'));
+      // A copy: a push writes into the folder.
+      const folder = mkdtempSync(join(tmpdir(), 'svc-pushed-'));
+      t.after(() => rmSync(folder, { recursive: true }));
+      cpSync(appFolder('todos'), folder, { recursive: true });
+      const stdout = await svc(gateway, 'push', folder);
       const address = hasToken ? `${origin}/` : `${origin}/svc/todos/`;
       assert.ok(stdout.includes(` ${address}\n`), stdout);
 
