@@ -158,7 +158,11 @@ export class Notices {
     await this.#opening;
     const channels = [...this.#channels.values()].filter((channel) => name === undefined || channel.name === name);
     if (channels.length === 0 && name !== undefined)
-      throw new SvcError('NOT_FOUND', `There is no channel "${name.slice(0, LIMITS.textChars)}".`, { path: 'channel' });
+      throw new SvcError(
+        'NOT_FOUND',
+        `There is no channel "${name.slice(0, LIMITS.textChars)}". There are: ${[...this.#channels.keys()].join(', ') || 'none'}.`,
+        { path: 'channel' },
+      );
     const text = 'This is a test: notices of this gateway reach you here.';
     const url = this.#options.links.console('system/notices');
     const notice = this.#noticeOf({ kind: 'test', app: null, title: 'Test of svc', text, url }, false);
