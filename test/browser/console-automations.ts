@@ -194,7 +194,7 @@ export function automationsSuite(gateway: TestGateway): void {
       await assertAccessible(here);
       const failed = (await gateway.call('POST', '/svc/_automations/kitchen/burn/run?wait=1')).json;
       await openView(here, `/runs/${failed.runId}`);
-      const place = /the toaster is on <fire>\s+at .*automations\/burn\/handler\.js:4:15/;
+      const place = /the toaster is on <fire>\s*at .*automations\/burn\/handler\.js:4:15/;
       await here.getByRole('alert').filter({ hasText: place }).waitFor();
       await log.getByText('automations/burn/handler.js:4:15').waitFor();
       await picture(here, 'failed');
@@ -444,7 +444,7 @@ export function automationsSuite(gateway: TestGateway): void {
     test('a run is cancelled', async () => {
       const page = await open();
       await page.getByRole('button', { name: 'Run now: Bake bread' }).press('Enter');
-      await page.getByText('info the dough rests').waitFor();
+      await page.getByText('the dough rests').waitFor();
       await page.getByRole('button', { name: 'Cancel this run' }).click();
       await page.locator('.heading').getByText('aborted').waitFor();
       await page.getByRole('alert').filter({ hasText: 'RUN_ABORTED' }).waitFor();
