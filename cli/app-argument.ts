@@ -5,10 +5,9 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { isAppId } from '../protocol/ids.ts';
+import { ORIGIN_FILE } from '../protocol/rules/archive-rules.ts';
 import { CommandError } from './failure.ts';
 
-/** Says which app the folder was last pushed or pulled as; `app.json` may name another id. */
-const LINK_FILE = '.svc-app';
 const MANIFEST = 'app.json';
 
 /** An app on this machine; `folder` is absolute. */
@@ -150,7 +149,7 @@ function appsBelow(cwd: string): LocalApp[] {
 }
 
 function idIn(folder: string): string | null {
-  const id = memberOf(join(folder, LINK_FILE), 'app') ?? memberOf(join(folder, MANIFEST), 'id');
+  const id = memberOf(join(folder, ORIGIN_FILE), 'app') ?? memberOf(join(folder, MANIFEST), 'id');
   return typeof id === 'string' && isAppId(id) ? id : null;
 }
 
