@@ -73,6 +73,14 @@ test('by default the gateway itself and metadata addresses are refused, to actio
     assert.deepEqual([fetch.name, fetch.ok, fetch.output?.status ?? fetch.error.code], node);
     assert.ok(fetch.endedAt >= fetch.startedAt);
   }
+  // The run fails with its request, and the record of the request still says why.
+  const throwing = { run: 'async ({ ctx, input }) => void (await ctx.fetch(input.url))' };
+  assert.equal((await gateway.upload('throwing', appOf('throwing', { automations: { get: throwing } }))).status, 201);
+  const body = { input: { url: 'http://localhost:19/' } };
+  const run = (await gateway.call('POST', '/svc/_automations/throwing/get/run?wait=1', { body })).json;
+  assert.match(run.error.message, /^fetch failed: localhost:19: /);
+  const [fetch] = (await gateway.call('GET', `/svc/_runs/${run.runId}/nodes`)).json;
+  assert.equal(fetch.error.message, run.error.message);
 });
 
 test("the operator's lists: deny overrides everything, allow permits hosts that are refused by default", async (t) => {

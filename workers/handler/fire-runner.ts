@@ -133,9 +133,10 @@ function watching(asks: Asks): FetchWatch {
   return (method, { origin, pathname }) => {
     const begun = asks.ask('fetch', { method, url: origin + pathname });
     begun.catch(() => {});
-    return (end) => {
+    return async (end) => {
       const how = 'error' in end ? { error: shownError(end.error) } : end;
-      begun.then((ordinal) => asks.ask('fetched', { ordinal, ...how })).catch(() => {});
+      const ordinal = await begun.catch(() => null);
+      asks.ask('fetched', { ordinal, ...how }).catch(() => {});
     };
   };
 }

@@ -87,7 +87,13 @@ export class Asks {
     if (this.#refusal !== null) throw this.#refusal();
     const payload = encode(verb, args);
     const [, , ok, body] = await new Promise<FrameOf<'answer'>>((resolve, reject) => {
-      this.#waiting.add({ verb, payload, resolve, reject });
+      const question = { verb, payload, resolve, reject };
+      // What tells of a request is answered at once, and its answer must not wait for other calls.
+      if (verb === 'fetch' || verb === 'fetched') {
+        this.#submit(question);
+        return;
+      }
+      this.#waiting.add(question);
       this.#next();
     });
     const value: unknown = body.length === 0 ? undefined : parse(asBuffer(body).toString());
@@ -136,10 +142,14 @@ export class Asks {
     for (const question of this.#waiting) {
       if (this.#asked.size >= LIMITS.runNodesAtOnce) return;
       this.#waiting.delete(question);
-      const askId = ++lastAsk;
-      this.#asked.set(askId, question);
-      this.#send([Kind.ask, askId, this.#callId, question.verb, question.payload]);
+      this.#submit(question);
     }
+  }
+
+  #submit(question: Question): void {
+    const askId = ++lastAsk;
+    this.#asked.set(askId, question);
+    this.#send([Kind.ask, askId, this.#callId, question.verb, question.payload]);
   }
 }
 

@@ -19,8 +19,8 @@ import { placeError, siteOf } from './call-sites.ts';
 
 export type FetchInput = string | URL | Request;
 
-/** Is told of each request, and with the answer of how it ended. */
-export type FetchWatch = (method: string, url: URL) => (end: { status: number } | { error: unknown }) => void;
+/** Is told of each request, and with the function that it returns of how it ended: the handler gets that after it resolves. */
+export type FetchWatch = (method: string, url: URL) => (end: { status: number } | { error: unknown }) => Promise<void>;
 
 /** The error of a handler's fetch to where the app may not connect. */
 export class EgressError extends Error {
@@ -159,14 +159,14 @@ export class HttpClient {
     try {
       const response = await nativeFetch(target, options);
       traced?.ended(response.status, response.status < 400 ? '' : String(response.status));
-      ended?.({ status: response.status });
+      if (ended !== undefined) await ended({ status: response.status });
       return response;
     } catch (error) {
       const { cause } = error as { cause?: unknown };
       const thrown = cause instanceof EgressError ? cause : withReason(error, url);
       placeError(thrown, site);
       traced?.ended(0, errorType(thrown));
-      ended?.({ error: thrown });
+      if (ended !== undefined) await ended({ error: thrown });
       throw thrown;
     }
   }
