@@ -18,6 +18,10 @@ const SHOP = appOf('shop', {
   actions: {
     send: `async ({ ctx, input }) => ({ status: 200, body: await ctx.notify(input.notice) })`,
     forget: `async ({ ctx }) => { ctx.notify({ title: 'Not awaited', text: 'It goes all the same.' }); return { status: 204 }; }`,
+    late: `async ({ ctx }) => {
+      setTimeout(() => ctx.notify({ title: 'a', text: 'b' }).catch(({ message }) => console.log(message)), 1);
+      return { status: 204 };
+    }`,
     leak: `async ({ ctx }) => { const key = await ctx.secrets.get('KEY'); await ctx.notify({ title: 'Key', text: key }); return { status: 204 }; }`,
     many: `async ({ ctx }) => {
       let sent = 0;
@@ -170,6 +174,12 @@ describe('notices', () => {
       assert.ok(message.includes(path), message);
     }
     assert.match((await gateway.read('shop', 'ask')).json.error.message, /A query changes nothing/);
+    assert.equal((await gateway.write('shop', 'late')).json.data.status, 204);
+    await eventually(async () =>
+      (await gateway.call('GET', '/svc/_logs?app=shop')).text.includes(
+        'The call has ended: its ctx can no longer be used.',
+      ),
+    );
   });
 
   test('a failed run is told once, until it works again', async () => {
@@ -294,19 +304,24 @@ describe('notices', () => {
     mail.isSilent = true;
     assert.deepEqual((await send({ title: 'Kept', text: 'for later' })).json.data.body, { channels: 4 });
     await Promise.all([ntfy.posts.next('ntfy'), slack.posts.next('slack'), nextJson()]);
-    assert.equal((await stateOf('mail'))?.waiting, 1);
+    await run({ fail: 'before the restart' });
+    await Promise.all([ntfy.posts.next('ntfy'), slack.posts.next('slack'), nextJson()]);
+    assert.equal((await stateOf('mail'))?.waiting, 2);
     await gateway.stop();
     mail.isSilent = false;
     await gateway.start();
     assert.equal((await nextMail()).headers.get('subject'), 'The Shop: Kept');
+    assert.equal((await nextMail()).headers.get('subject'), 'The Shop: Report failed');
+    await run({});
+    assert.equal((await nextOfAll()).posted.title, 'Report works again');
     await eventually(async () => (await stateOf('mail'))?.waiting === 0);
     assert.deepEqual(
       (await channels()).map(({ channel, state }) => [channel, state]),
       [
         ['mail', 'ok'],
-        ['ntfy', 'idle'],
-        ['slack', 'idle'],
-        ['json', 'idle'],
+        ['ntfy', 'ok'],
+        ['slack', 'ok'],
+        ['json', 'ok'],
       ],
     );
   });
