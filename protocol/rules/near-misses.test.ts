@@ -34,7 +34,7 @@ for (const [what, file, value, found] of [
     { ...MANIFEST, chat: { sqls: false } },
     ['"sqls" of chat. Did you mean "sql"?'],
   ],
-  ['three edits', 'app.json', { ...MANIFEST, querries1: [] }, []],
+  ['three edits', 'app.json', { ...MANIFEST, querrries1: [] }, []],
   [
     'a valid automation',
     'automations/a/automation.json',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { CLAUDE_CODE } from '../../protocol/agents/agents.ts';
+import { CLAUDE_CODE, INSTALL_CLAUDE_CODE } from '../../protocol/agents/agents.ts';
 import { versionReport } from './program-version.ts';
 
 const WANTED = { what: 'Codex', oldest: '0.169.0', install: 'Install it.' };
@@ -19,9 +19,5 @@ test('a version is compared by its numbers', () => {
 test('Claude Code is named in the version that the tests run', () => {
   const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
   assert.equal(JSON.parse(read('scripts/agents/package.json')).dependencies['@anthropic-ai/claude-code'], CLAUDE_CODE);
-  for (const path of ['docs/agents.md', 'console/app/chat/turn.ts'])
-    assert.match(
-      read(path),
-      new RegExp(`npm install -g @anthropic-ai/claude-code@${CLAUDE_CODE.replaceAll('.', '\\.')}`),
-    );
+  assert.ok(read('docs/agents.md').includes(INSTALL_CLAUDE_CODE));
 });
