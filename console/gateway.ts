@@ -40,8 +40,9 @@ export const BACK = 'svc-console:back';
 let signedOut = false;
 let isLost = false;
 
-/** What a proxy says in place of a gateway that does not answer it. */
-const isAway = (status: number): boolean => status === 502 || status === 504;
+/** What a proxy says in place of a gateway that does not answer it; the gateway's own errors have a code. */
+const isAway = (status: number, code: string | undefined): boolean =>
+  code === undefined && (status === 502 || status === 504);
 
 /** Polling stops then, because the gateway counts refused requests. */
 export const isSignedOut = (): boolean => signedOut;
@@ -68,7 +69,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     isLost = true;
     throw unreachable();
   }
-  if (isAway(response.status)) {
+  const { error = {} } = response.ok ? {} : ((await response.json().catch(() => ({}))) as ErrorAnswer);
+  if (isAway(response.status, error.code)) {
     isLost = true;
     throw unreachable();
   }
@@ -77,7 +79,6 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     dispatchEvent(new Event(BACK));
   }
   if (response.ok) return response;
-  const { error = {} } = (await response.json().catch(() => ({}))) as ErrorAnswer;
   if (response.status === 401) setSignedOut(true);
   const message = error.message ?? `The gateway answered with status ${response.status}.`;
   throw new GatewayError(response.status, error.code ?? 'INTERNAL', message, error);
