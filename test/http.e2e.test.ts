@@ -823,6 +823,7 @@ onEachEdge({ descriptors: 512 }, (gateway, edge) => {
         'automations',
         'timeZone',
         'backups',
+        'notices',
         'counters',
       ]);
       assert.deepEqual(system.toolServers, []);

@@ -68,10 +68,9 @@ export function authoringRoutes(services: Services): Route[] {
     }),
     route('POST', '/svc/_apps/_fetch', 'route', async (exchange, _params, caller) => {
       const { body, where } = await read(exchange, caller);
-      const url = requiredText(body, 'url');
       const wanted = wantedIn(body, where);
       demand(caller, 'make', wanted.id);
-      answerJson(exchange, 201, await newApps.fromAddress(url, wanted));
+      answerJson(exchange, 201, await newApps.fromAddress(requiredText(body, 'url'), wanted));
     }),
     route('POST', '/svc/_apps/:id/duplicate', 'manage', async (exchange, { id = '' }, caller) => {
       const { body, where } = await read(exchange, caller);
