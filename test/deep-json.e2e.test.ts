@@ -10,6 +10,8 @@ import { onEachEdge } from '../testing/edges.ts';
 /** Routes whose bodies are archives, bundles, files, or nothing. */
 const NOT_JSON = [
   'POST /svc/_apps/:id/upload',
+  'POST /svc/_apps/_import',
+  'POST /svc/_notices/push-key',
   'POST /svc/_apps/:id/copies',
   'POST /svc/_apps/:id/restart',
   'POST /svc/_trash/:id/restore',
