@@ -11,6 +11,7 @@ import type { AppTests, TestResult } from '../../protocol/answers.ts';
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTestFile } from '../../protocol/rules/static-files.ts';
+import { joinSignals } from '../../protocol/signals.ts';
 import { AGENT_LEADER } from '../../storage/processes/children.ts';
 import { largestBelow } from '../../storage/processes/memory.ts';
 import { sweepTagged, TAG_VARIABLE } from '../../storage/processes/tagged.ts';
@@ -51,11 +52,13 @@ export class DraftTests {
     if (this.#running !== null)
       throw new SvcError('CONFLICT', 'Tests of a draft are running. Run these when they have ended.');
     const end = new AbortController();
-    const over = this.#run(session, app, AbortSignal.any([signal, end.signal]));
+    const joined = joinSignals([signal, end.signal]);
+    const over = this.#run(session, app, joined.signal);
     this.#running = { end, over: over.catch(() => {}) };
     try {
       return await over;
     } finally {
+      joined.release();
       this.#running = null;
     }
   }
