@@ -7,9 +7,11 @@ import { asUser, temporaryFolder } from '../../testing/command-line.ts';
 import type { CommandError } from '../failure.ts';
 import { packBytes, readAppId, scanAppFolder } from './app-folder.ts';
 
-test('links and pipes are left out, with the reason', (t) => {
+test('links and pipes are left out, with the reason; what the command wrote for itself is not mentioned', (t) => {
   const folder = temporaryFolder(t);
   writeFileSync(join(folder, 'app.json'), '{}');
+  writeFileSync(join(folder, '.svc-app'), '{}');
+  mkdirSync(join(folder, '.schemas'));
   symlinkSync('app.json', join(folder, 'link.json'));
   execFileSync('mkfifo', [join(folder, 'pipe.txt')]);
   const { files, bytes, leftOut } = scanAppFolder(folder);

@@ -11,6 +11,7 @@ import { contentHash } from '../../protocol/content-hash.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
 import { isStored, nameReason } from '../../protocol/rules/left-out.ts';
+import { SCHEMAS_FOLDER } from '../../storage/apps/app-template.ts';
 import { isMissing } from '../../storage/files/atomic-file.ts';
 import { CommandError, reasonOf } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
@@ -108,7 +109,8 @@ function scan(root: string, path: string, found: AppFolder): void {
   const entries = readable(path, () => readdirSync(join(root, path), { withFileTypes: true })) ?? [];
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const name = path === '' ? entry.name : `${path}/${entry.name}`;
-    if (name === ORIGIN_FILE) continue;
+    // Ours: who pushes did not put them there.
+    if (name === ORIGIN_FILE || name === SCHEMAS_FOLDER) continue;
     const reason = reasonToLeaveOut(entry);
     if (reason !== null) {
       found.leftOut.push({ path: name, reason });

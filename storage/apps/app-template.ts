@@ -6,7 +6,7 @@ import { listTreeSync, pathOf } from '../files/list-tree.ts';
 import { makeFolder } from '../files/make-folder.ts';
 
 /** Folder for editors in an app's folder; its name keeps it out of uploads. */
-const SCHEMAS_FOLDER = '.schemas';
+export const SCHEMAS_FOLDER = '.schemas';
 const SCHEMAS = ['app.schema.json', 'automation.schema.json'];
 
 /** Copies the schemas that the manifests of an app name from the package's folder `from`; gives the paths written. */
