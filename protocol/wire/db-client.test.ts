@@ -209,22 +209,102 @@ test('a commit that cannot be stored is repeated; the outcome of another is unkn
   }
 });
 
-test('a transaction is lost with the writer that repeats it', async () => {
-  let lost = 0;
+for (const [died, progress, deaths] of [
+  ['it may be what the writer died of', -1, 2],
+  ['the writer did not die of itself', 0, 3],
+] as const) {
+  test(`where the writer dies that repeats a transaction, and ${died}`, async () => {
+    let lost = 0;
+    serve((frame, link) => {
+      if (isResume(frame)) link.send([Kind.resumed, progress, progress]);
+      else if (frame[2] === DbOp.begin) link.send([Kind.dbResult, frame[1], 77]);
+      else if (frame[4] === 'b' ? lost === 0 : lost > 0 && lost < 3 && frame[4] === 'a') {
+        lost++;
+        link.close(new Error('gone'));
+      } else answer(frame, link);
+    });
+    const tx = await db.begin();
+    await db.run('a', [], tx);
+    const [outcome] = await Promise.allSettled([db.run('b', [], tx)]);
+    assert.equal(codeOf(outcome), progress < 0 ? 'WRITER_LOST' : undefined);
+    if (outcome.status === 'rejected') assert.match(String(outcome.reason), /rolled back/);
+    await db.run('c');
+    assert.equal(lost, deaths);
+  });
+}
+
+test('a commit that was sent may be stored where no writer says how far it came', async () => {
   serve((frame, link) => {
-    if (isResume(frame)) link.send([Kind.resumed, 0, 0]);
+    if (isResume(frame) || frame[2] === DbOp.commit) link.close(new Error('gone'));
+    else link.send([Kind.dbResult, frame[1], frame[2] === DbOp.begin ? 77 : RESULT]);
+  });
+  const tx = await db.begin();
+  await assert.rejects(db.commit(tx), { code: 'WRITER_LOST', message: /unknown/ });
+});
+
+test('a writer that is lost before it says how far the one before came makes nothing unknown', async () => {
+  let resumes = 0;
+  serve((frame, link) => {
+    if (isResume(frame) && ++resumes > 2) link.send([Kind.resumed, 0, 0]);
+    else if (resumes > 2) link.send([Kind.dbResult, frame[1], frame[2] === DbOp.begin ? 77 : RESULT]);
     else if (frame[2] === DbOp.begin) link.send([Kind.dbResult, frame[1], 77]);
-    else if (frame[4] === 'c') answer(frame, link);
-    else if (frame[4] === 'b' || lost > 0) {
-      lost++;
-      link.close(new Error('gone'));
-    } else answer(frame, link);
+    else link.close(new Error('gone'));
+  });
+  const tx = await db.begin();
+  const behind = db.run('behind');
+  await db.commit(tx);
+  assert.deepEqual(await behind, RESULT);
+  assert.equal(resumes, 3);
+});
+
+test('operations of a transaction that is repeated have their numbers, by which a commit refers to them', async () => {
+  const seen = new Map<unknown, unknown[]>();
+  serve((frame, link) => {
+    if (isResume(frame)) {
+      link.send([Kind.resumed, 0, 0]);
+      return;
+    }
+    const [, id, op, , sql] = frame;
+    seen.set(sql, [...(seen.get(sql) ?? []), id]);
+    if (sql === 'b' && seen.get(sql)?.length === 1) link.close(new Error('gone'));
+    else link.send([Kind.dbResult, id, op === DbOp.begin ? 77 : RESULT]);
   });
   const tx = await db.begin();
   await db.run('a', [], tx);
-  await assert.rejects(db.run('b', [], tx), { code: 'WRITER_LOST', message: /rolled back/ });
-  await db.run('c');
-  assert.equal(lost, 2);
+  await Promise.all([db.run('b', [], tx), db.commit(tx)]);
+  assert.deepEqual(
+    ['a', 'b', 3].map((sql) => seen.get(sql)),
+    [
+      [2, 2],
+      [3, 3],
+      [4, 4],
+    ],
+  );
+});
+
+test('what is asked of a transaction just when it is repeated is sent once, after what waited', async () => {
+  const seen: unknown[] = [];
+  let isNext = false;
+  serve((frame, link) => {
+    if (isResume(frame)) {
+      isNext = true;
+      link.send([Kind.resumed, 0, 0]);
+      return;
+    }
+    const [, id, op, , sql] = frame;
+    if (isNext) seen.push(sql);
+    if (sql === 'b' && !isNext) link.close(new Error('gone'));
+    else if (sql !== 'outside') link.send([Kind.dbResult, id, op === DbOp.begin ? 77 : RESULT]);
+    // Both answers come at once.
+    if (isNext && sql === 'a') link.send([Kind.dbError, outside, { code: 'SQLITE_BUSY', message: '' }]);
+  });
+  const tx = await db.begin();
+  await db.run('a', [], tx);
+  const outside = 3;
+  const asked = db.run('outside').catch(() => db.run('c', [], tx));
+  await db.run('b', [], tx);
+  await asked;
+  assert.deepEqual(seen.slice(1), ['outside', 'a', 'b', 'c']);
 });
 
 test('a client follows its database to a separate writer, and back when that is gone', async () => {

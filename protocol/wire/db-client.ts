@@ -60,8 +60,11 @@ export type Timed = (timing: WriterTiming, error: string) => void;
 /** In place of the transaction's number: this client itself repeats it. */
 const REPEATED = -1;
 
-/** A lost connection: its session, and the last operation that was sent on it. */
-type Left = { session: number; lastId: number };
+/**
+ * A lost connection: its session, the last operation that was sent on it, whether a transaction was being repeated on it, and how
+ * many writers were lost since, before they said how far it came.
+ */
+type Left = { session: number; lastId: number; isAgain: boolean; lost: number };
 
 // App code could replace them.
 const { floor, random } = Math;
@@ -266,22 +269,22 @@ export class DbClient {
         this.#giveUp();
         return;
       }
-    } else if (this.#left) {
-      // The second writer is lost too, before it said how far the first one came.
+    } else if (!this.#left) this.#keep();
+    else if (++this.#left.lost > LIMITS.writerLostTries) {
       this.#giveUp();
       return;
-    } else this.#keep({ session: this.#session, lastId: this.#lastId });
+    }
     if (this.#outstanding.size > 0 || this.#tx?.state === 'repeating')
       this.#retry = setTimeout(() => this.#again(), LIMITS.writerRetryMs);
     else this.#left = null;
   }
 
-  /** The connection broke. Its transaction is repeated at the next writer, unless that was being done. */
-  #keep(left: Left): void {
-    this.#left = left;
+  /** The connection broke. Its transaction is repeated at the next writer. */
+  #keep(): void {
     const transaction = this.#tx;
-    if (transaction?.state === 'repeating') this.#lose(transaction);
-    else if (transaction?.state === 'open') transaction.state = 'repeating';
+    const isAgain = transaction?.state === 'repeating';
+    this.#left = { session: this.#session, lastId: this.#lastId, isAgain, lost: 0 };
+    if (transaction?.state === 'open') transaction.state = 'repeating';
     this.#rejectAll(({ tx }) => tx !== 0 && tx !== transaction?.number, LOST);
   }
 
@@ -303,7 +306,9 @@ export class DbClient {
       const isUnknown = waiting.some(
         ({ frame, tx }) => tx === transaction.number && frame[2] === DbOp.commit && frame[1] <= mayBeCommitted,
       );
-      if (isUnknown) {
+      // It may be what the writer died of. Its commit was not sent.
+      if (left.isAgain && commit < 0) this.#lose(transaction);
+      else if (isUnknown) {
         this.#tx = null;
         this.#rejectAll(({ tx }) => tx === transaction.number, LOST);
       } else void this.#repeat(transaction);
@@ -312,27 +317,28 @@ export class DbClient {
   }
 
   async #repeat(transaction: OpenTransaction): Promise<void> {
+    const link = this.#link;
     const ask = (frame: FrameOf<'db'>): Promise<DbAnswer> =>
       new Promise((answered, reject) => {
-        frame[1] = ++this.#lastId;
         if (frame[3] !== 0) frame[3] = transaction.current;
         const asked = { frame, tx: REPEATED, answered, reject };
         this.#outstanding.set(frame[1], asked);
         this.#send(asked);
       });
     const begin = async (): Promise<number> => {
-      const answer = await ask([Kind.db, 0, DbOp.begin, 0]);
+      const answer = await ask([Kind.db, ++this.#lastId, DbOp.begin, 0]);
       if (answer[0] === Kind.dbError) throw new DbError(answer[2]);
       return answer[2] as number;
     };
     const isSame = await transaction.repeat(begin, ask).catch(() => false);
-    if (this.#tx !== transaction || transaction.state === 'lost') return;
+    if (this.#link !== link) return;
     if (isSame) {
+      transaction.state = 'open';
       for (const asked of [...this.#outstanding.values()]) if (asked.tx === transaction.number) this.#send(asked);
       return;
     }
     this.#lose(transaction);
-    if (transaction.current !== 0) this.#link?.send([Kind.db, ++this.#lastId, DbOp.rollback, transaction.current]);
+    if (transaction.current !== 0) link?.send([Kind.db, ++this.#lastId, DbOp.rollback, transaction.current]);
   }
 
   #lose(transaction: OpenTransaction): void {
@@ -344,8 +350,8 @@ export class DbClient {
   #giveUp(): void {
     const lastSent = this.#left?.lastId ?? 0;
     this.#left = null;
-    if (this.#tx !== null) this.#lose(this.#tx);
     this.#rejectAll(({ frame }) => frame[1] <= lastSent, LOST);
+    if (this.#tx !== null) this.#lose(this.#tx);
     this.#rejectAll(() => true, UNAVAILABLE);
   }
 

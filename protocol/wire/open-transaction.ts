@@ -52,7 +52,6 @@ export class OpenTransaction {
       const repeated = decodeFrame(request) as FrameOf<'db'>;
       if (!outcomeOf(await ask(repeated)).equals(outcome)) return false;
     }
-    this.state = 'open';
     return true;
   }
 }
