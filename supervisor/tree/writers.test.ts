@@ -115,3 +115,23 @@ test('the writer of an app that was removed ends after a while, and starts again
   assert.equal(writers.socketOf('/a'), '/writer.sock');
   assert.equal(processOf('writer-1').state, 'running');
 });
+
+test('apps that come back after their writer ended take no more processes than others', async () => {
+  const apps = Array.from({ length: LIMITS.ownWriters }, (_, n) => `app${n}`);
+  for (const app of apps) isolate(app);
+  now += 2 * LIMITS.ownWriterIdleMs;
+  writers.tidy(() => false);
+  const ended = processOf('writer-1');
+  assert.equal(ended.state, 'stopped');
+  for (const app of apps) isolate(`late-${app}`);
+  for (const app of apps) writers.socketOf(`/${app}`);
+  assert.equal(writers.all.length, 1 + LIMITS.ownWriters);
+  assert.equal(ended.state, 'stopped');
+});
+
+test('no app gets a separate writer once all writers are stopped', async () => {
+  const stopped = writers.stop();
+  assert.deepEqual([writers.hasRoom, isolate('a')], [false, false]);
+  await stopped;
+  assert.deepEqual(writers.all, [writers.main]);
+});

@@ -56,22 +56,22 @@ export class Writers {
   /** Where all databases are reached: the shared writer knows the ones that others have. One that was ended for want of work starts again. */
   socketOf(file: string): string {
     const own = this.#own.get(file);
-    if (own?.child.state === 'stopped') this.#start(own.child);
-    else if (own?.child.state === 'stopping') void own.child.stop(LIMITS.drainMs).then(() => this.#start(own.child));
+    if (own?.child.state === 'stopped') this.#start(own);
+    else if (own?.child.state === 'stopping') void own.child.stop(LIMITS.drainMs).then(() => this.#start(own));
     return this.#specifications.socket('writer');
   }
 
   /** Whether `isolate` would find a place for one more. */
   get hasRoom(): boolean {
-    return this.#running.length < LIMITS.ownWriters || this.#idle() !== undefined;
+    return !this.#ended && (this.#own.size < LIMITS.ownWriters || this.#idle() !== undefined);
   }
 
   /** Gives the database a separate writer; call it before the common one is killed. False when too many have one. */
   isolate(app: string, file: string): boolean {
     if (this.#own.has(file)) return true;
-    if (this.#running.length >= LIMITS.ownWriters) {
-      const idle = this.#idle();
-      if (idle === undefined) return false;
+    if (!this.hasRoom) return false;
+    const idle = this.#own.size < LIMITS.ownWriters ? undefined : this.#idle();
+    if (idle !== undefined) {
       const [idleFile, { child }] = idle;
       this.#own.delete(idleFile);
       child.destroy();
@@ -109,12 +109,8 @@ export class Writers {
     }
   }
 
-  get #running(): [string, OwnWriter][] {
-    return [...this.#own].filter(([, { child }]) => child.pid !== null);
-  }
-
   #idle(): [string, OwnWriter] | undefined {
-    return this.#running
+    return [...this.#own]
       .filter(([, own]) => this.#isIdle(own, EVICTED_AFTER_MS))
       .sort(([, a], [, b]) => a.quietAt - b.quietAt)[0];
   }
@@ -133,8 +129,10 @@ export class Writers {
     return this.#now() - quietAt > forMs;
   }
 
-  #start(child: Child): void {
-    if (!this.#ended) child.start();
+  #start(own: OwnWriter): void {
+    if (this.#ended || !this.all.includes(own.child)) return;
+    own.quietAt = this.#now();
+    own.child.start();
   }
 }
 
