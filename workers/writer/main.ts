@@ -48,6 +48,8 @@ class Writer {
   readonly lanes: Lanes;
   readonly progress = new Progress(() => performance.now());
   readonly key: Buffer;
+  /** Connections whose answers may not have left yet. */
+  readonly answered = new Set<Link>();
   /** No new work is taken; open transactions may end. */
   stopping = false;
   readonly #bootstrap: WriterBootstrap;
@@ -112,6 +114,12 @@ class Writer {
     return isUnknown ? [Kind.resumed, -1, -1] : [Kind.resumed, 0, 0];
   }
 
+  /** Sends the answers of all but `link`, so that no statement on that one keeps them waiting. */
+  flushOthers(link: Link): void {
+    for (const other of this.answered) if (other !== link) other.flush();
+    this.answered.clear();
+  }
+
   #report(): void {
     const { supervisorSocket, ticket, watchTicket } = this.#bootstrap;
     const link = openLink(supervisorSocket, ticket, {
@@ -170,6 +178,7 @@ class Connection implements Asker {
   }
 
   answer(id: number, value: unknown, timing?: Timing): void {
+    this.#writer.answered.add(this.#link);
     try {
       this.#link.send(timing ? [Kind.dbResult, id, value, told(timing)] : [Kind.dbResult, id, value]);
     } catch (error) {
@@ -179,6 +188,7 @@ class Connection implements Asker {
   }
 
   fail(id: number, error: ErrorBody, timing?: Timing): void {
+    this.#writer.answered.add(this.#link);
     this.#link.send(timing ? [Kind.dbError, id, error, told(timing)] : [Kind.dbError, id, error]);
   }
 
@@ -205,6 +215,8 @@ class Connection implements Asker {
     } else if (tx === 0 && this.#writer.stopping) {
       this.fail(id, { code: 'WRITER_UNAVAILABLE', message: 'The gateway is stopping; this statement was not run.' });
     } else {
+      // It runs at once.
+      if (tx !== 0) this.#writer.flushOthers(this.#link);
       this.#lane.receive(this, frame);
     }
   }
@@ -243,6 +255,7 @@ class Connection implements Asker {
   #closed(error: Error | null): void {
     clearTimeout(this.#helloTimer);
     if (error) process.stderr.write(`The connection of ${this.#name} was closed: ${error.message}\n`);
+    this.#writer.answered.delete(this.#link);
     if (this.#session > 0) this.#writer.progress.close(this.#session, this.#place);
     if (this.#lane) this.#writer.lanes.leave(this.#lane, this);
   }

@@ -7,6 +7,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, beforeEach, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { LIMITS } from '../../protocol/limits.ts';
 import { encodeFrame } from '../../protocol/wire/codec.ts';
@@ -382,6 +383,31 @@ test('a slow statement of an app ends when the supervisor says so; the separate 
   own.process.kill('SIGKILL');
   await ended(own.process);
   own.supervisor.close();
+});
+
+test('what was committed is answered before a statement of another transaction that takes long', async () => {
+  const file = join(directory, 'slow.sqlite');
+  const [slow, other] = [client({ name: 'slow', file, brief: true }), client()];
+  await other.exec('CREATE TABLE t (v)');
+  const [otherTx, tx] = [await other.begin(), await slow.begin()];
+  // All of it arrives at once.
+  writer.kill('SIGSTOP');
+  const done = Promise.all([
+    ...Array.from({ length: 5 }, (_, i) => other.run(insert, [i], otherTx)),
+    other.commit(otherTx),
+  ]);
+  await delay(50);
+  const endless = assert.rejects(slow.all(ENDLESS, [], tx), { code: 'WRITER_LOST' });
+  await delay(50);
+  writer.kill('SIGCONT');
+  await supervisor.frame<FrameOf<'slow'>>(Kind.slow);
+  const outcome = await Promise.race([done.then(() => 'answered'), delay(50).then(() => 'waits')]);
+  slow.end();
+  await endless;
+  writer.kill('SIGKILL');
+  await ended(writer);
+  await done.catch(() => {});
+  assert.equal(outcome, 'answered');
 });
 
 test('a writer that takes over after a death without a report does nothing twice', async () => {
