@@ -63,7 +63,9 @@ function toSql(value: unknown, which: number | string): SqlValue {
       if (BigInt.asIntN(64, value) !== value) throw unbindable(which, 'an integer of more than 64 bits');
       return value;
     case 'object':
-      if (value === null || value instanceof Uint8Array) return value;
+      if (value === null) return null;
+      // A copy: a statement may be sent again, when the handler has other bytes there.
+      if (value instanceof Uint8Array) return new Uint8Array(value);
       if (value instanceof Date) {
         if (Number.isNaN(value.getTime())) throw unbindable(which, 'an invalid date');
         return value.toISOString();
