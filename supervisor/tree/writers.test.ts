@@ -10,7 +10,7 @@ class Process {
   readonly spec: ChildSpec;
   state = 'stopped';
   pid: number | null = null;
-  stats = { counters: { statements: 0 } };
+  stats = { counters: { statements: 0, migrations: 0 } };
 
   constructor(spec: ChildSpec) {
     this.spec = spec;
@@ -101,6 +101,16 @@ test('when too many apps have a separate writer, one that is idle loses it', () 
   assert.deepEqual(Object.keys(elsewhere as object).sort(), ['/app0', '/app2', '/app3', '/late']);
   // It may have taken something in the last moment.
   assert.deepEqual(before, UNKNOWN);
+});
+
+test('a writer with a migration under way is not idle', () => {
+  for (let n = 0; n < LIMITS.ownWriters; n++) {
+    isolate(`app${n}`);
+    processOf(`writer-${n + 1}`).stats.counters.migrations = 1;
+  }
+  now += 2 * LIMITS.writerStuckMs + 1;
+  writers.tidy(() => true);
+  assert.deepEqual([writers.hasRoom, isolate('late')], [false, false]);
 });
 
 test('the writer of an app that was removed ends after a while, and starts again if it comes back', async () => {

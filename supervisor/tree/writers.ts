@@ -8,7 +8,7 @@ import type { SessionProgress, WriterBefore } from '../../protocol/wire/frames.t
 import type { Child, ChildSpec } from './child.ts';
 import type { Specifications } from './specifications.ts';
 
-/** Idle since `quietAt`: it has still done as many `statements` as then. */
+/** Idle since `quietAt`: it has still done as many `statements` as then, and no migration is under way. */
 type OwnWriter = { app: string; child: Child; statements: number; quietAt: number };
 
 /** No statement is under way, for none takes so long. */
@@ -102,8 +102,8 @@ export class Writers {
    */
   tidy(isThere: (app: string) => boolean): void {
     for (const own of this.#own.values()) {
-      const statements = own.child.stats?.counters?.statements ?? 0;
-      if (statements !== own.statements) Object.assign(own, { statements, quietAt: this.#now() });
+      const { statements = 0, migrations = 0 } = own.child.stats?.counters ?? {};
+      if (statements !== own.statements || migrations > 0) Object.assign(own, { statements, quietAt: this.#now() });
       if (!isThere(own.app) && this.#isIdle(own, LIMITS.ownWriterIdleMs) && own.child.state === 'running')
         void own.child.stop(LIMITS.drainMs);
     }

@@ -124,8 +124,9 @@ class Writer {
     const { supervisorSocket, ticket, watchTicket } = this.#bootstrap;
     const link = openLink(supervisorSocket, ticket, {
       onFrame: (frame) => {
-        if (frame[0] === Kind.ping)
-          link.send(pong(frame[1], { ...this.lanes.counters, open: this.lanes.open }, this.lanes.groups));
+        const { counters, open, groups } = this.lanes;
+        const migrations = Number(this.#pulse.isMigrating);
+        if (frame[0] === Kind.ping) link.send(pong(frame[1], { ...counters, open, migrations }, groups));
         else if (frame[0] === Kind.stop && !this.stopping) {
           this.stopping = true;
           void this.lanes.drain().then(() => process.exit(0));
