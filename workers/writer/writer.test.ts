@@ -401,7 +401,7 @@ test('what was committed is answered before a statement of another transaction t
   await delay(50);
   writer.kill('SIGCONT');
   await supervisor.frame<FrameOf<'slow'>>(Kind.slow);
-  const outcome = await Promise.race([done.then(() => 'answered'), delay(50).then(() => 'waits')]);
+  const outcome = await Promise.race([done.then(() => 'answered'), delay(1000).then(() => 'waits')]);
   slow.end();
   await endless;
   writer.kill('SIGKILL');
