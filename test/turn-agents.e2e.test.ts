@@ -269,7 +269,10 @@ describe('a gateway with an agent', () => {
         'call svc_draft_check',
         'say {result}',
       );
-      assert.deepEqual([events[0]?.sessionId, textOf(events)], [sessionId, '["fern"]\n{"app":"plants","findings":[],"warnings":[]}']);
+      assert.deepEqual(
+        [events[0]?.sessionId, textOf(events)],
+        [sessionId, '["fern"]\n{"app":"plants","findings":[],"warnings":[]}'],
+      );
       assert.equal((await gateway.call('GET', '/svc/plants/')).status, 404);
       assert.match((await gateway.call('GET', `/svc/_draft/${sessionId}/plants/`)).text, /Plants/);
       const [row] = (await gateway.call('GET', list)).json;
