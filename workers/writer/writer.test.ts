@@ -208,12 +208,12 @@ test('a client goes on with the writer that replaces one that was killed, its tr
   assert.deepEqual([first.changes, second], [1, { n: 1 }]);
   writer.kill('SIGKILL');
   await ended(writer);
-  const early = db.run(insert, ['c']);
   const later = db.run(insert, ['b'], tx);
   await startWriter();
   await later;
+  const behind = db.run(insert, ['c']);
   await db.commit(tx);
-  await early;
+  await behind;
   assert.notEqual(await db.begin(), tx);
   const rows = openSqlite(join(directory, 'app.sqlite'), { readonly: true });
   assert.deepEqual(rows.prepare('SELECT v FROM t').pluck().all(), ['a', 'b', 'c']);
