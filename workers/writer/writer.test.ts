@@ -389,7 +389,8 @@ test('what was committed is answered before a statement of another transaction t
   const file = join(directory, 'slow.sqlite');
   const [slow, other] = [client({ name: 'slow', file, brief: true }), client()];
   await other.exec('CREATE TABLE t (v)');
-  const [otherTx, tx] = [await other.begin(), await slow.begin()];
+  // The writer reads first from who asked last, where it is stopped soon after that.
+  const [tx, otherTx] = [await slow.begin(), await other.begin()];
   // All of it arrives at once.
   writer.kill('SIGSTOP');
   const done = Promise.all([
