@@ -304,8 +304,8 @@ function tooLarge(path: string, size: number): GatewayError {
   return new GatewayError(413, { code: 'PAYLOAD_TOO_LARGE', message, path });
 }
 
-/** Null for a file that is not there. */
-function idOf(file: string): string | null {
+/** The id of a file's content, as in a repository; null for a file that is not there. */
+export function idOf(file: string): string | null {
   try {
     return objectId('blob', readFileSync(file));
   } catch (error) {

@@ -2,12 +2,13 @@
  * Works out what becomes of an app folder when it takes in the live version: its files, those of the version that it came from, and
  * the live ones, merged three ways. Writes nothing before all of it is known.
  */
-import { mkdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isAutomationFile } from '../../protocol/automations/automation.ts';
 import { isOfPackage } from '../../protocol/rules/handler-imports.ts';
 import { isLeftOut } from '../../protocol/rules/left-out.ts';
-import { inParallel, isMissing, isRecord, StagedFile } from '../../storage/files/atomic-file.ts';
+import { inParallel, isRecord, StagedFile } from '../../storage/files/atomic-file.ts';
+import { removeEmpty } from '../../storage/files/remove-empty.ts';
 import { changedFiles, type FileIds, markConflicts, mergeFiles, type Sides } from '../../storage/git/merge-files.ts';
 import { objectId } from '../../storage/git/object.ts';
 import { CommandError } from '../failure.ts';
@@ -15,6 +16,7 @@ import { route } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles } from '../gateway/received.ts';
 import { scanAppFolder } from './app-folder.ts';
+import { idOf } from './folder-sync.ts';
 import { Packages } from './packages.ts';
 
 const NEW_FILE = 0o644;
@@ -179,25 +181,5 @@ export async function applyUpdate(folder: string, known: FileIds, { write, remov
     mkdirSync(dirname(file), { recursive: true });
     const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? NEW_FILE;
     await (await StagedFile.write(file, bytes, mode)).place();
-  }
-}
-
-function idOf(file: string): string | null {
-  try {
-    return objectId('blob', readFileSync(file));
-  } catch (error) {
-    if (isMissing(error)) return null;
-    throw error;
-  }
-}
-
-function removeEmpty(folder: string, path: string): void {
-  for (let at = path; at !== '.'; at = dirname(at)) {
-    try {
-      rmdirSync(join(folder, at));
-    } catch {
-      // It is not empty.
-      return;
-    }
   }
 }

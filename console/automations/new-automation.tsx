@@ -7,6 +7,7 @@ import { readSessions } from '../app/code/session.ts';
 import type { AppDetail } from '../app/views.ts';
 import { get, path, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
+import { idOf } from '../home/names.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
 import { Button, Card, Empty, Field, Loading, Problem } from '../ui/parts.tsx';
@@ -20,16 +21,6 @@ import { newSender, type Sender, SenderFields, webhookOf } from './sender.tsx';
 
 const WAYS = { schedule: 'On a schedule', webhook: 'By a webhook', hand: 'Only by hand' } as const;
 type Way = keyof typeof WAYS;
-
-/** A folder's name made of a name. */
-const idOf = (name: string): string =>
-  name
-    .normalize('NFKD')
-    .replace(/\p{Mark}+/gu, '')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '')
-    .slice(0, 64);
 
 /** `wanted` is the app that the address names, or null. */
 export function NewAutomation({ wanted }: { wanted: string | null }) {

@@ -1,9 +1,9 @@
-/** Names and ids that forms suggest for a new app. Pure. */
+/** Names and ids that forms suggest for a new app or automation. Pure. */
 
 /** What fields for ids take, as their `pattern`. */
 export const APP_ID = '[a-z0-9][a-z0-9_\\-]{0,62}';
 
-/** An id made of a name: what people call it, in letters that addresses have. */
+/** An id made of a name, in letters that addresses and folders have. */
 export const idOf = (name: string): string =>
   name
     .normalize('NFKD')

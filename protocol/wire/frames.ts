@@ -315,7 +315,7 @@ type Frames = {
   stop: [actorId: number, force: boolean];
   /** Host → supervisor. `stopped` is answered to `stop` only; `detail` is for people and holds no path. */
   exited: [actorId: number, reason: 'stopped' | 'memory' | 'crash' | 'failed_to_start', detail: string];
-  /** Watch thread of the shared writer → supervisor: a statement of an app takes long. `halt` ends it, nothing lets it go on. */
+  /** Watch thread of the shared writer → supervisor: a statement of an app takes long. It goes on unless the answer is `halt`. */
   slow: [];
   /** Supervisor → watch thread: begin nothing after the slow statement, and report `stuck`. Ignored if it has ended meanwhile. */
   halt: [];

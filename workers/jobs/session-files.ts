@@ -3,7 +3,7 @@
  * programs may edit the folder at the same time. No link is followed.
  */
 import { createHash } from 'node:crypto';
-import { lstatSync, readFileSync, renameSync, rmdirSync } from 'node:fs';
+import { lstatSync, readFileSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
 import { ArchiveRules, entryTypeError, pathError } from '../../protocol/rules/archive-rules.ts';
@@ -21,6 +21,7 @@ import {
 } from '../../storage/files/atomic-file.ts';
 import { isMomentary } from '../../storage/files/folder-changes.ts';
 import { listTreeSync, pathOf } from '../../storage/files/list-tree.ts';
+import { removeEmpty } from '../../storage/files/remove-empty.ts';
 import { extractArchive } from './content/archive.ts';
 
 const SUBJECT = 'The app';
@@ -189,17 +190,6 @@ function checkConditions(path: string, before: Uint8Array | null, { ifMatch, ifN
 /** The id is that of a git blob, so that it is the same in the repository. */
 function identify(bytes: Uint8Array): { size: number; sha: string } {
   return { size: bytes.length, sha: createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex') };
-}
-
-function removeEmpty(folder: string, path: string): void {
-  for (let at = path; at !== '.'; at = dirname(at)) {
-    try {
-      rmdirSync(join(folder, at));
-    } catch {
-      // It is not empty.
-      return;
-    }
-  }
 }
 
 function unknownFile(path: string): SvcError {

@@ -1,6 +1,6 @@
 /**
  * Watches the writer's main thread, which shows its current statement and the progress of each client in shared memory. If it
- * is stuck in a statement, or in a slow one while other apps wait, no other begins, and the supervisor gets a report and replaces
+ * is stuck in a statement, or the supervisor ends one that is slow, no other begins, and the supervisor gets a report and replaces
  * the writer.
  */
 
