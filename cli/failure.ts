@@ -1,4 +1,7 @@
-/** How a command fails: the errors it may throw, their exit codes (decisions, section 9), and messages for faults of files. */
+/**
+ * How a command fails: the errors it may throw, their exit codes (specification, "Exit codes"), and messages for faults of
+ * files.
+ */
 import { type ErrorBody, SvcError } from '../protocol/errors.ts';
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 64 } as const;

@@ -3,12 +3,13 @@
  *
  *     <script src="/svc/_client.js" data-app="todos"></script>
  *
- * It gives the page `window.svc` (decisions, section 5), one change stream, and its settings on `<html>` before the first
- * paint. The session cookie authenticates, together with the page key that it sends with each call (section 19). The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too:
- * that page talks to the draft's routes only, and loads itself again when the draft's files change. A live page does so when
- * another version of its app goes live, but not while something that somebody has written in it would be lost. When the gateway
- * is away or its session has ended it says so, and goes on where it was once that is over. It keeps no calls for later. A visitor of
- * a public page has no session and follows no changes, until somebody signs in.
+ * It gives the page `window.svc` (specification, "Page bridge"), one change stream, and its settings on `<html>` before the
+ * first paint. The session cookie authenticates, together with the page key that it sends with each call (specification,
+ * "Page key"). The tag in a page of a draft has `data-draft="<sid>" data-version="<of its files>"` too: that page talks to the
+ * draft's routes only, and loads itself again when the draft's files change. A live page does so when another version of its
+ * app goes live, but not while something that somebody has written in it would be lost. When the gateway is away or its session
+ * has ended it says so, and goes on where it was once that is over. It keeps no calls for later. A visitor of a public page has
+ * no session and follows no changes, until somebody signs in.
  */
 import { PAGE_KEY_HEADER } from '../protocol/page-key.ts';
 import { createBar } from './bridge/bar.js';

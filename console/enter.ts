@@ -1,7 +1,7 @@
 /**
- * The page on the way to another page, `/svc/_enter` (decisions, sections 11 and 19). At the console it asks for a ticket with the
- * console's page key: the cookie alone would not do. At the origin of an app or draft it gives the ticket, which is in the fragment
- * of its address, for a session: the cookie, and the page key, which it keeps.
+ * The page on the way to another page, `/svc/_enter` (specification, "Sessions of browsers"). At the console it asks for a
+ * ticket with the console's page key: the cookie alone would not do. At the origin of an app or draft it gives the ticket,
+ * which is in the fragment of its address, for a session: the cookie, and the page key, which it keeps.
  */
 import { keepPageKey, keyHeaders, withPageKey } from './bridge/page-key.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The bridge of a page in a host of MCP Apps (decisions, section 15): `window.svc` as at the gateway, over the host's messages. The
- * gateway puts it first into the page's document, whose tag says what app it is:
+ * The bridge of a page in a host of MCP Apps (specification, "MCP Apps"): `window.svc` as at the gateway, over the host's
+ * messages. The gateway puts it first into the page's document, whose tag says what app it is:
  *
  *     <script data-app="{ …app.json, app }" data-home="…" data-settings="{ … }">…</script>
  *

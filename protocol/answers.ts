@@ -1,4 +1,7 @@
-/** Shapes of HTTP answers that the routes give and the CLI reads (decisions, sections 2 and 6). Times in milliseconds since the epoch. */
+/**
+ * Shapes of HTTP answers that the routes give and the CLI reads (specification, "Conventions of HTTP"). Times in milliseconds
+ * since the epoch.
+ */
 import type {
   MintedSecretWebhook,
   NewWebhook,

@@ -1,4 +1,4 @@
-/** Defines the error codes and the shape of errors in answers (decisions, section 1). */
+/** Defines the error codes and the shape of errors in answers (specification, "Errors"). */
 
 /** Code → HTTP status and when it is used. Tests compare the documentation with this table. */
 export const ERROR_CODES = {

@@ -1,4 +1,4 @@
-/** The types of an app's manifest, `app.json` (specification, "Resources"; decisions, section 2). */
+/** The types of an app's manifest, `app.json` (specification, "Members of the manifest"). */
 import type { InputIssue } from './errors.ts';
 
 export type JsonSchema = boolean | { [keyword: string]: unknown };

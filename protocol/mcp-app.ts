@@ -1,4 +1,4 @@
-/** Names what the page of an app is to a host of MCP Apps (extension of 2026-01-26; decisions, section 15). Pure. */
+/** Names what the page of an app is to a host of MCP Apps (extension of 2026-01-26; specification, "MCP Apps"). Pure. */
 import type { InputIssue } from './errors.ts';
 import type { Manifest } from './manifest.ts';
 

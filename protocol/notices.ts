@@ -1,4 +1,7 @@
-/** Defines notices: what reaches people by mail, webhook or browser, and what is known of the ways there (decisions, section 19). */
+/**
+ * Defines notices: what reaches people by mail, webhook or browser, and what is known of the ways there (specification,
+ * "Notices").
+ */
 
 /** The one service worker: it shows notices, at the console's origin only. */
 export const PUSH_WORKER = '/svc/_push.js';

@@ -1,4 +1,6 @@
-/** Names what a page presents beside its session cookie, which reaches every port of its host (decisions, section 19). Pure. */
+/**
+ * Names what a page presents beside its session cookie, which reaches every port of its host (specification, "Page key"). Pure.
+ */
 
 /** The page key of the session, in each call of a page. */
 export const PAGE_KEY_HEADER = 'svc-page-key';

@@ -1,4 +1,4 @@
-/** Replaces the values of secrets in everything that leaves an app by `[secret NAME]` (decisions, section 13). */
+/** Replaces the values of secrets in everything that leaves an app by `[secret NAME]` (specification, "Secrets"). */
 import { inspect } from 'node:util';
 import { LIMITS } from './limits.ts';
 

@@ -1,6 +1,7 @@
 /**
- * Opens a database that was made before, and never makes a new one in its place (decisions, section 19). For the processes that have
- * databases open: they must not open such a file themselves, because closing it would end SQLite's locks on it.
+ * Opens a database that was made before, and never makes a new one in its place (specification, "Damaged data"). For the
+ * processes that have databases open: they must not open such a file themselves, because closing it would end SQLite's locks on
+ * it.
  */
 import { type Stats, statSync } from 'node:fs';
 import type Sqlite from 'better-sqlite3';

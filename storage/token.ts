@@ -1,6 +1,6 @@
 /**
  * Reads, creates and replaces the access token: `token.bin` in the data directory, 32 random bytes as 64 hex characters
- * (decisions, section 1).
+ * (specification, "Access token").
  */
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

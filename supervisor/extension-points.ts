@@ -1,4 +1,4 @@
-/** Types of the parts that an embedding host may replace (specification, "Host-injected seams"). */
+/** Types of the parts that an embedding host may replace (specification, "Extension points"). */
 import type { ChatMode, Said, ThinkingLevel, TurnAttachment } from '../protocol/agents/agents.ts';
 import type { RunRecord, RunState } from '../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../protocol/automations/webhook-messages.ts';
@@ -76,7 +76,10 @@ export type RunnerStatus = () => Promise<{ kind: string; ok: boolean; detail?: s
 /** Arguments and answers of `ctx.runs`. */
 export type RunQuery = { ref?: string; state?: RunState; limit?: number };
 
-/** A handler's `ctx` (decisions, section 6). What its members reject with carries `code`, `message` and perhaps `path`. */
+/**
+ * A handler's `ctx` (specification, "Context of a fire"). What its members reject with carries `code`, `message` and perhaps
+ * `path`.
+ */
 export type FireContext = {
   /** Calls `svc_describe`, `svc_read`, `svc_write` or `<MCP server>.<tool>`, as far as the automation's file allows. */
   tool(name: string, args?: unknown): Promise<unknown>;
@@ -149,11 +152,11 @@ export type FireAutomation = (fire: HostFire) => Promise<FireResult | undefined>
  */
 export type FireAutomationFactory = (host: { baseUrl: string | null }) => FireAutomation;
 
-/** The kind of host of a gateway (specification, "What the service does", 4), as in `profile.json`. */
+/** The kind of host of a gateway (specification, "Data directory"), as in `profile.json`. */
 export const GATEWAY_KINDS = ['daemon', 'desktop', 'plugin'] as const;
 export type GatewayKind = (typeof GATEWAY_KINDS)[number];
 
-/** The seams of the specification's table, but for `appsStoreRoot`, which is a key of the configuration. */
+/** What a host may replace, but for `appsStoreRoot`, which is a key of the configuration. */
 export type ExtensionPoints = {
   conversationRunner?: ConversationRunner;
   runnerStatus?: RunnerStatus;

@@ -1,4 +1,7 @@
-/** The loop of authoring over HTTP: make, edit, preview, compare, publish, merge, roll back (decisions, section 7). */
+/**
+ * The loop of authoring over HTTP: make, edit, preview, compare, publish, merge, roll back (specification, "Sessions" and
+ * "Publication").
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';

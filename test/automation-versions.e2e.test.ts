@@ -1,6 +1,6 @@
 /**
  * Runs while the app gets another version: the permissions of a run are those of the version whose code it runs
- * (decisions, section 6).
+ * (specification, "Context of a fire").
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,6 @@
-/** Automations from the push of their app to its end, against the real daemon (specification, "Automation manifest"; decisions, section 6). */
+/**
+ * Automations from the push of their app to its end, against the real daemon (specification, "Automation files" and "Runs").
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, statSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** `ctx.caller`: who calls a handler, for each way to call (decisions, section 11). */
+/** `ctx.caller`: who calls a handler, for each way to call (specification, "Who calls"). */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, test } from 'node:test';

@@ -1,4 +1,7 @@
-/** Chat windows with an agent in a separate process, a scripted one that speaks ACP (decisions, section 12). */
+/**
+ * Chat windows with an agent in a separate process, a scripted one that speaks ACP (specification, "Chat windows" and
+ * "Runners").
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** The dispatcher over HTTP, on both edges: `svc_describe`, `svc_read`, `svc_write` (decisions, section 3). */
+/** The dispatcher over HTTP, on both edges: `svc_describe`, `svc_read`, `svc_write` (specification, "Dispatcher"). */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { LIMITS } from '../protocol/limits.ts';

@@ -1,7 +1,7 @@
 /**
  * Automations on the git store, where users' choices are stored beside the repository and not in it: switches and
- * secrets survive every publication, a rollback restores those of its version, and nothing of a draft fires (decisions,
- * sections 6 and 7).
+ * secrets survive every publication, a rollback restores those of its version, and nothing of a draft fires (specification,
+ * "Automation files").
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,4 +1,7 @@
-/** The HTTP surface around the apps, on both edges: access, methods, limits, static files, settings (decisions, sections 1 and 5). */
+/**
+ * The HTTP surface around the apps, on both edges: access, methods, limits, static files, settings (specification,
+ * "Conventions of HTTP").
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';

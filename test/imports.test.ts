@@ -1,6 +1,9 @@
-// The layers of docs/architecture.md: imports point one way, workers and supervisor never meet, and no files import each other in a circle.
+/**
+ * What files refer to. Imports are the layers of docs/architecture.md: they point one way, workers and supervisor never meet, and no
+ * files import each other in a circle. Comments cite docs/specification.md, and nothing that is not there.
+ */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -72,4 +75,61 @@ test('only storage/sqlite.ts loads SQLite, because it chooses the binding', () =
     const text = readFileSync(join(root, file), 'utf8');
     assert.doesNotMatch(text, /import (?!type )[^;]*'better-sqlite3|import\('better-sqlite3/, file);
   }
+});
+
+/** Where people write: no packages, and nothing that a build or a run makes. */
+function written(folder: string): string[] {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return MADE.test(entry.name) ? [] : written(path);
+    return /\.(?:[cm]?[jt]sx?|css|html|md|sh|c)$/.test(entry.name) ? [path] : [];
+  });
+}
+const MADE = /^(?:\..*|node_modules|dist|dist-tests|packed|release|results|site)$/;
+
+/** The comments of a source, each in one line; a document as a whole. */
+function commentsOf(file: string): string[] {
+  const text = readFileSync(join(root, file), 'utf8');
+  const comments = file.endsWith('.md')
+    ? [text]
+    : (text.match(/\/\*[\s\S]*?\*\/|(?<!\S)\/\/.*(?:\n\s*\/\/.*)*/g) ?? []);
+  return comments.map((comment) => comment.replace(/\s*\n\s*(?:\*|\/\/)?\s*/g, ' '));
+}
+
+/** The titles of a document, without their numbers; none of a document that is not there. */
+function titlesOf(document: string): string[] {
+  const path = join(root, document);
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  return [...text.matchAll(/^#{2,} (?:[\d.]+ )?(.+)$/gm)].map(([, title = '']) => title);
+}
+
+const SPECIFICATION = 'docs/specification.md';
+/** As `specification, "Runs" and "Schedules"`, or with the path of a document in place of the first word. */
+const CITATION = /\b(specification|docs\/[\w-]+\.md), ("[^"]+"(?:(?:, | and )"[^"]+")*)/g;
+/** A place that no title names, which is one of another text. RFCs have numbers of their own. */
+const ELSEWHERE = [
+  /(?<!\bRFC \d{3,5}, )\bsections? \d.{0,20}/gi,
+  /\b(?:architecture|decisions?|design|specification), (?!")(?:items? )?[\d`].{0,20}/gi,
+  /\((?!specification\b)[a-z][a-z -]*, "[A-Z][^"]*"/g,
+  /\bthe specification\b(?! of ).{0,20}/gi,
+];
+
+/** What a comment cites that is not there, or is another text. */
+function deadIn(comment: string): string[] {
+  const missing = [...comment.matchAll(CITATION)].filter(([, text = '', cited = '']) => {
+    const titles = titlesOf(text === 'specification' ? SPECIFICATION : text);
+    return [...cited.matchAll(/"([^"]+)"/g)].some(([, title = '']) => !titles.includes(title));
+  });
+  return [...missing, ...ELSEWHERE.flatMap((place) => [...comment.matchAll(place)])].map(([words]) => words);
+}
+
+test('comments cite titles of docs/specification.md, or of another document by its path, that are there', () => {
+  const titles = titlesOf(SPECIFICATION);
+  assert.deepEqual([...new Set(titles)], titles, 'each title is there once');
+  const dead = written('.').flatMap((file) =>
+    commentsOf(file)
+      .flatMap(deadIn)
+      .map((words) => `${file}: ${words}`),
+  );
+  assert.deepEqual(dead, []);
 });

@@ -1,6 +1,6 @@
 /**
- * Uploads whose automations are wrong: refused with the code and the field, without leftovers (specification, "Manifest
- * validation errors").
+ * Uploads whose automations are wrong: refused with the code and the field, without leftovers (specification,
+ * "Automation files").
  */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Which automations are live: switched, activated, rewritten, damaged and deleted, against the real daemon on either store (decisions, section 6). */
+/**
+ * Which automations are live: switched, activated, rewritten, damaged and deleted, against the real daemon on either store
+ * (specification, "Automation files").
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Pages of apps as MCP Apps, for the official client in both eras of the protocol (decisions, section 15). */
+/** Pages of apps as MCP Apps, for the official client in both eras of the protocol (specification, "MCP Apps"). */
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

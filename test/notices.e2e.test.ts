@@ -1,4 +1,6 @@
-/** Notices from the real daemon to servers on loopback that speak SMTP, ntfy and the push protocol (decisions, section 19). */
+/**
+ * Notices from the real daemon to servers on loopback that speak SMTP, ntfy and the push protocol (specification, "Notices").
+ */
 import assert from 'node:assert/strict';
 import { createPublicKey, verify } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';

@@ -1,5 +1,5 @@
 /**
- * What a page may do from its origin, and what it may not: tries every route of the gateway (decisions, section 11).
+ * What a page may do from its origin, and what it may not: tries every route of the gateway (specification, "Origins").
  */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';

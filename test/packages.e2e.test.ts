@@ -1,6 +1,6 @@
 /**
  * Packages in handlers: bundled on the author's machine, stored as plain files, with places of errors in the sources
- * (decisions, section 13).
+ * (specification, "TypeScript and packages").
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

@@ -1,4 +1,7 @@
-/** A gateway as a plugin has it: the host's own callers beside browser sessions, and its agents' tools without HTTP (decisions, 15). */
+/**
+ * A gateway as a plugin has it: the host's own callers beside browser sessions, and its agents' tools without HTTP
+ * (specification, "Extension points").
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Public apps: what a visitor without a token may use, and everything that stays closed (decisions, section 11). */
+/** Public apps: what a visitor without a token may use, and everything that stays closed (specification, "Public apps"). */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import type { Route } from '../supervisor/http/router.ts';

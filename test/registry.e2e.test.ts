@@ -1,4 +1,6 @@
-/** The registry over HTTP, on both edges: uploads, versions, migrations, removal (decisions, section 2). */
+/**
+ * The registry over HTTP, on both edges: uploads, versions, migrations, removal (specification, "Uploads" and "Activation").
+ */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Kept results of queries: when a read is answered with one, and that it is never outdated (decisions, section 13). */
+/** Kept results of queries: when a read is answered with one, and that it is never outdated (specification, "Kept results"). */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { before, test } from 'node:test';

@@ -1,4 +1,4 @@
-/** Many runs: which wait, which are cancelled, which stay in the history (decisions, section 6). */
+/** Many runs: which wait, which are cancelled, which stay in the history (specification, "Runs" and "History of runs"). */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RunRecord } from '../protocol/automations/runs.ts';

@@ -1,4 +1,4 @@
-/** An embedding host replaces the gateway's parts that run automations (specification, "Host-injected seams"). */
+/** An embedding host replaces the gateway's parts that run automations (specification, "Extension points"). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Tokens for programs: made, listed, revoked, kept over restarts and kills, and as a digest only (decisions, section 11). */
+/**
+ * Tokens for programs: made, listed, revoked, kept over restarts and kills, and as a digest only (specification,
+ * "Tokens for programs").
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Conversations in which an agent edits the draft of an app, with a host's own runner (decisions, sections 8 and 12). */
+/** Conversations in which an agent edits the draft of an app, with a host's own runner (specification, "Conversations"). */
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

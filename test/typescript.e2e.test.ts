@@ -1,4 +1,7 @@
-/** Handlers in TypeScript: their types are erased when a version is stored, and positions stay (decisions, section 13). */
+/**
+ * Handlers in TypeScript: their types are erased when a version is stored, and positions stay (specification,
+ * "TypeScript and packages").
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

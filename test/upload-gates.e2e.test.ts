@@ -1,4 +1,4 @@
-/** The rules for handlers refuse an upload, or their findings come back with the answer (decisions, section 10). */
+/** The rules for handlers refuse an upload, or their findings come back with the answer (specification, "Handler rules"). */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

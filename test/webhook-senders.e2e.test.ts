@@ -1,6 +1,6 @@
 /**
- * What handlers get from webhooks of services, and what they answer to the senders, on both edges (decisions, section
- * 13).
+ * What handlers get from webhooks of services, and what they answer to the senders, on both edges (specification,
+ * "Messages of webhooks" and "Signed webhooks").
  */
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';

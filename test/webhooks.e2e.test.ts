@@ -1,6 +1,5 @@
 /**
- * Webhooks over HTTP, on both edges: who may post, what, and how often (specification, "Webhook route"; decisions,
- * section 6).
+ * Webhooks over HTTP, on both edges: who may post, what, and how often (specification, "Webhook requests").
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

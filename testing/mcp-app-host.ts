@@ -1,6 +1,6 @@
 /**
  * A host of MCP Apps in a browser: the extension's own `AppBridge`, with the official client to an app's address, shows the page in the
- * frames that the specification wants, with the strictest policy that it names.
+ * frames that MCP Apps wants, with the strictest policy that it names.
  */
 import assert from 'node:assert/strict';
 import { Client, ProtocolError, StreamableHTTPClientTransport, type Tool } from '@modelcontextprotocol/client';
@@ -141,7 +141,7 @@ export class McpAppHost {
     return frame;
   }
 
-  /** As specifications want it, a page calls nothing that is not for pages. */
+  /** As MCP Apps wants it, a page calls nothing that is not for pages. */
   async #call(method: string, params: Record<string, unknown>): Promise<object> {
     this.requests.push({ method, params });
     try {

@@ -1,4 +1,7 @@
-/** How a browser gets into a gateway: its origins, and the links that sign in (decisions, section 11). */
+/**
+ * How a browser gets into a gateway: its origins, and the links that sign in (specification, "Origins" and
+ * "Sessions of browsers").
+ */
 import assert from 'node:assert/strict';
 import type { Page, Route } from 'playwright-core';
 import { type PageOwner, pageHost, pagePath } from '../protocol/origins.ts';

@@ -1,4 +1,7 @@
-/** Which gateway a command talks to, with which token (decisions, section 9), and where a gateway of this machine keeps its data. */
+/**
+ * Which gateway a command talks to, with which token (specification, "Address and token"), and where a gateway of this machine
+ * keeps its data.
+ */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';

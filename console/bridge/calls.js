@@ -1,6 +1,7 @@
 /**
- * `svc.read`, `svc.write`, `svc.describe` and `svc.onChange` of a page, over any way to the gateway (decisions, section 5). Both
- * bridges have them from here: that of pages, over HTTP, and that of pages in a host of MCP Apps, over its messages.
+ * `svc.read`, `svc.write`, `svc.describe` and `svc.onChange` of a page, over any way to the gateway (specification,
+ * "Page bridge"). Both bridges have them from here: that of pages, over HTTP, and that of pages in a host of MCP Apps, over its
+ * messages.
  */
 
 /**

@@ -1,4 +1,4 @@
-/** Fits a page into the frame of its host: size, look, fonts, links, history (decisions, section 15). */
+/** Fits a page into the frame of its host: size, look, fonts, links, history (specification, "MCP Apps"). */
 import type { Host } from './host.ts';
 
 type Dimensions = { height?: number; maxHeight?: number };

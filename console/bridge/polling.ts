@@ -1,6 +1,6 @@
 /**
  * Keeps a page in a host of MCP Apps up to date, which gets no events: asks again what the page follows, and what it has read
- * (decisions, section 15).
+ * (specification, "MCP Apps").
  */
 
 type Read = (query: string, input: unknown) => Promise<unknown>;

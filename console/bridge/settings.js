@@ -1,4 +1,4 @@
-/** The settings of an app on `<html>`, where its page takes them from (decisions, section 5). */
+/** The settings of an app on `<html>`, where its page takes them from (specification, "Settings of pages"). */
 
 const isSetting = (key, value) =>
   /^[a-z][a-z0-9_-]*$/i.test(key) && ['string', 'number', 'boolean'].includes(typeof value);

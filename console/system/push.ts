@@ -1,4 +1,4 @@
-/** Lets this browser show the gateway's notices, through the one service worker of the console (decisions, section 19). */
+/** Lets this browser show the gateway's notices, through the one service worker of the console (specification, "Notices"). */
 import { PUSH_WORKER } from '../../protocol/notices.ts';
 import { post, remove } from '../gateway.ts';
 

@@ -1,4 +1,4 @@
-/** Names the conversations of agents: makes and parses session keys (specification, "Chat window"; decisions, section 8). Pure. */
+/** Names the conversations of agents: makes and parses session keys (specification, "Session keys"). Pure. */
 
 /** A window of an app, or a conversation of it; `draft` is the session of the draft, absent for the live app. */
 export type SessionName = { kind: 'window' | 'conversation'; app: string; draft?: string; id: string };

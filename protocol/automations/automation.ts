@@ -1,6 +1,5 @@
 /**
- * Types of automations as their files declare them, and their names (specification, "Automation manifest"; decisions, section
- * 6).
+ * Types of automations as their files declare them, and their names (specification, "Automation files").
  */
 import { type InputIssue, SvcError } from '../errors.ts';
 import { isAppId } from '../ids.ts';
@@ -54,7 +53,7 @@ export type AutomationManifest = {
   generated: { by: string; at: string };
 };
 
-/** The codes of the specification's table "Manifest validation errors". */
+/** The codes of faults of automations (specification, "Automation files"). */
 export type AutomationIssueCode =
   | 'invalid_json'
   | 'missing_field'
@@ -73,7 +72,7 @@ export const AUTOMATION_ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 /** Form of a minted slug, part of a webhook's address. */
 export const WEBHOOK_ID = /^[0-9a-f]{24}$/;
 
-/** Where webhooks come in; followed by the slug (specification, "Webhook route"). */
+/** Where webhooks come in; followed by the slug (specification, "Webhook requests"). */
 export const WEBHOOK_ROUTE_PREFIX = '/_svc-hook/';
 
 type WebhookAddress = { webhookId: string; automationId: string; ownerApp: string; url: string };

@@ -1,4 +1,4 @@
-/** Types of runs of automations: the record of each, and the events that its followers get (decisions, section 6). */
+/** Types of runs of automations: the record of each, and the events that its followers get (specification, "Runs"). */
 import type { ErrorBody } from '../errors.ts';
 
 /**

@@ -1,4 +1,7 @@
-/** Types of the request that a webhook's handler gets and of the response that it may give (decisions, section 13). */
+/**
+ * Types of the request that a webhook's handler gets and of the response that it may give (specification,
+ * "Messages of webhooks").
+ */
 import { SvcError } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
 

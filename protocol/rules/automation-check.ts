@@ -1,5 +1,5 @@
 /**
- * Checks the text of an `automation.json` (specification, "Automation manifest" and "Manifest validation errors"): its shape by the
+ * Checks the text of an `automation.json` (specification, "Automation files"): its shape by the
  * JSON Schema in `schemas/`, whose `errorMessage` editors show as well; then what a schema cannot say. Pure but for the time zones.
  */
 import type { ErrorObject } from 'ajv';
@@ -25,7 +25,7 @@ type ParseOptions = {
 export type JsonObject = Record<string, unknown>;
 type Report = (code: AutomationIssueCode, path: string, message: string) => void;
 
-/** Names of members in the order of the specification's table: faults come in this order, within a list by position. */
+/** Names of members in the order of the table in docs/automations.md: faults come in this order, within a list by position. */
 const ORDER =
   `name version description prompt enabled trigger triggers kind expr tz catchUp pending signing verify header algorithm
   encoding prefix secret id secretHash requires mcps tools

@@ -1,4 +1,4 @@
-/** Reads the cron expressions of automations: croner's grammar of five or six fields (decisions, section 6). */
+/** Reads the cron expressions of automations: croner's grammar of five or six fields (specification, "Schedules"). */
 import { Cron, CronPattern } from 'croner';
 import { LIMITS } from '../limits.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Checks a manifest (decisions, section 2): its shape by the JSON Schema published in `schemas/`, then what a schema cannot
- * say. Paths look like `queries[0].name`; the manifest itself is the empty path.
+ * Checks a manifest (specification, "Members of the manifest"): its shape by the JSON Schema published in `schemas/`, then what
+ * a schema cannot say. Paths look like `queries[0].name`; the manifest itself is the empty path.
  */
 import type { ErrorObject } from 'ajv/dist/2020.js';
 import MANIFEST_SCHEMA from '../../schemas/app.schema.json' with { type: 'json' };

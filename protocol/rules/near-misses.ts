@@ -1,6 +1,7 @@
 /**
  * Finds what an author probably mistyped in valid files: unknown members of `app.json` and `automation.json` that are nearly
- * known ones, and files of handlers that nothing names (decisions, section 19). They are warnings, and refuse nothing. Pure.
+ * known ones, and files of handlers that nothing names (specification, "Probable mistakes"). They are warnings, and refuse
+ * nothing. Pure.
  */
 import APP_SCHEMA from '../../schemas/app.schema.json' with { type: 'json' };
 import AUTOMATION_SCHEMA from '../../schemas/automation.schema.json' with { type: 'json' };

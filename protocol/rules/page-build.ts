@@ -1,6 +1,6 @@
 /**
- * How the page of an app is bundled (decisions, section 19): by the gateway from the app's files, with the packages that the command
- * line bundled from `node_modules` before.
+ * How the page of an app is bundled (specification, "Pages with a build"): by the gateway from the app's files, with the
+ * packages that the command line bundled from `node_modules` before.
  */
 import type { BuildOptions } from 'esbuild';
 import { PACKAGES_FOLDER } from './handler-imports.ts';

@@ -1,6 +1,6 @@
 /**
- * Splits SQL text into statements as SQLite's own tokenizer does, and refuses what an app may not run (decisions, sections 2
- * and 3). Pure; callers keep the answer, so it runs once per distinct text.
+ * Splits SQL text into statements as SQLite's own tokenizer does, and refuses what an app may not run (specification,
+ * "Database of an app" and "Migrations"). Pure; callers keep the answer, so it runs once per distinct text.
  */
 import { LIMITS } from '../limits.ts';
 

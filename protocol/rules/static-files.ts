@@ -1,6 +1,5 @@
 /**
- * Decides which files of an app may be served, and with which content type (specification, "Per-app surface"; decisions,
- * section 5).
+ * Decides which files of an app may be served, and with which content type (specification, "Static files").
  */
 import { STATIC_TYPES } from '../media-types.ts';
 import { PACKAGES_FOLDER } from './handler-imports.ts';

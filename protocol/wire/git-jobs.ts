@@ -1,4 +1,4 @@
-/** Types of the jobs on the repository of the git store: their arguments and answers (decisions, section 7). */
+/** Types of the jobs on the repository of the git store: their arguments and answers (specification, "Stores of code"). */
 
 /** The author of a commit; `commitAuthor` of the configuration. */
 export type GitAuthor = { name: string; email: string };

@@ -1,4 +1,4 @@
-/** Defines the caller of a handler, `ctx.caller` and `ctx.user` (decisions, sections 11 and 16), and its form in a dispatch. */
+/** Defines the caller of a handler, `ctx.caller` and `ctx.user` (specification, "Who calls"), and its form in a dispatch. */
 
 /**
  * The administrator's token; a browser that is signed in or that an embedding host allows; a token for a program; a visitor

@@ -1,6 +1,6 @@
 /**
- * Finds the code that the folder of a version links to on the git store (decisions, section 7), and puts it into the folder's place
- * when an app leaves the store: then the app's own folder has everything.
+ * Finds the code that the folder of a version links to on the git store (specification, "Stores of code"), and puts it into the
+ * folder's place when an app leaves the store: then the app's own folder has everything.
  */
 import { readlink, realpath, rm, rmdir } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * Reads and writes the automations of a stored version, `automations/<id>/automation.json`, and the keys of an app's signed
- * webhooks (specification, "Automation manifest"; decisions, section 6). The files are the only record: they are rewritten in
+ * webhooks (specification, "Automation files"). The files are the only record: they are rewritten in
  * place.
  */
 import { open, readdir, stat, utimes } from 'node:fs/promises';

@@ -1,5 +1,5 @@
 /**
- * Maps runs to SQLite (decisions, section 6): the tables of `runtime.sqlite`, which holds the history, and of
+ * Maps runs to SQLite (specification, "Runs"): the tables of `runtime.sqlite`, which holds the history, and of
  * `analytics.sqlite`, which holds a summary that outlives it; runs and their nodes as rows; the statements that write and list
  * them. Pure.
  */

@@ -109,7 +109,7 @@ export class AutomationCatalog {
     return [...this.#apps.values()].flatMap(({ faults }) => faults).sort(byRef);
   }
 
-  /** The first automation by ref whose webhook has this slug (specification, "Webhook route"). */
+  /** The first automation by ref whose webhook has this slug (specification, "Webhook requests"). */
   bySlug(slug: string): LiveAutomation | undefined {
     return this.#bySlug.get(slug)?.[0];
   }

@@ -1,4 +1,7 @@
-/** Rewrites files of live automations, in the app's line of deployments: switches them, mints webhooks (decisions, section 6). */
+/**
+ * Rewrites files of live automations, in the app's line of deployments: switches them, mints webhooks (specification,
+ * "Automation files").
+ */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import {

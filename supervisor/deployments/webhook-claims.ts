@@ -1,4 +1,7 @@
-/** Keeps the address of a webhook with one app: refuses a version that names one of another app (decisions, section 6). */
+/**
+ * Keeps the address of a webhook with one app: refuses a version that names one of another app (specification,
+ * "Webhook requests").
+ */
 import { type AutomationFault, invalidAutomation, takenAddress } from '../../protocol/automations/automation.ts';
 import { listAutomations, readAutomation } from '../../storage/automations/automations.ts';
 import type { VersionPaths } from '../../storage/layout.ts';

@@ -1,6 +1,6 @@
 /**
  * Runs queries of live apps, or answers them with kept results. Callers that wait for the same result share one run, as long as
- * nothing was committed since it began (decisions, section 13).
+ * nothing was committed since it began (specification, "Kept results").
  */
 import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';

@@ -43,7 +43,7 @@ test('the guard reports once when too many are open, releases the spare ones, an
   while (system.used.size < 199) connections.push(system.take());
   pass();
   assert.deepEqual(told, []);
-  // All at once, before it can look.
+  // They come all at once, before the guard can look.
   while (system.used.size < 400) connections.push(system.take());
   pass();
   assert.deepEqual([told, system.used.size], [[true], 400 - LIMITS.spareDescriptors]);

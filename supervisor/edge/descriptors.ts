@@ -1,8 +1,8 @@
-/** Reserves file descriptors from connections: without any, the supervisor cannot open a file or reach its children. */
+/** Keeps file descriptors free from connections. Without any, the supervisor cannot open a file or reach its children. */
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** File descriptors that this process may have; Infinity where the system does not say. */
+/** The file descriptors that this process may have. They are Infinity where the system does not say. */
 export function descriptorLimit(): number {
   try {
     const [, soft] = /^Max open files +(\d+|unlimited)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
@@ -12,12 +12,12 @@ export function descriptorLimit(): number {
   }
 }
 
-/** Connections that may be open at once where the process may have `descriptors`. */
+/** The connections that may be open at once where the process may have `descriptors`. */
 export function connectionLimit(descriptors: number): number {
   return Math.min(LIMITS.connections, descriptors - Math.min(LIMITS.descriptorReserve, Math.ceil(descriptors / 2)));
 }
 
-/** `take` gives the lowest free descriptor, or null when there is none. */
+/** Takes and releases descriptors. `take` gives the lowest free one, or null when there is none. */
 const DEV_NULL = {
   take: (): number | null => {
     try {
@@ -32,7 +32,7 @@ const DEV_NULL = {
 /**
  * Tells an edge that cannot count its connections when to stop taking any, and when to go on. Descriptors are given out from
  * the lowest free number, so that number says how many are in use at least. Hundreds of connections can arrive in one turn of
- * the event loop, so the check may come too late: then it releases spare descriptors for the supervisor.
+ * the event loop, so the check may come too late. It then releases spare descriptors for the supervisor.
  */
 export class DescriptorGuard {
   readonly #most: number;
@@ -42,7 +42,7 @@ export class DescriptorGuard {
   #isFull = false;
   #timer: NodeJS.Timeout | undefined;
 
-  /** From descriptor `most` on they are left to others. */
+  /** Descriptors from number `most` on are left to others. */
   constructor(
     onChange: (isFull: boolean) => void,
     most: number = connectionLimit(descriptorLimit()),
@@ -74,7 +74,7 @@ export class DescriptorGuard {
     this.#timer = setTimeout(this.#check, isShort ? LIMITS.descriptorShortMs : LIMITS.descriptorCheckMs).unref();
   };
 
-  /** With all spare ones taken. */
+  /** The lowest free descriptor once all spare ones are taken. It is Infinity where there is none. */
   #lowestFree(): number {
     while (this.#spares.length < LIMITS.spareDescriptors) {
       const spare = this.#system.take();

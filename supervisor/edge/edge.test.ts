@@ -16,13 +16,13 @@ const LIMIT = 1000;
 const HOST = 'Host: gateway\r\n';
 const OPEN_MS = 15_000;
 const LARGE_BYTES = 8 * 1024 * 1024;
-/** The native code of the uws edge would end a connection that takes nothing after 12 s at the latest. */
+/** The time after which the native code of the uws edge would have ended a connection that takes nothing: 12 s at the latest. */
 const NATIVE_STALL_MS = 13_000;
 const X = 'x'.charCodeAt(0);
 const Y = 'y'.charCodeAt(0);
 const GET = `GET /next HTTP/1.1\r\n${HOST}\r\n`;
 
-/** Answers with what it was asked, once it has the body. */
+/** A handler that answers with what it was asked, once it has the body. */
 const echo: ExchangeHandler = (exchange) => {
   const { method, path, query } = exchange;
   exchange.readBody(
@@ -68,7 +68,7 @@ function raw(port: number, bytes: string): Promise<string> {
   return exchanged(port, (socket) => socket.end(Buffer.from(bytes, 'latin1')));
 }
 
-/** The same, with our side left open: only the edge can end the connection. */
+/** Sends bytes as they are and leaves our side open, so that only the edge can end the connection. */
 function rawOpen(port: number, bytes: string): Promise<string> {
   return exchanged(port, (socket) => socket.write(Buffer.from(bytes, 'latin1')));
 }
@@ -286,7 +286,7 @@ for (const kind of EDGES) {
           const send = (path: string, bytes: number) => fetch(url + path, { method: 'POST', body: 'x'.repeat(bytes) });
           const first = send('/first', 45 * KiB);
           const exchange = await arrived.promise;
-          // Either would fit beside the first, and the last 4 KiB are for small ones.
+          // Each of the two would fit beside the first, and the last 4 KiB are for small bodies.
           const answers = [await send('/', 17 * KiB), await send('/', LIMITS.smallBodyBytes)];
           assert.deepEqual(
             answers.map(({ status }) => status),
@@ -338,7 +338,7 @@ for (const kind of EDGES) {
         for (const name of ['first', 'second']) {
           const answered = once(socket, 'data');
           socket.write(`POST /${name} HTTP/1.1\r\n${HOST}Content-`);
-          // Once another connection was served, the first piece has been read.
+          // The first piece has been read once another connection was served.
           await raw(port, `GET / HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`);
           socket.write('Length: 0\r\n\r\n');
           const [chunk] = await answered;
@@ -594,7 +594,7 @@ for (const kind of EDGES) {
           }
           const head = await fetch(url, { method: 'HEAD' });
           assert.equal(head.headers.get('content-length'), String(body.length));
-          // One that reads nothing for a while.
+          // This reader takes nothing for a while.
           const socket = await silentClient(port, '/');
           await nextTurn();
           let received = 0;
@@ -870,7 +870,7 @@ for (const kind of EDGES) {
         await assert.rejects(edge.listen('127.0.0.1', port), { code: 'EADDRINUSE' });
       }));
 
-    // The native parser takes it for the end of the headers, and does not show it.
+    // The native parser takes such a header for the end of the headers, and does not show it.
     test('a header without a name', () =>
       serving(kind, echo, async ({ port }) => {
         assert.equal(statusOf(await raw(port, get(`${HOST}: a\r\n`))), kind === 'uws' ? 200 : 400);
@@ -899,7 +899,7 @@ for (const kind of EDGES) {
   });
 }
 
-/** What is answered; null where the connection is ended without an answer. */
+/** What is answered. It is null where the connection ends without an answer. */
 type Answered = number | { uws: number | null; node: number | null };
 
 function post(headers: string, body: string): string {
@@ -915,10 +915,10 @@ const CHUNKED_HELLO = '5\r\nhello\r\n0\r\n\r\n';
 /** What the native parser refuses by itself, without an answer. */
 const NATIVE: Answered = { uws: null, node: 400 };
 
-/** The native parser takes it; the edge takes nothing chunked. */
+/** What the native parser takes, and the edge refuses because it is chunked. */
 const BROKEN_CHUNK: Answered = { uws: 411, node: 400 };
 
-/** `inBody`: the headers are well-formed, so node:http has handed the request over when it meets the fault. */
+/** A malformed request. With `inBody` its headers are well-formed, so node:http has handed it over when it meets the fault. */
 const MALFORMED: { name: string; bytes: string; answer: Answered; inBody?: true }[] = [
   { name: 'equal Content-Lengths', bytes: post('Content-Length: 5\r\nContent-Length: 5\r\n', 'hello'), answer: 400 },
   {

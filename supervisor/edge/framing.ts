@@ -1,34 +1,34 @@
 /**
- * Request hygiene (pure): finds faults in a request's target and headers before any other code uses them. The native parser of
- * the uws edge is lenient where two readers of one connection may disagree about where a request ends (request smuggling), so
- * both edges check here. Rules: RFC 9112, sections 3.2, 5 and 6; sizes from `LIMITS`.
+ * Finds faults in a request's target and headers before any other code uses them. Pure. The native parser of the uws edge is
+ * lenient where two readers of one connection may disagree about where a request ends (request smuggling), so both edges check
+ * here. The rules are those of RFC 9112, sections 3.2, 5 and 6. The sizes are in `LIMITS`.
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** Header names (lower case) and values, alternating: `[name, value, name, value, …]`, repeated ones as they came. */
+/** Headers as they came: names in lower case and values, alternating: `[name, value, name, value, …]`. */
 export type HeaderList = readonly string[];
 
-/** Facts that depend on the parser and the version of HTTP. */
+/** Rules that depend on the parser and the version of HTTP. */
 export type FramingRules = {
-  /** Whether a body may come in chunks; where it may not, the answer is `LENGTH_REQUIRED`. */
+  /** Whether a body may come in chunks. Where it may not, the answer is `LENGTH_REQUIRED`. */
   readonly chunked: boolean;
-  /** HTTP/1.0 knows no Host header. */
+  /** Whether a Host header is required. HTTP/1.0 knows none. */
   readonly hostRequired: boolean;
 };
 
-// Classes of what is wrong: to look for one such character is twice as fast as to match a whole name.
+// These match what is wrong: to look for one such character is twice as fast as to match a whole name.
 const NOT_TOKEN = /[^!#$%&'*+\-.^_`|~0-9A-Za-z]/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it finds
 const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/;
 const NOT_PRINTABLE = /[^\x21-\x7e]/;
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._~%!$&'()*+,;=]+)(?::[0-9]{0,5})?$/;
-/** Fifteen digits: more than any limit, and still exact as a number. */
+/** A length of up to fifteen digits, which is more than any limit and still exact as a number. */
 const LENGTH = /^[0-9]{1,15}$/;
 
 /**
- * The reason to refuse this request, or null. After a refusal the connection must be closed and nothing that follows on
- * it may be read: where the request ends is not known.
+ * The reason to refuse a request, or null. After a refusal the connection must be closed, and nothing that follows on it may be
+ * read: where the request ends is not known.
  */
 export function checkFraming(path: string, query: string, headers: HeaderList, rules: FramingRules): SvcError | null {
   if (path.length + query.length > LIMITS.urlBytes) return bad(`The URL is over ${LIMITS.urlBytes} bytes.`);
@@ -78,7 +78,7 @@ export function checkFraming(path: string, query: string, headers: HeaderList, r
   return new SvcError('LENGTH_REQUIRED', 'Send the body with a Content-Length; chunked bodies are not supported here.');
 }
 
-/** A header by lower-case name; repeated ones are joined as RFC 9110 (5.3) and RFC 6265 (5.4, cookies) say. */
+/** A header by its name in lower case. Repeated ones are joined as RFC 9110 (5.3) and RFC 6265 (5.4, cookies) say. */
 export function findHeader(headers: HeaderList, name: string): string | undefined {
   let found: string | undefined;
   for (let at = 0; at < headers.length; at += 2) {
@@ -89,7 +89,7 @@ export function findHeader(headers: HeaderList, name: string): string | undefine
   return found;
 }
 
-/** The declared length of the body in bytes; 0 without one. Only for headers that passed `checkFraming`. */
+/** The declared length of the body in bytes. It is 0 without one. Only for headers that passed `checkFraming`. */
 export function declaredLength(headers: HeaderList): number {
   return Number(findHeader(headers, 'content-length') ?? 0);
 }

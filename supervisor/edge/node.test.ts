@@ -1,4 +1,4 @@
-/** The node adapter inside a host's own server, where a body parser may have been before us; and which edge is chosen. */
+/** The node adapter in a host's own server, where a body parser may have been before us. Also which edge is chosen. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -38,29 +38,29 @@ import { ReaderWatch } from './reader-watch.ts';
 
 const HTTP_1_1: FramingRules = { chunked: true, hostRequired: true };
 const HTTP_1_0: FramingRules = { chunked: false, hostRequired: false };
-/** Longer bodies are sent in slices of this size, so that it is seen whether the client takes any. */
+/** The size of slices in which longer bodies are sent, so that it is seen whether the client takes any. */
 const SLICE_BYTES = 256 * 1024;
 const NO_BODY = Buffer.alloc(0);
-/** Shorter bodies leave in one piece of text with their headers, which costs Node less than two pieces; it has room for so much. */
+/** Bodies up to this size leave in one piece of text with their headers, which costs Node less than two pieces. */
 const TEXT_BYTES = 16 * 1024 - 2048;
 const NOTHING = (): void => {};
 
 export function createNodeEdge(options: EdgeOptions): Edge {
   const state = stateOf(options);
   const unanswered = new WeakMap<Duplex, Set<ServerResponse>>();
-  /** The request that each connection is at: the last one whose head was read. */
+  /** The request that each connection is at, which is the last one whose head was read. */
   const latest = new WeakMap<Duplex, ServerResponse>();
 
   const server = createServer({
     maxHeaderSize: LIMITS.headerBytes + LIMITS.urlBytes,
     headersTimeout: LIMITS.requestTimeoutMs,
-    // The longest that any route allows; `readBody` keeps the shorter time of the others.
+    // This is the longest time that any route allows. `readBody` keeps the shorter time of the others.
     requestTimeout: LIMITS.uploadTimeoutMs,
-    // Announced in a Keep-Alive header; Node keeps the connection for a second longer than it says.
+    // A Keep-Alive header announces this. Node keeps the connection for a second longer than it says.
     keepAliveTimeout: LIMITS.keepAliveMs,
     connectionsCheckingInterval: LIMITS.connectionCheckMs,
     insecureHTTPParser: false,
-    // Answered by checkFraming, in the one error shape.
+    // `checkFraming` refuses a missing Host, in the one shape of errors.
     requireHostHeader: false,
   });
   // Headers over Node's own maximum would be dropped without a word, Content-Length among them.
@@ -72,7 +72,7 @@ export function createNodeEdge(options: EdgeOptions): Edge {
     unanswered.get(this.req.socket)?.delete(this);
   }
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
-    // Node's parser goes on behind a request that we refused; where that one ended is not known.
+    // Node's parser goes on behind a request that we refused, and where that one ended is not known.
     if (condemned.has(req.socket)) return;
     const { socket } = req;
     let waiting = unanswered.get(socket);
@@ -99,7 +99,7 @@ export function createNodeEdge(options: EdgeOptions): Edge {
       (socket as Socket).destroySoon();
       return;
     }
-    // An answer may be written only where the malformed request is the one that is next to be answered.
+    // An answer may be written only where the malformed request is the next one to be answered.
     const isItsTurn = first === undefined || (waiting.size === 1 && !first.req.complete && !first.headersSent);
     if (socket.writable && isItsTurn && error.code !== 'ECONNRESET') {
       // The parser does not say the method of a head that it refused.
@@ -142,15 +142,15 @@ export function createNodeEdge(options: EdgeOptions): Edge {
 }
 
 /**
- * Serves a request of an embedding host's own server (`gateway.handle(req, res)`). Where a body parser of the host has
- * consumed the body, `req.body` is taken: bytes and text as they are, anything else as JSON.
+ * Serves a request of an embedding host's own server (`gateway.handle(req, res)`). Where a body parser of the host consumed the
+ * body, `req.body` is taken: bytes and text as they are, anything else as JSON.
  */
 export function handleNodeRequest(req: IncomingMessage, res: ServerResponse, options: EdgeOptions): void {
   const exchange = new NodeExchange(stateOf(options), req, res, false);
   serve(exchange, req, options.handler);
 }
 
-/** False when the request was refused: nothing that follows on its connection may be served. */
+/** Serves a request. False: it was refused, and nothing that follows on its connection may be served. */
 function serve(
   exchange: NodeExchange,
   req: IncomingMessage,
@@ -188,7 +188,7 @@ function refusalOf(error: NodeJS.ErrnoException): SvcError {
   return new SvcError('BAD_REQUEST', 'The request is not well-formed HTTP/1.1.');
 }
 
-/** A whole answer as text, for a request that never became one; without its body to a HEAD. */
+/** A whole answer as text, for a request whose head was refused. To a HEAD it has no body. */
 function rawAnswer(error: SvcError, isHead: boolean): string {
   const { status, headers, body } = errorAnswer(error);
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -196,7 +196,7 @@ function rawAnswer(error: SvcError, isHead: boolean): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}${length}connection: close\r\n\r\n${isHead ? '' : body}`;
 }
 
-/** One request and its answer, the gateway's own or an embedding host's. */
+/** One request and its answer on node:http, of the gateway's own server or of an embedding host's. */
 class NodeExchange extends BaseExchange implements Exchange {
   readonly #req: IncomingMessage;
   readonly #res: ServerResponse;
@@ -206,7 +206,7 @@ class NodeExchange extends BaseExchange implements Exchange {
   /** Runs while something waits for the client to take it. */
   #watch: ReaderWatch | null = null;
 
-  /** `isOwn`: from our own server, where only Node handles the written bytes. */
+  /** `isOwn` is true for our own server, where only Node handles the written bytes. */
   constructor(edge: EdgeState, req: IncomingMessage, res: ServerResponse, isOwn: boolean) {
     // A host's router may have cut off the part of the path under which it mounted us.
     const target = (req as { originalUrl?: string }).originalUrl ?? req.url ?? '';
@@ -226,7 +226,7 @@ class NodeExchange extends BaseExchange implements Exchange {
       if (this.#waiting !== null) edge.answers.done(this.#waiting);
       if (!res.writableFinished) this.abort();
     });
-    // A write to a closing socket makes the response fail; `close` reports that, and an error without a listener ends the process.
+    // A write to a closing socket makes the response fail, which `close` reports. An error without a listener ends the process.
     res.on('error', NOTHING);
   }
 
@@ -273,7 +273,7 @@ class NodeExchange extends BaseExchange implements Exchange {
     else if (body.length > SLICE_BYTES) this.#writeLarge(typeof body === 'string' ? Buffer.from(body) : body);
     else if (typeof body === 'string' || body.length > TEXT_BYTES || !this.#isOwn) res.end(body);
     else res.end(body.toString('latin1'), 'latin1');
-    // Most answers have gone as a whole now; one that waits for those before it has no socket yet.
+    // Most answers have gone as a whole now. One that waits for those before it has no socket yet.
     if (res.socket?.writableLength !== 0) this.#watchReader();
   }
 
@@ -327,7 +327,7 @@ class NodeExchange extends BaseExchange implements Exchange {
     this.#req.once('end', release).resume();
   }
 
-  /** It ends with `close`. */
+  /** Writes a large body as its client takes it. `close` ends that. */
   #writeLarge(body: Buffer): void {
     const res = this.#res;
     const { answers } = this.edge;
@@ -384,7 +384,7 @@ class NodeExchange extends BaseExchange implements Exchange {
   }
 }
 
-/** The bytes of a body that a host's body parser has consumed, or null when it is still to be read. */
+/** The bytes of a body that a host's body parser consumed. They are null when the body is still to be read. */
 function parsedBody(req: IncomingMessage): Buffer | null {
   if (!req.readableDidRead && !req.readableEnded) return null;
   const body = (req as { body?: unknown }).body;
@@ -394,8 +394,8 @@ function parsedBody(req: IncomingMessage): Buffer | null {
 }
 
 /**
- * How many bytes of a connection its client has taken, as far as the system tells. Only the handle knows what it still holds of
- * the write that is under way, which may be all that waits; Node's own timeout of sockets asks it too.
+ * The bytes of a connection that its client has taken, as far as the system tells. Only the handle knows what it still holds of
+ * the write that is under way, which may be all that waits. Node's own timeout of sockets asks it too.
  */
 function takenOf(socket: Socket): number {
   const { _handle: handle } = socket as { _handle?: { bytesWritten?: number; writeQueueSize?: number } | null };

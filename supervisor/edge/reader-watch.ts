@@ -1,10 +1,12 @@
 /** Cuts off a reader that takes nothing of an answer for `LIMITS.stalledReaderMs`, on both edges. */
 import { LIMITS } from '../../protocol/limits.ts';
 
-/** Looks until a reader is cut off; the native code of the uws edge gives none less than 8 s between two. */
+/**
+ * The looks until a reader is cut off. The native code of the uws edge gives each connection at least 8 s from one to the next.
+ */
 const LOOKS = 6;
 
-/** Watches one reader while something waits for it. The time begins anew with everything that it takes. */
+/** Watches one reader while something waits for it. Its time begins anew with everything that it takes. */
 export class ReaderWatch {
   readonly #look: () => void;
   readonly #cutOff: () => void;
@@ -18,7 +20,7 @@ export class ReaderWatch {
     this.#timer = this.#wait();
   }
 
-  /** The reader took something. */
+  /** Begins the time anew, because the reader took something. */
   progress(): void {
     this.stop();
     this.#left = LOOKS;
@@ -34,7 +36,7 @@ export class ReaderWatch {
     const timer = setTimeout(() => {
       this.#left -= 1;
       this.#look();
-      // That ended the watch, or began it anew.
+      // The look may have ended the watch, or begun it anew.
       if (this.#timer !== timer) return;
       if (this.#left > 0) this.#timer = this.#wait();
       else this.#cutOff();

@@ -1,4 +1,4 @@
-/** Which readers are cut off: those that take nothing for the limit, and no others. One table for both edges, over real sockets. */
+/** Readers that take nothing for the limit are cut off, and no others. One table for both edges, over real sockets. */
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
@@ -12,7 +12,7 @@ import type { Exchange } from './edge.ts';
 import type { EdgeKind } from './open-edge.ts';
 
 const MiB = 1024 * 1024;
-/** More than the system's buffers of a connection hold: who took so much took some of what waits in the gateway. */
+/** A size over that of the system's buffers of a connection. Who took so much took some of what waits in the gateway. */
 const PART_BYTES = 16 * MiB;
 const PARTS = 4;
 const BODY = Buffer.alloc(PARTS * PART_BYTES, 'x');
@@ -38,7 +38,7 @@ async function* partsOf(bytes: Buffer, size = 64 * 1024): AsyncGenerator<Buffer>
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }
 
-/** Reads as much as it is told. */
+/** A client that reads as much as it is told. */
 class Reader {
   readonly socket: Socket;
   taken = 0;
@@ -57,7 +57,7 @@ class Reader {
     this.socket.write('GET / HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n');
   }
 
-  /** Resolves when it has so many bytes in all, or the connection has ended. */
+  /** Reads, and resolves when it has so many bytes in all, or the connection has ended. */
   async take(bytes: number): Promise<void> {
     if (this.socket.closed) return;
     this.#wanted = bytes;
@@ -90,14 +90,14 @@ async function begun(t: TestContext, kind: EdgeKind, answer: (exchange: Exchange
   const reader = new Reader(port);
   t.after(() => reader.socket.destroy());
   await reader.take(1);
-  // In steps, because the mock starts the timers that one of them sets when all of the time has passed.
+  // The time passes in steps, because the mock starts a timer that another one sets when all of the time has passed.
   const pass = (ms: number): void => {
     for (let left = ms; left > 0; left -= STEP_MS) t.mock.timers.tick(Math.min(STEP_MS, left));
   };
   return { reader, exchange: await arrived, pass };
 }
 
-/** Time for which nobody is spared. What the system took after the last look counts as taken by the reader. */
+/** The time after which nobody is spared. What the system took after the last look counts as taken by the reader. */
 async function cutOffBy(pass: (ms: number) => void): Promise<void> {
   for (let looks = 0; looks < 3 * LOOKS; looks++) {
     await nextTurn();

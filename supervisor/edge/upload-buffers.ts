@@ -1,17 +1,17 @@
 /**
- * Reuses memory for the parts of a streamed upload. Otherwise each part is new memory until the next garbage collection, and a
- * large upload is faster than that. A consumer may give a part back for the next one.
+ * Reuses memory for the parts of a streamed upload. Without this, each part is new memory until the next garbage collection,
+ * and a large upload is faster than that. A consumer may give a part back for the next one.
  */
 
-/** As much as the native code reads from a socket at once. */
+/** The size of a buffer, which is as much as the native code reads from a socket at once. */
 const PART_BYTES = 512 * 1024;
-/** The most buffers to keep: few uploads need more at a time. */
+/** The most buffers that are kept. Few uploads need more at a time. */
 const KEPT = 8;
 
 const free: ArrayBuffer[] = [];
 const lent = new WeakSet<ArrayBufferLike>();
 
-/** A copy of the bytes. */
+/** Copies the bytes of a part, into memory that was given back if there is some. */
 export function takePart(chunk: ArrayBuffer): Buffer {
   const length = chunk.byteLength;
   if (length > PART_BYTES) return Buffer.from(new Uint8Array(chunk));
@@ -22,7 +22,7 @@ export function takePart(chunk: ArrayBuffer): Buffer {
   return part;
 }
 
-/** The part must no longer be used. Does nothing for other bytes. */
+/** Takes a part back, which must no longer be used. Does nothing for other bytes. */
 export function givePartBack({ buffer }: Uint8Array): void {
   if (lent.delete(buffer) && free.length < KEPT) free.push(buffer as ArrayBuffer);
 }

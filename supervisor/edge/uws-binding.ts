@@ -9,15 +9,16 @@ const PACKAGE = 'uWebSockets.js';
 /** A release of the project itself with binaries for Node 22, 24 and 26; it is on GitHub, not in the registry. */
 const UPSTREAM = `${PACKAGE}@github:uNetworking/uWebSockets.js#v20.67.0`;
 
-/** There is no native code for this machine. */
+/** The error of a machine without native code. */
 export class NoUws extends Error {
-  /** How to get it, a sentence. */
+  /** A sentence that says how to get it. */
   readonly nextStep = `To have it: npm install --no-save ${UPSTREAM}`;
 }
 
 /**
- * Loads the binary for this platform and this version of Node, never the package's own entry, which takes JavaScript where
- * it has none. Throws `NoUws` with a message for the log when it is not there, does not load or is too old.
+ * Loads the binary for this platform and this version of Node. The package's own entry is never used, because it takes
+ * JavaScript where it has no binary. Throws `NoUws`, with a message for the log, when the binary is not there, does not load or
+ * is too old.
  */
 export function loadUws(require: NodeJS.Require = createRequire(import.meta.url)): Uws {
   const binary = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;

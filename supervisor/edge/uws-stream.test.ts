@@ -1,4 +1,4 @@
-// A reader that takes nothing is cut off; one that takes something is not.
+// A reader that takes nothing is cut off. One that takes something is not.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import assert from 'node:assert/strict';
@@ -30,7 +30,7 @@ test('a stream is closed when its socket takes nothing for the limit, and the ti
   const stream = new UwsStream(res, null, () => {});
   stream.write('first');
   stream.write('second');
-  // In steps, because the mock starts the timers that one of them sets when all of the time has passed.
+  // The time passes in steps, because the mock starts a timer that another one sets when all of the time has passed.
   const pass = (ms: number): void => {
     for (let passed = 0; passed < ms; passed++) t.mock.timers.tick(1);
   };

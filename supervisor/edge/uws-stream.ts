@@ -3,16 +3,16 @@ import type { HttpResponse } from 'uWebSockets.js';
 import type { ResponseStream } from './edge.ts';
 import { ReaderWatch } from './reader-watch.ts';
 
-/** Larger chunks are cut into slices of this many bytes, so that little of them waits out of our sight, in the socket. */
+/** The size of slices into which larger chunks are cut, so that little of them waits in the socket, where we do not see it. */
 const SLICE_BYTES = 64 * 1024;
 
 /**
- * The socket keeps what it cannot send of a slice; the slices after it wait here. How much the socket keeps cannot be asked, so
- * `buffered` counts its last slice whole until the socket is writable again.
+ * An answer in parts. The socket keeps what it cannot send of a slice, and the slices after it wait here. How much the socket
+ * keeps cannot be asked, so `buffered` counts its last slice whole until the socket is writable again.
  */
 export class UwsStream implements ResponseStream {
   readonly #res: HttpResponse;
-  /** The announced length; null for chunks. */
+  /** The announced length. It is null for an answer in chunks. */
   readonly #length: number | null;
   readonly #onEnd: () => void;
   #waiting: Buffer[] = [];
@@ -21,10 +21,15 @@ export class UwsStream implements ResponseStream {
   #ending = false;
   #closed = false;
   #onDrain: (() => void) | null = null;
-  /** Runs while something waits. The native code would end such a connection after some 10 s, a look restarts its timer. */
+  /**
+   * The watch, which runs while something waits. The native code would end such a connection after some 10 s. A look restarts
+   * its timer.
+   */
   #watch: ReaderWatch | null = null;
 
-  /** `res` has its status and headers. `onEnd` is called when the answer is complete, right before that where there is no length. */
+  /**
+   * `res` has its status and headers. `onEnd` runs when the answer is complete, and where there is no length right before that.
+   */
   constructor(res: HttpResponse, length: number | null, onEnd: () => void) {
     this.#res = res;
     this.#length = length;
@@ -55,7 +60,7 @@ export class UwsStream implements ResponseStream {
     if (this.#waiting.length === 0) this.#finish();
   }
 
-  /** After an abort: nothing may touch `res` any more. */
+  /** Ends the stream after an abort, when nothing may touch `res` any more. */
   abandon(): void {
     this.#stopWatch();
     this.#closed = true;
@@ -64,7 +69,7 @@ export class UwsStream implements ResponseStream {
     this.#inSocket = 0;
   }
 
-  /** Hands one slice to the socket; false when it could not send all of it. */
+  /** Hands one slice to the socket. False: it could not send all of it. */
   #push(slice: string | Buffer): boolean {
     let sent = true;
     this.#res.cork(() => {
@@ -74,7 +79,10 @@ export class UwsStream implements ResponseStream {
     return sent;
   }
 
-  /** The same of an answer with a length: what the socket does not take of the slice waits here. Ends the answer with its last byte. */
+  /**
+   * Does the same for an answer with a length, and ends it with its last byte. What the socket does not take of a slice waits
+   * here.
+   */
   #pushOf(length: number, slice: Buffer): void {
     const res = this.#res;
     const before = res.getWriteOffset();
@@ -110,8 +118,8 @@ export class UwsStream implements ResponseStream {
   }
 
   /**
-   * Restarts the native time limit, as resuming does. It applies the timeout of the last pause of any socket: so this one is
-   * paused right before.
+   * Restarts the native time limit, as resuming does. Resuming applies the timeout of the last pause of any socket, so this one
+   * is paused right before.
    */
   #wake(): void {
     this.#res.pause();
@@ -134,7 +142,7 @@ export class UwsStream implements ResponseStream {
 
   #writable(): boolean {
     if (this.#closed) return true;
-    // This version does not do so before it calls us; leaving a cork does.
+    // This version does not send what it keeps before it calls us. Leaving a cork does.
     this.#flush();
     const waited = this.#inSocket > 0;
     this.#watch?.progress();
@@ -150,7 +158,7 @@ export class UwsStream implements ResponseStream {
   #finish(): void {
     if (this.#closed) return;
     if (this.#length !== null) {
-      // All of it was not written, else it were closed.
+      // Not all of it was written: else the stream would be closed.
       this.#res.close();
       return;
     }

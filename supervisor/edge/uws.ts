@@ -1,6 +1,7 @@
 /**
- * The fast edge: HTTP by uWebSockets.js, in native code. Its parser checks less than node:http does, so `framing.ts` checks
- * each request first, chunked bodies are refused (`LENGTH_REQUIRED`), and a malformed request ends its connection.
+ * Serves HTTP with uWebSockets.js, in native code, which is the fast edge. Its parser checks less than node:http does. So
+ * `framing.ts` checks each request first, chunked bodies are refused (`LENGTH_REQUIRED`), and a malformed request ends its
+ * connection.
  *
  * The native parser ends a connection without an answer, at the latest after 10 s, for HTTP/1.0 and 2.0, more than 48 headers,
  * over 4 KiB of headers in pieces, what is no request line, a request that arrives before the one before it was answered
@@ -19,16 +20,16 @@ import { loadUws, NoUws } from './uws-binding.ts';
 import { ParserTurn, requestHandler, type UwsState } from './uws-exchange.ts';
 
 type ListenCallback = (socket: us_listen_socket | false) => void;
-/** Members that the published types lack. */
+/** The native app with members that the published types lack. */
 type App = TemplatedApp & {
   listen(host: string, port: number, options: number, callback: ListenCallback): void;
   close?(): void;
 };
 
-/** Option of the native listen. Without it a second process may take the same port and share its connections. */
+/** An option of the native listen. Without it a second process may take the same port and share its connections. */
 const EXCLUSIVE_PORT = 1;
 
-/** Throws `NoUws` when there is no native code for this machine, or one that is too old. */
+/** Makes the edge. Throws `NoUws` when there is no native code for this machine, or one that is too old. */
 export function createUwsEdge(options: EdgeOptions): Edge {
   const uws = loadUws();
   const app = uws.App() as App;
@@ -103,7 +104,7 @@ async function freePort(host: string): Promise<number> {
   return port;
 }
 
-/** The native listen does not say why it failed; Node's does. */
+/** Why the native listen failed. It does not say so itself, but Node's does. */
 function explainListen(host: string, port: number): Promise<Error> {
   return new Promise((resolve) => {
     const probe = createServer();

@@ -18,7 +18,7 @@ import { openEdge } from './open-edge.ts';
 
 const AUTH = 'Authorization: Bearer secret';
 const OPEN_PATH = '/svc/_health';
-/** After this long without an answer a connection waits for more of the request. */
+/** The time without an answer after which a connection counts as waiting for more of the request. */
 const SILENT_MS = 400;
 const AT_ONCE = 16;
 const PROBE = `GET ${OPEN_PATH} HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n`;
@@ -46,7 +46,7 @@ const handler =
     );
   };
 
-/** What came back; `silent` when the connection waits for more. */
+/** What came back. It is `silent` when the connection waits for more. */
 async function exchange(port: number, pieces: Buffer[]): Promise<{ text: string; silent: boolean }> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   let text = '';
@@ -83,7 +83,7 @@ async function exchange(port: number, pieces: Buffer[]): Promise<{ text: string;
   return { text, silent };
 }
 
-/** The answers, which must be framed to the last byte. */
+/** The answers in what came back, which must be framed to the last byte. */
 function answersIn(text: string, isHead: boolean): Answer[] {
   const answers: Answer[] = [];
   let rest = text;
@@ -117,7 +117,7 @@ function checkAnswer({ status, head, body }: Answer, mayPass: boolean, isHead: b
   assert.deepEqual([isError, ERROR_CODES[error.code].status, typeof error.message], [true, status, 'string']);
 }
 
-/** Of this process, which has no others that come and go; 0 where the system does not tell. */
+/** The open sockets of this process, which has no others that come and go. The number is 0 where the system does not tell. */
 function openSockets(): number {
   if (process.platform !== 'linux') return 0;
   return readdirSync('/proc/self/fd').filter((fd) => {

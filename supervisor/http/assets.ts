@@ -1,4 +1,4 @@
-/** Answers with any file: encodings, validators and ranges (RFC 9110; decisions, section 5). */
+/** Answers with any file: encodings, validators and ranges (RFC 9110; specification, "Static files"). */
 import { SvcError } from '../../protocol/errors.ts';
 import type { ConstantHeaders, Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { constantHeaders } from '../edge/exchange.ts';

@@ -1,6 +1,6 @@
 /**
  * Asks the person at an MCP client before an action runs, by elicitation: clients of 2025 get a request in the stream of their
- * call, those of 2026 a result that asks them to call again with the answer (decisions, section 19).
+ * call, those of 2026 a result that asks them to call again with the answer (specification, "Confirmations").
  */
 import { hash, randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';

@@ -1,5 +1,6 @@
 /**
- * One way to people: sends its notices one after the other, and again after a failure, until their time is up (decisions, section 19).
+ * One way to people: sends its notices one after the other, and again after a failure, until their time is up (specification,
+ * "Notices").
  *
  *   idle ─add→ sending ─sent→ sending the next one, or idle
  *                 └failed→ waiting ─back-off over→ sending

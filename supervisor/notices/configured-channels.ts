@@ -1,4 +1,4 @@
-/** Makes the channels that the configuration names (decisions, section 19). */
+/** Makes the channels that the configuration names (specification, "Notices"). */
 import type { ChannelKind } from '../../protocol/notices.ts';
 import type { Config } from '../config.ts';
 import type { Send } from './delivery.ts';

@@ -1,4 +1,4 @@
-/** Tells people of failed runs, failed backups and quarantines, and of their end (decisions, section 19). */
+/** Tells people of failed runs, failed backups and quarantines, and of their end (specification, "Notices"). */
 import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { isDraftKey } from '../../protocol/ids.ts';
 import type { Links } from './links.ts';

@@ -1,4 +1,4 @@
-/** Sends notices by mail, over SMTP (decisions, section 19). */
+/** Sends notices by mail, over SMTP (specification, "Notices"). */
 import { heading } from '../../protocol/notices.ts';
 import type { Send } from './delivery.ts';
 import type { MailSettings } from './settings.ts';

@@ -1,6 +1,6 @@
 /**
- * Takes notices from apps and of failures, and hands each to every channel: mail, webhooks, browsers (decisions, section 19). Nothing
- * here waits for a channel.
+ * Takes notices from apps and of failures, and hands each to every channel: mail, webhooks, browsers (specification,
+ * "Notices"). Nothing here waits for a channel.
  */
 import { clearTimeout, setTimeout } from 'node:timers';
 import type { Logger } from 'pino';

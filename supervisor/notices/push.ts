@@ -1,4 +1,4 @@
-/** Sends notices to browsers that agreed, by Web Push (RFC 8030; decisions, section 19). */
+/** Sends notices to browsers that agreed, by Web Push (RFC 8030; specification, "Notices"). */
 import { LIMITS } from '../../protocol/limits.ts';
 import { heading } from '../../protocol/notices.ts';
 import type { PushKey } from '../../storage/push-key.ts';

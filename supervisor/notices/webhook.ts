@@ -1,4 +1,4 @@
-/** Posts notices to addresses: topics of ntfy, incoming webhooks of Slack, and JSON for programs (decisions, section 19). */
+/** Posts notices to addresses: topics of ntfy, incoming webhooks of Slack, and JSON for programs (specification, "Notices"). */
 import { heading, type Notice } from '../../protocol/notices.ts';
 import { DeliveryError, type Send } from './delivery.ts';
 import type { WebhookEntry } from './settings.ts';

@@ -1,6 +1,7 @@
 /**
- * Makes the OpenAPI document of an app: one operation per tool (decisions, section 14). All queries share one address and all
- * actions another, but OpenAPI identifies operations by path. So the tool's name follows a `#`, which clients do not send.
+ * Makes the OpenAPI document of an app: one operation per tool (specification, "OpenAPI documents"). All queries share one
+ * address and all actions another, but OpenAPI identifies operations by path. So the tool's name follows a `#`, which clients
+ * do not send.
  */
 import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
 import { COMPONENTS, ERROR_CONTENT, HEADER, type Json, SECURITY } from './shared.ts';

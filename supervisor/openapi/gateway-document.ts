@@ -1,4 +1,4 @@
-/** Makes the OpenAPI document of the gateway from its table of routes (decisions, section 14). */
+/** Makes the OpenAPI document of the gateway from its table of routes (specification, "OpenAPI documents"). */
 import { ERROR_CODES, type ErrorCode } from '../../protocol/errors.ts';
 import type { Route } from '../http/router.ts';
 import { type BodyMembers, bodyOf, queryOf, type ReferenceRow, readReference } from './reference.ts';

@@ -1,6 +1,6 @@
 /**
- * Samples each app's meter once a minute, for the curves of the last hour (decisions, section 14). A call costs nothing extra:
- * a minute is the difference between two samples of the meter.
+ * Samples each app's meter once a minute, for the curves of the last hour (specification, "Metrics and traces"). A call costs
+ * nothing extra: a minute is the difference between two samples of the meter.
  */
 import { stat } from 'node:fs/promises';
 import type { ActivityPoint } from '../../protocol/answers.ts';

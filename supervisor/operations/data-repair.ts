@@ -1,6 +1,6 @@
 /**
- * Gives an app data again whose database is lost or damaged: that of a backup, or none (decisions, section 19). What was there is put
- * aside, never deleted. A crash at any step leaves the data lost or whole, and the repair can be run again.
+ * Gives an app data again whose database is lost or damaged: that of a backup, or none (specification, "Damaged data"). What
+ * was there is put aside, never deleted. A crash at any step leaves the data lost or whole, and the repair can be run again.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';

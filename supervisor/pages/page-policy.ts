@@ -1,4 +1,4 @@
-/** Makes the security headers of every answer to pages (decisions, section 11). */
+/** Makes the security headers of every answer to pages (specification, "Page policy"). */
 import { LIMITS } from '../../protocol/limits.ts';
 import { PRIVATE } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
@@ -10,8 +10,9 @@ const PLAIN_POLICIES = {
 };
 
 /**
- * The headers that every answer on the pages' surface has, errors too (decisions, sections 11 and 19). `scripts` are hash sources of
- * inline scripts. The console may embed pages, other apps may not; nothing in a page can post a form or move its base elsewhere.
+ * The headers that every answer on the pages' surface has, errors too (specification, "Page policy" and
+ * "Requests of other sites"). `scripts` are hash sources of inline scripts. The console may embed pages, other apps may not;
+ * nothing in a page can post a form or move its base elsewhere.
  */
 export function pagePolicy(
   { frameAncestors, isPublic }: Place,

@@ -1,4 +1,4 @@
-/** Serves static files of the apps under `/svc/<id>/` (specification, "Per-app surface"; decisions, section 5). */
+/** Serves static files of the apps under `/svc/<id>/` (specification, "Static files"). */
 import { constants } from 'node:fs';
 import { open, readFile, realpath } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Stores the user of this gateway, an id and preferences, in the identity database (decisions, sections 5 and 8). */
+/** Stores the user of this gateway, an id and preferences, in the identity database (specification, "Settings of pages"). */
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';

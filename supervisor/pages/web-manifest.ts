@@ -1,4 +1,7 @@
-/** Makes the web app manifest of an app that brings none: with it browsers install the page (decisions, section 15). Pure. */
+/**
+ * Makes the web app manifest of an app that brings none: with it browsers install the page (specification, "Installed pages").
+ * Pure.
+ */
 import { APP_ICON, DRAWN_ICONS } from '../../protocol/icons.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { Place } from '../http/access/places.ts';

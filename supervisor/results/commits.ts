@@ -1,6 +1,6 @@
 /**
  * Tracks the commits of each app's data. Gets notes of commits from the writers, reads the state of the database itself, and
- * tells watchers what each commit wrote, before the write is acknowledged (decisions, section 13).
+ * tells watchers what each commit wrote, before the write is acknowledged (specification, "Kept results").
  */
 import { LIMITS } from '../../protocol/limits.ts';
 import { StateReader } from '../../storage/wal-index.ts';

@@ -1,7 +1,7 @@
 /**
  * Keeps results of queries as bytes by version, query and input, and answers with them while the tables that they read are
- * unchanged (decisions, section 13). A kept result is used only if a run now would give the same: each read checks the state of
- * the database, so correctness depends on no message.
+ * unchanged (specification, "Kept results"). A kept result is used only if a run now would give the same: each read checks the
+ * state of the database, so correctness depends on no message.
  */
 
 import { LIMITS } from '../../protocol/limits.ts';

@@ -32,7 +32,7 @@ function samplerOf(name = 'parentbased_always_on', argument = '1'): Sampler {
   if (kind === '') throw new Error(`OTEL_TRACES_SAMPLER has the unknown name "${name}".`);
   const ratio = kind === 'always_on' ? 1 : kind === 'always_off' ? 0 : Number(argument);
   if (!(ratio >= 0 && ratio <= 1)) throw new Error('OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1.');
-  // By the digits that the specification says are random: all programs that sample so decide alike.
+  // By the digits that W3C Trace Context says are random: all programs that sample so decide alike.
   const root: Sampler = (traceId) => Number.parseInt(traceId.slice(-13), 16) / 2 ** 52 >= 1 - ratio;
   return byParent === undefined ? root : (traceId, parent) => parent?.sampled ?? root(traceId, null);
 }

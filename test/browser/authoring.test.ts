@@ -1,6 +1,6 @@
 /**
- * Authoring as people see it: pages that follow publications, and drafts that follow their files (decisions, section
- * 7).
+ * Authoring as people see it: pages that follow publications, and drafts that follow their files (specification, "Page bridge"
+ * and "Drafts").
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

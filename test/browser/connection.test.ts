@@ -1,6 +1,6 @@
 /**
  * Open pages while the gateway is unreachable, and while signed out: their messages, the errors of calls, how they
- * recover, and what `svc.live` tells them (decisions, section 13).
+ * recover, and what `svc.live` tells them (specification, "Page bridge").
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

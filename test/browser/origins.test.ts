@@ -1,6 +1,6 @@
 /**
  * What a hostile page can do with a browser that is signed in: from the origin of an app, of a draft, and of another server on
- * this machine, in every way in which a page makes a browser send a request (decisions, section 11).
+ * this machine, in every way in which a page makes a browser send a request (specification, "Origins").
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

@@ -1,5 +1,5 @@
 /**
- * The console, the example apps and the examples of embedding in a real browser (decisions, section 5), and what a
+ * The console, the example apps and the examples of embedding in a real browser (specification, "Page bridge"), and what a
  * newcomer does first.
  */
 import assert from 'node:assert/strict';

@@ -1,4 +1,7 @@
-/** Runs the fires of one automation: calls its handler with its `ctx` and checks the result (decisions, section 6). */
+/**
+ * Runs the fires of one automation: calls its handler with its `ctx` and checks the result (specification,
+ * "Context of a fire").
+ */
 
 import type { WebhookRequest } from '../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../protocol/errors.ts';

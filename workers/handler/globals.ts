@@ -1,6 +1,6 @@
 /**
  * Restricts `globalThis` for app code to the language, the web's data types and timers; nothing reaches the machine
- * (specification, "Handler worker surface"). Handlers are trusted code; this keeps them on the documented path.
+ * (specification, "Globals of handlers"). Handlers are trusted code; this keeps them on the documented path.
  *
  * The remaining globals cannot be replaced, nor their classes changed. App code with its own `Map.prototype.set` or
  * `Array.prototype.push`, or a `path` on `Object.prototype`, could get the sockets of Node's HTTP client or ours, or redirect

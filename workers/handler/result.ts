@@ -1,4 +1,4 @@
-/** Turns a handler's return value into a status and JSON bytes (decisions, section 3). */
+/** Turns a handler's return value into a status and JSON bytes (specification, "Results of handlers"). */
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';

@@ -1,6 +1,6 @@
 /**
  * Checks the automations of an upload, carries over switches and addresses from the live version, and mints new ones
- * (decisions, section 6).
+ * (specification, "Automation files").
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Checks the handlers of a version, and erases types from TypeScript (decisions, sections 7 and 13). */
+/**
+ * Checks the handlers of a version, and erases types from TypeScript (specification, "Handler rules" and
+ * "TypeScript and packages").
+ */
 import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';

@@ -1,4 +1,4 @@
-/** Checks the `migrations/` of a version before it is stored (decisions, section 2). */
+/** Checks the `migrations/` of a version before it is stored (specification, "Migrations"). */
 import { SvcError } from '../../protocol/errors.ts';
 import { refuseMigration } from '../../protocol/rules/sql.ts';
 

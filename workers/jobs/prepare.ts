@@ -1,4 +1,7 @@
-/** Checks the files of a version or draft, and prepares them for serving (decisions, section 2). */
+/**
+ * Checks the files of a version or draft, and prepares them for serving (specification, "Members of the manifest" and
+ * "Uploads").
+ */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Lists, reads, writes and removes the files of an app in a session, by the rules for archives (decisions, section 7). Other
- * programs may edit the folder at the same time. No link is followed.
+ * Lists, reads, writes and removes the files of an app in a session, by the rules for archives (specification, "Sessions").
+ * Other programs may edit the folder at the same time. No link is followed.
  */
 import { createHash } from 'node:crypto';
 import { lstatSync, readFileSync, renameSync } from 'node:fs';

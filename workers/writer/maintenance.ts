@@ -41,7 +41,7 @@ export async function checkpoint(file: string): Promise<void> {
  * Applies the files whose number is above `PRAGMA user_version`, in order, in one transaction; returns their numbers. A
  * database that is not empty is copied to `backupTo` first, even when no file is given. Without such files it makes durable
  * what was committed, because after a crash the log may hold commits that never reached the disk. Throws `MIGRATION_FAILED`
- * with the file in `path`, or `STORAGE_FULL`; the data is then unchanged (decisions, section 2).
+ * with the file in `path`, or `STORAGE_FULL`; the data is then unchanged (specification, "Migrations").
  */
 export async function migrate(
   file: string,

@@ -4,7 +4,7 @@ import type { CommandContext } from '../../command.ts';
 import { withQuery } from '../../gateway/api.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
-/** `<e>Available`, `<e>Version`, `<e>Models`, … for each engine (specification, "Gateway routes"). */
+/** `<e>Available`, `<e>Version`, `<e>Models`, … for each engine (specification, "Catalog of runners"). */
 type AgentStatus = Record<string, unknown>;
 
 const SHOWN_MODELS = 12;

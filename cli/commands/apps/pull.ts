@@ -1,4 +1,4 @@
-/** `svc pull`: takes the live version of an app into a folder (decisions, section 19). */
+/** `svc pull`: takes the live version of an app into a folder (specification, "Uploads"). */
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { AppRecord, VersionRecord } from '../../../protocol/answers.ts';

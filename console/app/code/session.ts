@@ -1,4 +1,4 @@
-/** Asks for the files of an app: those of a version, and those of a draft, which can be changed (decisions, section 7). */
+/** Asks for the files of an app: those of a version, and those of a draft, which can be changed (specification, "Sessions"). */
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';

@@ -1,6 +1,6 @@
 /**
  * Keeps the access tokens of gateways, each in a `token.bin`: encrypted by the system where it can, else as text that only its owner
- * may read (decisions, section 15).
+ * may read (specification, "Hosts that exist").
  */
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

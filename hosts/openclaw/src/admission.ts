@@ -1,4 +1,4 @@
-/** Decides which requests come with the host's own token or password (decisions, section 15). */
+/** Decides which requests come with the host's own token or password (specification, "Hosts that exist"). */
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { HostConfig } from './host-api.ts';

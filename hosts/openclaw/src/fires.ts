@@ -1,4 +1,7 @@
-/** Runs automations in the host's process: their handlers, with a `ctx` that asks the gateway (specification, "Host-injected seams"). */
+/**
+ * Runs automations in the host's process: their handlers, with a `ctx` that asks the gateway (specification,
+ * "Extension points").
+ */
 import { pathToFileURL } from 'node:url';
 import type { FireResult } from 'svc-gateway';
 import type { FireAsk, FireOrder } from './exchanged.ts';

@@ -1,6 +1,6 @@
 /**
  * The gateway, in a Node of its own: serves HTTP on a Unix socket for the host's routes to hand on to, and has the host run turns
- * and automations (decisions, section 15). It ends with its host.
+ * and automations (specification, "Hosts that exist"). It ends with its host.
  */
 import { randomUUID, timingSafeEqual } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

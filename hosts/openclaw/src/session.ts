@@ -1,4 +1,6 @@
-/** Knows which app a session of the host belongs to, and refuses calls of its agent for others (specification, "Chat windows"). */
+/**
+ * Knows which app a session of the host belongs to, and refuses calls of its agent for others (specification, "Session keys").
+ */
 import { parseSessionKey, type SessionName } from '../../../protocol/agents/session-key.ts';
 
 /** The host puts the agent's id before a key, and may write it in lower case. */

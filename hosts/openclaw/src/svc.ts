@@ -1,6 +1,6 @@
 /**
  * svc in the process of the host: one gateway, however often the plugin is registered, and through a reload of its configuration
- * (decisions, section 15).
+ * (specification, "Hosts that exist").
  */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';

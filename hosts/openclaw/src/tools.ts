@@ -1,4 +1,6 @@
-/** The agent tools of the host: the dispatcher's three, and those for SQL (specification, "Three-tool dispatcher"). */
+/**
+ * The agent tools of the host: the dispatcher's three, and those for SQL (specification, "Dispatcher" and "SQL of callers").
+ */
 import { DISPATCHER_TOOLS, type McpTool, SQL_TOOLS } from '../../../supervisor/mcp/definitions.ts';
 import type { ToolAnswer, ToolOrder } from './exchanged.ts';
 import type { HostTool, PluginApi } from './host-api.ts';

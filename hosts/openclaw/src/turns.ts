@@ -1,4 +1,4 @@
-/** Runs turns of chats and of `ctx.agent` with the host's embedded agent (specification, "Host-injected seams"). */
+/** Runs turns of chats and of `ctx.agent` with the host's embedded agent (specification, "Extension points"). */
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { TurnOrder } from './exchanged.ts';

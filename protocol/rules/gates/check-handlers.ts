@@ -1,4 +1,4 @@
-/** Checks the handlers of an app before it is published (specification, "Rules"; decisions, section 7). */
+/** Checks the handlers of an app before it is published (specification, "Handler rules"). */
 import type { AnyNode, Program } from 'acorn';
 import type { InputIssue, SvcError } from '../../errors.ts';
 import { LIMITS } from '../../limits.ts';

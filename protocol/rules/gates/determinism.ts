@@ -1,4 +1,4 @@
-/** Lints automations: finds what differs from run to run, and what bypasses `ctx` (decisions, section 7). */
+/** Lints automations: finds what differs from run to run, and what bypasses `ctx` (specification, "Handler rules"). */
 import type { AnyNode, Pattern, Program } from 'acorn';
 import { simple } from 'acorn-walk';
 import { isNodeModule } from '../handler-imports.ts';

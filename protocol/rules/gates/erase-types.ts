@@ -1,6 +1,6 @@
 /**
- * Erases the types of a TypeScript module: blanks replace them, so that every line and column stays the same (decisions,
- * section 13). The parser is swc's, as Node has it; it is WebAssembly, loaded for the first module.
+ * Erases the types of a TypeScript module: blanks replace them, so that every line and column stays the same (specification,
+ * "TypeScript and packages"). The parser is swc's, as Node has it; it is WebAssembly, loaded for the first module.
  */
 import { createRequire as requireAt } from 'node:module';
 import { SvcError } from '../../errors.ts';

@@ -1,6 +1,6 @@
 /**
- * Finds SQL in queries that writes, if the text stands at the call (specification, "Tool kinds"). A hint: it does not trace
- * values.
+ * Finds SQL in queries that writes, if the text stands at the call (specification, "Database of an app"). A hint: it does not
+ * trace values.
  */
 import type { AnyNode, CallExpression, Program } from 'acorn';
 import { simple } from 'acorn-walk';

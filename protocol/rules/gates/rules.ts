@@ -1,6 +1,6 @@
 /**
- * Names the rules that published handlers must follow (decisions, section 7; docs/handler-rules.md), and reads their waivers:
- * `// governance: allow-<rule> <reason>` on the line of a finding, or alone on the line above it.
+ * Names the rules that published handlers must follow (specification, "Handler rules"; docs/handler-rules.md), and reads their
+ * waivers: `// governance: allow-<rule> <reason>` on the line of a finding, or alone on the line above it.
  */
 import type { Comment } from 'acorn';
 import type { Lines } from './syntax.ts';

@@ -1,6 +1,6 @@
 /**
  * The gateway's own `ConversationRunner`: completes a turn with runner, folder, instructions and token, sends it to the agents
- * process, and yields its events (decisions, section 12).
+ * process, and yields its events (specification, "Runners").
  */
 import { randomUUID } from 'node:crypto';
 import type { RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';

@@ -1,4 +1,4 @@
-/** Finds and chooses runners: those of the configuration, else those whose programs are on PATH (decisions, section 12). */
+/** Finds and chooses runners: those of the configuration, else those whose programs are on PATH (specification, "Runners"). */
 import { access, constants, stat } from 'node:fs/promises';
 import { delimiter, join, resolve } from 'node:path';
 import {

@@ -1,4 +1,4 @@
-/** Keeps the permission requests of a turn until a person answers or the time is up (decisions, section 12). */
+/** Keeps the permission requests of a turn until a person answers or the time is up (specification, "Permissions"). */
 import type { PermissionOption, TurnEvent } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 

@@ -25,7 +25,7 @@ export type TurnRequest = {
   asker?: Asker;
   /**
    * Its sender does not manage the app, such as a page of it: the agent has the tools of the app alone, and may by SQL what the app
-   * allows (decisions, section 19).
+   * allows (specification, "Runners of pages").
    */
   limited?: boolean;
   /** Throws unless its sender may have a turn of this mode. */

@@ -1,6 +1,6 @@
 /**
  * Runs an automation in the embedding host's process instead of a thread, through `fireAutomationFactory` (specification,
- * "Host-injected seams").
+ * "Extension points").
  */
 
 import type { RunRecord } from '../../../protocol/automations/runs.ts';

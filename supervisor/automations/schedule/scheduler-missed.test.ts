@@ -8,7 +8,7 @@ import { type Schedulable, Scheduler } from './scheduler.ts';
 
 const HOUR = 3_600_000;
 
-/** A gateway that starts with these automations; `last` is when each fired last. */
+/** A gateway that starts with these automations. `last` is when each fired last. */
 function setUp(start: string, automations: Record<string, CronTrigger[]>, last: Record<string, string | Error>) {
   const clock = new ScriptedClock(start);
   const fired: string[] = [];
@@ -131,7 +131,7 @@ test('a thousand that missed something are asked about a few at a time', async (
   assert.equal(fired.length, 1000);
 });
 
-/** The same gateway after its clock was set back while it was down; `ahead` is what the ledger has beyond the new time. */
+/** The same gateway after its clock was set back while it was down. `ahead` is what the ledger has beyond the new time. */
 function setBack(start: string, triggers: CronTrigger[], ahead: string) {
   const clock = new ScriptedClock(start);
   const fired: string[] = [];

@@ -24,7 +24,7 @@ function automation(ref: string, triggers: CronTrigger[], enabled = true): Sched
   return { ref, manifest: { enabled, triggers } };
 }
 
-/** A running scheduler at a time; `fired` tells what it fired as `ref at time`. */
+/** A scheduler that runs at a time. `fired` has what it fired, as `ref at time`. */
 function setUp(start: string, options: Partial<SchedulerOptions<Schedulable>> = {}) {
   const clock = new ScriptedClock(start);
   const fired: string[] = [];
@@ -238,7 +238,7 @@ test('a gateway that started with its clock ahead fires as soon as the clock is 
   await clock.pass(2 * MINUTE);
   clock.now -= 2 * HOUR;
   await clock.pass(3 * MINUTE);
-  // It is noticed half a minute later, when the timer rings: that is 10:03.
+  // The change is noticed half a minute later, when the timer rings: that is 10:03.
   const at = ['12:01', '12:02', '10:04', '10:05'];
   assert.deepEqual(
     fired,
@@ -301,7 +301,7 @@ test('fires of one second go out in the order of registration, some in each turn
 
 test('first times are computed in turns that end when their time is up', () => {
   let spent = 0;
-  // A millisecond for each look at the clock: ten entries are a turn's time.
+  // Each look at the clock takes a millisecond, so ten entries are a turn's time.
   const { clock, scheduler } = setUp('2026-06-01T10:00:30Z', { elapsed: () => spent++ });
   for (let i = 0; i < 100; i++) scheduler.reconcile(`app${i}`, [automation(`app${i}/x`, [cron('0 11 * * *')])]);
   scheduler.start();

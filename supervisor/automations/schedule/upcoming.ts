@@ -1,4 +1,4 @@
-/** Lists the fires of the next days, for a calendar: the first ones of each automation, computed a few at a time. */
+/** Lists the fires of the next days for a calendar, the first ones of each automation. It computes a few at a time. */
 import type { UpcomingAnswer } from '../../../protocol/answers.ts';
 import type { CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -6,12 +6,12 @@ import type { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import type { LiveAutomation } from '../catalog.ts';
 
 const DAY_MS = 86_400_000;
-/** Finding a fire takes some 20 µs: the event loop turns after so many. */
+/** The fires after which the event loop turns. Finding one takes some 20 µs. */
 const FIRES_A_TURN = 100;
 
 /**
- * The fires in the `days` after `now` (milliseconds since the epoch) of the enabled `automations`: of each the first
- * `LIMITS.upcomingFires`, of all of them as many as `LIMITS.upcomingFiresTotal`. `more` says that there are others.
+ * The fires of the enabled `automations` in the `days` after `now`, which is in milliseconds since the epoch. There are at most
+ * `LIMITS.upcomingFires` of each, and `LIMITS.upcomingFiresTotal` of all. `more` says that there are others.
  */
 export async function upcomingFires(
   automations: Iterable<LiveAutomation>,
@@ -40,7 +40,7 @@ export async function upcomingFires(
   return { rows, more: false };
 }
 
-/** False for a time zone that this Node does not know, say: such a trigger never fires, as the scheduler's warning says. */
+/** Whether a trigger can fire. One with an unknown time zone never does, of which the scheduler warns. */
 function isUnderstood(trigger: CronTrigger, times: CronTimes, now: number): boolean {
   try {
     times.next(trigger, now);
@@ -50,7 +50,7 @@ function isUnderstood(trigger: CronTrigger, times: CronTimes, now: number): bool
   }
 }
 
-/** The next fires of triggers, in order; a time that several name is one fire. */
+/** The next fires of triggers, in order. A time that several name is one fire. */
 function firesOf(triggers: CronTrigger[], times: CronTimes, now: number, until: number, most: number) {
   const fires: number[] = [];
   for (let after = now; ; after = fires.at(-1)!) {

@@ -1,4 +1,4 @@
-/** Verifies the sender of a webhook by a secret, in the way of each service (decisions, section 13). Pure. */
+/** Verifies the sender of a webhook by a secret, in the way of each service (specification, "Signed webhooks"). Pure. */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { HmacVerify, WebhookVerify } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';

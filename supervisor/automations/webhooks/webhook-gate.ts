@@ -23,7 +23,7 @@ type Entry = {
 };
 
 /**
- * Counts requests by slug (specification, "Webhook route"; decisions, section 6). Ask it about slugs only that an
+ * Counts requests by slug (specification, "Webhook requests"). Ask it about slugs only that an
  * automation has, so that strangers cannot make entries. Every decision is taken and noted in one call, without an await:
  * of two requests in one turn the second sees the first.
  */

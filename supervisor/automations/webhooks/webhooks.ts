@@ -1,4 +1,4 @@
-/** Receives webhooks: verifies the sender, applies limits, fires once, answers (specification, "Webhook route"). */
+/** Receives webhooks: verifies the sender, applies limits, fires once, answers (specification, "Webhook requests"). */
 import { hash, randomBytes } from 'node:crypto';
 import {
   type ProvisionedWebhook,
@@ -74,7 +74,7 @@ export class Webhooks {
     });
   }
 
-  /** Answers one request, or rejects, checked in the order of decisions, section 6; signed bodies are read before the sender is known. */
+  /** Answers one request, or rejects, checked in order (specification, "Webhook requests"); signed bodies are read before the sender is known. */
   async receive(exchange: Exchange, slug: string): Promise<void> {
     const hook = this.#find(slug);
     const verify = verifyOf(hook.trigger);

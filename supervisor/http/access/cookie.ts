@@ -1,6 +1,6 @@
 /**
- * Makes and reads the session cookie (decisions, section 11): what its origin may do, until when, signed; and makes the page key
- * that belongs to it (section 19). Neither is stored. Pure.
+ * Makes and reads the session cookie (specification, "Sessions of browsers"): a signed text that says what its origin may do,
+ * and until when. Makes the page key that belongs to it (specification, "Page key"). Neither is stored. Pure.
  *
  *     <expires>/<sign-in>/<scope>/<hmac>
  */
@@ -8,22 +8,22 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import { type PageOwner, pageHost } from '../../../protocol/origins.ts';
 import type { Place } from './places.ts';
 
-/** Browsers take this name only with `Secure`, `Path=/` and without `Domain`: no other origin can set it. */
+/** The usual name. Browsers take it only with `Secure`, `Path=/` and without `Domain`, so no other origin can set it. */
 const HOST_NAME = '__Host-svc_session';
-/** Where the browser does not take that name: over plain HTTP to another machine, and in browsers without a secure `localhost`. */
+/** The name where a browser refuses that one: over plain HTTP to another machine, and where `localhost` counts as insecure. */
 const PLAIN_NAME = 'svc_session';
 const VALUE = /^((\d{1,15})\/([0-9a-f]{16})\/([A-Za-z0-9_/-]{1,220}))\/([0-9a-f]{64})$/;
 const OWNER = /^(?:app\/([^/]+)\/(\d{1,15})|draft\/([^/]+)\/([^/]+))$/;
 
-/** Whose sign-in a cookie is of, and when it ends, in milliseconds since the epoch. */
+/** The sign-in that a cookie comes from. `expiresAt` is in milliseconds since the epoch. */
 export type SignIn = { id: string; expiresAt: number };
-/** The kind of a cookie: `page` at a page's origin. */
+/** What a cookie says. `owner` is the app or draft of a page's origin, and null at the console and at a shared origin. */
 export type Session = SignIn & { owner: PageOwner | null };
 
-/** When an app was registered: the cookie of an app that was removed is not that of another one with its id. */
+/** When an app was registered; null when it is not. So the cookie of a removed app is not that of a later one with its id. */
 export type RegisteredAt = (app: string) => number | null;
 
-/** Values of `set-cookie` headers that give `place` a session. `isSecure`: the browser came by HTTPS. */
+/** The values of `set-cookie` headers that give `place` a session. `isSecure` is true when the browser came by HTTPS. */
 export function cookiesFor(
   place: Place,
   session: Session,
@@ -34,12 +34,12 @@ export function cookiesFor(
 ): string[] {
   const text = sessionText(place, session, registeredAt);
   const value = `${text}/${sign(text, place, key).toString('hex')}`;
-  // Rounded up: what is left of its length a millisecond later is still all of it. The session itself ends in time.
+  // Rounded up, so that a length of whole hours is said whole a millisecond later. The session itself ends in time.
   const seconds = Math.max(0, Math.ceil((session.expiresAt - now) / 1000));
   return setCookies(place, isSecure, value, seconds);
 }
 
-/** What a session is, as its cookie says it and signs it. */
+/** The text of a session that its cookie holds and signs. */
 export function sessionText(place: Place, { id, expiresAt, owner }: Session, registeredAt: RegisteredAt): string {
   return `${expiresAt}/${id}/${scopeText(place, owner, registeredAt)}`;
 }
@@ -49,12 +49,12 @@ export function pageKeyOf(text: string, place: Place, key: Buffer): string {
   return createHmac('sha256', key).update(`page key\n${text}\n${place.host}`).digest('hex');
 }
 
-/** Values of `set-cookie` headers that end the session of `place`. */
+/** The values of `set-cookie` headers that end the session of `place`. */
 export function endedCookies(place: Place, isSecure: boolean): string[] {
   return setCookies(place, isSecure, '', 0);
 }
 
-/** The browser keeps the one that it takes; where it takes both, the first counts. */
+/** One cookie, or the same under both names. The browser keeps what it takes; where it takes both, the first counts. */
 function setCookies(place: Place, isSecure: boolean, value: string, seconds: number): string[] {
   const common = `=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict`;
   const isHttps = isSecure || place.origin.startsWith('https:');
@@ -64,7 +64,10 @@ function setCookies(place: Place, isSecure: boolean, value: string, seconds: num
   ];
 }
 
-/** The session that a `cookie` header holds for `place`; null when it holds none, `two` when it cannot be told which one counts. */
+/**
+ * The session that a `cookie` header holds for `place`. It is null when there is none, and `two` when two cookies claim to be
+ * it.
+ */
 export function readCookie(
   cookies: string,
   place: Place,
@@ -80,7 +83,7 @@ export function readCookie(
     const equals = cookie.indexOf('=');
     if (equals > 0) found.get(cookie.slice(0, equals).trim())?.push(cookie.slice(equals + 1).trim());
   }
-  // Another origin of the site can add a cookie of the plain name, but none of the other: that one counts where it is there.
+  // Another origin of the site can add a cookie of the plain name, but not of the `__Host-` name. So that one counts first.
   const hosts = found.get(HOST_NAME) ?? [];
   const values = hosts.length > 0 ? hosts : (found.get(PLAIN_NAME) ?? []);
   if (values.length > 1) return 'two';
@@ -92,7 +95,7 @@ export function readCookie(
   return { id, expiresAt: Number(expires), owner };
 }
 
-/** The host is part of what is signed: a cookie counts at the origin that it was given to. */
+/** The signature of a text at `place`. It includes the host, so a cookie counts only at the origin that it was given to. */
 function sign(text: string, place: Place, key: Buffer): Buffer {
   return createHmac('sha256', key).update(`${text}\n${place.host}`).digest();
 }

@@ -4,7 +4,7 @@ import { isSameMachine, type Place, Places } from './places.ts';
 
 const AUTO = { host: '127.0.0.1', pageOrigins: 'auto', appDomain: null, allowedHosts: [] as string[] } as const;
 
-/** `<kind> <base>`, with the owner of a page; `421` for a host that is none of ours. */
+/** A place as `<kind> <base>`, with the owner of a page. A host that is none of ours is `421`. */
 function placeOf(places: Places, host: string | undefined): string {
   let place: Place;
   try {

@@ -1,4 +1,4 @@
-/** Finds the origin of the gateway that a request's Host names (decisions, section 11). Pure. */
+/** Finds the origin of the gateway that a request's Host names (specification, "Origins"). Pure. */
 import { isIP } from 'node:net';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -14,30 +14,30 @@ import { bareAddress } from '../../../protocol/rules/addresses.ts';
 import type { Config } from '../../config.ts';
 
 /**
- * Where a request came to.
- * - `console`: the base. Its pages are the gateway's own, and its cookie may do everything.
- * - `page`: the origin of one app, or of one draft.
- * - `shared`: one origin for the pages of all apps.
- * - `loopback`: for programs with a Bearer. Browsers are sent to the base, where there is one for them.
- * - `embedded`: a host's own server, which decides who may do what.
+ * The kind of origin that a request came to.
+ * - `console` is the base. Its pages are the gateway's own, and its cookie may do everything.
+ * - `page` is the origin of one app, or of one draft.
+ * - `shared` is one origin for the pages of all apps.
+ * - `loopback` is for programs with a Bearer. Browsers are sent to the base, where they have one.
+ * - `embedded` is a host's own server, which decides who may do what.
  */
 export type PlaceKind = 'console' | 'page' | 'shared' | 'loopback' | 'embedded';
 
 export type Place = {
   readonly kind: PlaceKind;
-  /** Host and port as the request named them, lower case; the empty string where it named none. */
+  /** Host and port as the request named them, in lower case. It is empty where the request named none. */
   readonly host: string;
   /** This origin, such as `http://svc.localhost:8787`. */
   readonly origin: string;
-  /** The console's origin; null where there is none that this browser could reach. */
+  /** The console's origin. It is null where this browser could reach none. */
   readonly base: string | null;
-  /** For a page's origin: its label or labels below the base. */
+  /** The labels of a page's origin below the base. It is empty elsewhere. */
   readonly label: string;
-  /** For a page's origin: its page; null for a hashed label, where only the cookie knows the id. */
+  /** The app or draft of a page's origin. It is null for a hashed label, where only the cookie knows the id. */
   readonly owner: PageOwner | null;
-  /** Sources of `frame-ancestors`: who may embed a page that is served here. */
+  /** The sources of `frame-ancestors`, which say who may embed a page that is served here. */
   readonly frameAncestors: string;
-  /** A visitor without a session asks: what is answered is for everybody, pages of other origins too. */
+  /** True for a visitor without a session. The answer is then for everybody, pages of other origins too. */
   readonly isPublic: boolean;
 };
 
@@ -47,7 +47,7 @@ const LOOPBACK_V4 = /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/;
 const SELF = "'self'";
 const MAX_PORT = 65_535;
 
-/** A request from a host's server. */
+/** The place of requests from a host's server. */
 export const EMBEDDED: Place = {
   kind: 'embedded',
   host: '',
@@ -61,11 +61,11 @@ export const EMBEDDED: Place = {
 
 export class Places {
   readonly #config: PlaceConfig;
-  /** Names that reach a shared origin, or no origin at all with `isolated`. */
+  /** The names that reach a shared origin. With `isolated` they reach no origin. */
   readonly #named: ReadonlySet<string>;
-  /** Where the console is; users are told of the first one. */
+  /** The names of the console. Users are told of the first one. */
   readonly #bases: readonly { name: string; scheme: 'http' | 'https' }[];
-  /** Bound to all addresses of the machine: so any address is ours. */
+  /** True where the gateway listens on all addresses of the machine, so that any address is its own. */
   readonly #anyAddress: boolean;
   readonly #known = new Map<string, Place | null>();
 
@@ -94,14 +94,17 @@ export class Places {
     );
   }
 
-  /** The origin of a page, seen from `place`: that place's own where all share one. */
+  /** The origin of a page, seen from `place`. It is that place's own where all pages share one. */
   originOf(place: Place, owner: PageOwner): string {
     if (place.base === null) return place.origin;
     const [scheme = 'http', name = ''] = place.base.split('://');
     return `${scheme}://${pageHost(owner)}.${name}`;
   }
 
-  /** The console to tell users of `place` about: for a program of this machine, the one that is reached from outside, if any. */
+  /**
+   * The console that users of `place` are told of. A program of this machine is told of the one that is reached from outside,
+   * if any.
+   */
   consoleOf(place: Place): string | null {
     const [first] = this.#bases;
     return place.kind === 'loopback' && first?.scheme === 'https' ? `https://${first.name}` : place.base;
@@ -134,7 +137,7 @@ function at(kind: PlaceKind, host: string, origin: string, base: string | null):
   return { kind, host, origin, base, label: '', owner: null, frameAncestors, isPublic: false };
 }
 
-/** The page that the labels below a base name; null for none. */
+/** The page that the labels below a base name. It is null when they name none. */
 function pageOf(labels: string): Pick<Place, 'label' | 'owner'> | null {
   const [first = '', second, more] = labels.split('.');
   if (second === undefined) {
@@ -144,7 +147,7 @@ function pageOf(labels: string): Pick<Place, 'label' | 'owner'> | null {
   return second === DRAFT_LABEL && more === undefined ? { label: labels, owner: draftOfLabel(first) } : null;
 }
 
-/** Name and `:port` of a Host header; an IPv6 address without its brackets. */
+/** The name and the `:port` of a Host header. An IPv6 address has no brackets. */
 function split(host: string): { name: string; port: string } {
   const [, bracketed, plain = '', port = ''] = /^(?:\[([^\]]*)\]|([^:]*))(:\d*)?$/.exec(host) ?? [];
   return { name: (bracketed ?? plain).replace(/\.$/, ''), port: port === ':' ? '' : port };
@@ -158,7 +161,7 @@ function isLoopbackName(name: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || LOOPBACK_V4.test(name);
 }
 
-/** Whether a request came to a name of this machine from an address of it. A tunnel from another machine looks the same. */
+/** Whether a request came to a name of this machine from one of its addresses. A tunnel from another machine looks the same. */
 export function isSameMachine({ host }: Place, remoteAddress: string): boolean {
   return isLoopbackName(split(host).name) && isLoopbackName(bareAddress(remoteAddress));
 }

@@ -18,10 +18,10 @@ const START = 1_700_000_000_000;
 /** The identity database, with a writer that fails or dies as the test wants it, and the statements that wrote. */
 class IdentityDb {
   readonly #db: Database.Database;
-  /** For each of the next statements: what fails, or `after`: the writer dies after its commit. */
+  /** What becomes of each of the next statements: the error that it fails with, or `after`: the writer dies after its commit. */
   faults: (Error | 'after')[] = [];
   writes: string[] = [];
-  /** While it is set, statements wait for it. */
+  /** What statements wait for while it is set. */
   gate: Promise<void> | null = null;
 
   constructor(file: string) {
@@ -146,7 +146,7 @@ test('the list is the newest first, in pages', async (t) => {
   const { open } = setUp(t);
   const tokens = await open();
   const ids: string[] = [];
-  // Names need not differ.
+  // Two tokens may have the same name.
   for (let i = 0; i < 5; i++) ids.unshift((await tokens.create(wanted())).id);
   const page = async (limit: number, before: string | null) =>
     (await tokens.list({ limit, before })).map(({ id }) => id);

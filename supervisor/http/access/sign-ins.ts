@@ -1,6 +1,6 @@
 /**
- * Makes one-time links and tickets that sign a browser in, knows how long it stays so, and remembers ended sign-ins (decisions,
- * section 11).
+ * Makes one-time links and tickets that sign a browser in, knows how long it stays so, and remembers ended sign-ins
+ * (specification, "Sessions of browsers").
  */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -20,13 +20,13 @@ const NEW_LENGTH =
   'INSERT INTO sign_in_length (id, hours) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET hours = excluded.hours';
 
 const HOUR_MS = 3_600_000;
-/** How long a sign-in may be, in hours. */
+/** The shortest and the longest sign-in, in hours. */
 export const SIGN_IN_HOURS = { least: LIMITS.sessionMs / HOUR_MS, most: LIMITS.sessionMaxMs / HOUR_MS } as const;
 
-/** `setBy`: where it can be changed. */
+/** How long sign-ins are. `setBy` says where that can be changed. */
 export type SignInLength = { hours: number; setBy: 'configuration' | 'console' };
 
-/** Takes a sign-in from the console to the origin of a page; `to` is the path there. */
+/** A ticket takes a sign-in from the console to the origin of a page. `to` is the path there. */
 type Ticket = { host: string; owner: PageOwner; to: string; signIn: SignIn };
 
 export class SignIns {
@@ -34,13 +34,14 @@ export class SignIns {
   readonly #now: () => number;
   readonly #tickets: OneTime<Ticket>;
   readonly #links: OneTime<true>;
-  /** Id of a sign-in that was ended → when it would have expired. */
+  /** Maps the id of a sign-in that was ended to the time when it would have expired. */
   readonly #ended = new Map<string, number>();
-  /** In hours; null where the configuration has none. */
+  /** The length in the configuration, in hours. It is null where there is none. */
   readonly #configured: number | null;
+  /** The length that was chosen in the console, in hours. */
   #chosen: number = SIGN_IN_HOURS.least;
 
-  /** `elapsed` is a clock that is never set, in milliseconds: for what does not outlive this process. */
+  /** `elapsed` is a clock that is never set, in milliseconds. It is for what does not outlive this process. */
   constructor(
     db: DbClient,
     now: () => number = Date.now,
@@ -55,8 +56,8 @@ export class SignIns {
   }
 
   /**
-   * Reads the ended sign-ins; an unreadable database does not prevent the start. Without `file` there are none stored. `hours` is
-   * the length that the configuration sets.
+   * Reads the ended sign-ins. A database that cannot be read does not prevent the start. Without its file there are none.
+   * `hours` is the length that the configuration sets.
    */
   static async open(
     { db, file, log }: { db: DbClient; file: string; log: Pick<Logger, 'warn'> },
@@ -84,13 +85,16 @@ export class SignIns {
     }
   }
 
-  /** Of sign-ins that begin from now on. */
+  /** The length of sign-ins that begin from now on. */
   get length(): SignInLength {
     if (this.#configured !== null) return { hours: this.#configured, setBy: 'configuration' };
     return { hours: this.#chosen, setBy: 'console' };
   }
 
-  /** Sign-ins that have begun end when they would have. Throws `CONFLICT` where the configuration sets it. */
+  /**
+   * Sets the length of sign-ins from now on. Those that have begun keep theirs. Rejects with `CONFLICT` where the configuration
+   * sets it.
+   */
   async setLength(hours: number): Promise<void> {
     if (this.#configured !== null)
       throw new SvcError(
@@ -102,12 +106,12 @@ export class SignIns {
     this.#chosen = hours;
   }
 
-  /** A sign-in that begins now, with a Bearer or a link. */
+  /** Begins a sign-in, with a Bearer or a link. */
   begin(): SignIn {
     return { id: randomBytes(8).toString('hex'), expiresAt: this.#now() + this.length.hours * HOUR_MS };
   }
 
-  /** Every cookie that came of it has ended at once, and for good once it resolves. */
+  /** Ends a sign-in: every cookie that came of it ends at once, and for good once this resolves. */
   async end({ id, expiresAt }: SignIn): Promise<void> {
     for (const [ended, until] of this.#ended) if (until <= this.#now()) this.#ended.delete(ended);
     this.#ended.set(id, expiresAt);
@@ -122,29 +126,29 @@ export class SignIns {
     return this.#ended.has(id);
   }
 
-  /** The text of a ticket. */
+  /** Keeps a ticket and answers its text. */
   ticket(ticket: Ticket): string {
     return this.#tickets.add(ticket);
   }
 
-  /** The purpose of a ticket; null when it is unknown, used, too old, or for another origin. Uses it up in any case. */
+  /** Takes a ticket by its text, which uses it up. It is null when it is unknown, used, too old, or for another origin. */
   takeTicket(text: string, host: string): Ticket | null {
     const ticket = this.#tickets.take(text);
     return ticket?.host === host ? ticket : null;
   }
 
-  /** The code of a link, and when it ends. */
+  /** Makes a link: its code, and when it ends. */
   link(): { code: string; expiresAt: number } {
     return { code: this.#links.add(true), expiresAt: this.#now() + LIMITS.linkMs };
   }
 
-  /** Whether the code of a link is good; it is not the next time. */
+  /** Whether the code of a link is good. This uses it up. */
   takeLink(code: string): boolean {
     return this.#links.take(code) === true;
   }
 }
 
-/** Values behind random texts, for one use each within a time. The oldest make room. */
+/** Keeps values behind random texts, each for one use within a time. The oldest make room. */
 class OneTime<T> {
   readonly #entries = new Map<string, { value: T; until: number }>();
   readonly #ms: number;

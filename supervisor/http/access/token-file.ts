@@ -1,4 +1,4 @@
-/** Watches the file of the administrator's token, `token.bin`, and reports a new token (decisions, section 1). */
+/** Watches the file of the administrator's token, `token.bin`, and reports a new token (specification, "Access token"). */
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Logger } from 'pino';
@@ -36,7 +36,7 @@ export class TokenFile {
     return this.#token;
   }
 
-  /** Called with the token that is in force from now on. */
+  /** `call` runs with a new token, which is in force from then on. */
   whenReplaced(call: (token: string) => void): void {
     this.#onReplaced = call;
   }
@@ -48,8 +48,8 @@ export class TokenFile {
   }
 
   /**
-   * Follows the file that is there now, until a rotation renames a new one over it. It follows the folder only where there is no
-   * file: a watcher of the folder hears of every write to the gateway's databases in it.
+   * Watches a path for changes of the token file. The file is watched until a rotation renames a new one over it. The folder is
+   * watched only where there is no file, because its watcher hears of every write to the gateway's databases.
    */
   #watch(path: string): FSWatcher | undefined {
     const name = basename(this.#path);
@@ -65,13 +65,13 @@ export class TokenFile {
     }
   }
 
-  /** Follows the file that has the name now. */
+  /** Watches the file that has the name now. */
   #follow(): void {
     this.#watcher?.close();
     this.#watcher = this.#watch(this.#path) ?? this.#watch(dirname(this.#path));
   }
 
-  /** A file that is missing or damaged for the moment leaves the old token in force. Of several reads the last counts. */
+  /** Reads the file again. One that is missing or damaged leaves the old token in force. Of several reads the last counts. */
   #reload(): void {
     const read = ++this.#reads;
     readToken(this.#path).then(

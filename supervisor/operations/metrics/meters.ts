@@ -1,6 +1,6 @@
 /**
  * Counts calls and runs by app since the start. A call adds to numbers that its actor holds: labels and look-ups happen only in
- * a scrape (decisions, section 14).
+ * a scrape (specification, "Metrics and traces").
  */
 
 import type { RunRecord } from '../../../protocol/automations/runs.ts';

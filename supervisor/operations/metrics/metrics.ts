@@ -1,6 +1,6 @@
 /**
  * Prints the gateway's metrics as Prometheus text. Work happens only in a scrape: it collects the counts of the gateway's
- * parts, and yields to the event loop in between (decisions, section 14).
+ * parts, and yields to the event loop in between (specification, "Metrics and traces").
  */
 import { createRequire } from 'node:module';
 import { setImmediate as nextTurn } from 'node:timers/promises';

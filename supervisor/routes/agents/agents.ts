@@ -1,4 +1,4 @@
-/** Lists the agents that the gateway can run, with their models and tools (specification, "Gateway routes"). */
+/** Lists the agents that the gateway can run, with their models and tools (specification, "Catalog of runners"). */
 
 import type { AgentServices } from '../../agents/open-agents.ts';
 import type { RunnerReport } from '../../agents/runners/catalog.ts';

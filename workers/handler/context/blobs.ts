@@ -1,6 +1,6 @@
 /**
- * Gives handlers the files of their app: reads them from the disk, and asks the supervisor to store and delete them (decisions,
- * section 13).
+ * Gives handlers the files of their app: reads them from the disk, and asks the supervisor to store and delete them
+ * (specification, "Files of apps").
  */
 import { isAnyArrayBuffer } from 'node:util/types';
 import { type ErrorBody, errorFromBody } from '../../../protocol/errors.ts';
@@ -14,7 +14,7 @@ import { AskError } from '../failure.ts';
 /**
  * `ctx.blobs` of one call. `get` and `stat` resolve to null for a missing file, `delete` to false. A `put` or `delete` that
  * fails and that the handler neither awaits nor catches fails the call, whether that happened before the handler returned or
- * after; what it returned is then not answered (decisions, section 3).
+ * after; what it returned is then not answered (specification, "Results of handlers").
  */
 export type BlobsOfContext = {
   readonly put: (content: unknown, options?: { type?: unknown } | null) => Promise<BlobRecord>;

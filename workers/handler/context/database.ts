@@ -1,6 +1,6 @@
 /**
- * Gives handlers their database, as `db` and `tx` (decisions, section 3). Pure reads run in this thread (`reader.ts`), everything
- * else goes to the writer.
+ * Gives handlers their database, as `db` and `tx` (specification, "Database of an app"). Pure reads run in this thread
+ * (`reader.ts`), everything else goes to the writer.
  */
 import type { DbClient, Timed } from '../../../protocol/wire/db-client.ts';
 import type { Row, RunResult } from '../../../protocol/wire/frames.ts';

@@ -1,6 +1,6 @@
 /**
- * Records what a query reads, and whether its result depends on those tables only (decisions, section 13). A statement counts
- * for each query that runs in the thread at that time: it may come through the `db` of another call that a module keeps.
+ * Records what a query reads, and whether its result depends on those tables only (specification, "Kept results"). A statement
+ * counts for each query that runs in the thread at that time: it may come through the `db` of another call that a module keeps.
  */
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Program } from '../../writer/programs.ts';

@@ -1,4 +1,7 @@
-/** Makes the JSON of a query's rows inside SQLite, without an object per row, for `db.json()` (decisions, section 13). */
+/**
+ * Makes the JSON of a query's rows inside SQLite, without an object per row, for `db.json()` (specification,
+ * "Database of an app").
+ */
 import { isUtf8 } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import type Sqlite from 'better-sqlite3';

@@ -39,7 +39,7 @@ export type Environment = {
 
 const NO_NOTICE = 'A query changes nothing and may run twice: ctx.notify is for actions and automations.';
 
-/** `ctx` of a handler, beside its database and its log (decisions, section 3). */
+/** `ctx` of a handler, beside its database and its log (specification, "Arguments of handlers"). */
 export class HandlerContext {
   readonly traceId!: string;
   /** Milliseconds since the epoch, as the app's `Date` shows it. */

@@ -1,4 +1,4 @@
-/** Unpacks an uploaded archive by the rules for archives (specification, "Limits"; decisions, section 2). */
+/** Unpacks an uploaded archive by the rules for archives (specification, "Archives"). */
 import { createHash } from 'node:crypto';
 import { closeSync, createReadStream, openSync, readSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export type ExtractOptions = { leaveOut?: boolean };
 
 /**
  * Unpacks `archive`, a gzipped tar archive or a zip archive, into the new folder `target`; answers its files, sorted by path. Throws
- * the archive errors of decisions, section 2, and then leaves the files written so far for the caller to remove.
+ * the errors of archives (specification, "Archives"), and then leaves the files written so far for the caller to remove.
  */
 export async function extractArchive(
   archive: string,

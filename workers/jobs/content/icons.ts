@@ -1,6 +1,6 @@
 /**
- * Draws the icons with which a page is installed (decisions, section 15): from the app's `icon.svg` when a version is stored, or from
- * its initial when somebody asks for them.
+ * Draws the icons with which a page is installed (specification, "Installed pages"): from the app's `icon.svg` when a version
+ * is stored, or from its initial when somebody asks for them.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

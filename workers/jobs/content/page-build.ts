@@ -1,7 +1,7 @@
 /**
  * Bundles the page of an app from the entry that its `app.json` names: TypeScript, JSX and packages become `app.js`, the styles that
- * are imported `app.css`, each with its source map (decisions, section 19). The bundler is WebAssembly and gets the app's files from
- * here, so it reaches no other file and no network.
+ * are imported `app.css`, each with its source map (specification, "Pages with a build"). The bundler is WebAssembly and gets
+ * the app's files from here, so it reaches no other file and no network.
  */
 import { readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * Makes one document of an app's page, with everything that it loads, for hosts of MCP Apps: they show a page that they were given,
- * and let it load nothing (decisions, section 15).
+ * and let it load nothing (specification, "MCP Apps").
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
- * Turns a module into a function that does the same (decisions, section 15): the policy of hosts lets a page run scripts that stand
- * in it, and a script that stands in a page can import nothing. `module-runtime.js` runs these functions in the order of modules.
+ * Turns a module into a function that does the same (specification, "MCP Apps"): the policy of hosts lets a page run scripts
+ * that stand in it, and a script that stands in a page can import nothing. `module-runtime.js` runs these functions in the
+ * order of modules.
  */
 import type {
   AnyNode,
