@@ -22,7 +22,6 @@ COPY --from=build /svc/package.json /svc/LICENSE /svc/SECURITY.md /svc/CHANGELOG
 COPY --from=build /svc/node_modules ./node_modules
 COPY --from=build /svc/bin ./bin
 COPY --from=build /svc/schemas ./schemas
-COPY --from=build /svc/templates ./templates
 COPY --from=build /svc/docs ./docs
 COPY --from=build /svc/dist ./dist
 RUN ln -s /svc/bin/svc.js /usr/local/bin/svc && install -d -o node -g node -m 700 /data

@@ -7,6 +7,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import standalone from 'ajv/dist/standalone/index.js';
 import { build } from 'esbuild';
+import { layOutTemplates } from './templates.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
@@ -74,11 +75,12 @@ const REQUIRE =
   "import { createRequire as requireFrom } from 'node:module'; const require = requireFrom(import.meta.url);";
 
 /**
- * Packages that are loaded at every start, or by every job: as part of our bundles they take half as long. The others stay
- * packages: what is loaded when it is needed, what has files of its own, and pino, whose loggers hosts pass in.
+ * Packages that are loaded at every start, by every job, or while a call of an MCP server waits: as part of our bundles they take
+ * half as long. The others stay packages: what is loaded when it is needed, what has files of its own, and pino, whose loggers
+ * hosts pass in.
  */
 export const INSIDE =
-  /^(?:@csstools\/css-tokenizer|acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid|yauzl)(?:\/|$)/;
+  /^(?:@csstools\/css-tokenizer|@modelcontextprotocol\/client|acorn|acorn-walk|ajv|ajv-formats|croner|diff|eslint-scope|isomorphic-git|lru-cache|msgpackr|parse5|tar|uuid|yauzl)(?:\/|$)/;
 const packages = {
   name: 'packages',
   setup(building) {
@@ -118,9 +120,14 @@ async function buildConsole(outdir) {
     }),
     build({ ...browser, entryPoints: { console: 'console/styles/console.css' }, outdir, minify: true }),
     // Each is one script, because it is to be there before everything else in a page.
-    build({ ...browser, entryPoints: ['console/client.js', 'console/enter.ts'], outdir, format: 'iife' }),
+    build({
+      ...browser,
+      entryPoints: ['console/client.js', 'console/enter.ts', 'console/view.js'],
+      outdir,
+      format: 'iife',
+      minify: true,
+    }),
     build({ ...browser, entryPoints: { push: 'console/push-worker.ts' }, outdir, format: 'iife' }),
-    build({ ...browser, entryPoints: ['console/view.js'], outdir, format: 'iife', minify: true }),
   ]);
   for (const entry of readdirSync(outdir, { recursive: true, withFileTypes: true })) {
     if (!entry.isFile()) continue;
@@ -169,7 +176,6 @@ export async function buildAll(outdir = dist, further = []) {
         'writer-thread': 'workers/writer/thread.ts',
         host: 'workers/handler/host.ts',
         actor: 'workers/handler/actor.ts',
-        mcp: 'workers/mcp/main.ts',
         sql: 'workers/sql/main.ts',
         'sql-thread': 'workers/sql/thread.ts',
       },
@@ -188,6 +194,7 @@ export async function buildAll(outdir = dist, further = []) {
     }),
   ]);
   cpSync(join(root, 'supervisor/agents/runners/grounding'), join(outdir, 'grounding'), { recursive: true });
+  layOutTemplates(root, join(outdir, 'templates'));
   await buildConsole(join(outdir, 'console'));
 }
 

@@ -1,39 +1,31 @@
-// Holds the files equal that templates share: each template is copied as it is, so each has the whole of them.
-// usage: node scripts/templates.mjs                          names the copies that differ, and fails when there are any
-//        node scripts/templates.mjs templates/kanban/ui.js   copies that file over those of the other templates of its group
-import { copyFileSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+// Lays out the templates for use: each with its files, and with those that it shares with others (`templates/_shared/`).
+import { cpSync, existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 
-const root = dirname(dirname(fileURLToPath(import.meta.url)));
-/** What the templates of a group have in common, byte for byte; what a template has to itself is in its `app.css` and `app.js`. */
-const GROUPS = [
-  { templates: ['contact', 'expenses', 'feeds', 'gallery', 'kanban'], files: ['base.css', 'ui.js'] },
-  { templates: ['bookmarks', 'habits', 'journal'], files: ['base.css', 'ui.js'] },
-  { templates: ['habits', 'journal'], files: ['dates.js'] },
-];
-const shared = GROUPS.flatMap(({ templates, files }) =>
-  files.map((file) => templates.map((template) => `templates/${template}/${file}`)),
-);
+/** What each template takes from `templates/_shared/`; what it has to itself is in its `app.css` and `app.js`. */
+const SHARED = {
+  bookmarks: ['lists'],
+  contact: ['forms'],
+  expenses: ['forms'],
+  feeds: ['forms'],
+  gallery: ['forms'],
+  habits: ['lists', 'dates'],
+  journal: ['lists', 'dates'],
+  kanban: ['forms'],
+};
 
-const [edited] = process.argv.slice(2);
-if (edited !== undefined) {
-  const copies = shared.find((paths) => paths.includes(edited));
-  if (copies === undefined)
-    fail(`${edited} is not shared. Shared are:\n${shared.map((paths) => paths.join(' ')).join('\n')}`);
-  for (const copy of copies.filter((path) => path !== edited)) copyFileSync(join(root, edited), join(root, copy));
-} else {
-  const differing = shared.filter(
-    (paths) => new Set(paths.map((path) => readFileSync(join(root, path), 'utf8'))).size > 1,
-  );
-  if (differing.length > 0)
-    fail(
-      differing.map((paths) => `These must be equal: ${paths.join(' ')}`).join('\n') +
-        '\nCopy the one that is right over the others: node scripts/templates.mjs <path>',
-    );
-}
-
-function fail(message) {
-  console.error(message);
-  process.exit(1);
+/** Copies all templates of the tree `root` into the folder `to`. Throws if one has a file of its own in place of a shared one. */
+export function layOutTemplates(root, to) {
+  const from = join(root, 'templates');
+  for (const id of readdirSync(from).filter((name) => name !== '_shared')) {
+    const folder = join(to, id);
+    cpSync(join(from, id), folder, { recursive: true, filter: (path) => !path.endsWith('.svc-app') });
+    for (const set of SHARED[id] ?? []) {
+      for (const file of readdirSync(join(from, '_shared', set))) {
+        if (existsSync(join(folder, file)))
+          throw new Error(`templates/${id}/${file} would hide templates/_shared/${set}/${file}: give it another name.`);
+      }
+      cpSync(join(from, '_shared', set), folder, { recursive: true });
+    }
+  }
 }

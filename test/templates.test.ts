@@ -1,19 +1,13 @@
-/** The files that templates share are equal; `scripts/templates.mjs` has the groups. What is hidden in a page is not shown. */
+/** In the pages of templates and examples, what is hidden is not shown. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
-test('the files that templates share are the same in each of them', () => {
-  const { status, stderr } = spawnSync(process.execPath, ['scripts/templates.mjs'], { encoding: 'utf8' });
-  assert.equal(status, 0, stderr);
-});
-
 /** A rule that wins over those that lay out an element by its id or class. */
 const HIDES = /^\[hidden\](?: \{\n {2}display: none !important;|:not\(#shown\) \{\n {2}display: none;)/m;
 
-const folders = ['templates', 'examples'].flatMap((all) => readdirSync(all).map((name) => join(all, name)));
+const folders = ['dist/templates', 'examples'].flatMap((all) => readdirSync(all).map((name) => join(all, name)));
 const pages = folders.flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)));
 for (const page of pages.filter((path) => path.endsWith('.html'))) {
   test(`${page}: an element with the attribute hidden is hidden, whatever its display`, () => {
