@@ -1,4 +1,4 @@
-/** Checks and makes ids of apps, versions, sessions and drafts (decisions, section 1). */
+/** Checks and makes ids of apps, versions, sessions and drafts (specification, "Ids and names"). */
 import { SvcError } from './errors.ts';
 
 const APP_ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
@@ -55,6 +55,11 @@ export function draftKey(sessionId: string, app: string): string {
   return `${DRAFTS}${sessionId}/${app}`;
 }
 
+/** The key of a live app, which is its id, or of a session's draft of it. */
+export function scopeKey(app: string, session: string | null | undefined): string {
+  return session == null ? app : draftKey(session, app);
+}
+
 export function isDraftKey(key: string): boolean {
   return key.startsWith(DRAFTS);
 }
@@ -69,9 +74,9 @@ export function appOfKey(key: string): string {
   return isDraftKey(key) ? key.slice(key.lastIndexOf('/') + 1) : key;
 }
 
-/** The session of a draft's key. */
-export function sessionOfKey(key: string): string {
-  return key.slice(DRAFTS.length, key.lastIndexOf('/'));
+/** The session of a draft's key; undefined for a live app. */
+export function sessionOfKey(key: string): string | undefined {
+  return isDraftKey(key) ? key.slice(DRAFTS.length, key.lastIndexOf('/')) : undefined;
 }
 
 /** `v_<YYYYMMDDTHHMMSSmmmZ>_<sha[:6]>`, for a time in milliseconds and a sha256 in hex. */

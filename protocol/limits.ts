@@ -1,8 +1,9 @@
 /**
  * Every limit of the gateway, with its default, in one place.
- * Sizes are bytes, times milliseconds, unless the name says otherwise. Source: the specification's "Limits" table and
- * sections 1–5 of the decisions; the others are ours and stand here so that no queue, map, buffer or wait is unbounded.
+ * Sizes are bytes, times milliseconds, unless the name says otherwise. No queue, map, buffer or wait is unbounded
+ * (specification, "Limits").
  */
+import { PAGE_ROWS } from './client.ts';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
@@ -324,7 +325,7 @@ export const LIMITS = {
   runEvents: 1000, // events kept of a run under way, for later followers
   runEventsBytes: 4 * MiB,
   listRows: 50, // rows of a list that can grow: by default, and at most
-  listRowsMax: 500,
+  listRowsMax: PAGE_ROWS,
 
   upcomingDays: 31, // that the calendar of automations looks ahead, at most
   upcomingFires: 50, // that it has of one automation, and of all
@@ -357,7 +358,6 @@ export const LIMITS = {
   toolServerBackoffMaxMs: 30 * SECOND,
   toolServerCalls: 1024, // calls to MCP servers under way at once, all servers together
   toolServerEndMs: 500, // from closing the input of an MCP server to telling it to end; then `terminateMs`
-  toolServersMemoryMb: 512, // heap of the process that talks to MCP servers, in MiB
   agentLineBytes: 8 * MiB, // a line that an agent writes; a longer one ends its turn
   agentAnswerBytes: MiB, // text that an agent answers in one turn, and the result of one of its tools
   agentTurnBytes: 64 * MiB, // everything that an agent writes in one turn
@@ -369,7 +369,7 @@ export const LIMITS = {
   agentAbortMs: 5 * SECOND, // from the abort of a turn until an agent that still works is ended
   agentLossEndMs: 500, // `agentEndMs` when the gateway is gone
   reportedProcesses: 1024, // programs of agents, or MCP servers, that are recorded at a time
-  agentsMemoryMb: 512, // heap of the process that owns the agents, in MiB
+  agentsMemoryMb: 512, // heap of the process that owns the agents and the clients of MCP servers, in MiB
   catalogItems: 1000, // models of one runner that are kept, and as many tools
   groundingTextBytes: 8 * KiB, // text that every agent gets; the next three are its parts for one app
   groundingToolsBytes: 16 * KiB,
@@ -389,7 +389,6 @@ export const LIMITS = {
   chatTurns: 500, // turns that run and wait, in all windows and conversations together
   chatRuns: 1000, // turns of an app's chats that stay in the history of runs
   chatWindows: 1000, // windows of one app
-  chatWindowsKept: 8, // windows of one app whose state is kept when they are closed, for as long as an agent is
   chatTurnBytes: 8 * MiB, // stored events of one turn
   chatTranscriptBytes: 32 * MiB, // a window with more takes no further message
   chatStoreEveryMs: 1, // of all turns together, from one store of events to the next, once there were so many at once
@@ -484,7 +483,7 @@ export const LIMITS = {
   liveAppBytes: 12 * MiB, // what a live app takes, as the default of `maxLiveActors` counts
   minLivePlaces: 16, // that default, on a machine with little memory and with much
   maxLivePlaces: 512,
-  heatHalfMs: 1 * MINUTE, // after this time a call counts half when an app must make room
+  useHalfLifeMs: 1 * MINUTE, // after this time a call counts half when an app must make room
   draftThreads: 16, // drafts with a running thread at a time, in addition to `maxLiveActors`
   draftIdleMs: 15 * MINUTE, // a draft unused for this long is no longer watched
   draftTidyMs: 1 * MINUTE, // how often unused drafts are looked for

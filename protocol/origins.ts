@@ -1,4 +1,4 @@
-/** Names the host labels of apps and drafts, and the pages they are for (decisions, section 11). Pure. */
+/** Names the host labels of apps and drafts, and the pages they are for (specification, "Origins"). Pure. */
 import { createHash } from 'node:crypto';
 
 /** The console's host name on the gateway's own machine. Browsers resolve names below `localhost` to loopback. */
@@ -40,7 +40,7 @@ function standIn(id: string): string {
 }
 
 /** A page that has an origin: of a live app, or of a session's draft of one. */
-export type PageOwner = { app: string; session?: string };
+export type PageOwner = { app: string; session?: string | undefined };
 
 /** The host label or labels of a page, below the base. */
 export function pageHost({ app, session }: PageOwner): string {

@@ -1,4 +1,4 @@
-/** Checks names and values of an app's secrets, and gives the command that sets one (decisions, section 13). */
+/** Checks names and values of an app's secrets, and gives the command that sets one (specification, "Secrets"). */
 import { SvcError } from './errors.ts';
 import { LIMITS } from './limits.ts';
 
@@ -35,6 +35,6 @@ export function checkSecretValue(value: unknown): asserts value is string {
 }
 
 /** The command that sets a secret of a live app, or of a session's draft. */
-export function setSecretCommand(app: string, name: string, session: string | null): string {
-  return `svc secret set ${app} ${name}${session === null ? '' : ` --session ${session}`}`;
+export function setSecretCommand(app: string, name: string, session: string | undefined): string {
+  return `svc secret set ${app} ${name}${session === undefined ? '' : ` --session ${session}`}`;
 }

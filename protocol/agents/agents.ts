@@ -1,14 +1,16 @@
 /**
  * Types of agents: the order that a runner gets for a turn, and the events that it yields. The supervisor, the agents process
- * and a host's own runner exchange them (specification, "Chat stream"; decisions, sections 8 and 12).
+ * and a host's own runner exchange them (specification, "Events of turns").
  */
+
+import type { ToolServerSettings } from './tool-servers.ts';
 
 export const RUNNER_KINDS = ['codex', 'claude-code', 'acp', 'model'] as const;
 export type RunnerKind = (typeof RUNNER_KINDS)[number];
 
 /**
  * Whether a runner of the kind enforces mode `data`: its program sees to it, or we do, that an agent has the tools of its app and
- * nothing else (decisions, section 19). An ACP program does as it likes, and asks when it likes.
+ * nothing else (specification, "Runners of pages"). An ACP program does as it likes, and asks when it likes.
  */
 export const ENFORCES_DATA: Record<RunnerKind, boolean> = { codex: true, 'claude-code': true, acp: false, model: true };
 
@@ -196,4 +198,5 @@ export type AgentsBootstrap = {
   maxAgents: number;
   /** Time without a turn after which an agent is ended, milliseconds. */
   idleMs: number;
+  toolServers: ToolServerSettings;
 };

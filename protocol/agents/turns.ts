@@ -1,4 +1,5 @@
-/** Types of stored turns. Chat windows store them in transcripts, conversations in rows (decisions, section 12). */
+/** Types of stored turns of chat windows and conversations (specification, "Turns"). */
+import type { SqlStatement } from '../wire/frames.ts';
 import type { ChatMode, ThinkingLevel, TurnAttachment, TurnEvent } from './agents.ts';
 
 /** `running → ok | error | aborted`; `interrupted` when the gateway stopped in the middle. A waiting turn is `running` too. */
@@ -41,11 +42,17 @@ export type StoredEvent = { id: number; event: TurnEvent };
 /** A message, or the answer of its turn. */
 export type SaidText = { turnId: string; role: 'user' | 'assistant'; text: string };
 
+/** The run of a turn, which is stored together with the turn: `turn` is what stores its beginning or end, all or none. */
+export type StoredRun = {
+  begin(turn: SqlStatement[]): Promise<void>;
+  end(turn: SqlStatement[]): Promise<void>;
+};
+
 /** A conversation that is open for turns. It stores calls in order; a turn makes one call at a time. */
 export interface OpenConversation {
   /** The first turn pins it; null before. */
   readonly mode: ChatMode | null;
-  /** Its first message came from who does not manage the app, such as a page of it (decisions, section 19). */
+  /** Its first message came from who does not manage the app, such as a page of it (specification, "Runners of pages"). */
   readonly limited: boolean;
   /** Oldest first. */
   readonly turns: readonly StoredTurn[];
@@ -53,8 +60,11 @@ export interface OpenConversation {
   readonly said: SaidText[];
   /** The session id of this runner's agent if this runner took the last turn, else null. */
   resume(runner: string): string | null;
-  /** Stores a message and the first events of its turn; durable when it resolves. Rejects with `CONFLICT` when there is no room. */
-  begin(turn: NewTurn, events: TurnEvent[]): Promise<StoredTurn>;
+  /**
+   * Stores a message and the first events of its turn, and its run; durable when it resolves. Rejects with `CONFLICT` when there is no
+   * room.
+   */
+  begin(turn: NewTurn, events: TurnEvent[], run?: StoredRun): Promise<StoredTurn>;
   /**
    * Appends events of a turn. `session` is the id of the agent's session. With `end` these are the last events, and the whole
    * conversation is durable when it resolves.

@@ -324,10 +324,10 @@ type Frames = {
    * operations; what it was busy with is not stored. `progress` is null when there were too many sessions.
    */
   stuck: [app: string, file: string, ms: number, progress: SessionProgress[] | null];
-  /** MCP process → supervisor: the state of a server, the reason, and for our log the end of its standard error. */
+  /** Agents → supervisor: the state of an MCP server, the reason, and for our log the end of its standard error. */
   toolServer: [server: string, state: ToolServerState, detail: string, said: string];
-  /** Process of MCP servers or of agents → supervisor: a process that leads a process group has started or ended. */
-  toolProcess: [pid: number, alive: boolean];
+  /** Agents → supervisor: a program of an agent, or an MCP server, which leads a process group, has started or ended. */
+  toolProcess: [pid: number, alive: boolean, role: 'agent' | 'mcp-server'];
   /** Supervisor → jobs process: do this now, within `ms`. A `cancel` frame with the same number asks it to end soon. */
   job: [jobId: number, name: JobName, pool: JobPool, ms: number, job: object];
   /** Jobs process → supervisor. */

@@ -86,13 +86,9 @@ export type BackupHead = {
   lost?: DamagedPart[];
 };
 
-/**
- * One thing to pack, from where it lies to its path in the backup. Missing files are left out. A folder is packed with
- * everything below it, `versions` with the folders in it that are versions: where one is a link, what it leads to; `sessions` with
- * those that are sessions, and not on their way there or away.
- */
+/** One thing to pack, from where it lies to its path in the backup; nothing if it is missing. `files`: a file, or everything below a folder. */
 export type BackupSource =
-  | { kind: 'database' | 'file' | 'folder' | 'versions' | 'sessions'; path: string; from: string }
+  | { kind: 'database' | 'files'; path: string; from: string }
   | { kind: 'text'; path: string; text: string };
 
 /** Packs a part of a backup in the folder of `workspace`; `finish` packs the manifest instead, and with it the end. */

@@ -8,7 +8,6 @@ export type Ticket =
   | { role: 'writer'; name: string }
   | { role: 'writer-watch'; name: string }
   | { role: 'host'; host: string }
-  | { role: 'mcp' }
   | { role: 'jobs' }
   | { role: 'sql'; name: string }
   | { role: 'agents' }

@@ -1,0 +1,40 @@
+/** The formats of texts that a pattern cannot say. Pure. */
+import { isIP } from 'node:net';
+import { isAppId, isSessionId, isVersionId } from '../ids.ts';
+import { isNetwork } from '../rules/addresses.ts';
+import { isHostPattern } from '../rules/egress.ts';
+
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/i;
+/** As the servers of ntfy take them. */
+const TOPIC = /^\/[-_A-Za-z0-9]{1,64}$/;
+
+/** An address of one of these protocols. */
+function addressOf(text: string, ...protocols: string[]): URL | null {
+  const address = URL.canParse(text) ? new URL(text) : null;
+  return address !== null && protocols.includes(address.protocol) ? address : null;
+}
+
+/** Of the web, without a user and a password. */
+function webAddressOf(text: string): URL | null {
+  const address = addressOf(text, 'http:', 'https:');
+  return address?.username === '' && address.password === '' ? address : null;
+}
+
+function isGiven(text: string): boolean {
+  return /^https?:\/\/\S+$/.test(text);
+}
+
+export const FORMATS = {
+  'app id': isAppId,
+  'version id': isVersionId,
+  'session id': isSessionId,
+  network: isNetwork,
+  'host pattern': isHostPattern,
+  domain: (text: string) => HOST_NAME.test(text) && text.includes('.'),
+  'host name': (text: string) => HOST_NAME.test(text) || isIP(text) !== 0,
+  'catalog address': (text: string) => isGiven(text) && addressOf(text, 'http:', 'https:') !== null,
+  'public address': (text: string) => isGiven(text) && !/[?#]/.test(webAddressOf(text)?.href ?? '?'),
+  'web address': (text: string) => webAddressOf(text) !== null,
+  'ntfy topic': (text: string) => TOPIC.test(webAddressOf(text)?.pathname ?? ''),
+  'mail server': (text: string) => (addressOf(text, 'smtp:', 'smtps:')?.hostname ?? '') !== '',
+};
