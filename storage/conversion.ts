@@ -6,11 +6,14 @@ import { readFile, rm } from 'node:fs/promises';
 import { relative, sep } from 'node:path';
 import { versionTag } from '../protocol/ids.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
+import { isRecord } from '../protocol/shapes/shape.ts';
 import type { GitAuthor } from '../protocol/wire/git-jobs.ts';
 import { writeStoreMark } from './apps/code-store.ts';
+import { openJournal } from './apps/earlier-notes.ts';
+import { listIntents } from './apps/journal.ts';
 import { readEntries } from './apps/registry.ts';
 import { listVersions, readCurrent, storedVersions, writeCurrent } from './apps/versions.ts';
-import { exists, isRecord, readJson, removeDurable, renameDurable, writeFileAtomic } from './files/atomic-file.ts';
+import { exists, readJson, removeDurable, renameDurable, writeFileAtomic } from './files/atomic-file.ts';
 import { listTree, pathOf } from './files/list-tree.ts';
 import { openRepository, Repository, writeTree } from './git/repository.ts';
 import { commitTree, settle } from './git/versions.ts';
@@ -37,6 +40,8 @@ export async function convertToGit(
   try {
     const entries = await readEntries(layout.registry);
     if (entries === null) throw new NotSettledError('The list of apps is missing or damaged.');
+    await openJournal(layout);
+    for (const id of await listIntents(layout)) throw cutOff(id);
     await openRepository(making.repository, { author, at: Date.now() });
     const repository = new Repository(making.repository);
     const renamed: Renamed = {};
@@ -52,6 +57,10 @@ export async function convertToGit(
     await rm(making.dir, { recursive: true, force: true });
     throw error;
   }
+}
+
+function cutOff(id: string): NotSettledError {
+  return new NotSettledError(`A change of "${id}" was cut off.`);
 }
 
 /** Continues a conversion whose store is in place; does nothing without one. */
@@ -71,8 +80,7 @@ async function commitVersions(
   author: GitAuthor,
 ): Promise<Record<string, string>> {
   const current = await readCurrent(app);
-  if (current === 'damaged' || (await exists(app.pending)) || (await exists(app.incoming)))
-    throw new NotSettledError(`A change of "${id}" was cut off.`);
+  if (current === 'damaged') throw cutOff(id);
   const renamed: Record<string, string> = {};
   const live = { tree: null as string | null, message: `Remove ${id}\n`, at: Date.now() };
   const versions = (await listVersions(app)).reverse();

@@ -9,12 +9,14 @@ import { dirname, join } from 'node:path';
 import { DATA_FORMAT, type DataFormat, tooNew } from '../protocol/data-format.ts';
 import { isDiskFull, SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
+import { count, matching, object, text } from '../protocol/shapes/schema.ts';
+import { shape } from '../protocol/shapes/shape.ts';
 import {
   exists,
   isMissing,
-  isRecord,
   namesIn,
   readJson,
+  readShaped,
   removeDurable,
   renameDurable,
   syncTree,
@@ -31,20 +33,20 @@ export type FormatStep = { to: number; files: string[]; run(dataDir: string): Pr
 /** In order. Format 0 is that of releases without format numbers; it equals format 1. */
 const STEPS: FormatStep[] = [{ to: 1, files: [], run: async () => {} }];
 
+const FORMAT = shape(object({ format: count, svcVersion: text }));
+const DAEMON = shape(object({ version: matching(/^[\w.+-]{1,64}$/, 'a version') }));
+
 /** `migration.json`: a move that was begun, with the folder of the copies, a name in `migrations/`. */
 type Journal = { to: number; copy: string; files: string[] };
 
 /** The directory's format record; null when no gateway has run. Throws `DATA_FORMAT` for one that this release cannot read. */
 export async function checkFormat(layout: Layout): Promise<DataFormat | null> {
-  const stored = await readJson(layout.format, null);
-  if (stored === undefined) {
+  const found = await readShaped(layout.format, FORMAT);
+  if (found === undefined) {
     const isUsed = (await exists(layout.profile)) || (await exists(layout.registry));
     return isUsed ? { format: 0, svcVersion: '0.1.0' } : null;
   }
-  const { format, svcVersion } = isRecord(stored) ? stored : {};
-  if (!Number.isSafeInteger(format) || (format as number) < 0 || typeof svcVersion !== 'string')
-    throw damaged(layout.format, await lastRelease(layout));
-  const found = { format: format as number, svcVersion };
+  if (found === null) throw damaged(layout.format, await lastRelease(layout));
   if (found.format > DATA_FORMAT) throw tooNew(found);
   return found;
 }
@@ -53,9 +55,8 @@ export async function checkFormat(layout: Layout): Promise<DataFormat | null> {
 async function lastRelease(layout: Layout): Promise<string | null> {
   const named = /"svcVersion"\s*:\s*"([\w.+-]{1,64})"/.exec(await readFile(layout.format, 'utf8'))?.[1];
   if (named !== undefined) return named;
-  const daemon = await readJson(join(layout.runDir, 'daemon.json'), null).catch(() => null);
-  const { version } = isRecord(daemon) ? daemon : {};
-  return typeof version === 'string' && /^[\w.+-]{1,64}$/.test(version) ? version : null;
+  const daemon = await readShaped(join(layout.runDir, 'daemon.json'), DAEMON).catch(() => null);
+  return daemon?.version ?? null;
 }
 
 function damaged(file: string, release: string | null): SvcError {
@@ -161,7 +162,7 @@ async function copyOf(from: string, to: string): Promise<void> {
 }
 
 /**
- * Makes `profile.json` once (specification, "Gateway profile"); later only its `kind` changes. A damaged file is left alone.
+ * Makes `profile.json` once (specification, "Data directory"); later only its `kind` changes. A damaged file is left alone.
  */
 export async function writeProfile(path: string, kind: 'daemon' | 'desktop' | 'plugin'): Promise<void> {
   let profile: object = { id: 'local', kind, label: 'Local gateway', createdAt: new Date().toISOString() };

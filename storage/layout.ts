@@ -1,4 +1,4 @@
-/** Names every path of a gateway's files (specification, "What the service does", item 12). Pure: touches no disk. */
+/** Names every path of a gateway's files (specification, "Data directory"). Pure: touches no disk. */
 import { basename, join, resolve } from 'node:path';
 
 /** Names below a folder are fields of the class that extends this one. */
@@ -14,12 +14,6 @@ class Folder {
 export class AppPaths extends Folder {
   /** `{ "activeVersion", "activatedAt" }`; missing while no version is active. */
   readonly current = join(this.dir, 'current.json');
-  /** The activation that is under way, from before its migrations until its pointer is flipped. */
-  readonly pending = join(this.dir, 'pending.json');
-  /** `{ "versionId" }`: a version to remove unless its upload makes it active. */
-  readonly incoming = join(this.dir, 'incoming.json');
-  /** While it exists, the folder of an unregistered app is deleted, not moved to the trash. */
-  readonly disposable = join(this.dir, 'disposable');
   /** When the app was removed and what its versions were: in the trash, and on the way there and back. */
   readonly removed = join(this.dir, 'removed.json');
   readonly data = join(this.dir, 'data.sqlite');
@@ -56,7 +50,7 @@ export class AppPaths extends Folder {
   }
 }
 
-/** The git store, all below `appsStoreRoot` (specification, "What the service does", item 12; decisions, section 7). */
+/** The git store, all below `appsStoreRoot` (specification, "Stores of code"). */
 export class CodeStorePaths extends Folder {
   /** The bare repository: one tree, `apps/<id>/…`. */
   readonly repository = join(this.dir, 'apps.git');
@@ -65,19 +59,12 @@ export class CodeStorePaths extends Folder {
   readonly sessionsDir = join(this.dir, 'worktrees', 'sessions');
   /** The commit of `main` that is live, in hex. */
   readonly activeMain = join(this.dir, 'active-main');
-  /** Publications under way, one file per app: after a crash the start finishes or drops them. */
-  readonly publishingDir = join(this.dir, 'publishing');
-
   /** How `svc convert` renames versions, while it runs: after a crash the next start finishes it. */
   readonly conversion = join(this.dir, 'conversion.json');
 
   /** The code of one app as a commit has it. */
   materialized(sha: string, app: string): string {
     return join(this.mainDir, sha, 'apps', app);
-  }
-
-  publishing(app: string): string {
-    return join(this.publishingDir, `${app}.json`);
   }
 
   session(sessionId: string): SessionPaths {
@@ -196,11 +183,17 @@ export class Layout extends Roots {
   readonly identityDb = join(this.dataDir, 'identity.sqlite');
   readonly analyticsDb = join(this.dataDir, 'analytics.sqlite');
   readonly registry = join(this.appsDir, '_registry.json');
+  /** Changes of apps that are under way, a file for each app. */
+  readonly journalDir = join(this.dataDir, 'journal');
   /** Where the code of these apps is kept; missing on the tarball backend. */
   readonly storeMark = join(this.appsDir, '_store.json');
 
   app(id: string): AppPaths {
     return new AppPaths(join(this.appsDir, id));
+  }
+
+  intent(app: string): string {
+    return join(this.journalDir, `${app}.json`);
   }
 
   /** A removed app; `entry` is `<id>-<ms>`. */

@@ -1,10 +1,12 @@
 /**
  * Stores the secrets of an app: `secrets.json` beside its data, each value sealed with the key in `secrets.key`, which lies
- * beside the access token (decisions, section 13).
+ * beside the access token (specification, "Secrets").
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { isMissing, isRecord, readJson, removeDurable, writeFileAtomic } from './files/atomic-file.ts';
+import { object, text } from '../protocol/shapes/schema.ts';
+import { shape } from '../protocol/shapes/shape.ts';
+import { isMissing, readShaped, removeDurable, writeFileAtomic } from './files/atomic-file.ts';
 import type { AppPaths } from './layout.ts';
 
 /** `sealed` is base64: nonce, tag and text of AES-256-GCM. `updatedAt` is in milliseconds since the epoch. */
@@ -37,15 +39,20 @@ export function newSecretKey(): Buffer {
   return randomBytes(32);
 }
 
+const SECRETS = shape(
+  object({
+    secrets: { type: 'object', additionalProperties: object({ updatedAt: { type: 'integer' }, sealed: text }) },
+  }),
+);
+
 /** A file that was changed by hand. Its message is for people. */
 export class DamagedSecrets extends Error {}
 
 /** By name; empty when the app has none. Throws `DamagedSecrets`. */
 export async function readSecrets(app: AppPaths): Promise<Map<string, StoredSecret>> {
-  const file = await readJson(app.secrets, null);
+  const file = await readShaped(app.secrets, SECRETS);
   if (file === undefined) return new Map();
-  const secrets = isRecord(file) && isRecord(file.secrets) ? Object.entries(file.secrets) : null;
-  if (secrets?.every(isStored)) return new Map(secrets);
+  if (file !== null) return new Map(Object.entries(file.secrets));
   throw new DamagedSecrets('The file secrets.json of the app is damaged.');
 }
 
@@ -80,9 +87,4 @@ export function unseal(key: Buffer, owner: string, name: string, sealed: string)
 
 function bindingOf(owner: string, name: string): Buffer {
   return Buffer.from(`${owner}\0${name}`);
-}
-
-function isStored(entry: [string, unknown]): entry is [string, StoredSecret] {
-  const [, secret] = entry;
-  return isRecord(secret) && Number.isSafeInteger(secret.updatedAt) && typeof secret.sealed === 'string';
 }

@@ -1,11 +1,12 @@
 /**
- * Reads and writes an app's stored settings, `settings.json` beside its data (decisions, section 5). They survive every
- * version.
+ * Reads and writes an app's stored settings, `settings.json` beside its data (specification, "Settings of pages"). They survive
+ * every version.
  */
 import { basename } from 'node:path';
 import { SvcError } from '../protocol/errors.ts';
 import { LIMITS } from '../protocol/limits.ts';
-import { isRecord, readJson, writeFileAtomic } from './files/atomic-file.ts';
+import { isRecord } from '../protocol/shapes/shape.ts';
+import { readJson, writeFileAtomic } from './files/atomic-file.ts';
 import type { AppPaths } from './layout.ts';
 
 type Settings = Record<string, unknown>;

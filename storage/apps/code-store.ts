@@ -1,38 +1,26 @@
 /**
- * Keeps the files of the git store beside its repository: the mark that says where it is, the changes under way, and the code
- * of versions, in a folder named after the commit that published it. The version's own folder is a link to it; code without a
- * link is unused.
+ * Keeps the files of the git store beside its repository: the mark that says where it is, and the code of versions, in a
+ * folder named after the commit that published it. The version's own folder is a link to it; code without a link is unused.
  */
 import { realpath, rename, rm, symlink } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { isAppId } from '../../protocol/ids.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 import {
   clearPlace,
-  isNoFile,
-  isRecord,
   isThere,
   mkdirDurable,
   moveDir,
   namesIn,
-  readJson,
-  removeDurable,
+  readIfWhole,
   renameDurable,
   syncDir,
   writeFileAtomic,
 } from '../files/atomic-file.ts';
 import { isObjectId } from '../git/object.ts';
 import type { AppPaths, CodeStorePaths, Layout, VersionPaths } from '../layout.ts';
-import { sweepTemporary } from './trash.ts';
 import { linkedTo, removeEmpty } from './version-links.ts';
 import { removeVersion } from './versions.ts';
-
-/** `damaged` for a file that was changed or replaced by hand: we write it atomically. */
-function readIfWhole(path: string): Promise<unknown> {
-  return readJson(path, 'damaged').catch((error: unknown) => {
-    if (isNoFile(error)) return 'damaged';
-    throw error;
-  });
-}
 
 /** The absolute `appsStoreRoot`, and whether the mark says it: one that is damaged stands for the usual place. Null without a mark. */
 export async function readStoreMark(layout: Layout): Promise<{ root: string; isWhole: boolean } | null> {
@@ -53,42 +41,6 @@ export async function writeStoreMark(layout: Layout, root: string): Promise<void
   const mark = { appsStoreRoot: isInside ? inside : root };
   await clearPlace(layout.storeMark);
   await writeFileAtomic(layout.storeMark, `${JSON.stringify(mark)}\n`);
-}
-
-/** `store` only keeps a new version; `activate` makes an older one active, and `commit` is the commit of main that says so. */
-export type ChangeUnderWay =
-  | { kind: 'publish' | 'store' | 'activate'; versionId: string; commit: string }
-  | { kind: 'remove' };
-
-/** Null when there is none. */
-export async function readChange(store: CodeStorePaths, app: string): Promise<ChangeUnderWay | 'damaged' | null> {
-  const value = await readIfWhole(store.publishing(app));
-  if (value === undefined) return null;
-  const { kind, versionId, commit } = isRecord(value) ? value : {};
-  if (kind === 'remove') return { kind };
-  if (kind !== 'publish' && kind !== 'store' && kind !== 'activate') return 'damaged';
-  if (typeof versionId !== 'string' || typeof commit !== 'string' || !isObjectId(commit)) return 'damaged';
-  return { kind, versionId, commit };
-}
-
-export async function writeChange(store: CodeStorePaths, app: string, change: ChangeUnderWay): Promise<void> {
-  await mkdirDurable(store.publishingDir);
-  await clearPlace(store.publishing(app));
-  await writeFileAtomic(store.publishing(app), `${JSON.stringify(change)}\n`);
-}
-
-export async function removeChange(store: CodeStorePaths, app: string): Promise<void> {
-  const path = store.publishing(app);
-  if (!(await isThere(path))) return;
-  await clearPlace(path);
-  await removeDurable(path);
-}
-
-/** Ids of the apps that have one, after a crash. */
-export async function listChanges(store: CodeStorePaths): Promise<string[]> {
-  await sweepTemporary(store.publishingDir);
-  const names = await namesIn(store.publishingDir);
-  return names.flatMap((name) => (name.endsWith('.json') ? [name.slice(0, -5)] : [])).filter(isAppId);
 }
 
 /** Puts a staged version into place, its code at `at`; all or nothing after a crash. */

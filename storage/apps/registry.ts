@@ -1,27 +1,16 @@
 /** The registered apps (`_registry.json`). An app's own files are read, and repaired, when it is first needed. */
-import { lstat, readdir, stat } from 'node:fs/promises';
-import type { Logger } from 'pino';
+import { readdir, stat } from 'node:fs/promises';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { exists, mkdirDurable, moveDir, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
-import type { AppPaths, Layout } from '../layout.ts';
-import { cutLog, damagedData, lostData, lostDataOf } from './app-data.ts';
+import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from '../files/atomic-file.ts';
+import type { Layout } from '../layout.ts';
+import { cutLog, damagedData, lostData } from './app-data.ts';
 import { Damages } from './damages.ts';
-import { sweepTemporary, sweepUnregistered } from './trash.ts';
-import {
-  isPrepared,
-  listVersions,
-  readCurrent,
-  readIncoming,
-  readPending,
-  readVersion,
-  removeHalfVersions,
-  removeVersion,
-  storedVersions,
-  writeCurrent,
-} from './versions.ts';
+import { openJournal } from './earlier-notes.ts';
+import { findLive, type RepairOptions } from './live-version.ts';
+import { sweepTemporary } from './trash.ts';
 
 /**
  * The record of one app; replaced, never changed in place. Times are milliseconds since the epoch; `updatedAt` is when the
@@ -34,26 +23,12 @@ export type AppState = Readonly<{
   active: VersionSummary | null;
 }>;
 
-type RegistryOptions = {
-  layout: Layout;
-  /**
-   * SQLite's `user_version` of an app's data: how many migrations it has had. Called only when an activation was interrupted.
-   */
-  userVersion(app: string): Promise<number>;
-  /** Resolves when the app's data is on the disk as found. */
-  makeDurable(app: string): Promise<void>;
-  /**
-   * Makes anew what was prepared of a stored version; false when its code cannot be prepared, which is the default. Rejects when
-   * it could not be tried, as on a full disk.
-   */
-  prepareAnew?(app: string, versionId: string): Promise<boolean>;
-  /** Restores a version whose files are gone; false when there is no other copy, which is the default. Never rejects. */
-  bringBack?(app: string, versionId: string): Promise<boolean>;
-  /** Whether SQLite finds nothing wrong with a database; without it, damage that was met is noted until the next start. */
-  isWhole?(file: string): Promise<boolean>;
-  log: Pick<Logger, 'warn' | 'error'>;
-  now?(): number;
-};
+type RegistryOptions = Pick<RepairOptions, 'layout' | 'userVersion' | 'makeDurable' | 'log'> &
+  Partial<RepairOptions> & {
+    /** Whether SQLite finds nothing wrong with a database; without it, damage that was met is noted until the next start. */
+    isWhole?(file: string): Promise<boolean>;
+  };
+type Options = RepairOptions & Pick<RegistryOptions, 'isWhole'>;
 
 /** id → time of registration. */
 type Entries = ReadonlyMap<string, number>;
@@ -86,6 +61,7 @@ export class Registry {
     const { layout, log } = options;
     for (const dir of [layout.appsDir, layout.tmpDir, layout.trashDir]) await mkdirDurable(dir);
     for (const dir of [layout.dataDir, layout.runDir, layout.appsDir, layout.trashDir]) await sweepTemporary(dir);
+    await openJournal(layout);
     const known = await readContent(layout.registry);
     const registry = new Registry(
       { now: Date.now, prepareAnew: async () => false, bringBack: async () => false, ...options },
@@ -111,8 +87,6 @@ export class Registry {
         log.warn({ err: error }, '_registry.json could not be written: the disk is full. The next start rebuilds it.');
       }
     }
-    const swept = await sweepUnregistered(layout, (id) => registry.has(id), registry.#options.now());
-    if (swept.length > 0) log.warn({ apps: swept }, 'Removed what cut-off uploads and removals left of these apps.');
     return registry;
   }
 
@@ -229,7 +203,7 @@ export class Registry {
     // Before anyone opens it.
     const cut = this.#seen.has(id) ? null : await cutLog(layout.app(id), now());
     this.#seen.add(id);
-    const found = await repairApp(id, this.#options);
+    const found = await findLive(id, this.#options);
     if (found !== null && found.lost !== null) this.damages.note(id, { what: found.lost, lost: true });
     else if (cut !== null) this.damages.note(id, { what: cut, lost: false });
     const updatedAt = Math.max(found?.activatedAt ?? 0, registeredAt);
@@ -310,139 +284,4 @@ async function entriesFromFolders(layout: Layout): Promise<Entries> {
     entries.set(name, Math.floor(birthtimeMs));
   }
   return entries;
-}
-
-// ---- Repair, when an app is first needed after a crash: it gets the old version or the new one, whole. ----
-
-type Options = Required<Omit<RegistryOptions, 'isWhole'>> & Pick<RegistryOptions, 'isWhole'>;
-type Found = { active: VersionSummary; activatedAt: number } | null;
-/** `lost` says why its data is lost; null where it is not. */
-type Repaired = (NonNullable<Found> & { lost: string | null }) | null;
-
-/** The active version after the repair, and since when; null when there is none. */
-async function repairApp(id: string, options: Options): Promise<Repaired> {
-  const app = options.layout.app(id);
-  for (const dir of [app.dir, app.backupsDir]) await sweepTemporary(dir);
-  // It is registered, so its folder stays.
-  for (const mark of [app.disposable, app.removed]) if (await exists(mark)) await removeDurable(mark);
-  await removeHalfVersions(app);
-  const pointed = await activeIn(app);
-  const whole = await prepareDamaged(id, app, options);
-  // Asking a lost database how many migrations it had would make a new one.
-  const isLost = (await lostDataOf(app)) !== null;
-  const settled = isLost ? null : await settlePending(id, app, whole, options);
-  const found = settled ?? (await findActive(id, app, options));
-  await settleIncoming(app, [pointed, found?.active.versionId], options);
-  return found && { ...found, lost: await lostData(app, found.active) };
-}
-
-/**
- * Makes anew what was prepared of the stored versions where it is damaged; returns the ids of the whole ones. Of versions that do
- * not serve only `version.json` is looked at: the rest is when they are activated. No code is removed, unless it is a link to what
- * the git store has.
- */
-async function prepareDamaged(id: string, app: AppPaths, options: Options): Promise<Set<string>> {
-  const { layout, log, prepareAnew } = options;
-  const needed = new Set([await activeIn(app), (await readPending(app))?.versionId]);
-  const whole = new Set<string>();
-  for (const versionId of await storedVersions(app)) {
-    const isWhole = (await readVersion(app, versionId)) !== null;
-    if (isWhole && (!needed.has(versionId) || (await isPrepared(app, versionId)))) {
-      whole.add(versionId);
-      continue;
-    }
-    try {
-      if (await prepareAnew(id, versionId)) {
-        whole.add(versionId);
-        log.warn({ app: id, version: versionId }, 'Repaired: the prepared files of a version were damaged.');
-        continue;
-      }
-    } catch (error) {
-      // What serves must not change because the disk is full.
-      if (needed.has(versionId)) throw error;
-      log.error(
-        { app: id, version: versionId, err: error },
-        'A version could not be prepared again; the next start tries it.',
-      );
-      continue;
-    }
-    if (await isLink(app.version(versionId).code)) await removeVersion(app, versionId, layout.tmpDir);
-    else
-      log.error({ app: id, version: versionId }, 'A version cannot be prepared from its code, which stays as it is.');
-  }
-  return whole;
-}
-
-async function isLink(path: string): Promise<boolean> {
-  return (await lstat(path)).isSymbolicLink();
-}
-
-async function activeIn(app: AppPaths): Promise<string | null> {
-  const current = await readCurrent(app);
-  return current === null || current === 'damaged' ? null : current.activeVersion;
-}
-
-async function findActive(id: string, app: AppPaths, options: Options): Promise<Found> {
-  const current = await readCurrent(app);
-  if (current === null) return null;
-  if (current === 'damaged') return fallBack(id, app, 'current.json is damaged', options);
-  const { activeVersion, activatedAt } = current;
-  let active = await readVersion(app, activeVersion);
-  if (active === null && (await options.bringBack(id, activeVersion))) {
-    active = await readVersion(app, activeVersion);
-    options.log.warn({ app: id, version: activeVersion }, 'Repaired: the files of the active version were gone.');
-  }
-  if (active !== null) return { active, activatedAt };
-  return fallBack(id, app, `the active version ${activeVersion} is missing`, options);
-}
-
-/**
- * Finishes an interrupted activation when its migrations are in the data, because the old code does not know them; else drops
- * it. Returns the version to serve if that could not be decided, else null.
- */
-async function settlePending(id: string, app: AppPaths, whole: Set<string>, options: Options): Promise<Found> {
-  if (!(await exists(app.pending))) return null;
-  const pending = await readPending(app);
-  if (pending !== null && whole.has(pending.versionId) && (await options.userVersion(id)) >= pending.migrations) {
-    const { versionId } = pending;
-    try {
-      // The crash may have come before the flush: the pointer must not outlive what it needs.
-      await options.makeDurable(id);
-      await writeCurrent(app, { activeVersion: versionId, activatedAt: options.now() });
-    } catch (error) {
-      options.log.warn(
-        { app: id, version: versionId, err: error },
-        'An activation cannot be settled; it serves all the same.',
-      );
-      const active = await readVersion(app, versionId);
-      return active === null ? null : { active, activatedAt: options.now() };
-    }
-    options.log.warn({ app: id, version: versionId }, 'An activation was cut off after its migrations; finished it.');
-  }
-  await removeDurable(app.pending);
-  return null;
-}
-
-/** An upload interrupted before its version was active is dropped; `active` were, or are now. */
-async function settleIncoming(app: AppPaths, active: (string | null | undefined)[], options: Options): Promise<void> {
-  if (!(await exists(app.incoming))) return;
-  const incoming = await readIncoming(app);
-  if (incoming !== null && !active.includes(incoming)) await removeVersion(app, incoming, options.layout.tmpDir);
-  await removeDurable(app.incoming);
-}
-
-async function fallBack(id: string, app: AppPaths, reason: string, options: Options): Promise<Found> {
-  const [newest] = await listVersions(app);
-  if (newest === undefined) {
-    await removeDurable(app.current);
-    options.log.warn({ app: id }, `Repaired: ${reason}, and there is no other. The app has no active version now.`);
-    return null;
-  }
-  const activatedAt = options.now();
-  await writeCurrent(app, { activeVersion: newest.versionId, activatedAt });
-  options.log.warn(
-    { app: id, version: newest.versionId },
-    `Repaired: ${reason}. The newest whole version is active now.`,
-  );
-  return { active: newest, activatedAt };
 }

@@ -48,16 +48,6 @@ test('the folder of an app whose removal was cut off goes to the trash, data inc
   assert.ok(existsSync(join(layout.trashDir, `gone-${NOW}`, 'data.sqlite')), 'the data can be had back');
 });
 
-test('a folder that is marked disposable is removed unless its app is registered', async () => {
-  for (const id of ['kept', 'gone']) {
-    makeApp(id);
-    writeFileSync(layout.app(id).disposable, '');
-  }
-  assert.deepEqual(await sweepUnregistered(layout, (id) => id === 'kept', NOW), ['gone']);
-  assert.deepEqual(readdirSync(layout.appsDir), ['kept']);
-  assert.deepEqual([...readdirSync(layout.trashDir), ...readdirSync(layout.tmpDir)], []);
-});
-
 test('a removal takes the folders of its own commits away, and leaves those that the code of another app is about to enter', async () => {
   const store = new Layout(layout.dataDir, undefined, 'code-store').codeStore as CodeStorePaths;
   const [own, other] = ['a'.repeat(40), 'b'.repeat(40)];

@@ -4,14 +4,15 @@ import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { object } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import {
   exists,
   inParallel,
   isMissing,
-  isRecord,
   moveDir,
   namesIn,
-  readJson,
+  readShaped,
   renameDurable,
   writeFileAtomic,
 } from '../files/atomic-file.ts';
@@ -26,6 +27,7 @@ const TRASHED = /^(.+)-(\d{13,})$/;
 
 /** `removed.json`. `versions` are the numbers of its tags on the git store; null where they could not be read. */
 type Removal = { removedAt: number; versions: number[] | null };
+const REMOVAL = shape(object({ removedAt: { type: 'integer' } }, { versions: {} }));
 
 /** A removed app: `id` is the name of its folder, `<app>-<removedAt>`, the time in milliseconds since the epoch. */
 export type Trashed = { id: string; app: string; removedAt: number };
@@ -44,9 +46,9 @@ export async function listTrash(layout: Layout): Promise<Trashed[]> {
 
 /** Null without a valid file: an older release removed the app. */
 export async function readRemoval(app: AppPaths): Promise<Removal | null> {
-  const value = await readJson(app.removed, null);
-  if (!isRecord(value) || !Number.isSafeInteger(value.removedAt)) return null;
-  const { removedAt, versions } = value as { removedAt: number; versions?: unknown };
+  const value = await readShaped(app.removed, REMOVAL);
+  if (value === null || value === undefined) return null;
+  const { removedAt, versions } = value;
   return { removedAt, versions: Array.isArray(versions) ? versions.filter(Number.isSafeInteger) : null };
 }
 
@@ -130,7 +132,7 @@ export async function sweepTemporary(dir: string, before: number = performance.t
   return (await removeWhere(dir, isLeft).catch(unlessMissing)) ?? [];
 }
 
-/** Removes unregistered apps: cut-off removals and first uploads. Before any is open. Answers their ids. */
+/** Moves apps that are not registered to the trash, before any is open. Answers their ids. */
 export async function sweepUnregistered(
   layout: Layout,
   isRegistered: (id: string) => boolean,
@@ -138,11 +140,8 @@ export async function sweepUnregistered(
 ): Promise<string[]> {
   const swept: string[] = [];
   for (const id of await readdir(layout.appsDir)) {
-    if (!isAppId(id) || isRegistered(id)) continue;
-    const app = layout.app(id);
-    if (await exists(app.disposable)) await purgeApp(layout, id);
-    else if (await holdsApp(app)) await moveToTrash(layout, id, now);
-    else continue;
+    if (!isAppId(id) || isRegistered(id) || !(await holdsApp(layout.app(id)))) continue;
+    await moveToTrash(layout, id, now);
     swept.push(id);
   }
   return swept;

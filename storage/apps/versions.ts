@@ -1,5 +1,5 @@
 /**
- * The stored versions of one app (specification, "Versioning"; decisions, section 2). The prepared files are renamed into place
+ * The stored versions of one app (specification, "Stores of code"). The prepared files are renamed into place
  * first, the code last: a version is stored when its code folder exists, and whole when its `version.json` does too. The
  * prepared files of one that is stored and not whole were damaged, and are made anew from its code.
  */
@@ -8,25 +8,25 @@ import { lstat, readFile, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isVersionId } from '../../protocol/ids.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
+import { object, text } from '../../protocol/shapes/schema.ts';
+import { isRecord, shape } from '../../protocol/shapes/shape.ts';
 import {
   exists,
   isMissing,
-  isRecord,
   isThere,
   mkdirDurable,
   namesIn,
   readJson,
+  readShaped,
   renameDurable,
   StagedFile,
-  writeFileAtomic,
 } from '../files/atomic-file.ts';
 import type { AppPaths, VersionPaths } from '../layout.ts';
 
 /** `current.json`. `activatedAt` is milliseconds since the epoch, in the file ISO 8601; 0 when the file does not say. */
 export type CurrentPointer = { activeVersion: string; activatedAt: number };
 
-/** `pending.json`: an activation that was begun. `migrations` is the `user_version` that its migrations lead to. */
-type PendingActivation = { versionId: string; migrations: number };
+const CURRENT = shape(object({ activeVersion: text }, { activatedAt: {} }));
 
 /** Whole versions, newest first. */
 export async function listVersions(app: AppPaths): Promise<VersionSummary[]> {
@@ -126,11 +126,10 @@ export async function removeHalfVersions(app: AppPaths): Promise<void> {
 
 /** The pointer; null when no version is active, `damaged` when the file cannot be read as one. */
 export async function readCurrent(app: AppPaths): Promise<CurrentPointer | null | 'damaged'> {
-  const value = await readJson(app.current, 'damaged');
+  const value = await readShaped(app.current, CURRENT);
   if (value === undefined) return null;
-  if (!isRecord(value) || typeof value.activeVersion !== 'string') return 'damaged';
-  const activatedAt = typeof value.activatedAt === 'string' ? Date.parse(value.activatedAt) : Number.NaN;
-  return { activeVersion: value.activeVersion, activatedAt: Number.isNaN(activatedAt) ? 0 : activatedAt };
+  if (value === null) return 'damaged';
+  return { activeVersion: value.activeVersion, activatedAt: Date.parse(String(value.activatedAt)) || 0 };
 }
 
 export async function writeCurrent(app: AppPaths, pointer: CurrentPointer): Promise<void> {
@@ -141,26 +140,6 @@ export async function writeCurrent(app: AppPaths, pointer: CurrentPointer): Prom
 export function stageCurrent(app: AppPaths, pointer: CurrentPointer): Promise<StagedFile> {
   const activatedAt = new Date(pointer.activatedAt).toISOString();
   return StagedFile.write(app.current, `${JSON.stringify({ activeVersion: pointer.activeVersion, activatedAt })}\n`);
-}
-
-export async function readPending(app: AppPaths): Promise<PendingActivation | null> {
-  const value = await readJson(app.pending, null);
-  if (!isRecord(value) || typeof value.versionId !== 'string' || typeof value.migrations !== 'number') return null;
-  return { versionId: value.versionId, migrations: value.migrations };
-}
-
-export async function writePending(app: AppPaths, pending: PendingActivation): Promise<void> {
-  await writeFileAtomic(app.pending, `${JSON.stringify(pending)}\n`);
-}
-
-/** The version that an upload is about to make active; null when there is none. */
-export async function readIncoming(app: AppPaths): Promise<string | null> {
-  const value = await readJson(app.incoming, null);
-  return isRecord(value) && typeof value.versionId === 'string' ? value.versionId : null;
-}
-
-export async function writeIncoming(app: AppPaths, versionId: string): Promise<void> {
-  await writeFileAtomic(app.incoming, `${JSON.stringify({ versionId })}\n`);
 }
 
 async function versionsIn(app: AppPaths, dir: string): Promise<string[]> {

@@ -1,18 +1,19 @@
 /**
  * Stores the sessions of the git store: `worktrees/sessions/<sid>/session.json` and the plain files of the apps beside it
- * (decisions, section 7). After a crash a session exists as a whole or not at all, and so do the files of an app with their
- * record.
+ * (specification, "Sessions"). After a crash a session exists as a whole or not at all, and so do the files of an app with
+ * their record.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { link, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SvcError } from '../../protocol/errors.ts';
-import { isAppId, isSessionId, isVersionId } from '../../protocol/ids.ts';
+import { isAppId, isSessionId } from '../../protocol/ids.ts';
+import { formatted, matching, number, object, type Schema, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import type { GitFile } from '../../protocol/wire/git-jobs.ts';
 import {
   exists,
   isFolder,
-  isRecord,
   isThere,
   mkdirDurable,
   namesIn,
@@ -22,7 +23,7 @@ import {
   writeFileAtomic,
 } from '../files/atomic-file.ts';
 import { listTree, pathOf } from '../files/list-tree.ts';
-import { isObjectId } from '../git/object.ts';
+import { OBJECT_ID } from '../git/object.ts';
 import { type CodeStorePaths, SessionPaths } from '../layout.ts';
 
 /** Prefix of folders that are being made or removed; no session id starts with it. */
@@ -200,8 +201,6 @@ export type SessionApp = {
   said?: string;
   /** Name of a folder beside the sessions that replaces the app's folder: it is there until that is done. */
   from?: string;
-  /** A publication under way: the commit, and a fingerprint of the files as they were sent. */
-  publishing?: { commit: string; files: string };
 };
 
 /** `base` is the commit of `main` when the session was opened, or what it published last. Times are milliseconds since the epoch. */
@@ -265,47 +264,35 @@ export async function writeSession(session: SessionPaths, { createdAt, ...rest }
 }
 
 function parseRecord(value: unknown): SessionRecord | null {
-  const { createdAt, base, name, apps, unfinished } = isRecord(value) ? value : {};
-  const at = typeof createdAt === 'string' ? Date.parse(createdAt) : Number.NaN;
-  if (Number.isNaN(at) || !isCommit(base) || !isRecord(apps)) return null;
-  const known: Record<string, SessionApp> = {};
-  for (const [id, entry] of Object.entries(apps)) {
-    const app = isAppId(id) && isRecord(entry) ? parseApp(entry) : null;
-    if (app === null) return null;
-    known[id] = app;
-  }
-  return {
-    createdAt: at,
-    base,
-    ...(typeof name === 'string' ? { name } : {}),
-    apps: known,
-    ...(unfinished === true ? { unfinished } : {}),
-  };
+  const record = RECORD.holds(value) ? PARTS.part(value) : null;
+  const createdAt = Date.parse(record?.createdAt ?? '');
+  return record === null || Number.isNaN(createdAt) ? null : { ...record, createdAt };
 }
 
-function parseApp({
-  base,
-  since,
-  version,
-  said,
-  from,
-  publishing,
-}: Readonly<Record<string, unknown>>): SessionApp | null {
-  if (base !== null && !isCommit(base)) return null;
-  const { commit, files } = isRecord(publishing) ? publishing : {};
-  return {
-    base,
-    ...(typeof since === 'number' ? { since } : {}),
-    ...(typeof version === 'string' && isVersionId(version) ? { version } : {}),
-    ...(typeof said === 'string' ? { said } : {}),
-    ...(typeof from === 'string' && FOLDER.test(from) ? { from } : {}),
-    ...(isCommit(commit) && typeof files === 'string' ? { publishing: { commit, files } } : {}),
-  };
-}
-
-function isCommit(value: unknown): value is string {
-  return typeof value === 'string' && isObjectId(value);
-}
-
-/** As `stagingFolder` names them. */
-const FOLDER = /^\.[0-9a-f-]{36}$/;
+const COMMIT_OR_NONE = { anyOf: [OBJECT_ID, { type: 'null' }] } as const;
+const apps = <const S extends Schema>(app: S) =>
+  ({ type: 'object', propertyNames: formatted('app id', 'the id of an app'), additionalProperties: app }) as const;
+/** What a record must have. */
+const RECORD = shape(object({ createdAt: text, base: OBJECT_ID, apps: apps(object({ base: COMMIT_OR_NONE })) }));
+/** The rest is left out where it is damaged. */
+const PARTS = shape(
+  object(
+    {
+      createdAt: text,
+      base: OBJECT_ID,
+      apps: apps(
+        object(
+          { base: COMMIT_OR_NONE },
+          {
+            since: number,
+            version: formatted('version id', 'the id of a version'),
+            said: text,
+            // As `stagingFolder` names them.
+            from: matching(/^\.[0-9a-f-]{36}$/, 'a folder beside the sessions'),
+          },
+        ),
+      ),
+    },
+    { name: text, unfinished: { const: true } },
+  ),
+);

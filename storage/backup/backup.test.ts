@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import {
   appendFileSync,
   existsSync,
@@ -21,7 +22,7 @@ import { type Fixture, makeFixture, VERSION_ID } from '../../testing/backup-fixt
 import { type CodeStorePaths, Layout } from '../layout.ts';
 import { openSqlite } from '../sqlite.ts';
 import { inspectDatabase } from './database.ts';
-import { BackupWorkspace, packManifest, packSources } from './pack.ts';
+import { BackupWorkspace, packPart } from './pack.ts';
 import { readBackup, restoreBackup } from './read.ts';
 import { takeBackup } from './take.ts';
 
@@ -109,6 +110,33 @@ test('a restore gives back everything that was backed up, without the log', asyn
   assert.equal(statSync(fixture.file).mode & 0o777, 0o600);
 });
 
+test('a backup of an earlier release is whole, and its files come back under their names', async (t) => {
+  const target = join(makeFixture(t).folder, 'earlier');
+  const file = join(import.meta.dirname, '../../test/backups/format-1.svc-backup.tar.gz');
+  const manifest = await restoreBackup(file, target);
+  assert.deepEqual(
+    manifest.databases.map(({ path, integrity }) => [path, integrity]),
+    [
+      ['runtime.sqlite', 'ok'],
+      ['identity.sqlite', 'ok'],
+      ['analytics.sqlite', 'ok'],
+      ['apps/shop/data.sqlite', 'ok'],
+    ],
+  );
+  const restored = contents(target);
+  for (const { path, sha256 } of manifest.files)
+    assert.equal(
+      createHash('sha256')
+        .update(restored[path] as string, 'latin1')
+        .digest('hex'),
+      sha256,
+      path,
+    );
+  // Under a name that only fits into an extended header.
+  const name = `code-store/worktrees/sessions/draft/apps/shop/${'long-'.repeat(24)}é.txt`;
+  assert.equal(restored[name], 'under a long name');
+});
+
 test('the files of an app are packed while its deployments are held, and only then', async (t) => {
   const { layout } = makeFixture(t);
   let held: string | null = null;
@@ -135,7 +163,8 @@ test('the files of an app are packed while its deployments are held, and only th
     },
   });
   assert.ok(packed.some(([path]) => path === 'apps/notes/current.json'));
-  for (const [path, by] of packed) assert.equal(by, path.startsWith('apps/notes/') ? 'notes' : null, path);
+  assert.ok(packed.some(([path]) => path === 'journal/notes.json'));
+  for (const [path, by] of packed) assert.equal(by, /^apps\/notes\/|^journal\//.test(path) ? 'notes' : null, path);
 });
 
 test('sessions that are being made, replaced or removed are left out', async (t) => {
@@ -156,10 +185,7 @@ test('sessions that are being made, replaced or removed are left out', async (t)
     dataFormat: 1,
     apps: [],
     hold: async () => null,
-    pack: async (work) =>
-      'sources' in work
-        ? packSources(workspace, work.sources, () => {})
-        : { files: 1, bytes: await packManifest(workspace, work.finish) },
+    pack: (work) => packPart(workspace, work, () => {}),
   });
   const packed = entriesOf(gunzipSync(readFileSync(workspace.archive))).map(({ name }) => name);
   assert.deepEqual(
@@ -234,14 +260,14 @@ test('each flipped bit is noticed, except in unused bytes of the gzip header', a
     const damaged = Buffer.from(whole);
     damaged[at] = (damaged[at] as number) ^ (1 << bit);
     writeFileSync(fixture.file, damaged);
-    const found = await readBackup(fixture.file, null).then(
+    const found = await readBackup(fixture.file).then(
       (manifest) => JSON.stringify(manifest),
       (error: { code?: string }) => error.code,
     );
     if (found === 'INVALID_BACKUP') continue;
     // A later member's header: the content must then be what it was.
     writeFileSync(fixture.file, whole);
-    assert.equal(found, JSON.stringify(await readBackup(fixture.file, null)), `bit ${bit} of byte ${at}`);
+    assert.equal(found, JSON.stringify(await readBackup(fixture.file)), `bit ${bit} of byte ${at}`);
     assert.deepEqual(gunzipSync(damaged), gunzipSync(whole), `bit ${bit} of byte ${at}`);
   }
 });

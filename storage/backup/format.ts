@@ -1,9 +1,11 @@
 /** Defines the format of a backup: a gzipped tar archive of these files, `manifest.json` last, so that one pass verifies it. */
 import { DATA_FORMAT, tooNew } from '../../protocol/data-format.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { isAppId, isSessionId, isVersionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { count, listOf, object, text } from '../../protocol/shapes/schema.ts';
+import { isRecord, shape } from '../../protocol/shapes/shape.ts';
 import type { BackupHead, DamagedPart } from '../../protocol/wire/jobs.ts';
+import { kindOfPath } from './contents.ts';
 
 export const BACKUP_FORMAT = 1;
 export const BACKUP_EXTENSION = '.svc-backup.tar.gz';
@@ -30,78 +32,51 @@ export type BackupManifest = Omit<BackupHead, 'dataFormat'> & {
   files: BackupFile[];
 };
 
-const GATEWAY_DATABASES = new Set(['runtime.sqlite', 'identity.sqlite', 'analytics.sqlite']);
-const GATEWAY_FILES = new Set(['profile.json', 'config.json', 'apps/_registry.json', 'apps/_store.json']);
-const REPOSITORY_FILES = new Set(['HEAD', 'config', 'packed-refs']);
-/** Folders of an app whose files are named by their content. */
-const APP_FOLDERS: Record<string, RegExp> = { _attachments: /^[0-9a-f]{64}$/, _blobs: /^[0-9a-f]{64}(?:\.type)?$/ };
-const APP_FILES = new Set(['current.json', 'pending.json', 'settings.json', 'webhook-keys.json', 'secrets.json']);
+const MANIFEST = shape(
+  object(
+    {
+      format: { const: BACKUP_FORMAT },
+      svcVersion: text,
+      takenAt: text,
+      databases: listOf(
+        object({
+          path: text,
+          userVersion: { type: 'integer' },
+          integrity: text,
+          tables: listOf(object({ name: text, rows: count })),
+        }),
+      ),
+      files: listOf(object({ path: text, bytes: count, sha256: text })),
+    },
+    { dataFormat: count, lost: listOf(object({ path: text, integrity: text })) },
+  ),
+);
 
 /** The kind of a path in a backup. Throws `INVALID_BACKUP` for any other path. */
 export function backupPathKind(path: string): 'manifest' | 'database' | 'file' {
-  if (path === BACKUP_MANIFEST) return 'manifest';
-  if (GATEWAY_DATABASES.has(path)) return 'database';
-  if (GATEWAY_FILES.has(path)) return 'file';
-  const kind = kindInApp(path);
-  if (kind !== null) return kind;
-  if (isInStore(path)) return 'file';
-  throw invalidBackup('it holds a file that no backup has', path);
-}
-
-/** Null for a path that is not part of an app. */
-function kindInApp(path: string): 'database' | 'file' | null {
-  const [apps, id = '', name = '', version = '', ...rest] = path.split('/');
-  if (apps !== 'apps' || !isAppId(id)) return null;
-  if (path === `apps/${id}/data.sqlite`) return 'database';
-  if (path === `apps/${id}/${name}`) return APP_FILES.has(name) ? 'file' : null;
-  const byContent = APP_FOLDERS[name];
-  if (byContent !== undefined) return rest.length === 0 && byContent.test(version) ? 'file' : null;
-  if (name === '_chat') return rest.length === 0 && isSafeSegment(version) ? 'file' : null;
-  const inVersion = (name === 'versions' || name === 'prepared') && isVersionFolder(id, version) && rest.length > 0;
-  return inVersion && rest.every(isSafeSegment) ? 'file' : null;
-}
-
-/** Of the git store: the repository's objects and refs, and the sessions' files. */
-function isInStore(path: string): boolean {
-  const [store, folder, ...rest] = path.split('/');
-  if (store !== 'code-store' || !rest.every(isSafeSegment)) return false;
-  const [first = '', second = ''] = rest;
-  if (folder === 'apps.git')
-    return rest.length === 1 ? REPOSITORY_FILES.has(first) : first === 'objects' || first === 'refs';
-  return folder === 'worktrees' && first === 'sessions' && isSessionId(second) && rest.length > 2;
-}
-
-/** The folder of a version: an archive's is called as the version, a tag's `v<n>`. */
-export function isVersionFolder(app: string, name: string): boolean {
-  return isVersionId(name.startsWith('v_') ? name : `${app}/${name}`);
-}
-
-/** What an uploaded file may be called, and never another folder. */
-function isSafeSegment(segment: string): boolean {
-  return segment !== '' && segment !== '.' && segment !== '..' && !/[\\\0\ufffd]/.test(segment);
+  const kind = path === BACKUP_MANIFEST ? 'manifest' : kindOfPath(path);
+  if (kind === null) throw invalidBackup('it holds a file that no backup has', path);
+  return kind;
 }
 
 /** Throws `INVALID_BACKUP` unless the text is a manifest of a known format. */
 export function parseBackupManifest(text: string): BackupManifest {
-  let value: Partial<BackupManifest> | null;
+  let value: unknown;
   try {
-    value = JSON.parse(text) as Partial<BackupManifest> | null;
+    value = JSON.parse(text);
   } catch (error) {
     throw invalidBackup('its manifest is not JSON', BACKUP_MANIFEST, error);
   }
-  if (typeof value?.format === 'number' && value.format > BACKUP_FORMAT)
+  const { format, svcVersion: maker } = isRecord(value) ? value : {};
+  if (typeof format === 'number' && format > BACKUP_FORMAT)
     throw invalidBackup(
-      `it has format ${value.format}, made by a newer svc (${String(value.svcVersion)}); this one reads ${BACKUP_FORMAT}`,
+      `it has format ${format}, made by a newer svc (${String(maker)}); this one reads ${BACKUP_FORMAT}`,
       BACKUP_MANIFEST,
     );
-  const isWhole = hasShape(value, MANIFEST) && (value?.lost === undefined || hasShape(value, LOST));
-  if (value?.format !== BACKUP_FORMAT || !isWhole)
-    throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
+  if (!MANIFEST.holds(value)) throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
   const { dataFormat = 0, svcVersion } = value;
-  if (!Number.isSafeInteger(dataFormat) || dataFormat < 0)
-    throw invalidBackup('its manifest does not have the shape of one', BACKUP_MANIFEST);
-  if (dataFormat > DATA_FORMAT) throw tooNew({ format: dataFormat, svcVersion: svcVersion as string });
-  return value as BackupManifest;
+  if (dataFormat > DATA_FORMAT) throw tooNew({ format: dataFormat, svcVersion });
+  return value;
 }
 
 /** What was damaged when the backup was taken, or was not there. */
@@ -146,26 +121,4 @@ export class BackupSize {
 export function invalidBackup(reason: string, path?: string, cause?: unknown): SvcError {
   const extra = path === undefined ? {} : { path: path.slice(0, 500) };
   return new SvcError('INVALID_BACKUP', `The backup is incomplete or changed: ${reason}.`, { ...extra, cause });
-}
-
-/** What each member must be; a list holds objects of the shape in it. */
-type Shape = { [member: string]: 'text' | 'integer' | 'count' | [Shape] };
-
-const TABLE: Shape = { name: 'text', rows: 'count' };
-const MANIFEST: Shape = {
-  svcVersion: 'text',
-  takenAt: 'text',
-  databases: [{ path: 'text', userVersion: 'integer', integrity: 'text', tables: [TABLE] }],
-  files: [{ path: 'text', bytes: 'count', sha256: 'text' }],
-};
-const LOST: Shape = { lost: [{ path: 'text', integrity: 'text' }] };
-
-function hasShape(value: unknown, shape: Shape): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return Object.entries(shape).every(([name, wanted]) => {
-    const member = (value as Record<string, unknown>)[name];
-    if (Array.isArray(wanted)) return Array.isArray(member) && member.every((item) => hasShape(item, wanted[0]));
-    if (wanted === 'text') return typeof member === 'string';
-    return Number.isSafeInteger(member) && (wanted === 'integer' || (member as number) >= 0);
-  });
 }

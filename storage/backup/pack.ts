@@ -12,17 +12,16 @@ import {
   rmSync,
   statSync,
 } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
-import { isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { BackupHead, BackupSource } from '../../protocol/wire/jobs.ts';
-import { isMissing, namesInSync } from '../files/atomic-file.ts';
+import type { BackupHead, BackupSource, PackJob, PackResult } from '../../protocol/wire/jobs.ts';
+import { isMissing } from '../files/atomic-file.ts';
 import { listTreeSync, pathOf } from '../files/list-tree.ts';
 import { copyDatabase, inspectDatabase } from './database.ts';
-import { BACKUP_MANIFEST, type BackupDatabase, type BackupFile, backupPathKind, isVersionFolder } from './format.ts';
+import { BACKUP_MANIFEST, type BackupDatabase, type BackupFile, backupPathKind } from './format.ts';
 import { END_OF_ARCHIVE, fileHeader, padding } from './tar-format.ts';
 
 const CHUNK_BYTES = 256 * 1024;
@@ -47,25 +46,28 @@ export class BackupWorkspace {
   }
 }
 
-/** How much a part added: files, and bytes of their content. */
-type PackedPart = { files: number; bytes: number };
+/** Does one part of the work. `check` is called between chunks; what it throws ends the work, and the archive is then useless. */
+export async function packPart(
+  workspace: BackupWorkspace,
+  work: PackJob['work'],
+  check: () => void,
+): Promise<PackResult> {
+  if ('sources' in work) return packSources(workspace, work.sources, check);
+  return { files: 1, bytes: await packManifest(workspace, work.finish) };
+}
 
-/** Appends these sources. `check` is called between chunks; what it throws ends the work, and the archive is then useless. */
-export async function packSources(
+async function packSources(
   workspace: BackupWorkspace,
   sources: BackupSource[],
   check: () => void,
-): Promise<PackedPart> {
+): Promise<PackResult> {
   const files: BackupFile[] = [];
   const databases: BackupDatabase[] = [];
   await append(workspace, async function* () {
     for (const source of sources) {
       check();
       if (source.kind === 'text') yield* pack(files, source.path, textContent(source.text), check);
-      else if (source.kind === 'file') yield* packFile(files, source.path, source.from, check);
-      else if (source.kind === 'folder') yield* packFolder(files, source.path, source.from, check);
-      else if (source.kind === 'versions') yield* packVersions(files, source.path, source.from, check);
-      else if (source.kind === 'sessions') yield* packSessions(files, source.path, source.from, check);
+      else if (source.kind === 'files') yield* packFiles(files, source.path, source.from, check);
       else if (existsSync(source.from)) {
         rmSync(workspace.databaseCopy, { force: true });
         await copyDatabase(source.from, workspace.databaseCopy, check);
@@ -82,7 +84,7 @@ export async function packSources(
 }
 
 /** Appends the manifest and the end of the archive; answers the archive's size. */
-export async function packManifest(workspace: BackupWorkspace, head: BackupHead): Promise<number> {
+async function packManifest(workspace: BackupWorkspace, head: BackupHead): Promise<number> {
   const lists = [workspace.databases, workspace.files].map((file) => readFileSync(file).subarray(1));
   const manifest = Buffer.concat([
     Buffer.from(`${JSON.stringify(head, null, 1).slice(0, -2)},\n "databases": [`),
@@ -142,24 +144,14 @@ function* packFile(files: BackupFile[], path: string, from: string, check: () =>
   }
 }
 
-/** The versions in a folder. Links to the git store's count too: in the backup they are folders. */
-function* packVersions(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
-  const app = basename(dirname(from));
-  for (const version of namesInSync(from).filter((name) => isVersionFolder(app, name)))
-    yield* packFolder(files, `${path}/${version}`, join(from, version), check);
-}
-
-/** The sessions in a folder. Others in it are being made or removed, or are waiting to replace a part of one. */
-function* packSessions(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
-  for (const session of namesInSync(from).filter(isSessionId))
-    yield* packFolder(files, `${path}/${session}`, join(from, session), check);
-}
-
-/** Without links and temporary files, with files that appeared meanwhile: loose objects may have moved into a new pack. */
-function* packFolder(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
+/**
+ * A file, or what is in a folder without links and temporary files, and with files that appeared meanwhile: loose objects may have
+ * moved into a new pack.
+ */
+function* packFiles(files: BackupFile[], path: string, from: string, check: () => void): Generator<Buffer> {
   const known = new Set<string>();
   for (let looks = 1; looks <= LOOKS; looks++) {
-    const found = filesIn(from).filter((file) => !known.has(file));
+    const found = filesAt(from).filter((file) => !known.has(file));
     if (found.length === 0) return;
     for (const file of found) {
       known.add(file);
@@ -168,11 +160,11 @@ function* packFolder(files: BackupFile[], path: string, from: string, check: () 
   }
 }
 
-/** Sorted; none where there is no such folder. */
-function filesIn(folder: string): string[] {
-  if (!existsSync(folder)) return [];
-  const entries = listTreeSync(folder);
-  const found = entries.filter((entry) => entry.isFile() && !/\.(?:tmp|lock)$/.test(entry.name));
+/** Sorted; none where nothing is. */
+function filesAt(from: string): string[] {
+  const stats = statSync(from, { throwIfNoEntry: false });
+  if (!stats?.isDirectory()) return stats === undefined ? [] : [from];
+  const found = listTreeSync(from).filter((entry) => entry.isFile() && !/\.(?:tmp|lock)$/.test(entry.name));
   return found.map(pathOf).sort();
 }
 

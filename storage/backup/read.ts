@@ -12,7 +12,7 @@ import {
   rmSync,
   statfsSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -33,45 +33,128 @@ import {
   invalidBackup,
   parseBackupManifest,
 } from './format.ts';
-import { type EntrySink, readFiles } from './tar-format.ts';
+import { type ArchivedFile, archivedFiles, joined } from './tar-format.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 const FOLLOWED = 'something follows its end';
 
+type Reading = {
+  /** Where to unpack a file; null for nowhere. */
+  place?(path: string): string | null;
+  /** The file is unpacked. */
+  placed?(path: string): void;
+  /** Called between chunks; what it throws ends the work. */
+  check?(): void;
+};
+type Inspected = ReturnType<typeof inspectDatabase>;
+
 /**
- * The manifest, with which every file agrees. Throws `INVALID_BACKUP` for anything else, `BACKUP_TOO_LARGE`, Node's error
- * when `target`, an empty folder, cannot be written (`ENOSPC`, …), and the signal's reason. What was written by then stays.
+ * The manifest, with which every file agrees. Throws `INVALID_BACKUP` for anything else, `BACKUP_TOO_LARGE`, Node's error when a
+ * file cannot be unpacked (`ENOSPC`, …), and what `check` throws. What was unpacked by then stays.
  */
-export function readBackup(file: string, target: string | null, signal?: AbortSignal): Promise<BackupManifest> {
-  return read(file, new Reading({ place: (path) => (target === null ? null : join(target, path)) }), signal);
+export async function readBackup(file: string, reading: Reading = {}): Promise<BackupManifest> {
+  const { size } = statSync(file);
+  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
+  const found = new Map<string, BackupFile>();
+  let manifest: string | null = null;
+  try {
+    await pipeline(
+      createReadStream(file, { highWaterMark: CHUNK_BYTES }),
+      gunzip,
+      async (bytes: AsyncIterable<Buffer>) => {
+        manifest = await unpackAll(bytes, found, reading);
+      },
+    );
+  } catch (error) {
+    const { code } = error as { code?: unknown };
+    // The pipeline's error code when the reader ends before the file.
+    if (code === 'ABORT_ERR') throw invalidBackup(FOLLOWED, undefined, error);
+    throw String(code).startsWith('Z_')
+      ? invalidBackup(`gunzip says "${(error as Error).message}"`, undefined, error)
+      : error;
+  }
+  // Zeros behind the end, which gunzip takes for filling.
+  if (gunzip.bytesWritten !== size) throw invalidBackup(FOLLOWED);
+  if (manifest === null) throw invalidBackup('it has no manifest', BACKUP_MANIFEST);
+  const parsed = parseBackupManifest(manifest);
+  checkAgainstManifest(parsed, found);
+  return parsed;
+}
+
+/** Resolves with the text of the manifest, null without one; puts the others into `found`. */
+async function unpackAll(
+  bytes: AsyncIterable<Buffer>,
+  found: Map<string, BackupFile>,
+  { place = () => null, placed = () => {}, check = () => {} }: Reading,
+): Promise<string | null> {
+  const total = new BackupSize();
+  let manifest: string | null = null;
+  for await (const archived of archivedFiles(bytes)) {
+    const { path, size, content } = archived;
+    check();
+    if (manifest !== null) throw invalidBackup('something follows its manifest', path);
+    if (backupPathKind(path) === 'manifest') {
+      if (size > LIMITS.backupManifestBytes) throw invalidBackup('its manifest is too large', path);
+      manifest = (await joined(content)).toString();
+      continue;
+    }
+    // A name that the file system takes for an existing one fails below.
+    if (found.has(path)) throw invalidBackup('it holds a file twice', path);
+    total.add(1, size);
+    const to = place(path);
+    const sha256 = await unpack(archived, to, check);
+    found.set(path, { path, bytes: size, sha256 });
+    if (to !== null) placed(path);
+  }
+  return manifest;
+}
+
+/** Resolves with the SHA-256 of the content in hex. */
+async function unpack({ path, content }: ArchivedFile, to: string | null, check: () => void): Promise<string> {
+  const hash = createHash('sha256');
+  const fd = to === null ? null : create(to, path);
+  try {
+    for await (const chunk of content) {
+      check();
+      hash.update(chunk);
+      if (fd !== null) writeFileSync(fd, chunk);
+    }
+  } finally {
+    if (fd !== null) closeSync(fd);
+  }
+  return hash.digest('hex');
+}
+
+function create(file: string, path: string): number {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  try {
+    return openSync(file, 'wx', 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw invalidBackup('it holds a file twice', path, error);
+    throw error;
+  }
 }
 
 /**
  * As `readBackup`, and each database is looked at as a restore would: SQLite's own check, and the number of rows of each table.
- * They are unpacked one at a time to `scratch`, a name in an existing folder, which is free again in the end. `check` is called
- * between chunks; what it throws ends the work.
+ * They are unpacked one at a time to `scratch`, a name in an existing folder, which is free again in the end.
  */
 export async function verifyBackup(
   file: string,
   scratch: string,
   check: () => void = () => {},
-  signal?: AbortSignal,
 ): Promise<BackupManifest> {
   const inspected = new Map<string, Inspected>();
-  const reading = new Reading({
-    place: (path) => {
-      check();
-      return backupPathKind(path) === 'database' ? scratch : null;
-    },
-    placed: (path) => {
-      inspected.set(path, inspectDatabase(scratch));
-      rmSync(scratch);
-      check();
-    },
-    check,
-  });
   try {
-    const manifest = await read(file, reading, signal);
+    const manifest = await readBackup(file, {
+      place: (path) => (backupPathKind(path) === 'database' ? scratch : null),
+      placed: (path) => {
+        inspected.set(path, inspectDatabase(scratch));
+        rmSync(scratch);
+        check();
+      },
+      check,
+    });
     for (const database of manifest.databases) checkDatabase(inspected.get(database.path) as Inspected, database);
     return manifest;
   } finally {
@@ -91,11 +174,7 @@ export async function takeData(
 ): Promise<{ userVersion: number }> {
   const path = `apps/${app}/data.sqlite`;
   try {
-    const manifest = await read(
-      file,
-      new Reading({ place: (found) => (found === path ? to : null), check }),
-      undefined,
-    );
+    const manifest = await readBackup(file, { place: (found) => (found === path ? to : null), check });
     const database = manifest.databases.find((one) => one.path === path);
     if (database?.integrity !== 'ok') {
       const why = database === undefined ? 'no data' : 'only damaged data';
@@ -108,106 +187,6 @@ export async function takeData(
     rmSync(to, { force: true });
     throw error;
   }
-}
-
-async function read(file: string, reading: Reading, signal: AbortSignal | undefined): Promise<BackupManifest> {
-  const { size } = statSync(file);
-  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
-  try {
-    await pipeline(
-      createReadStream(file, { highWaterMark: CHUNK_BYTES }),
-      gunzip,
-      (bytes: AsyncIterable<Buffer>) => readFiles(bytes, (path, bytes) => reading.open(path, bytes)),
-      ...(signal === undefined ? [] : [{ signal }]),
-    );
-  } catch (error) {
-    if (signal?.aborted) throw signal.reason;
-    // The pipeline's error code when the reader ends before the file.
-    if ((error as { code?: string }).code === 'ABORT_ERR') throw invalidBackup(FOLLOWED, undefined, error);
-    throw isZlibError(error) ? invalidBackup(`gunzip says "${error.message}"`, undefined, error) : error;
-  } finally {
-    reading.close();
-  }
-  // Zeros behind the end, which gunzip takes for filling.
-  if (gunzip.bytesWritten !== size) throw invalidBackup(FOLLOWED);
-  return reading.verified();
-}
-
-type Inspected = ReturnType<typeof inspectDatabase>;
-
-/** Where to unpack a file, null for nowhere; what to do after it, and between two chunks. */
-type Unpacking = { place(path: string): string | null; placed?(path: string): void; check?(): void };
-
-class Reading {
-  readonly #unpacking: Unpacking;
-  readonly #found = new Map<string, BackupFile>();
-  readonly #size = new BackupSize();
-  #manifest: Buffer[] | null = null;
-  #writing: number | null = null;
-
-  constructor(unpacking: Unpacking) {
-    this.#unpacking = unpacking;
-  }
-
-  open(path: string, bytes: number): EntrySink {
-    if (this.#manifest !== null) throw invalidBackup('something follows its manifest', path);
-    if (backupPathKind(path) === 'manifest') return this.#openManifest(bytes);
-    // A name that the file system takes for an existing one fails below.
-    if (this.#found.has(path)) throw invalidBackup('it holds a file twice', path);
-    this.#size.add(1, bytes);
-    const hash = createHash('sha256');
-    const fd = this.#create(path);
-    return {
-      write: (chunk) => {
-        this.#unpacking.check?.();
-        hash.update(chunk);
-        if (fd !== null) for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at);
-      },
-      end: () => {
-        this.close();
-        this.#found.set(path, { path, bytes, sha256: hash.digest('hex') });
-        if (fd !== null) this.#unpacking.placed?.(path);
-      },
-    };
-  }
-
-  close(): void {
-    if (this.#writing !== null) closeSync(this.#writing);
-    this.#writing = null;
-  }
-
-  verified(): BackupManifest {
-    if (this.#manifest === null) throw invalidBackup('it has no manifest', BACKUP_MANIFEST);
-    const manifest = parseBackupManifest(Buffer.concat(this.#manifest).toString());
-    checkAgainstManifest(manifest, this.#found);
-    return manifest;
-  }
-
-  #openManifest(bytes: number): EntrySink {
-    if (bytes > LIMITS.backupManifestBytes) throw invalidBackup('its manifest is too large', BACKUP_MANIFEST);
-    const parts: Buffer[] = [];
-    this.#manifest = parts;
-    return { write: (chunk) => parts.push(Buffer.from(chunk)), end: () => {} };
-  }
-
-  #create(path: string): number | null {
-    const file = this.#unpacking.place(path);
-    if (file === null) return null;
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-    try {
-      this.#writing = openSync(file, 'wx', 0o600);
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (code === 'EEXIST') throw invalidBackup('it holds a file twice', path, error);
-      throw error;
-    }
-    return this.#writing;
-  }
-}
-
-function isZlibError(error: unknown): error is Error {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' && code.startsWith('Z_');
 }
 
 /** The error code of rename(2) when the target is a mount point. */
@@ -226,7 +205,10 @@ export async function restoreBackup(file: string, target: string, signal?: Abort
   const arriving = join(dirname(place), `.${basename(place)}.${randomUUID()}.tmp`);
   try {
     mkdirSync(arriving, { mode: 0o700 });
-    const manifest = await readBackup(file, arriving, signal);
+    const manifest = await readBackup(file, {
+      place: (path) => join(arriving, path),
+      check: () => signal?.throwIfAborted(),
+    });
     for (const database of manifest.databases) {
       signal?.throwIfAborted();
       checkDatabase(inspectDatabase(join(arriving, database.path)), database);

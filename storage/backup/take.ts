@@ -1,9 +1,10 @@
 /** Takes a backup of a data directory, for a running gateway or a command that holds the lock. */
-import { basename, join } from 'node:path';
+import { basename } from 'node:path';
 import type { BackupHead, BackupSource, DamagedPart, PackJob, PackResult } from '../../protocol/wire/jobs.ts';
 import { lostDataOf } from '../apps/app-data.ts';
 import { exists } from '../files/atomic-file.ts';
-import type { AppPaths, CodeStorePaths, Layout } from '../layout.ts';
+import type { Layout } from '../layout.ts';
+import { appSources, gatewaySources, storeSources } from './contents.ts';
 import { BACKUP_FORMAT, BackupSize } from './format.ts';
 
 type BackupPlan = {
@@ -37,12 +38,12 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
     const { files, bytes } = await pack({ sources });
     size.add(files, bytes);
   };
-  await add(gatewaySources(layout, config));
+  await add(await gatewaySources(layout));
   const lost: DamagedPart[] = [];
   const addApp = async (id: string): Promise<void> => {
     const app = layout.app(id);
     const what = plan.lostData?.(id) ?? (await lostDataOf(app));
-    const sources = appSources(id, app);
+    const sources = await appSources(id, app, layout.intent(id));
     if (what !== null) lost.push({ path: `apps/${id}/${basename(app.data)}`, integrity: `it ${what}` });
     await add(what === null ? sources : sources.filter(({ kind }) => kind !== 'database'));
   };
@@ -55,64 +56,15 @@ export async function takeBackup(plan: BackupPlan): Promise<number> {
   if (layout.codeStore !== null) {
     const isLost = registered.length > 0 && !(await exists(layout.codeStore.repository));
     if (isLost) lost.push({ path: 'code-store/apps.git', integrity: 'it is missing' });
-    await add(storeSources(layout.codeStore));
+    await add(await storeSources(layout.codeStore));
   }
-  const registry = `${JSON.stringify({ apps: Object.fromEntries(registered) }, null, 2)}\n`;
-  await add([{ kind: 'text', path: 'apps/_registry.json', text: registry }]);
+  const written = {
+    'apps/_registry.json': `${JSON.stringify({ apps: Object.fromEntries(registered) }, null, 2)}\n`,
+    'apps/_store.json': layout.codeStore && '{"appsStoreRoot":"code-store"}\n',
+    'config.json': config,
+  };
+  await add(Object.entries(written).flatMap(([path, text]) => (text === null ? [] : { kind: 'text', path, text })));
   const takenAt = new Date(plan.takenAt).toISOString();
   const head: BackupHead = { format: BACKUP_FORMAT, svcVersion, takenAt, dataFormat, ...(lost.length > 0 && { lost }) };
   return (await pack({ finish: head })).bytes;
-}
-
-// Paths in a backup are those of a data directory whose apps lie in it, as `backupPathKind` knows them.
-
-/** The gateway's own. Packed before the apps: an idempotency key must be older than the data that it speaks of. */
-function gatewaySources(layout: Layout, config: string | null): BackupSource[] {
-  const databases = [layout.runtimeDb, layout.identityDb, layout.analyticsDb];
-  return [
-    ...databases.map((from): BackupSource => ({ kind: 'database', path: basename(from), from })),
-    { kind: 'file', path: basename(layout.profile), from: layout.profile },
-    ...(config === null ? [] : [{ kind: 'text', path: 'config.json', text: config } as const]),
-  ];
-}
-
-/** One app, without its log and the copies of its data from before migrations. */
-function appSources(id: string, app: AppPaths): BackupSource[] {
-  const part = (kind: 'file' | 'database' | 'versions' | 'folder', from: string): BackupSource => ({
-    kind,
-    path: `apps/${id}/${basename(from)}`,
-    from,
-  });
-  return [
-    part('file', app.current),
-    part('file', app.pending),
-    part('database', app.data),
-    part('file', app.settings),
-    part('file', app.webhookKeys),
-    part('file', app.secrets),
-    part('folder', app.attachmentsDir),
-    // After the data: a file is stored before the row that names it.
-    part('folder', app.blobsDir),
-    part('folder', app.chatDir),
-    part('versions', app.versionsDir),
-    part('versions', app.preparedDir),
-  ];
-}
-
-/** After the apps, so that each live version has its tag; refs before the objects that they name. */
-function storeSources({ repository, sessionsDir }: CodeStorePaths): BackupSource[] {
-  const part = (kind: 'file' | 'folder', name: string): BackupSource => ({
-    kind,
-    path: `code-store/apps.git/${name}`,
-    from: join(repository, name),
-  });
-  return [
-    { kind: 'text', path: 'apps/_store.json', text: '{"appsStoreRoot":"code-store"}\n' },
-    part('file', 'HEAD'),
-    part('file', 'config'),
-    part('folder', 'refs'),
-    part('file', 'packed-refs'),
-    part('folder', 'objects'),
-    { kind: 'sessions', path: 'code-store/worktrees/sessions', from: sessionsDir },
-  ];
 }

@@ -25,14 +25,11 @@ export function padding(size: number): Buffer {
   return Buffer.alloc(paddingBytes(size));
 }
 
-/** Takes the content of one file. */
-export type EntrySink = { write(chunk: Buffer): void; end(): void };
+/** A file in an archive. `content`, of `size` bytes, must be read to its end before the next file is asked for. */
+export type ArchivedFile = { path: string; size: number; content: AsyncIterable<Buffer> };
 
-/** Reads an archive to its end. Throws `INVALID_BACKUP` for anything that `fileHeader` and the others would not write. */
-export async function readFiles(
-  source: AsyncIterable<Buffer>,
-  open: (path: string, size: number) => EntrySink,
-): Promise<void> {
+/** The files of an archive, which is read to its end. Throws `INVALID_BACKUP` for anything that `fileHeader` and the others would not write. */
+export async function* archivedFiles(source: AsyncIterable<Buffer>): AsyncGenerator<ArchivedFile> {
   const bytes = new ByteReader(source);
   for (let extended: Pax | undefined; ; ) {
     const block = await bytes.take(BLOCK_BYTES);
@@ -45,23 +42,16 @@ export async function readFiles(
     if (type === 'ExtendedHeader' && extended === undefined) {
       if (size < 0 || size > LIMITS.archiveMetaBytes) throw invalidBackup('a header in it is too large', path);
       extended = Pax.parse((await bytes.take(size)).toString());
-      await takePadding(bytes, size);
-      continue;
+    } else {
+      extended = undefined;
+      if (type !== 'File') throw invalidBackup(`it holds an entry of type ${type}; only files are taken`, path);
+      if (!Number.isSafeInteger(size) || size < 0) throw invalidBackup('a header in it is damaged', path);
+      yield { path, size, content: bytes.pass(size) };
     }
-    extended = undefined;
-    if (type !== 'File') throw invalidBackup(`it holds an entry of type ${type}; only files are taken`, path);
-    if (!Number.isSafeInteger(size) || size < 0) throw invalidBackup('a header in it is damaged', path);
-    const sink = open(path, size);
-    await bytes.pass(size, (chunk) => sink.write(chunk));
-    sink.end();
-    await takePadding(bytes, size);
+    if (!isZero(await bytes.take(paddingBytes(size)))) throw invalidBackup('the filling between its files is damaged');
   }
   if (!isZero(await bytes.take(BLOCK_BYTES)) || !(await bytes.atEnd()))
     throw invalidBackup('something follows its end');
-}
-
-async function takePadding(bytes: ByteReader, size: number): Promise<void> {
-  if (!isZero(await bytes.take(paddingBytes(size)))) throw invalidBackup('the filling between its files is damaged');
 }
 
 function paddingBytes(size: number): number {
@@ -70,6 +60,13 @@ function paddingBytes(size: number): number {
 
 function isZero(bytes: Buffer): boolean {
   return bytes.equals(END_OF_ARCHIVE.subarray(0, bytes.length));
+}
+
+/** The whole of a content that is small enough for memory. */
+export async function joined(chunks: AsyncIterable<Buffer>): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for await (const part of chunks) parts.push(part);
+  return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
 }
 
 /** Reads a stream in pieces of given lengths, holding one chunk of it at a time. */
@@ -82,33 +79,27 @@ class ByteReader {
   }
 
   /** Exactly this many bytes, few enough for memory. */
-  async take(count: number): Promise<Buffer> {
-    const parts: Buffer[] = [];
-    await this.pass(count, (part) => parts.push(part));
-    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts);
+  take(count: number): Promise<Buffer> {
+    return joined(this.pass(count));
   }
 
   /** Exactly this many bytes, in chunks as they arrive. */
-  async pass(count: number, onPart: (part: Buffer) => void): Promise<void> {
+  async *pass(count: number): AsyncGenerator<Buffer> {
     for (let left = count; left > 0; ) {
-      if (this.#chunk.length === 0 && !(await this.#next())) throw invalidBackup('it ends too early');
+      if (await this.atEnd()) throw invalidBackup('it ends too early');
       const part = this.#chunk.subarray(0, left);
       this.#chunk = this.#chunk.subarray(part.length);
       left -= part.length;
-      onPart(part);
+      yield part;
     }
   }
 
   async atEnd(): Promise<boolean> {
-    return this.#chunk.length === 0 && !(await this.#next());
-  }
-
-  async #next(): Promise<boolean> {
-    do {
+    while (this.#chunk.length === 0) {
       const { done, value } = await this.#chunks.next();
-      if (done) return false;
+      if (done) return true;
       this.#chunk = value;
-    } while (this.#chunk.length === 0);
-    return true;
+    }
+    return false;
   }
 }

@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import { access, cp, lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
+import type { Shape } from '../../protocol/shapes/shape.ts';
 import { flush } from './flush.ts';
 import { listTreeSync, pathOf } from './list-tree.ts';
 import { makeFolder } from './make-folder.ts';
@@ -72,8 +73,18 @@ export async function readJson(path: string, damaged?: unknown): Promise<unknown
   }
 }
 
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+/** The file as the shape says; undefined when there is none, null when it is not JSON or has another shape. */
+export async function readShaped<T>(path: string, shape: Shape<T>): Promise<T | null | undefined> {
+  const value = await readJson(path, null);
+  return value === undefined || shape.holds(value) ? value : null;
+}
+
+/** The same with `damaged` for a file that was changed or replaced by hand: we write it atomically. */
+export function readIfWhole(path: string): Promise<unknown> {
+  return readJson(path, 'damaged').catch((error: unknown) => {
+    if (isNoFile(error)) return 'damaged';
+    throw error;
+  });
 }
 
 /** Renames a folder that stands in the place of a file to `<name>.damaged`. The gateway never makes one there. */

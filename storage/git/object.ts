@@ -1,6 +1,7 @@
 /** Encodes and decodes git objects: their ids, their stored form, and the content of commits, tags and trees. */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
+import { matching } from '../../protocol/shapes/schema.ts';
 import type { GitAuthor } from '../../protocol/wire/git-jobs.ts';
 
 const TYPES = ['commit', 'tree', 'blob', 'tag'] as const;
@@ -11,8 +12,11 @@ export function isObjectType(text: string): text is ObjectType {
   return (TYPES as readonly string[]).includes(text);
 }
 
+const ID = /^[0-9a-f]{40}$/;
+export const OBJECT_ID = matching(ID, 'the id of a git object');
+
 export function isObjectId(text: string): boolean {
-  return /^[0-9a-f]{40}$/.test(text);
+  return ID.test(text);
 }
 
 /** The object's name: the SHA-1 of its type, size and content. */

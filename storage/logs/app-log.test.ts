@@ -225,7 +225,7 @@ test('followers get lines at once, of one app or of all, until they end', async 
   logs.follow(null, (app, text) => all.push(`${app} ${text}`));
   logs.append('a', line(1));
   logs.append('b', line(2));
-  endOne();
+  endOne.stop();
   logs.append('a', line(3));
   const entry = (ts: number) => JSON.stringify({ ts, msg: 'hello' });
   assert.deepEqual(one, [entry(1)]);

@@ -2,12 +2,13 @@
 import { type FileHandle, open, rename } from 'node:fs/promises';
 import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { type Following, Topic } from '../../protocol/topic.ts';
 import { isMissing } from '../files/atomic-file.ts';
 import type { Layout } from '../layout.ts';
 import { type LogCursor, type LogPage, NEWLINE, parseEntry, readPage } from './log-pages.ts';
 
-/** `line` is the JSON text of a `LogEntry`. */
-export type LogFollower = (app: string, line: string) => void;
+/** `line` is the JSON text of a `LogEntry`. Answers false when it could not take it; that line and those until `resume` it misses. */
+export type LogFollower = (app: string, line: string) => unknown;
 
 export class AppLogs {
   readonly #layout: Layout;
@@ -15,7 +16,8 @@ export class AppLogs {
   readonly #waiting = new Map<string, { lines: string[]; bytes: number }>();
   /** Lines left out since the app's log last said so. */
   readonly #dropped = new Map<string, number>();
-  readonly #followers = new Map<LogFollower, { app: string | null; ended: () => void }>();
+  /** What is followed of an app, or (null) of all live ones. */
+  readonly #topics = new Map<string | null, Topic<{ app: string; line: string }>>();
   #timer: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #droppedLines = 0;
@@ -45,7 +47,7 @@ export class AppLogs {
     const text = /[\r\n]/.test(line) ? line.replace(/[\r\n]+/g, ' ') : line;
     batch.lines.push(text);
     batch.bytes += bytes;
-    if (this.#followers.size > 0) this.#tell(app, text);
+    if (this.#topics.size > 0) this.#tell(app, text);
   }
 
   /**
@@ -61,12 +63,11 @@ export class AppLogs {
     return readPage(this.#layout.app(app).logs, limit, before);
   }
 
-  /** Calls `follower` for every line from now on, of one app or (null) of all live ones, until what it returns is called. */
-  follow(app: string | null, follower: LogFollower, ended: () => void = () => {}): () => void {
-    // Wrapped, so that one function may follow twice.
-    const own: LogFollower = (from, line) => follower(from, line);
-    this.#followers.set(own, { app, ended });
-    return () => this.#followers.delete(own);
+  /** Calls `follower` for every line from now on, of one app or (null) of all live ones. */
+  follow(app: string | null, follower: LogFollower, ended: () => void = () => {}): Following {
+    const topic = this.#topics.get(app) ?? new Topic({ form: (line) => line });
+    this.#topics.set(app, topic);
+    return topic.follow({ take: ({ app: from, line }) => follower(from, line) !== false, ended });
   }
 
   /**
@@ -74,11 +75,8 @@ export class AppLogs {
    * be removed.
    */
   async close(app: string): Promise<void> {
-    for (const [follower, followed] of [...this.#followers]) {
-      if (followed.app !== app) continue;
-      this.#followers.delete(follower);
-      followed.ended();
-    }
+    this.#topics.get(app)?.close();
+    this.#topics.delete(app);
     this.#waiting.delete(app);
     this.#dropped.delete(app);
     await this.#writing;
@@ -121,12 +119,12 @@ export class AppLogs {
   }
 
   #tell(app: string, line: string): void {
-    const isWanted = (wanted: string | null) => (wanted === null ? !isDraftKey(app) : wanted === app);
-    const followers = [...this.#followers].filter(([, followed]) => isWanted(followed.app));
-    const entry = followers.length === 0 ? undefined : parseEntry(line);
+    const keys = isDraftKey(app) ? [app] : [app, null];
+    const topics = keys.map((key) => this.#topics.get(key)).filter((topic) => topic && topic.followers > 0);
+    const entry = topics.length === 0 ? undefined : parseEntry(line);
     if (!entry) return;
-    const text = JSON.stringify(entry);
-    for (const [follower] of followers) follower(app, text);
+    const told = { app, line: JSON.stringify(entry) };
+    for (const topic of topics) topic?.append(told);
   }
 
   #drop(app: string, lines: number): void {
