@@ -99,8 +99,7 @@ class Counted {
 
   static async start(folder: string): Promise<Counted> {
     await buildAll(join(folder, 'dist'), [instrument]);
-    for (const name of ['package.json', 'bin', 'templates'])
-      cpSync(join(root, name), join(folder, name), { recursive: true });
+    for (const name of ['package.json', 'bin']) cpSync(join(root, name), join(folder, name), { recursive: true });
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
     mkdirSync(join(folder, 'data'));
     const serve = ['serve', '--json', '--data-dir', join(folder, 'data'), '--port', '0', '--store', 'git'];

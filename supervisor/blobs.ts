@@ -1,4 +1,4 @@
-/** Stores, finds and deletes files of apps and drafts, and counts them against the quota (decisions, section 13). */
+/** Stores, finds and deletes files of apps and drafts, and counts them against the quota (specification, "Files of apps"). */
 import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, lstat, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -300,7 +300,8 @@ function unknownBlob(): SvcError {
 }
 
 function unknownOwner(key: string): SvcError {
-  return isDraftKey(key) ? unknownSession(sessionOfKey(key)) : unknownApp(key);
+  const session = sessionOfKey(key);
+  return session === undefined ? unknownApp(key) : unknownSession(session);
 }
 
 function quotaExceeded(key: string, quota: number, used: number): SvcError {

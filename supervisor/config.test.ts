@@ -3,7 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { checkConfig, loadConfig, resolveConfig } from './config.ts';
+import { CONFIG_KEYS, checkConfig, defaultConfig, loadConfig, resolveConfig } from './config.ts';
+import { CONFIG } from './config-shape.ts';
+
+test('every key of a configuration has a shape', () => {
+  assert.deepEqual(Object.keys(defaultConfig('data')).sort(), [...CONFIG_KEYS].sort());
+});
 
 test('later parts win over defaults, and folders become absolute', () => {
   const config = resolveConfig('data', { port: 1, appsDir: 'elsewhere' }, { port: 2, versionRetention: 3 });
@@ -23,7 +28,11 @@ for (const [name, value, message] of [
   ['a token for metrics with a space', { metricsToken: `${'a'.repeat(16)} b` }, /"metricsToken" in f must be/],
   ['a log file without a path', { logFile: { maxMb: 1 } }, /"logFile\.path" in f must be a non-empty string/],
   ['a log file of no size', { logFile: { path: 'a', maxMb: 0 } }, /"logFile\.maxMb" in f must be an integer from 1/],
-  ['a log file with another member', { logFile: { path: 'a', size: 1 } }, /"logFile" in f must be \{ "path"/],
+  [
+    'a log file with another member',
+    { logFile: { path: 'a', size: 1 } },
+    /"logFile\.size" in f must be one of path, maxMb, keep/,
+  ],
   ['an unknown format of the log', { logFormat: 'text' }, /"auto", "json", "pretty"/],
   ['an unknown edge', { edge: 'nginx' }, /one of "auto", "uws", "node"/],
   [
@@ -31,7 +40,7 @@ for (const [name, value, message] of [
     { egress: { deny: ['a.example', 'http://b.example'] } },
     /"egress\.deny\[1\]" in f must be a host such as/,
   ],
-  ['an egress list of another name', { egress: { block: [] } }, /"egress" in f must be/],
+  ['an egress list of another name', { egress: { block: [] } }, /"egress\.block" in f must be one of allow, deny/],
   ['an origin with a path', { corsOrigins: ['https://a.example/x'] }, /list of origins/],
   ['a public address without a scheme', { publicUrl: 'gateway.example' }, /"publicUrl" in f must be the address of/],
   ['a public address with a query', { publicUrl: 'https://gateway.example/?' }, /without query and fragment/],
@@ -56,7 +65,7 @@ test('mail among the channels needs the mail server, and a wrong channel is name
     /"notify" .* names mail, so "mail" must be/,
   );
   const notify = [{ kind: 'push' }, { kind: 'ntfy', url: 'https://ntfy.example' }];
-  assert.throws(() => checkConfig({ notify }, 'f'), /"notify\.1\.url" in f must be the address of a topic/);
+  assert.throws(() => checkConfig({ notify }, 'f'), /"notify\[1\]\.url" in f must be the address of a topic/);
   const mail = { url: 'smtp://:secret@', from: 'a@b.example', to: 'a@b.example' };
   assert.throws(
     () => checkConfig({ mail }, 'f'),
@@ -115,8 +124,8 @@ for (const [name, runners, path, wanted] of [
   ['an unknown kind', { a: { kind: 'gpt' } }, 'runners.a', /an object with a "kind"/],
   ['an unknown member', { a: { kind: 'codex', cmd: [] } }, 'runners.a.cmd', /one of kind, model/],
   ['an inherited name', { a: { kind: 'codex', constructor: 'x' } }, 'runners.a.constructor', /one of kind, model/],
-  ['acp without a command', { a: { kind: 'acp' } }, 'runners.a', /an object with "command", as its kind is acp/],
-  ['a model without an address', { a: { kind: 'model', model: 'x' } }, 'runners.a', /an object with "baseUrl"/],
+  ['acp without a command', { a: { kind: 'acp' } }, 'runners.a.command', /a list of strings, a program/],
+  ['a model without an address', { a: { kind: 'model', model: 'x' } }, 'runners.a.baseUrl', /an http or https address/],
   ['a command as text', { a: { kind: 'codex', command: 'codex' } }, 'runners.a.command', /a list of strings/],
   ['an empty command', { a: { kind: 'codex', command: [] } }, 'runners.a.command', /a program and its arguments/],
   ['a number in a command', { a: { kind: 'codex', command: ['codex', 1] } }, 'runners.a.command[1]', /a string/],
@@ -191,4 +200,40 @@ test('a file that is missing or not JSON says so', (t) => {
   assert.throws(() => loadConfig(join(folder, 'none.json')), /cannot be read \(ENOENT\)/);
   writeFileSync(join(folder, 'bad.json'), '{"port": 1,}');
   assert.throws(() => loadConfig(join(folder, 'bad.json')), /is not JSON/);
+});
+
+const MAIL = { url: 'smtps://u:p@mail.example', from: 'svc <svc@home.example>', to: ['a@b.example'] };
+
+test('mail and notify are checked to the member', () => {
+  assert.equal(CONFIG.fault({ mail: MAIL }), null);
+  for (const [value, at] of [
+    [{ url: MAIL.url, from: MAIL.from }, '.to'],
+    [{ ...MAIL, url: 'https://mail.example' }, '.url'],
+    [{ ...MAIL, from: 'nobody' }, '.from'],
+    [{ ...MAIL, from: 'a@b.example\r\nBcc: c@d.example' }, '.from'],
+    [{ ...MAIL, to: [] }, '.to'],
+    [{ ...MAIL, too: 'a@b.example' }, '.too'],
+    ['smtp://x', ''],
+  ] as const)
+    assert.equal(CONFIG.fault({ mail: value })?.path, `mail${at}`, JSON.stringify(value));
+  assert.equal(
+    CONFIG.fault({
+      notify: [
+        { kind: 'push', contact: 'mailto:a@b.example' },
+        { kind: 'mail', to: 'a@b.example' },
+      ],
+    }),
+    null,
+  );
+  for (const [value, at] of [
+    [{}, ''],
+    [[{ kind: 'pigeon' }], '[0]'],
+    [[{ kind: 'mail' }, { kind: 'slack' }], '[1].url'],
+    [[{ kind: 'json', url: 'https://user:password@hook.example' }], '[0].url'],
+    [[{ kind: 'ntfy', url: 'https://ntfy.example/' }], '[0].url'],
+    [[{ kind: 'json', url: 'https://hook.example', headers: { 'x y': '1' } }], '[0].headers.x y'],
+    [[{ kind: 'slack', url: 'https://hook.example', channel: '#a' }], '[0].channel'],
+    [[{ kind: 'push', contact: 'me' }], '[0].contact'],
+  ] as const)
+    assert.equal(CONFIG.fault({ notify: value })?.path, `notify${at}`, JSON.stringify(value));
 });

@@ -9,7 +9,7 @@ import { openLink } from '../protocol/wire/link.ts';
 import { type Damage, damageIn } from '../storage/apps/app-data.ts';
 import { isMissing, syncDir } from '../storage/files/atomic-file.ts';
 import type { Layout } from '../storage/layout.ts';
-import { survive } from './outlive-writer.ts';
+import { retryIfWriterLost } from './retry-if-writer-lost.ts';
 import type { Tree } from './tree/tree.ts';
 
 export class Databases {
@@ -74,7 +74,7 @@ export class Databases {
 
   /** Migrations that the app's database has had: SQLite's `user_version`. */
   userVersion(app: string): Promise<number> {
-    return survive(() => this.#maintain(app, (client) => client.userVersion()));
+    return retryIfWriterLost(() => this.#maintain(app, (client) => client.userVersion()));
   }
 
   /** Applies what is pending; resolves with the numbers applied. Rejects with `MIGRATION_FAILED`, the file in `path`. */
@@ -96,12 +96,12 @@ export class Databases {
 
   /** Resolves when the app's data, as found after a crash or disk failure, is on the disk. */
   async makeDurable(app: string): Promise<void> {
-    await survive(() => this.migrate(app, [], null));
+    await retryIfWriterLost(() => this.migrate(app, [], null));
   }
 
   /** Makes the writer let go of the app's file. */
   async close(app: string): Promise<void> {
-    await survive(() => this.#maintain(app, (client) => client.close()));
+    await retryIfWriterLost(() => this.#maintain(app, (client) => client.close()));
   }
 
   async #maintain<T>(app: string, work: (client: DbClient) => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-/** Defines the gateway, which the daemon and embedding hosts share (specification, "What the service does"). */
+/** Defines the gateway, which the daemon and embedding hosts share (specification, "Gateway"). */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from 'pino';
 import { LIMITS } from '../protocol/limits.ts';
@@ -9,12 +9,13 @@ import { type Config, ConfigError, resolveConfig, type Settings } from './config
 import type { Deployments } from './deployments/deploy.ts';
 import type { ExchangeHandler } from './edge/edge.ts';
 import { type ExtensionPoints, GATEWAY_KINDS, type GatewayKind } from './extension-points.ts';
-import type { Admits, Authorize } from './http/access/access.ts';
+import type { Admits, Authorize } from './http/access/callers.ts';
 import type { Identify } from './http/access/person.ts';
 import type { McpAnswer } from './mcp/tools.ts';
 import { createLog, streamOf } from './operations/log-stream.ts';
 import type { Services } from './services.ts';
-import type { Assembly, Host } from './wiring.ts';
+import type { Host } from './start/host.ts';
+import type { Assembly } from './wiring.ts';
 
 export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
   ExtensionPoints & {
@@ -25,7 +26,8 @@ export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
     /**
      * Without the Bearer check and `authorize`, requests are served for names of this machine, `host`, `appDomain` and
      * `allowedHosts` only (421 `MISDIRECTED`), and from browsers only those of the gateway's own pages, of `corsOrigins`, or
-     * that open a page in a tab (403 `FORBIDDEN`). True where the host checks that itself (decisions, section 19). Default false.
+     * that open a page in a tab (403 `FORBIDDEN`). True where the host checks that itself (specification,
+     * "Requests of other sites"). Default false.
      */
     trustHost?: boolean;
     /**
@@ -43,13 +45,13 @@ export type GatewayOptions = Settings<Omit<Config, 'dataDir'>> &
     /**
      * Without the Bearer check: who makes a request, decided at once; null for nobody, who is answered 401 `UNAUTHORIZED`, or left
      * to `authorize` where that is given too. A person may do what their roles allow, and no more than `authorize` allows where that
-     * is given; handlers see them as `ctx.user` (decisions, sections 15 and 16).
+     * is given; handlers see them as `ctx.user` (specification, "People of a host").
      */
     identify?: Identify;
     /**
      * Without the Bearer check, instead of `authorize`: whether a request comes with what the host itself checks. Such a caller may
      * do everything. Others need a token for programs, or in a browser a session of this gateway: `POST /svc/_session/links` makes
-     * the link that begins one (decisions, section 15).
+     * the link that begins one (specification, "Embedding").
      */
     admits?: Admits;
     /** A pino logger of the host's; by default JSON lines on standard error. */
@@ -110,9 +112,8 @@ function checkCallers({ auth, token, trustHost, ...functions }: CallerOptions): 
 
 type Listening = ReturnType<Services['listening']>;
 /** A gateway that runs, with the code that only a started one needs: a host that builds one and waits has loaded little. */
-type Running = { assembly: Assembly; handle: HandleRequest; disassemble: Disassemble };
+type Running = { assembly: Assembly; handle: HandleRequest };
 type HandleRequest = typeof import('./edge/node.ts').handleNodeRequest;
-type Disassemble = typeof import('./wiring.ts').disassemble;
 
 /** A gateway that was built. `start` before the first request, `stop` at the end. */
 export class Gateway {
@@ -210,7 +211,7 @@ export class Gateway {
     if (!this.#starting) return Promise.resolve();
     this.#stopped ??= this.#starting
       .then(
-        ({ assembly, disassemble }) => disassemble(assembly, drainMs),
+        ({ assembly }) => assembly.end(drainMs),
         () => {},
       )
       .then(() => streamOf(this.log)?.drain());
@@ -223,7 +224,7 @@ export class Gateway {
   }
 
   async #run(): Promise<Running> {
-    const [{ assemble, disassemble }, { handleNodeRequest: handle }] = await Promise.all([
+    const [{ assemble }, { handleNodeRequest: handle }] = await Promise.all([
       import('./wiring.ts'),
       import('./edge/node.ts'),
     ]);
@@ -235,7 +236,7 @@ export class Gateway {
         void this.stop(0).then(() => this.#onFatal(reason));
       },
     });
-    return { assembly, handle, disassemble };
+    return { assembly, handle };
   }
 
   /** Said once: a route of the host's at our addresses takes them all. */

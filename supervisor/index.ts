@@ -24,7 +24,7 @@ export type {
   RunQuery,
 } from './extension-points.ts';
 export { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
-export type { Admits, Authorize, HostNeed, HostRequest } from './http/access/access.ts';
+export type { Admits, Authorize, HostNeed, HostRequest } from './http/access/callers.ts';
 export type { AppRole, Capability, GatewayRole } from './http/access/grants.ts';
 export type { Identify, Person } from './http/access/person.ts';
 export type { McpAnswer } from './mcp/tools.ts';

@@ -1,4 +1,4 @@
-/** Keeps the secrets of apps and drafts on disk and their values in memory, and reports changes (decisions, section 13). */
+/** Keeps the secrets of apps and drafts on disk and their values in memory, and reports changes (specification, "Secrets"). */
 import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
 import { appOfKey, isDraftKey, sessionOfKey } from '../protocol/ids.ts';
@@ -231,12 +231,9 @@ export class Secrets {
 }
 
 export function unknownSecret(key: string, name: string): SvcError {
-  const session = isDraftKey(key) ? sessionOfKey(key) : null;
   const app = appOfKey(key);
-  return new SvcError(
-    'UNKNOWN_SECRET',
-    `"${app}" has no secret "${name}". Set it with: ${setSecretCommand(app, name, session)}`,
-  );
+  const command = setSecretCommand(app, name, sessionOfKey(key));
+  return new SvcError('UNKNOWN_SECRET', `"${app}" has no secret "${name}". Set it with: ${command}`);
 }
 
 function unreadable(message: string): SvcError {

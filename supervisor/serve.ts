@@ -1,4 +1,4 @@
-/** Runs the daemon: a gateway with its own HTTP server and signal handlers (architecture, "Supervision"). */
+/** Runs the daemon: a gateway with its own HTTP server and signal handlers (specification, "Gateway"). */
 import { rm } from 'node:fs/promises';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { openEdge } from './edge/open-edge.ts';
 import { buildGateway, type Gateway, type GatewayOptions } from './gateway.ts';
 import { writeWhenRoom } from './operations/full-disk.ts';
 import { ServiceManager } from './operations/service-manager.ts';
+import { Phases } from './start/phases.ts';
 import { VERSION } from './wiring.ts';
 
 export type ServeOptions = GatewayOptions & {
@@ -38,7 +39,6 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
   const exited = new Promise<number>((resolve) => {
     finish = resolve;
   });
-  let edge: Edge | null = null;
   let ending: Promise<void> | null = null;
   const gateway = buildGateway({
     ...options,
@@ -47,44 +47,47 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
       void stop(1);
     },
   });
-  const { config } = gateway;
-  const manager = new ServiceManager(signals ? process.env : {}, process.pid, gateway.log);
-  const daemonFile = join(config.dataDir, 'run', 'daemon.json');
-  const ended = new AbortController();
-  const end = async (code: number) => {
-    ended.abort();
-    manager.stopping('Stopping: calls that are under way may end.');
-    edge?.stopAccepting();
-    await gateway.stop(LIMITS.drainMs);
-    await edge?.close();
-    await rm(daemonFile, { force: true }).catch((error: unknown) =>
-      gateway.log.warn({ err: error }, 'daemon.json could not be removed.'),
-    );
-    manager.close();
-    finish(code);
-  };
+  const { config, log } = gateway;
+  const phases = new Phases(log);
   const stop = (code: number): Promise<void> => {
-    ending ??= end(code);
+    ending ??= phases.end(LIMITS.drainMs).then(() => finish(code));
     return ending;
   };
-  await gateway.start();
   try {
+    phases.begin('service manager');
+    const manager = new ServiceManager(signals ? process.env : {}, process.pid, log);
+    phases.ends(() => manager.close());
+    phases.begin('gateway');
+    await gateway.start();
+    const daemonFile = join(config.dataDir, 'run', 'daemon.json');
+    phases.ends(() => rm(daemonFile, { force: true }));
+    phases.ends((drainMs) => gateway.stop(drainMs));
+    phases.begin('edge');
     const isPassed = manager.socket !== null;
     // The other edge cannot take a socket over.
-    const opened = openEdge(isPassed && config.edge === 'auto' ? 'node' : config.edge, {
+    const { edge, notice } = openEdge(isPassed && config.edge === 'auto' ? 'node' : config.edge, {
       handler: gateway.exchangeHandler,
-      onFault: (error) => gateway.log.error({ err: error }, 'A request failed unexpectedly.'),
+      onFault: (error) => log.error({ err: error }, 'A request failed unexpectedly.'),
     });
-    edge = opened.edge;
-    if (opened.notice) gateway.log.info(`${opened.notice} svc doctor says how to get it.`);
+    phases.ends(async (drainMs) => {
+      // It answers as long as the gateway does.
+      await gateway.stop(drainMs);
+      await edge.close();
+    });
+    if (notice) log.info(`${notice} svc doctor says how to get it.`);
     const { host } = config;
     const port = isPassed ? await takeOver(edge, manager.socket, config) : await edge.listen(host, config.port);
+    phases.ends(() => edge.stopAccepting());
+    phases.begin('ready');
+    phases.ends(() => manager.stopping('Stopping: calls that are under way may end.'));
     const url = `http://${reachable(host)}:${port}`;
-    gateway.setListening({ edge: edge.kind, url, notice: opened.notice });
+    gateway.setListening({ edge: edge.kind, url, notice });
     // Who reads that it runs may end it at once.
     if (signals) stopOnSignals(() => stop(0), gateway, exited);
+    const ended = new AbortController();
+    phases.ends(() => ended.abort());
     const daemon = { pid: process.pid, url, startedAt: Date.now(), version: VERSION };
-    await writeWhenRoom(daemonFile, `${JSON.stringify(daemon)}\n`, ended.signal, gateway.log);
+    await writeWhenRoom(daemonFile, `${JSON.stringify(daemon)}\n`, ended.signal, log);
     manager.ready(`Ready on ${url}`);
     return {
       gateway,
@@ -97,10 +100,8 @@ export async function serve({ signals = true, ...options }: ServeOptions): Promi
       exited,
     };
   } catch (error) {
-    ended.abort();
-    manager.close();
-    await gateway.stop(0);
-    await edge?.close();
+    await phases.end(0);
+    finish(1);
     throw error;
   }
 }

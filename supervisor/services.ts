@@ -3,7 +3,6 @@
 import type { Logger } from 'pino';
 import type { Attachments } from './agents/conversations/attachments.ts';
 import type { Chat } from './agents/conversations/chat.ts';
-import type { Conversations } from './agents/conversations/conversations.ts';
 import type { AgentServices } from './agents/open-agents.ts';
 import type { AgentProcess } from './agents/runners/agent-process.ts';
 import type { NewApps } from './authoring/new-apps.ts';
@@ -17,9 +16,11 @@ import type { VersionFiles } from './deployments/version-files.ts';
 import type { Apps, AppsOptions } from './dispatch/apps.ts';
 import type { CachedReads } from './dispatch/cached-reads.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
+import type { ScopesOf } from './dispatch/scope.ts';
 import type { Exchange } from './edge/edge.ts';
-import type { Access, Caller } from './http/access/access.ts';
+import type { Access } from './http/access/access.ts';
 import type { AgentTokens } from './http/access/agent-tokens.ts';
+import type { Caller } from './http/access/grants.ts';
 import type { LiveStreams } from './live/live-streams.ts';
 import type { McpSessions } from './mcp/sessions.ts';
 import type { Notices } from './notices/notices.ts';
@@ -50,7 +51,9 @@ export type Services = AppsOptions & {
   reads: CachedReads;
   /** Runs SQL of callers. */
   sql: SqlProcesses;
-  /** To the tools of the live apps. */
+  /** Finds live apps and drafts. */
+  scopes: ScopesOf;
+  /** To the tools of live apps and drafts. */
   dispatcher: Dispatcher;
   automations: Automations;
   agentProcess: AgentProcess;
@@ -69,7 +72,6 @@ export type Services = AppsOptions & {
   gitStore: GitStoreServices;
   templates: Templates;
   newApps: NewApps;
-  conversations: Conversations;
   attachments: Attachments;
   consoleFiles: ConsoleFiles;
   preferences: Preferences;

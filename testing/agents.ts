@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents/agents.ts';
+import { TOOL_SERVER_LIMITS } from '../protocol/agents/tool-servers.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { Children } from '../storage/processes/children.ts';
 import { tagOf } from '../storage/processes/tagged.ts';
@@ -14,6 +15,7 @@ import type { Tree } from '../supervisor/tree/tree.ts';
 import { treeIn } from './tree.ts';
 import { inTime, LONG_MS } from './waiting.ts';
 
+const NO_SERVERS = { servers: {}, limits: TOOL_SERVER_LIMITS };
 const STUB_AGENT = new URL('./stub-agent.mjs', import.meta.url).pathname;
 
 /** A runner whose agent runs each message as a script, a step a line. */
@@ -51,6 +53,7 @@ export async function startAgents({ maxAgents = 8 } = {}): Promise<RunningAgents
   const agents = new AgentProcess({
     tag,
     maxAgents,
+    toolServers: NO_SERVERS,
     createChild: (settings, events) => tree.agentsChild(settings, events),
     onProcess,
     log: note,

@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { BackupWorkspace, packManifest, packSources } from '../storage/backup/pack.ts';
+import { BackupWorkspace, packPart } from '../storage/backup/pack.ts';
 import { takeBackup } from '../storage/backup/take.ts';
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
@@ -61,10 +61,7 @@ export function makeFixture(t: { after(cleanup: () => void): void }): Fixture {
           await pack();
           return 1_767_323_045_000;
         },
-        pack: async (part) =>
-          'finish' in part
-            ? { files: 1, bytes: await packManifest(workspace, part.finish) }
-            : packSources(workspace, part.sources, check),
+        pack: (part) => packPart(workspace, part, check),
       });
       return workspace.archive;
     },

@@ -1,5 +1,6 @@
 /** Chat windows as a client uses them: messages, the events of turns, histories. */
-import type { ServerEvent, Stream, TestGateway } from './gateway.ts';
+import type { ServerSentEvent } from '../protocol/event-stream.ts';
+import type { Stream, TestGateway } from './gateway.ts';
 
 /** An event of a turn: its id, and its data. */
 // biome-ignore lint/suspicious/noExplicitAny: the tests look into events of every type
@@ -10,7 +11,7 @@ export function send(gateway: TestGateway, app: string, body: Record<string, unk
   return gateway.stream(`/svc/${app}/_chat`, {}, body);
 }
 
-export function turnEvent({ id, event, data }: ServerEvent): TurnEventSeen {
+export function turnEvent({ id, event, data }: ServerSentEvent): TurnEventSeen {
   const parsed = JSON.parse(data);
   if (parsed.type !== event) throw new Error(`The data of ${event} says ${parsed.type}.`);
   return { id: Number(id), ...parsed };

@@ -10,8 +10,8 @@ import type { VersionSummary } from '../protocol/manifest.ts';
 import { Registry } from '../storage/apps/registry.ts';
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
+import type { SessionCopy } from '../supervisor/deployments/change.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
-import type { SessionCopy } from '../supervisor/deployments/publication.ts';
 import { checkStore, openStore } from '../supervisor/deployments/store/open-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
 import { appFiles, tarball } from './archive.ts';
@@ -160,21 +160,33 @@ async function startIn(
     log: log as never,
   });
   await deployments.open();
+  /** What sessions were given of what was published. */
+  const followed: string[] = [];
+  await deployments.followSessions(async (session, app, { commit, same }) => {
+    followed.push(`${session}/${app} ${commit} ${same ? 'same' : 'merged'}`);
+    return true;
+  });
   const upload = (archive: Buffer, options?: Parameters<Deployments['upload']>[2], id = 'notes') =>
     deployments.upload(id, Readable.from([archive]), options);
-  return { layout, registry, deployments, databases, events, forgotten, warnings, atWork, holders, upload, withData };
+  return {
+    layout,
+    registry,
+    deployments,
+    databases,
+    events,
+    followed,
+    forgotten,
+    warnings,
+    atWork,
+    holders,
+    upload,
+    withData,
+  };
 }
 
-/** A session for a publication; `told` gets the calls of the publication. */
-export function sessionCopy(folder: string, base: string | null, told: string[] = []): SessionCopy {
-  return {
-    folder,
-    base,
-    noted: null,
-    note: async ({ commit }) => void told.push(`note ${commit}`),
-    drop: async () => void told.push('drop'),
-    follow: async ({ commit, same }) => void told.push(`follow ${commit} ${same ? 'same' : 'merged'}`),
-  };
+/** A session for a publication. */
+export function sessionCopy(folder: string, base: string | null): SessionCopy {
+  return { id: 'mine', folder, base };
 }
 
 /** A version of the app with this many migrations: a table, and a column for each further one. */

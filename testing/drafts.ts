@@ -12,7 +12,7 @@ import { Databases } from '../supervisor/databases.ts';
 import type { ChangeStreams } from '../supervisor/dispatch/changes.ts';
 import type { DraftSource } from '../supervisor/drafts/draft.ts';
 import { Drafts } from '../supervisor/drafts/drafts.ts';
-import { assemble, disassemble } from '../supervisor/wiring.ts';
+import { assemble } from '../supervisor/wiring.ts';
 import { type Ending, serveExchanges } from './exchange-server.ts';
 import { TestGateway } from './gateway.ts';
 
@@ -110,7 +110,7 @@ export async function startDrafts(): Promise<DraftGateway> {
       listening: () => null,
       onFatal: ending.diagnostic,
     });
-    ending.after(() => disassemble(parts, 1000));
+    ending.after(() => parts.end(1000));
     const { services, jobs } = parts;
     const { tree, layout } = services;
     const databases = new Databases(tree, layout, async (key, damage) => damagedData(key, damage));

@@ -8,8 +8,8 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { createParser } from 'eventsource-parser';
 import type { MintedWebhook } from '../protocol/automations/automation.ts';
+import { eventReader, type ServerSentEvent } from '../protocol/event-stream.ts';
 import { tarball } from './archive.ts';
 import { type AppFiles, copyPublished, filesOf, type Published } from './published.ts';
 import { inTime, LONG_MS } from './waiting.ts';
@@ -21,7 +21,7 @@ export const ENDS_WITH_PARENT: string = `--import=${join(root, 'testing/ends-wit
 
 /** The folder of an app that comes with the gateway: a template, or an example. */
 export function appFolder(name: string): string {
-  const template = join(root, 'templates', name);
+  const template = join(root, 'dist/templates', name);
   return existsSync(template) ? template : join(root, 'examples', name);
 }
 
@@ -46,14 +46,12 @@ export type CallOptions = {
   agent?: Agent | false;
 };
 
-export type ServerEvent = { event: string; id: string; data: string };
-
 /**
  * An open event stream. `next` waits for the next event that is not a comment, and rejects if the stream ends first or
  * nothing comes in time; `ended` rejects if the stream does not end in time, `closed` waits without a limit.
  */
 export type Stream = {
-  next(limitMs?: number): Promise<ServerEvent>;
+  next(limitMs?: number): Promise<ServerSentEvent>;
   ended(): Promise<void>;
   closed: Promise<void>;
   close(): void;
@@ -300,13 +298,8 @@ export class TestGateway {
 }
 
 function readEvents(path: string, response: Response, abort: AbortController): Stream {
-  const events: ServerEvent[] = [];
-  const parser = createParser({
-    onEvent: ({ event = '', id = '', data }) => {
-      events.push({ event, id, data });
-    },
-  });
-  const decoder = new TextDecoder();
+  const events: ServerSentEvent[] = [];
+  const cut = eventReader();
   const waiting: (() => void)[] = [];
   const wake = (): void => {
     for (const resolve of waiting.splice(0)) resolve();
@@ -314,7 +307,7 @@ function readEvents(path: string, response: Response, abort: AbortController): S
   let isOpen = true;
   const read = async () => {
     for await (const chunk of response.body as AsyncIterable<Uint8Array>) {
-      parser.feed(decoder.decode(chunk, { stream: true }));
+      events.push(...cut(chunk));
       wake();
     }
   };

@@ -7,7 +7,7 @@ import { signTicket } from '../protocol/wire/ticket.ts';
 import { makeSocketFolder } from '../storage/processes/socket-folder.ts';
 import { Jobs } from '../supervisor/jobs/jobs.ts';
 import { Child } from '../supervisor/tree/child.ts';
-import { entryPoint, jobsReadable, withRealPaths } from '../supervisor/tree/entry-points.ts';
+import { entryPoint, ownReadable, withRealPaths } from '../supervisor/tree/entry-points.ts';
 import { LinkServer } from '../supervisor/tree/links.ts';
 import { buildJobModule } from './job-module.ts';
 
@@ -50,7 +50,7 @@ export async function openJobs(root: string, options: OpenJobsOptions = {}): Pro
           role: 'jobs',
           entry: entryPoint('jobs'),
           flags: jobsFlags({
-            readable: jobsReadable(),
+            readable: ownReadable(),
             writable: withRealPaths([root]),
           }),
           memoryMb,

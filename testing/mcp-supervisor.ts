@@ -3,4 +3,4 @@ import { startServers, stdioServer } from './tool-servers.ts';
 
 const running = await startServers({ one: stdioServer(), stubborn: stdioServer('stubborn') });
 const pids = [await running.call('one.spawn'), await running.call('stubborn.spawn')];
-console.log(JSON.stringify({ pids, mcp: running.tree.toolServers?.pid }));
+console.log(JSON.stringify({ pids, mcp: running.tree.agents?.pid }));

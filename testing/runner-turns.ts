@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ProbeOrder, ProbeResult, RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents/agents.ts';
+import { OpenTools } from '../supervisor/agents/turns/turn-contract.ts';
 import { Agents } from '../workers/agents/agents.ts';
 import type { Runner } from '../workers/agents/runner.ts';
 import { type ModelStub, startModelStub } from './model-stub.ts';
@@ -78,17 +79,21 @@ export class RunnerTurns {
       ...wish,
     };
     const events: RunnerEvent[] = [];
+    // As the supervisor does.
+    const tools = new OpenTools();
     const waiting = new Set<() => void>();
     const wake = () => {
       for (const look of waiting) look();
     };
     const ended = this.#agents
       .turn(id, order, (event, bytes) => {
-        events.push(event);
+        events.push(...tools.admit(event));
         this.#agents.taken(id, bytes);
         wake();
       })
       .then(() => {
+        const isOver = ['final', 'error'].includes(events.at(-1)?.type ?? '');
+        events.splice(events.length - (isOver ? 1 : 0), 0, ...tools.missing('The turn ended before the tool did.'));
         checkContract(events);
         return events;
       });

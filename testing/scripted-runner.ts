@@ -14,7 +14,7 @@ export type ScriptedRunner = ConversationRunner & {
  * A message consists of words, which run one after the other: `say:<text>` a delta · `think:<text>` · `tool:<name>` a
  * tool that answers · `open:<name>` one that does not · `ask` asks for a permission and says what was answered ·
  * `decided:<optionId>` says what its policy answered · `session:<id>` · `usage` · `final:<text>` · `error:<message>` ·
- * `throw` · `garbage` · `end` · `hang` waits for the abort · `deaf` waits for ever · `flood` events that are none until
+ * `throw` · `garbage` · `end` · `hang` waits for the abort · `deaf` waits for ever · `quiet` asks, and waits for ever · `flood` events that are none until
  * something else ran · `linger:<message>` fails, and has something to do after that · `count:<n>` n deltas · `slow:<n>` n deltas, 5 ms apart · `big:<n>` n tool results of 100 KiB ·
  * `resume` says what it resumes with · `history` says what was said before.
  */
@@ -101,6 +101,11 @@ const VERBS: Record<string, Verb> = {
     });
     for (let i = 0; !isFree && i < 100_000; i++) yield { type: 'unknown' };
     yield delta(isFree ? 'free' : 'held up');
+  },
+  async *quiet(_, turn) {
+    yield QUESTION;
+    await turn.answer?.('q1');
+    await new Promise(() => {});
   },
   async *deaf() {
     await new Promise(() => {});

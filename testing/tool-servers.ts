@@ -2,7 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ToolServerEntry, ToolServerLimits } from '../protocol/agents/tool-servers.ts';
+import { TOOL_SERVER_LIMITS, type ToolServerEntry, type ToolServerLimits } from '../protocol/agents/tool-servers.ts';
+import { tagOf } from '../storage/processes/tagged.ts';
+import { AgentProcess } from '../supervisor/agents/runners/agent-process.ts';
 import { McpToolServers } from '../supervisor/automations/tool-servers.ts';
 import type { Tree } from '../supervisor/tree/tree.ts';
 import { treeIn } from './tree.ts';
@@ -38,14 +40,18 @@ export async function startServers(
   const note = (level: string, message: string) => log.push(`${level} ${message}`);
   const tree = treeIn(folder, { log: note, onProcess });
   await tree.start();
-  const tools = new McpToolServers({
-    servers,
-    callMs: options.callMs ?? 60_000,
-    createChild: (settings, events) => tree.toolServerChild(settings, events),
+  const agents = new AgentProcess({
+    tag: tagOf(folder),
+    maxAgents: 1,
+    toolServers: {
+      servers,
+      limits: { ...TOOL_SERVER_LIMITS, startMs: 15_000, backoffMs: 100, backoffMaxMs: 1000, ...options.limits },
+    },
+    createChild: (settings, events) => tree.agentsChild(settings, events),
     onProcess,
     log: note,
-    limits: { startMs: 15_000, backoffMs: 100, backoffMaxMs: 1000, ...options.limits },
   });
+  const tools = new McpToolServers({ agents, callMs: options.callMs ?? 60_000, log: note });
   return {
     servers: tools,
     tree,
@@ -57,7 +63,7 @@ export async function startServers(
       return JSON.parse(Buffer.from(answer).toString()) as unknown;
     },
     stop: async () => {
-      await tools.stop();
+      await agents.stop();
       await tree.stop(0);
       rmSync(folder, { recursive: true, force: true });
     },

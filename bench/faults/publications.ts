@@ -70,9 +70,9 @@ export class Publications extends Client {
     }
     if (git(repository, 'show', `main:apps/${APP}/queries/state.js`) !== fileOf(this.#live.acknowledged))
       violations.push(`main does not have what was published last.`);
-    const namesIn = (folder: string) => readdirSync(join(gateway.dataDir, 'code-store', folder));
-    for (const name of [...namesIn('publishing'), ...namesIn('worktrees/sessions').filter((one) => one !== SESSION)])
-      violations.push(`${name} was left behind.`);
+    const namesIn = (folder: string) => readdirSync(join(gateway.dataDir, folder));
+    const sessionNames = namesIn('code-store/worktrees/sessions').filter((one) => one !== SESSION);
+    for (const name of [...namesIn('journal'), ...sessionNames]) violations.push(`${name} was left behind.`);
     const sessions = (await gateway.call('GET', '/svc/_sessions')).json as { sessionId: string; damaged?: string }[];
     if (sessions.length !== 1 || sessions[0]?.damaged !== undefined)
       violations.push(`The sessions are ${JSON.stringify(sessions)}.`);

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { createParser } from 'eventsource-parser';
+import { eventReader } from '../../protocol/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { inParallel } from '../../storage/files/atomic-file.ts';
 import { startModelStub } from '../../testing/model-stub.ts';
@@ -209,21 +209,15 @@ async function turn(daemon: Daemon, windowId: string, message: string, begun = (
   begun();
   const result: Turn = { startMs: 0, addedMs: [], wholeMs: now() - from };
   let ended = false;
-  let at = 0;
-  const parser = createParser({
-    onEvent: ({ event, data }) => {
-      if (event === 'assistant.start') result.startMs = at - from;
-      if (event === 'error') throw new Error(`A turn failed: ${data}`);
-      if (event === 'end') ended = true;
-      if (event !== 'assistant.delta') return;
-      const { delta } = JSON.parse(data) as { delta: string };
-      for (const sent of delta.trim().split(' ')) result.addedMs.push(at - Number(sent));
-    },
-  });
-  const decoder = new TextDecoder();
-  for (const chunk of chunks) {
-    at = chunk.at;
-    parser.feed(decoder.decode(chunk.bytes, { stream: true }));
+  const read = eventReader();
+  const events = chunks.flatMap(({ at, bytes }) => read(bytes).map((one) => ({ ...one, at })));
+  for (const { event, data, at } of events) {
+    if (event === 'assistant.start') result.startMs = at - from;
+    if (event === 'error') throw new Error(`A turn failed: ${data}`);
+    if (event === 'end') ended = true;
+    if (event !== 'assistant.delta') continue;
+    const { delta } = JSON.parse(data) as { delta: string };
+    for (const sent of delta.trim().split(' ')) result.addedMs.push(at - Number(sent));
   }
   if (!ended) throw new Error(`The stream of a turn in ${windowId} broke off.`);
   return result;

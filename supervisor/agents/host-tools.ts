@@ -1,7 +1,8 @@
-/** Calls tools for the agents of an embedding host, without HTTP (specification, "Three-tool dispatcher"; decisions, section 15). */
+/** Calls tools for the agents of an embedding host, without HTTP (specification, "Extension points"). */
 import { SvcError } from '../../protocol/errors.ts';
-import { ADMIN, type Caller } from '../http/access/access.ts';
-import { callerOfTurn } from '../http/access/agent-caller.ts';
+import { callerOfTurn } from '../http/access/agent-tokens.ts';
+import { ADMIN } from '../http/access/callers.ts';
+import type { Caller } from '../http/access/grants.ts';
 import type { McpAnswer } from '../mcp/tools.ts';
 import { toolsOfCaller } from '../routes/agents/mcp.ts';
 import type { Services } from '../services.ts';

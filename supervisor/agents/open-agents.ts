@@ -1,12 +1,13 @@
 /**
  * Makes the runner of chat and `ctx.agent`: the host's `conversationRunner` if there is one, else our own (specification,
- * "Host-injected seams").
+ * "Extension points").
  */
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { AgentScope } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Config } from '../config.ts';
+import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, ConversationTurn, ExtensionPoints, GivenExtensions } from '../extension-points.ts';
 import type { AgentProcess } from './runners/agent-process.ts';
 import { RunnerCatalog } from './runners/catalog.ts';
@@ -28,15 +29,17 @@ export type AgentServices = TurnRunner & {
 const HOST = 'host';
 
 type AgentParts = Omit<OwnRunnerOptions, 'runners' | 'known' | 'grounding' | 'agents'> & {
+  dispatcher: Dispatcher;
   agentProcess: AgentProcess;
   config: Config;
   log: Logger;
 };
 
 export function openAgents(parts: AgentParts, { conversationRunner, runnerStatus }: GivenExtensions): AgentServices {
+  const grounding = new Grounding(parts.dispatcher);
   if (conversationRunner) {
     return {
-      ...hostRunner(conversationRunner, new TurnMeans({ ...parts, grounding: new Grounding() })),
+      ...hostRunner(conversationRunner, new TurnMeans({ ...parts, grounding })),
       runners: null,
       catalog: null,
       hostStatus: runnerStatus ?? (async () => ({ kind: 'host', ok: true })),
@@ -47,7 +50,7 @@ export function openAgents(parts: AgentParts, { conversationRunner, runnerStatus
   // No app can have this id.
   const folder = join(layout.agentsDir, '_probe');
   const catalog = new RunnerCatalog({ runners, agents, file: layout.modelCatalog, folder, log });
-  const own = new OwnRunner({ ...parts, agents, runners, known: catalog, grounding: new Grounding() });
+  const own = new OwnRunner({ ...parts, agents, runners, known: catalog, grounding });
   const leave = (over: AgentScope) => agents.leave(over);
   return {
     run: own.run,

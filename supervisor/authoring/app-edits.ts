@@ -1,12 +1,13 @@
-/** Edits single things in an app's folder: its `app.json`, and its automations (decisions, section 7). */
+/** Edits single things in an app's folder: its `app.json`, and its automations (specification, "Changes without an editor"). */
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTOMATION_ID, automationFault, invalidAutomation } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { APP_ICON } from '../../protocol/icons.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 import { twinFolder } from '../../storage/authoring/sessions.ts';
-import { exists, isMissing, isRecord, writeFileAtomic } from '../../storage/files/atomic-file.ts';
+import { exists, isMissing, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 import type { ReplaceAutomation } from './sessions.ts';
 
 /** `manifest` are members of `automation.json`; null removes one. `handler` is the text of `handler.js`, or of a `handler.ts` that is there. */
@@ -82,7 +83,7 @@ export default async function run({ ctx, log, input }) {
 }
 `;
 
-/** Switched off unless the caller says otherwise (specification, "Automation manifest": \`enabled\`). */
+/** Switched off unless the caller says otherwise (specification, "Automation files"). */
 export async function createAutomation(
   folder: string,
   { id, manifest, handler = HANDLER }: AutomationDraft & { id: string },

@@ -1,13 +1,15 @@
 /**
- * Creates and changes apps without an editor: a blank app, a template, new names, automations (decisions, section 7). It works
- * in the caller's session or in a new one, and publishes at once when the caller says so.
+ * Creates and changes apps without an editor: a blank app, a template, new names, automations (specification,
+ * "Changes without an editor"). It works in the caller's session or in a new one, and publishes at once when the caller says
+ * so.
  */
 import type { NewWebhook } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, freeId, freeName, nameFromId, unknownSession } from '../../protocol/ids.ts';
 import type { LayOutJob } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
-import type { PublishOptions, PublishResult } from '../deployments/deploy.ts';
+import type { PublishOptions } from '../deployments/deploy.ts';
+import type { PublishResult } from '../deployments/deployed.ts';
 import type { Apps } from '../dispatch/apps.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';

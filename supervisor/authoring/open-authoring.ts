@@ -1,5 +1,6 @@
 /** Wires the parts that need the git store: sessions, their drafts, and making apps in them. */
 
+import { SvcError } from '../../protocol/errors.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import type { Layout } from '../../storage/layout.ts';
 import type { Config } from '../config.ts';
@@ -23,7 +24,7 @@ type AuthoringParts = {
   deployments: Deployments;
   apps: Pick<Apps, 'forgetTalk'>;
   jobs: Jobs;
-} & Omit<DraftsOptions, 'source' | 'jobs' | 'config'> &
+} & Omit<DraftsOptions, 'source' | 'jobs'> &
   Omit<DraftTestsOptions, 'sessions'>;
 
 /** Null on the tarball backend. */
@@ -34,6 +35,12 @@ export type GitStoreServices = {
   authoring: Authoring;
   code: CodeTransfer;
 } | null;
+
+/** Throws `NO_GIT_STORE`. */
+export function gitStoreOf({ gitStore }: { gitStore: GitStoreServices }): NonNullable<GitStoreServices> {
+  if (gitStore) return gitStore;
+  throw new SvcError('NO_GIT_STORE', 'Drafts need the git store: stop the gateway, then svc convert --store git.');
+}
 
 export function openTemplates({ layout, config, log }: Pick<AuthoringParts, 'layout' | 'config' | 'log'>): Templates {
   return new Templates({ folder: templateFolder(), cacheDir: layout.templatesCache, url: config.templatesUrl, log });

@@ -18,7 +18,7 @@ import {
 } from '../../storage/authoring/sessions.ts';
 import { isFolder } from '../../storage/files/atomic-file.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
-import type { PublishedFiles, SessionCopy } from '../deployments/publication.ts';
+import type { PublishedFiles, SessionCopy } from '../deployments/change.ts';
 import type { Git } from '../deployments/store/git-store.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import { SerialByKey } from '../serial.ts';
@@ -30,6 +30,9 @@ export type SessionFoldersOptions = {
   registry: Pick<Registry, 'registeredAt' | 'loaded'>;
   log: Pick<Logger, 'warn'>;
 };
+
+/** Errors that another try has too: the session is closed or damaged, or its files were edited. */
+const FINAL: ReadonlySet<string> = new Set(['UNKNOWN_SESSION', 'SESSION_DAMAGED', 'CONFLICT']);
 
 /** The caller makes one change at a time to an app of a session. */
 export class SessionFolders {
@@ -73,29 +76,14 @@ export class SessionFolders {
   /** The app as its publication uses it. */
   async copyOf(id: string, app: string): Promise<SessionCopy> {
     await this.checkedOut(id, app);
-    return this.#copy(id, app, await this.#entry(id, app), null);
+    return { id, folder: this.#options.store.session(id).app(app), base: await this.baseOf(id, app) };
   }
 
-  /** The apps whose publication from the session a crash interrupted. */
-  async cutOff(id: string): Promise<{ app: string; copy: SessionCopy }[]> {
-    return Object.entries((await this.record(id)).apps).flatMap(([app, { publishing, ...before }]) =>
-      publishing === undefined ? [] : [{ app, copy: this.#copy(id, app, before, publishing) }],
-    );
-  }
-
-  #copy(id: string, app: string, before: SessionApp, noted: SessionCopy['noted']): SessionCopy {
-    return {
-      folder: this.#options.store.session(id).app(app),
-      base: this.#baseOf(app, before),
-      noted,
-      note: async (publishing) => void (await this.#remember(id, app, { ...before, publishing })),
-      drop: async () => void (await this.#remember(id, app, before)),
-      follow: (published) => this.#follow(id, app, published),
-    };
-  }
-
-  /** The files become those that were published, so that the next edit is one of them. What was edited since stays. */
-  async #follow(id: string, app: string, { commit, files, same }: PublishedFiles): Promise<void> {
+  /**
+   * The files become those that were published, so that the next edit is one of them. What was edited since stays. False: it is worth
+   * another try. Never rejects.
+   */
+  async follow(id: string, app: string, { commit, files, same }: PublishedFiles): Promise<boolean> {
     const { store, git, jobs, log } = this.#options;
     const entry = { base: commit, ...this.#live(app) };
     const folder = store.session(id).app(app);
@@ -109,7 +97,7 @@ export class SessionFolders {
         await this.#remember(id, app, kept, commit);
       } else {
         if (fingerprint(await jobs.sessionFiles({ work: 'list', folder })) !== files)
-          throw new Error('its files were edited while it was published');
+          throw new SvcError('CONFLICT', 'Its files were edited while it was published.');
         const checkout = async (to: string) => {
           await git('checkout', { app, from: commit, to, durable: true });
           return entry;
@@ -117,9 +105,11 @@ export class SessionFolders {
         await this.replace(id, app, checkout, commit);
       }
       await git('branch', { name: branchOf(id), to: commit });
+      return true;
     } catch (error) {
       // The app is published. The session's files are older, and merge with it like any other change.
       log.warn({ session: id, app, err: error }, 'A session could not be updated after its publication.');
+      return error instanceof SvcError && FINAL.has(error.code);
     }
   }
 

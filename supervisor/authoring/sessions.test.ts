@@ -8,13 +8,13 @@ import { after, before, test } from 'node:test';
 import type { GitFile, GitJob } from '../../protocol/wire/git-jobs.ts';
 import type { SessionFilesJob, SessionFilesResult } from '../../protocol/wire/jobs.ts';
 import { fingerprint, readSession, type SessionRecord, writeSession } from '../../storage/authoring/sessions.ts';
-import { CodeStorePaths, Layout } from '../../storage/layout.ts';
+import { CodeStorePaths } from '../../storage/layout.ts';
 import { tarball } from '../../testing/archive.ts';
 import { NEEDS_GIT } from '../../testing/git-fixture.ts';
 import { git as operations, runGit } from '../../workers/jobs/git/operations.ts';
 import { sessionFiles } from '../../workers/jobs/session-files.ts';
-import { recoverSession } from '../deployments/publication.ts';
-import { type Git, GitStore } from '../deployments/store/git-store.ts';
+import type { FollowSession, PublishedFiles } from '../deployments/change.ts';
+import type { Git } from '../deployments/store/git-store.ts';
 import { Sessions } from './sessions.ts';
 
 const author = { name: 'svc', email: 'svc@localhost' };
@@ -25,6 +25,12 @@ const registered = new Map<string, number>();
 const asked: Partial<Record<SessionFilesJob['work'], number>> = {};
 /** The operations on the repository. */
 const operated: string[] = [];
+/** Publications that a crash cut off before their session had the files. */
+const cutOff: { session: string; published: PublishedFiles }[] = [];
+let follow: FollowSession;
+let isFollowed = false;
+const fails = (args: unknown[]): void => assert.fail(`warned: ${JSON.stringify(args)}`);
+let warned = fails;
 let root: string;
 let store: CodeStorePaths;
 let sessions: Sessions;
@@ -45,8 +51,7 @@ before(async () => {
     return runGit({ operation, ...job, repository } as GitJob) as Promise<never>;
   };
   const registry = { registeredAt: (app: string) => registered.get(app) ?? null, loaded: () => undefined };
-  const log = { warn: (...args: unknown[]) => assert.fail(`warned: ${JSON.stringify(args)}`), error: () => {} };
-  const codeStore = new GitStore({ layout: new Layout(root), paths: store, git, author, log });
+  const log = { warn: (...args: unknown[]) => warned(args) };
   sessions = new Sessions({
     store,
     git,
@@ -62,16 +67,19 @@ before(async () => {
         published.push({ app, base: session.base });
         const files = fingerprint((await sessionFiles({ work: 'list', folder: session.folder })) as GitFile[]);
         const { commit } = await commitApp(app, session.folder);
-        await session.note({ commit, files });
-        await session.follow({ commit, files });
+        await follow(session.id, app, { commit, files });
         return { id: app, version: 1, tag: `${app}/v1`, sha: commit, migrationsApplied: [], webhooks: [] };
       },
       review: async () => [],
-      recoverSession: (app, session) => recoverSession({ registry, store: codeStore }, app, session),
+      followSessions: async (given) => {
+        follow = given;
+        for (const { session, published } of cutOff.splice(0)) isFollowed = await given(session, 'notes', published);
+      },
     },
     registry,
     log,
   });
+  await sessions.open();
 });
 
 after(() => rm(root, { recursive: true, force: true }));
@@ -365,8 +373,8 @@ test('a session continues from a publication that went live while the gateway di
   await put(sessionId, 'index.html', '<h1>Published</h1>');
   const files = fingerprint(await sessions.files(sessionId, 'notes'));
   const { commit } = await commitApp('notes', store.session(sessionId).app('notes'), 'notes/v7');
-  const noted = { base, publishing: { commit, files } };
-  await rewriteRecord(sessionId, (record) => ({ ...record, apps: { notes: noted } }));
+  await rewriteRecord(sessionId, (record) => ({ ...record, apps: { notes: { base } } }));
+  cutOff.push({ session: sessionId, published: { commit, files } });
   await sessions.open();
   const record = await readSession(store.session(sessionId));
   assert.deepEqual([record?.base, record?.apps.notes], [commit, { base: commit }]);
@@ -377,17 +385,29 @@ test('a session continues from a publication that went live while the gateway di
   await sessions.remove(sessionId);
 });
 
-test('a publication that did not is forgotten, and edits after one that did are kept', async () => {
-  const { sessionId, base } = await sessions.create();
-  await put(sessionId, 'index.html', '<h1>Never live</h1>');
-  const apps = { notes: { base, publishing: { commit: 'c'.repeat(40), files: '' } } };
-  await rewriteRecord(sessionId, (record) => ({ ...record, apps }));
-  await sessions.open();
-  assert.deepEqual((await readSession(store.session(sessionId)))?.apps.notes, { base });
-  const { bytes } = await sessions.readFile(sessionId, 'notes', 'index.html');
-  assert.equal(Buffer.from(bytes).toString(), '<h1>Never live</h1>');
-  await sessions.remove(sessionId);
-});
+test(
+  'files that were edited since their publication are kept, and another try would have the same end',
+  NEEDS_GIT,
+  async () => {
+    const { sessionId, base } = await sessions.create();
+    await put(sessionId, 'index.html', '<h1>Was published</h1>');
+    const { commit } = await commitApp('notes', store.session(sessionId).app('notes'));
+    await put(sessionId, 'index.html', '<h1>Edited since</h1>');
+    await rewriteRecord(sessionId, (record) => ({ ...record, apps: { notes: { base } } }));
+    cutOff.push({ session: sessionId, published: { commit, files: 'as they were sent' } });
+    let warnings = 0;
+    warned = () => {
+      warnings += 1;
+    };
+    await sessions.open();
+    warned = fails;
+    assert.deepEqual([isFollowed, warnings], [true, 1]);
+    assert.deepEqual((await readSession(store.session(sessionId)))?.apps.notes, { base });
+    const { bytes } = await sessions.readFile(sessionId, 'notes', 'index.html');
+    assert.equal(Buffer.from(bytes).toString(), '<h1>Edited since</h1>');
+    await sessions.remove(sessionId);
+  },
+);
 
 test('after a crash each session has its branch, and there are no others', NEEDS_GIT, async () => {
   const { sessionId, base } = await sessions.create();

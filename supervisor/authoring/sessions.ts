@@ -1,6 +1,6 @@
 /**
  * Opens, edits, publishes and closes draft sessions: each has its own copy of the apps that it changes, as plain files
- * (decisions, section 7). Operations on one app in one session run one after the other.
+ * (specification, "Sessions"). Operations on one app in one session run one after the other.
  */
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
@@ -27,14 +27,15 @@ import {
 } from '../../storage/authoring/sessions.ts';
 import { HEADS, Refs } from '../../storage/git/refs.ts';
 import type { CodeStorePaths } from '../../storage/layout.ts';
-import type { Deployments, PublishOptions, PublishResult } from '../deployments/deploy.ts';
+import type { Deployments, PublishOptions } from '../deployments/deploy.ts';
+import type { PublishResult } from '../deployments/deployed.ts';
 import { unknownVersion } from '../deployments/store/code-store.ts';
 import { SerialByKey } from '../serial.ts';
 import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from './session-folders.ts';
 
 type SessionsOptions = SessionFoldersOptions & {
   author: GitAuthor;
-  deployments: Pick<Deployments, 'publish' | 'recoverSession' | 'review'>;
+  deployments: Pick<Deployments, 'publish' | 'followSessions' | 'review'>;
   now?(): number;
 };
 
@@ -96,10 +97,10 @@ export class Sessions {
   async open(): Promise<void> {
     const { store, git, deployments, log } = this.#options;
     await sweepSessions(store);
+    await deployments.followSessions((id, app, published) => this.#folders.follow(id, app, published));
     const branches: Record<string, string> = {};
     for (const id of await listSessions(store)) {
       try {
-        for (const { app, copy } of await this.#folders.cutOff(id)) await deployments.recoverSession(app, copy);
         branches[id] = (await this.#folders.record(id)).base;
       } catch (error) {
         log.warn({ session: id, err: error }, 'A session cannot be read.');
@@ -420,8 +421,8 @@ export class Sessions {
   }
 
   /**
-   * Publishes one app of the session; without `app`, the only one that it changes. Rejects with the errors of decisions,
-   * section 7, and leaves the session unchanged.
+   * Publishes one app of the session; without `app`, the only one that it changes. Rejects as publishing does (specification,
+   * "Publication"), and leaves the session unchanged.
    */
   async publish(
     id: string,

@@ -1,6 +1,6 @@
 /**
- * Lists templates: those of the gateway, and those of a catalog that it fetches at intervals (specification, "Gateway routes"
- * and the layout's `templates-cache/`). If a fetch fails, the list stays.
+ * Lists templates: those of the gateway, and those of a catalog that it fetches at intervals (specification,
+ * "Changes without an editor"). If a fetch fails, the list stays.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -10,9 +10,11 @@ import type { RemoteTemplate, TemplateRow } from '../../protocol/answers.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { count, formatted, listOf, matching, object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import type { LayOutJob } from '../../protocol/wire/jobs.ts';
-import { exists, isRecord, mkdirDurable, readJson, writeFileAtomic } from '../../storage/files/atomic-file.ts';
+import { exists, mkdirDurable, readJson, writeFileAtomic } from '../../storage/files/atomic-file.ts';
 
 type TemplatesOptions = {
   /** The folder of those that come with the gateway, one app folder each. */
@@ -26,7 +28,17 @@ type TemplatesOptions = {
   fetchMs?: number;
 };
 
-const SHA256 = /^[0-9a-f]{64}$/;
+const WORDS = { type: 'string', cut: LIMITS.textChars } as const;
+const TEMPLATE = object(
+  {
+    id: formatted('app id', 'the id of an app'),
+    name: { ...WORDS, minLength: 1 },
+    url: text,
+    sha256: matching(/^[0-9a-f]{64}$/, 'a SHA-256'),
+  },
+  { description: WORDS, version: WORDS, queries: count, actions: count, automations: count },
+);
+const CATALOG = shape(object({ templates: { ...listOf(TEMPLATE), maxItems: LIMITS.templates } }));
 
 export class Templates {
   readonly #options: TemplatesOptions;
@@ -170,36 +182,22 @@ async function bundledRow(folder: string, id: string): Promise<TemplateRow> {
 
 /** Null when it is no catalog; entries that are not valid are left out. Their addresses may be relative to `catalogUrl`. */
 function readCatalog(value: unknown, catalogUrl: string): RemoteTemplate[] | null {
-  const entries = (value as { templates?: unknown } | null | undefined)?.templates;
-  if (!Array.isArray(entries)) return null;
-  const rows = entries.slice(0, LIMITS.templates).flatMap((entry: unknown) => remoteRow(entry, catalogUrl) ?? []);
-  return [...new Map(rows.map((row) => [row.id, row])).values()];
-}
-
-function remoteRow(value: unknown, catalogUrl: string): RemoteTemplate | null {
-  if (!isRecord(value)) return null;
-  const { id, name, sha256 } = value;
-  if (typeof id !== 'string' || !isAppId(id) || typeof name !== 'string' || name === '') return null;
-  const url = webAddress(value.url, catalogUrl);
-  if (url === null || typeof sha256 !== 'string' || !SHA256.test(sha256)) return null;
-  return {
-    id,
-    name: text(name),
-    description: text(value.description),
-    version: text(value.version),
-    source: 'remote',
-    queries: count(value.queries),
-    actions: count(value.actions),
-    automations: count(value.automations),
-    url,
-    sha256,
-  };
+  const rows = CATALOG.part(value)?.templates.flatMap(
+    ({ description = '', version = '', ...row }): RemoteTemplate[] => {
+      const { queries = 0, actions = 0, automations = 0 } = row;
+      const url = webAddress(row.url, catalogUrl);
+      return url === null
+        ? []
+        : [{ ...row, description, version, source: 'remote', queries, actions, automations, url }];
+    },
+  );
+  return rows === undefined ? null : [...new Map(rows.map((row) => [row.id, row])).values()];
 }
 
 /** Null for anything that is not fetched from a server, such as `data:` and `file:`. */
-function webAddress(value: unknown, base: string): string | null {
-  if (typeof value !== 'string' || value === '' || !URL.canParse(value, base)) return null;
-  const { protocol, href } = new URL(value, base);
+function webAddress(text: string, base: string): string | null {
+  if (text === '' || !URL.canParse(text, base)) return null;
+  const { protocol, href } = new URL(text, base);
   return protocol === 'http:' || protocol === 'https:' ? href : null;
 }
 
@@ -209,14 +207,6 @@ function isRemote(row: TemplateRow | RemoteTemplate): row is RemoteTemplate {
 
 function lengthOf(value: unknown): number {
   return Array.isArray(value) ? value.length : 0;
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' ? value.slice(0, LIMITS.textChars) : '';
-}
-
-function count(value: unknown): number {
-  return Number.isInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 }
 
 function hashOf(bytes: Uint8Array): string {

@@ -1,6 +1,6 @@
 /**
  * Connects the parts of automations: the catalog of live ones, the scheduler and webhooks that fire them, the runs, and their
- * history (decisions, section 6).
+ * history (specification, "Runs").
  */
 import { existsSync } from 'node:fs';
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
@@ -11,6 +11,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import { readWebhookKeys } from '../../storage/automations/automations.ts';
 import type { Layout } from '../../storage/layout.ts';
+import type { AgentProcess } from '../agents/runners/agent-process.ts';
 import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
 import type { Deployments } from '../deployments/deploy.ts';
@@ -29,7 +30,7 @@ import { FireTools } from './fires/fire-tools.ts';
 import { Fires, type FiresOptions } from './fires/fires.ts';
 import { RunLedger } from './history/ledger.ts';
 import { RunEvents } from './history/run-events.ts';
-import { Scheduler } from './schedule/scheduler.ts';
+import { type InternalAutomation, Scheduler } from './schedule/scheduler.ts';
 import { McpToolServers } from './tool-servers.ts';
 import { Webhooks } from './webhooks/webhooks.ts';
 
@@ -50,8 +51,7 @@ type AutomationsOptions = {
   appLog(app: string, line: string): void;
   /** Address of the gateway, null when a host owns the server. */
   baseUrl(): string | null;
-  /** A process came into being or is gone: the record of children on disk is due. */
-  onProcess(pid: number, role: string, alive: boolean): void;
+  agentProcess: AgentProcess;
   tracing: Tracing | null;
   conversationRunner: ConversationRunner;
   fireAutomationFactory: FireAutomationFactory | null;
@@ -80,7 +80,8 @@ export class Automations {
   readonly runs: RunLedger;
   readonly runEvents: RunEvents;
   readonly fires: Fires;
-  readonly scheduler: Scheduler<LiveAutomation>;
+  /** Of the catalog's automations, and those of the gateway itself. */
+  readonly scheduler: Scheduler<LiveAutomation | InternalAutomation>;
   readonly webhooks: Webhooks;
   readonly enablement: Enablement;
   /** Null when the configuration names none. */
@@ -116,7 +117,7 @@ export class Automations {
       ledger: this.runs,
       events: this.runEvents,
       secrets: options.secrets,
-      tools: new FireTools(options.dispatcher, this.toolServers),
+      tools: new FireTools(options.dispatcher, apps, this.toolServers),
       notify: options.notify,
       actorOf: async ({ app, id }) => {
         const { active } = await apps.get(app);
@@ -204,17 +205,21 @@ export class Automations {
     await this.fires.stop(drainMs);
     this.runEvents.closeAll();
     await this.runs.settled();
-    await this.toolServers?.stop();
   }
 
-  #createScheduler({ now, setTimer }: Clock): Scheduler<LiveAutomation> {
-    return new Scheduler<LiveAutomation>({
+  #createScheduler({ now, setTimer }: Clock): Scheduler<LiveAutomation | InternalAutomation> {
+    return new Scheduler({
       now,
       setTimer,
       yieldTurn: (rest) => void setImmediate(rest),
-      fire: (automation, scheduledAt) => this.#fireCron(automation, scheduledAt),
-      lastFired: (automation) => this.runs.cronFired(automation),
+      fire: (automation, scheduledAt) => {
+        if ('internal' in automation) automation.internal.fire(scheduledAt);
+        else this.#fireCron(automation, scheduledAt);
+      },
+      lastFired: (automation) =>
+        'internal' in automation ? automation.internal.lastFired() : this.runs.cronFired(automation),
       watchedFrom: (automation, at) => {
+        if ('internal' in automation) return automation.internal.watchedFrom(at);
         this.runs.noteCronFired(automation, at).catch((err: unknown) => {
           const message = 'It could not be noted since when an automation is scheduled.';
           this.#log.warn({ err, automation: automation.ref }, message);
@@ -233,13 +238,11 @@ export class Automations {
   }
 }
 
-function toolServers({ config, tree, log, onProcess }: AutomationsOptions): McpToolServers | null {
+function toolServers({ config, agentProcess, log }: AutomationsOptions): McpToolServers | null {
   if (Object.keys(config.mcpServers).length === 0) return null;
   return new McpToolServers({
-    servers: config.mcpServers,
     callMs: config.automationTimeoutMs,
-    createChild: (settings, events) => tree.toolServerChild(settings, events),
-    onProcess,
+    agents: agentProcess,
     log: (level, message) => log[level](message),
   });
 }

@@ -1,8 +1,11 @@
-// What the supervisor takes from the process of the MCP servers, and what it does not. That process is played by the test.
+// What the supervisor takes from the agents process about MCP servers, and what it does not. That process is played by the test.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { TurnOrder } from '../../protocol/agents/agents.ts';
+import { TOOL_SERVER_LIMITS } from '../../protocol/agents/tool-servers.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type Frame, Kind } from '../../protocol/wire/frames.ts';
+import { AgentProcess } from '../agents/runners/agent-process.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
 import { McpToolServers } from './tool-servers.ts';
 
@@ -20,12 +23,16 @@ function scene() {
     stop: async () => {},
   };
   let events: ChildEvents | undefined;
-  const servers = new McpToolServers({
-    servers: {
-      git: { command: 'git-server', env: { TOKEN: 'secret' } },
-      web: { url: 'http://x', headers: { a: 'secret' } },
+  const agents = new AgentProcess({
+    tag: `none-${process.pid}`,
+    maxAgents: 1,
+    toolServers: {
+      servers: {
+        git: { command: 'git-server', env: { TOKEN: 'secret' } },
+        web: { url: 'http://x', headers: { a: 'secret' } },
+      },
+      limits: TOOL_SERVER_LIMITS,
     },
-    callMs: 1000,
     createChild: (_settings, given) => {
       events = given;
       return child as unknown as Child;
@@ -33,8 +40,9 @@ function scene() {
     onProcess: (...what) => recorded.push(what),
     log: () => {},
   });
+  const servers = new McpToolServers({ agents, callMs: 1000, log: () => {} });
   const receive = (frame: unknown) => events?.onFrame(frame as Frame);
-  return { servers, sent, recorded, child, receive, exit: () => events?.onExit('was killed') };
+  return { agents, servers, sent, recorded, child, receive, exit: () => events?.onExit('was killed') };
 }
 
 describe('frames of the process', () => {
@@ -48,9 +56,9 @@ describe('frames of the process', () => {
     ['a name that objects inherit', [Kind.toolServer, 'constructor', 'connected', '', '']],
     ['a state that is none', [Kind.toolServer, 'git', 'fine', '', '']],
     ['a detail that is no text', [Kind.toolServer, 'git', 'failed', 1, '']],
-    ['the pid of every process', [Kind.toolProcess, -1, true]],
-    ['the pid of the first process', [Kind.toolProcess, 1, true]],
-    ['a pid that is none', [Kind.toolProcess, 1.5, true]],
+    ['the pid of every process', [Kind.toolProcess, -1, true, 'mcp-server']],
+    ['the pid of the first process', [Kind.toolProcess, 1, true, 'mcp-server']],
+    ['a pid that is none', [Kind.toolProcess, 1.5, true, 'mcp-server']],
   ] as const) {
     test(`${name} is refused`, () => {
       assert.throws(() => scene().receive(frame), /may not send|malformed/);
@@ -75,7 +83,7 @@ describe('frames of the process', () => {
 
   test('our own process is not taken for a server', () => {
     const { receive, recorded, exit } = scene();
-    receive([Kind.toolProcess, process.pid, true]);
+    receive([Kind.toolProcess, process.pid, true, 'mcp-server']);
     exit();
     assert.deepEqual(recorded, []);
   });
@@ -114,4 +122,24 @@ test('the status shows nothing that may be secret', () => {
     { name: 'git', kind: 'stdio', state: 'failed', lastError: 'exited with code 1' },
     { name: 'web', kind: 'http', state: 'idle', lastError: null },
   ]);
+});
+
+test('the end of the process fails the turns and the calls that it had, each with its own code, and the next serves both', async () => {
+  const { agents, servers, sent, receive, exit } = scene();
+  const signal = new AbortController().signal;
+  const turn = () => agents.run({ turnId: 't' } as TurnOrder, { signal }).next();
+  const call = () => servers.callForJson('git', 'log', NO_ARGUMENTS, NO_SIGNAL);
+  const lost = [turn(), call()] as const;
+  exit();
+  const { value } = await lost[0];
+  assert.equal(value?.type === 'error' && value.code, 'AGENT_FAILED');
+  await assert.rejects(lost[1], { code: 'TOOL_SERVER_FAILED' });
+  const next = [turn(), call()] as const;
+  const [asked, dispatched] = sent.slice(-2) as [[number, number], [number, number]];
+  assert.deepEqual([asked[0], dispatched[0]], [Kind.turn, Kind.dispatch]);
+  assert.notEqual(asked[1], dispatched[1]);
+  receive([Kind.result, dispatched[1], 200, Buffer.from('1'), 1]);
+  receive([Kind.turnEvents, asked[1], [{ type: 'phase', phase: 'p' }], 1]);
+  assert.equal(Buffer.from(await next[1]).toString(), '1');
+  assert.deepEqual((await next[0]).value, { type: 'phase', phase: 'p' });
 });

@@ -1,6 +1,6 @@
 /**
  * Makes a stored version the active one: backup, migrations, pointer. A crash at any point leaves the old version or the new
- * one, whole, with the data to match; the repair in `storage/apps/registry.ts` finishes or drops what was interrupted.
+ * one, whole, with the data to match: the journal says which migrations were intended (`storage/apps/live-version.ts`).
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,8 +9,8 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { MigrationFile } from '../../protocol/wire/frames.ts';
-import { type CurrentPointer, stageCurrent, writeCurrent, writePending } from '../../storage/apps/versions.ts';
-import { exists, removeDurable } from '../../storage/files/atomic-file.ts';
+import { stageCurrent, writeCurrent } from '../../storage/apps/versions.ts';
+import { exists } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import type { Databases } from '../databases.ts';
 
@@ -21,62 +21,68 @@ type ActivationTools = {
   log: Pick<Logger, 'error'>;
 };
 
+/** Whether the migrations of a version are in the data could not be told; `cause` is why. */
+export class UnknownOutcome extends Error {}
+
+function unknown(cause: unknown): never {
+  throw new UnknownOutcome('Whether the migrations are in the data is unknown.', { cause });
+}
+
+/** How many migrations the data has had. Data that is ahead belongs to a later version: a rollback leaves it as it is. */
+export async function migrationsDone(
+  id: string,
+  app: AppPaths,
+  { migrations }: VersionSummary,
+  databases: Pick<Databases, 'userVersion'>,
+): Promise<number> {
+  return migrations > 0 && (await exists(app.data)) ? databases.userVersion(id) : 0;
+}
+
 /**
- * Resolves with the numbers of the migrations that were applied: the version is live then, also after a crash. When it rejects,
- * the pointer has not moved. No other activation may be pending: see `settlePointer`.
+ * Resolves with the numbers of the migrations that were applied, of those above `done`: the version is live then, also after a
+ * crash; `isSettled` is false when only the journal says so. When it rejects, the pointer has not moved, and the data is as it
+ * was but for an `UnknownOutcome`.
  */
 export async function activateVersion(
   id: string,
   app: AppPaths,
   version: VersionSummary,
+  done: number,
   tools: ActivationTools,
   now: number,
-): Promise<number[]> {
+): Promise<{ applied: number[]; isSettled: boolean }> {
   const { databases } = tools;
-  const hasData = await exists(app.data);
-  const userVersion = hasData && version.migrations > 0 ? await databases.userVersion(id) : 0;
   const pointer = { activeVersion: version.versionId, activatedAt: now };
-  // Data that is ahead belongs to a later version: a rollback leaves it as it is.
-  if (userVersion >= version.migrations) {
+  if (done >= version.migrations) {
     await writeCurrent(app, pointer);
-    return [];
+    return { applied: [], isSettled: true };
   }
-  const files = await migrationFiles(app, version.versionId, userVersion);
-  const backupTo = hasData ? join(app.backupsDir, `${stamp(now)}_${userVersion}.sqlite`) : null;
+  const files = await migrationFiles(app, version.versionId, done);
+  const backupTo = (await exists(app.data)) ? join(app.backupsDir, `${stamp(now)}_${done}.sqlite`) : null;
   if (backupTo !== null) await mkdir(app.backupsDir, { recursive: true, mode: 0o700 });
   // Before the data changes: a disk that has no room for it then would leave the old code on the new data.
   const staged = await stageCurrent(app, pointer);
   let applied: number[];
   try {
-    await writePending(app, { versionId: version.versionId, migrations: version.migrations });
-    applied = await migrate(id, app, version, files, backupTo, tools);
+    applied = await migrate(id, version, files, backupTo, tools);
   } catch (error) {
     await staged.discard();
     throw error;
   }
+  let isSettled = true;
   try {
     await staged.place();
-    await removeDurable(app.pending);
-    if (backupTo !== null) await pruneBackups(app);
   } catch (error) {
-    // The old code does not know the data. With its migrations and the intent on the disk the version is live without the pointer.
-    await databases.makeDurable(id);
+    // The old code does not know the data. With its migrations and the intention on the disk the version is live without the pointer.
+    await databases.makeDurable(id).catch(unknown);
     tools.log.error({ app: id, err: error }, 'An activation cannot be settled; its version serves all the same.');
+    isSettled = false;
   }
-  return applied;
-}
-
-/** Moves the pointer to the version that serves, which an activation before could not. When it rejects, it may have moved. */
-export async function settlePointer(
-  id: string,
-  app: AppPaths,
-  pointer: CurrentPointer,
-  { databases }: Pick<ActivationTools, 'databases'>,
-): Promise<void> {
-  if (!(await exists(app.pending))) return;
-  await databases.makeDurable(id);
-  await writeCurrent(app, pointer);
-  await removeDurable(app.pending);
+  if (backupTo !== null)
+    await pruneBackups(app).catch((error: unknown) =>
+      tools.log.error({ app: id, err: error }, 'Old copies of the data could not be removed.'),
+    );
+  return { applied, isSettled };
 }
 
 /** Copies the app's data aside, with those from before migrations; the copy's name, or null where there is no data. */
@@ -96,13 +102,11 @@ export async function copyAside(
 }
 
 /**
- * The intent stays on disk unless the migrations are known to be undone: a lost answer leaves the transaction's outcome open.
- * So does a commit that failed on the disk: while the file is open it counts as rolled back, but whoever opens it later may
- * find it whole in the log.
+ * A lost answer leaves the transaction's outcome open. So does a commit that failed on the disk: while the file is open it counts
+ * as rolled back, but whoever opens it later may find it whole in the log.
  */
 async function migrate(
   id: string,
-  app: AppPaths,
   version: VersionSummary,
   files: MigrationFile[],
   backupTo: string | null,
@@ -112,15 +116,18 @@ async function migrate(
     return await databases.migrate(id, files, backupTo);
   } catch (error) {
     const failed = error instanceof SvcError && error.code === 'MIGRATION_FAILED';
-    if (!(error instanceof SvcError) || error.code === 'STORE_DAMAGED') await letGo();
-    if (failed || (await databases.userVersion(id)) < version.migrations) {
-      await removeDurable(app.pending);
-      // A writer that died leaves half a copy.
-      if (backupTo !== null) await rm(`${backupTo}.tmp`, { force: true }).catch(() => {});
-      throw error;
+    let isUndone = failed;
+    try {
+      if (!(error instanceof SvcError) || error.code === 'STORE_DAMAGED') await letGo();
+      isUndone ||= (await databases.userVersion(id)) < version.migrations;
+      if (!isUndone) await databases.makeDurable(id);
+    } catch (cause) {
+      unknown(cause);
     }
-    await databases.makeDurable(id);
-    return files.map(({ name }) => Number.parseInt(name, 10));
+    if (!isUndone) return files.map(({ name }) => Number.parseInt(name, 10));
+    // A writer that died leaves half a copy.
+    if (backupTo !== null) await rm(`${backupTo}.tmp`, { force: true }).catch(() => {});
+    throw error;
   }
 }
 

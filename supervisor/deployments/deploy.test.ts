@@ -16,6 +16,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, describe, test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
+import { writeIntent } from '../../storage/apps/journal.ts';
 import { sweepTmp, sweepTrash } from '../../storage/apps/trash.ts';
 import { Layout } from '../../storage/layout.ts';
 import { automation } from '../../testing/apps.ts';
@@ -161,7 +162,7 @@ test('a failed migration of a later upload changes nothing', async () => {
   );
   assert.equal((await deployments.record('notes')).activeVersion, versionId);
   assert.equal((await deployments.versions('notes')).length, 1);
-  assert.equal(existsSync(layout.app('notes').pending), false);
+  assert.equal(existsSync(layout.intent('notes')), false);
   assert.equal(await databases.userVersion('notes'), 1);
 });
 
@@ -204,10 +205,10 @@ test('a version that cannot be flushed after a failed commit serves, and the poi
   assert.equal(events.at(-1), 'swap notes 2.0.0', 'the code that knows the data serves, here too');
   const failing = await start(dataDir, moments);
   assert.equal((await failing.deployments.record('notes')).version, '2.0.0');
-  assert.equal(existsSync(layout.app('notes').pending), true, 'it is not settled');
+  assert.equal(existsSync(layout.intent('notes')), true, 'it is not settled');
   const healed = await start(dataDir);
   assert.equal((await healed.deployments.record('notes')).version, '2.0.0');
-  assert.equal(existsSync(layout.app('notes').pending), false, 'it is');
+  assert.equal(existsSync(layout.intent('notes')), false, 'it is');
 });
 
 test('a migration whose answer is lost counts as done when it was committed', async () => {
@@ -280,10 +281,10 @@ test('versions are deleted one by one, the active one is not', async () => {
 test('the next upload removes what a first upload could not undo', async () => {
   const { upload, layout } = await start(newDataDir());
   mkdirSync(layout.app('notes').dir, { recursive: true });
-  writeFileSync(layout.app('notes').disposable, '');
+  await writeIntent(layout, 'notes', { kind: 'publish', versionId: 'v', commit: null, migrations: 1 });
   await upload(version('1', 1));
   assert.deepEqual(readdirSync(layout.trashDir), []);
-  assert.ok(!existsSync(layout.app('notes').disposable), 'it is an app now');
+  assert.ok(!existsSync(layout.intent('notes')), 'it is an app now');
 });
 
 test('a removed app goes to the trash with its data, and a new one of its name starts clean', async () => {
@@ -367,7 +368,8 @@ describe('a version whose pointer cannot be moved after its migrations is live',
     const moments: Moments = {};
     const gateway = await start(dataDir, moments);
     await gateway.upload(version('1', 1));
-    const { current, pending } = gateway.layout.app('notes');
+    const { current } = gateway.layout.app('notes');
+    const pending = gateway.layout.intent('notes');
     const before = readFileSync(current);
     moments.migrated = () => {
       rmSync(current);
@@ -389,7 +391,7 @@ describe('a version whose pointer cannot be moved after its migrations is live',
     const { deployments, databases, layout } = await start(dataDir);
     assert.equal((await deployments.manifest('notes'))?.version, expected);
     assert.equal(await databases.userVersion('notes'), 2);
-    assert.equal(existsSync(layout.app('notes').pending), false);
+    assert.equal(existsSync(layout.intent('notes')), false);
   }
 
   test('and the next start moves the pointer', async () => {
@@ -426,7 +428,7 @@ const CRASHES: [name: string, moment: keyof Moments, change: (dataDir: string) =
     (dir) => writeFileSync(join(dir, 'apps/notes/.current.json.x.tmp'), '{"act'),
     '2',
   ],
-  ['before the intent is removed', 'swapping', (dir) => restorePending(dir), '2'],
+  ['before the intent is removed', 'swapping', (dir) => restoreIntent(dir), '2'],
   ['before calls are moved over', 'swapping', () => {}, '2'],
 ];
 
@@ -443,10 +445,11 @@ function moveCode(dataDir: string, name: string): void {
   renameSync(codeOf(dataDir, name), join(dataDir, 'tmp/code'));
 }
 
-function restorePending(dataDir: string): void {
-  const { current, pending } = new Layout(dataDir).app('notes');
-  const { activeVersion } = JSON.parse(readFileSync(current, 'utf8'));
-  writeFileSync(pending, JSON.stringify({ versionId: activeVersion, migrations: 2 }));
+function restoreIntent(dataDir: string): void {
+  const layout = new Layout(dataDir);
+  const { activeVersion } = JSON.parse(readFileSync(layout.app('notes').current, 'utf8'));
+  const intent = { kind: 'publish', versionId: activeVersion, commit: null, migrations: 2 };
+  writeFileSync(layout.intent('notes'), JSON.stringify(intent));
 }
 
 for (const [name, moment, change, active] of CRASHES) {
@@ -467,8 +470,7 @@ for (const [name, moment, change, active] of CRASHES) {
     assert.equal(await databases.userVersion('notes'), Number(active));
     assert.equal((await deployments.manifest('notes'))?.version, active);
     assert.deepEqual(readdirSync(layout.tmpDir), []);
-    assert.equal(existsSync(layout.app('notes').pending), false);
-    assert.equal(existsSync(layout.app('notes').incoming), false);
+    assert.equal(existsSync(layout.intent('notes')), false);
     const { versionsDir, preparedDir } = layout.app('notes');
     assert.equal(readdirSync(versionsDir).length, Number(active), 'a version that is not active yet goes again');
     assert.deepEqual(readdirSync(versionsDir), readdirSync(preparedDir));
@@ -495,7 +497,7 @@ for (const moment of ['staged', 'migrating', 'migrated'] as const) {
     assert.ok(!existsSync(layout.app('notes').dir), 'nobody would ever remove it');
     assert.deepEqual(readdirSync(layout.trashDir), [], 'it was never an app');
     assert.deepEqual((await upload(version('1', 1))).migrationsApplied, [1]);
-    assert.ok(!existsSync(layout.app('notes').disposable), 'it is an app now');
+    assert.ok(!existsSync(layout.intent('notes')), 'it is an app now');
   });
 }
 

@@ -1,14 +1,16 @@
-/** Uploads, publishes, activates and removes apps, and answers for the registry's routes (decisions, sections 2 and 7). */
+/**
+ * Uploads, publishes, activates and removes apps, and answers for the registry's routes (specification, "Uploads" and
+ * "Activation").
+ */
 import { createWriteStream } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { AppRecord, Replaced, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
-import { type NewWebhook, newWebhook } from '../../protocol/automations/automation.ts';
+import type { AppRecord, UploadAnswer, VersionRecord } from '../../protocol/answers.ts';
 import { type InputIssue, isDiskFull, SvcError } from '../../protocol/errors.ts';
-import { checkAppId, versionNumber, versionTag } from '../../protocol/ids.ts';
-import { type Manifest, publicParts, type VersionNote, type VersionSummary } from '../../protocol/manifest.ts';
+import { checkAppId, versionTag } from '../../protocol/ids.ts';
+import type { Manifest } from '../../protocol/manifest.ts';
 import { type AppState, unknownApp } from '../../storage/apps/registry.ts';
 import { removeTrashed } from '../../storage/apps/trash.ts';
 import { readVersion } from '../../storage/apps/versions.ts';
@@ -16,25 +18,26 @@ import { exists } from '../../storage/files/atomic-file.ts';
 import { VersionPaths } from '../../storage/layout.ts';
 import { SerialByKey } from '../serial.ts';
 import { copyAside } from './activation.ts';
-import { Manifests } from './manifests.ts';
+import { type ChangeOptions, type FollowSession, pruneKeys, type SessionCopy, stagingFolder } from './change.ts';
 import {
-  afterwards,
-  conclude,
-  Publication,
-  type PublicationOptions,
-  type PublicationOrder,
-  prepareAnew,
-  pruneKeys,
-  recover,
-  recoverSession,
-  type SessionCopy,
-  stagingFolder,
-} from './publication.ts';
-import { type RestoreResult, removeApp, restoreApp, trashedOf, unknownTrash } from './removal.ts';
+  type ActivationResult,
+  type AdoptionResult,
+  activated,
+  adopted,
+  type PublishResult,
+  published,
+  recordOf,
+  uploaded,
+} from './deployed.ts';
+import { Manifests } from './manifests.ts';
+import { Publication, type PublicationOrder } from './publication.ts';
+import { recover, recoverAll, recoverListed } from './recovery.ts';
+import { forgetCode, type RestoreResult, removeApp, restoreApp, trashedOf, unknownTrash } from './removal.ts';
+import { prepareAnew } from './stage-version.ts';
 import { noteOf, unknownVersion, type VersionPage } from './store/code-store.ts';
 import { WebhookClaims } from './webhook-claims.ts';
 
-type DeploymentsOptions = Omit<PublicationOptions, 'now' | 'claims'> & {
+type DeploymentsOptions = Omit<ChangeOptions, 'now' | 'claims' | 'follow'> & {
   /** The app whose live version has a webhook of this slug. */
   webhookHolder(slug: string): string | undefined;
   now?(): number;
@@ -59,57 +62,30 @@ type UploadOptions = PublishOptions & {
 
 type PlaceOptions = PublishOptions & Pick<UploadOptions, 'activate'> & { isNew?: boolean };
 
-export type PublishResult = {
-  id: string;
-  /** n of the tag `<id>/v<n>`. */
-  version: number;
-  tag: string;
-  /** The version's commit, which holds what was merged: the new base of the session's files. */
-  sha: string;
-  migrationsApplied: number[];
-  webhooks: NewWebhook[];
-  /** As in `AppRecord`. */
-  public?: string[];
-} & Pick<VersionSummary, 'network' | 'uses' | 'warnings'>;
-
-/** `warnings`: what publishing would refuse its handlers for, an icon that cannot be drawn, and what is probably mistyped. */
-type AdoptionResult = { webhooks: NewWebhook[]; warnings?: InputIssue[] };
-
-export type ActivationResult = {
-  id: string;
-  activeVersion: string;
-  previousVersion: string | null;
-  /** Numbers of the migrations that the data has had and this version does not know. */
-  migrationsAhead: number[];
-  /** Minted when a version was brought back whose webhook the live one does not have. */
-  webhooks: NewWebhook[];
-};
-
 export class Deployments {
-  readonly #options: PublicationOptions;
+  readonly #options: ChangeOptions;
   readonly #serial = new SerialByKey();
   readonly #manifests: Manifests;
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #records = new WeakMap<AppState, AppRecord>();
 
   constructor({ webhookHolder, ...options }: DeploymentsOptions) {
-    this.#options = { now: Date.now, claims: new WebhookClaims(webhookHolder), ...options };
+    const claims = new WebhookClaims(webhookHolder);
+    this.#options = { now: Date.now, claims, follow: async () => false, ...options };
     this.#manifests = new Manifests(options.layout);
   }
 
-  /** Repairs interrupted changes before anything is served. Logs a failure, and tries again when the app is changed. */
+  /** Finishes or undoes interrupted changes before anything is served. */
   async open(): Promise<void> {
-    const { store } = this.#options;
-    const message = 'A change of an app that was cut off could not be put right yet.';
-    for (const id of await store.open()) {
-      await afterwards(this.#options, id, message, async () => void (await recover(this.#options, id)));
-    }
-    await store.tidy();
+    await this.#options.store.open();
+    await recoverAll(this.#options);
+    await this.#options.store.tidy();
   }
 
-  /** After `open`: what a crash left of a session's publication is finished in the session too, or forgotten. */
-  recoverSession(id: string, session: SessionCopy): Promise<void> {
-    return recoverSession(this.#options, id, session);
+  /** From now on sessions get with `follow` what they publish, and at once what a crash left of that. After `open`. */
+  async followSessions(follow: FollowSession): Promise<void> {
+    this.#options.follow = follow;
+    await recoverListed(this.#options, follow);
   }
 
   /** Every app, sorted by id. The record of an app that has not changed is the same object. */
@@ -125,8 +101,7 @@ export class Deployments {
   /** The `app.json` of the active version; null when there is none. Rejects with `UNKNOWN_APP`. */
   async manifest(id: string): Promise<Manifest | null> {
     const { active } = await this.#options.registry.state(id);
-    if (active === null) return null;
-    return this.#manifests.get(id, active.versionId);
+    return active === null ? null : this.#manifests.get(id, active.versionId);
   }
 
   /** Newest first. Rejects with `UNKNOWN_APP`, and on the git store with `STORE_DAMAGED`. */
@@ -155,7 +130,7 @@ export class Deployments {
         if (body.errored) throw body.errored;
         await pipeline(body, createWriteStream(archive, { flags: 'wx', mode: 0o600 }));
         received?.();
-        const order = { source: { archive }, activate, maker, staging, ifLive, note: noteFrom(said) };
+        const order = { source: { archive }, activate, maker, staging, ifLive, note: noteOf(said) };
         return uploaded(id, await this.#serial.run(id, () => this.#publish(id, order)), activate, origin);
       } finally {
         body.destroy();
@@ -182,7 +157,7 @@ export class Deployments {
           throw new SvcError('CONFLICT', `An app "${id}" already exists; choose another id.`, { path: 'id' });
         await mkdir(staging, { mode: 0o700 });
         await fill(folder);
-        const order = { source: { folder }, activate, maker, staging, note: noteFrom(said) };
+        const order = { source: { folder }, activate, maker, staging, note: noteOf(said) };
         return uploaded(id, await this.#publish(id, order), activate, origin);
       } finally {
         await rm(staging, { recursive: true, force: true });
@@ -206,19 +181,8 @@ export class Deployments {
           'NO_GIT_STORE',
           'Publishing needs the git store: stop the gateway, then svc convert --store git.',
         );
-      const order = { source: { session }, activate: true, maker, note: noteFrom(said) };
-      const published = await this.#publish(id, order);
-      const { versionId: tag } = published.version;
-      return {
-        id,
-        version: versionNumber(id, tag) as number,
-        tag,
-        sha: published.commit as string,
-        migrationsApplied: published.migrationsApplied,
-        ...present(published.version, ['network', 'uses', 'warnings']),
-        ...publicOf(published.version),
-        webhooks: webhooksOf(id, published, origin),
-      };
+      const order = { source: { session }, activate: true, maker, note: noteOf(said) };
+      return published(id, await this.#publish(id, order), origin);
     });
   }
 
@@ -278,18 +242,14 @@ export class Deployments {
     return this.#changingApp(id, async () => {
       if (this.#options.registry.has(id)) throw new SvcError('CONFLICT', `There is an app "${id}" already.`);
       const source = { tag: versionId, imported: true } as const;
-      const published = await this.#publish(id, { source, activate: true });
-      return { ...present(published.version, ['warnings']), webhooks: webhooksOf(id, published, origin) };
+      return adopted(id, await this.#publish(id, { source, activate: true }), origin);
     });
   }
 
   /** Takes an app that is in the store and not registered out of it, with its versions: its id can then be taken by another. */
   forgo(id: string): Promise<void> {
-    const { registry, store } = this.#options;
     return this.#changingApp(id, async () => {
-      if (registry.has(id)) return;
-      await store.begin(id, { kind: 'remove' });
-      await conclude(store, id);
+      if (!this.#options.registry.has(id)) await forgetCode(this.#options, id);
     });
   }
 
@@ -385,26 +345,18 @@ export class Deployments {
   }
 
   async #publish(id: string, order: PublicationOrder): Promise<Publication> {
-    const published = await new Publication(this.#options, id, order).run();
-    const { versionId } = published.version;
+    const publication = await new Publication(this.#options, id, order).run();
+    const { versionId } = publication.version;
     this.#options.log.info({ app: id, version: versionId, activated: order.activate }, 'Published a version.');
-    return published;
+    return publication;
   }
 
   async #activate(id: string, versionId: string, origin: string): Promise<ActivationResult> {
     const { registry, layout, databases } = this.#options;
     if (!registry.has(id)) throw unknownApp(id);
-    const published = await this.#publish(id, { source: { tag: versionId }, activate: true });
-    const { version, previous } = published;
+    const publication = await this.#publish(id, { source: { tag: versionId }, activate: true });
     const done = (await exists(layout.app(id).data)) ? await databases.userVersion(id) : 0;
-    const ahead = Math.max(0, done - version.migrations);
-    return {
-      id,
-      activeVersion: versionId,
-      previousVersion: previous?.versionId ?? null,
-      migrationsAhead: Array.from({ length: ahead }, (_, at) => version.migrations + 1 + at),
-      webhooks: webhooksOf(id, published, origin),
-    };
+    return activated(id, publication, done, origin);
   }
 
   #recordOf(state: AppState): AppRecord {
@@ -439,71 +391,6 @@ export class Deployments {
       this.#underWay.delete(change);
     }
   }
-}
-
-function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: AppRecord['backend']): AppRecord {
-  return {
-    id,
-    name: active?.name ?? id,
-    version: active?.version ?? '',
-    ...(active?.description === undefined ? {} : { description: active.description }),
-    kind: active?.kind ?? 'app',
-    backend,
-    status: active === null ? 'no_active_version' : 'active',
-    activeVersion: active?.versionId ?? null,
-    registeredAt,
-    updatedAt,
-    queries: active?.queries.length ?? 0,
-    actions: active?.actions.length ?? 0,
-    automations: active?.automations ?? 0,
-    ...(active && publicOf(active)),
-    ...(active?.icon && { icon: true }),
-  };
-}
-
-function uploaded(id: string, published: Publication, activate: boolean, origin: string): UploadAnswer {
-  const { version, previous, isDuplicate, migrationsApplied, pruned } = published;
-  const { versionId, sha256, files, bytes } = version;
-  return {
-    id,
-    versionId,
-    activeVersion: (activate ? version : previous)?.versionId ?? null,
-    sha256,
-    files,
-    bytes,
-    deduplicated: isDuplicate,
-    ...replacedBy(published),
-    migrationsApplied,
-    pruned,
-    ...present(version, ['network', 'uses', 'warnings']),
-    ...publicOf(version),
-    webhooks: webhooksOf(id, published, origin),
-  };
-}
-
-/** Only the members that the version has. */
-function present<K extends keyof VersionSummary>(version: VersionSummary, members: K[]): Pick<VersionSummary, K> {
-  const entries = members.flatMap((member) => (version[member] === undefined ? [] : [[member, version[member]]]));
-  return Object.fromEntries(entries) as Pick<VersionSummary, K>;
-}
-
-function noteFrom({ message, by }: Pick<PublishOptions, 'message' | 'by'>): VersionNote {
-  return noteOf({ message: message ?? undefined, by: by ?? undefined });
-}
-
-function replacedBy({ replaced }: Publication): { replaced?: Replaced } {
-  if (replaced === null) return {};
-  const { versionId, uploadedAt, by } = replaced;
-  return { replaced: { versionId, publishedAt: uploadedAt, ...(by !== undefined && { by }) } };
-}
-
-function publicOf(version: VersionSummary): { public?: string[] } {
-  const parts = publicParts(version);
-  return parts.length === 0 ? {} : { public: parts };
-}
-
-function webhooksOf(id: string, { minted }: Publication, origin: string): NewWebhook[] {
-  return minted.map((secret) => newWebhook(id, secret, origin));
 }
 
 /** `3` and `v3` are the tag `<id>/v3`. */

@@ -53,28 +53,25 @@ for (const [at, [words, , left]] of documented.entries()) {
       await run(publication);
       cpSync(running.layout.dataDir, crashed, { recursive: true, verbatimSymlinks: true });
     });
-    const told: string[] = [];
-    const published = await running.deployments.publish('notes', {
-      session: sessionCopy(session('2', 2), sha, told),
-    });
-    assert.deepEqual(told, [`note ${published.sha}`, `follow ${published.sha} same`]);
+    const { followed } = running;
+    followed.length = 0;
+    const published = await running.deployments.publish('notes', { session: sessionCopy(session('2', 2), sha) });
+    assert.deepEqual(followed, [`mine/notes ${published.sha} same`]);
     t.mock.restoreAll();
 
-    const { deployments, databases, layout } = await start(crashed);
+    const { deployments, databases, layout, followed: after } = await start(crashed);
     assert.equal((await deployments.record('notes')).version, isNew ? '2' : '1');
     assert.equal(await databases.userVersion('notes'), isNew ? 2 : 1);
-    const { publishingDir, mainDir, activeMain } = layout.codeStore!;
-    assert.deepEqual(readdirSync(publishingDir), [], 'the intention is done or dropped');
+    const { mainDir, activeMain } = layout.codeStore!;
+    assert.deepEqual(readdirSync(layout.journalDir), [], 'the intention is done or dropped');
     assert.equal(readFileSync(activeMain, 'utf8').trim(), isNew ? published.sha : sha);
     assert.deepEqual(
       (await deployments.versions('notes')).map(({ versionId }) => versionId),
       isNew ? ['notes/v2', 'notes/v1'] : ['notes/v1'],
     );
     assert.equal(readdirSync(mainDir).length, isNew ? 2 : 1, 'the code of a version that was dropped is gone');
-    const after: string[] = [];
-    const noted = { commit: published.sha, files: '' };
-    await deployments.recoverSession('notes', { ...sessionCopy('', sha, after), noted });
-    assert.deepEqual(after, [isNew ? `follow ${published.sha} merged` : 'drop']);
+    const isLast = at === documented.length - 1;
+    assert.deepEqual(after, isNew && !isLast ? [`mine/notes ${published.sha} merged`] : []);
     // The number of a version that never was is given to the next one.
     const base = isNew ? published.sha : sha;
     const next = await deployments.publish('notes', { session: sessionCopy(session('3', isNew ? 2 : 1), base) });
@@ -85,15 +82,13 @@ for (const [at, [words, , left]] of documented.entries()) {
 test('an error before the version is live undoes the steps, the last one first', async (t) => {
   const { deployments, layout } = await start(newDataDir());
   const { sha } = await deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
-  for (const at of [1, 2, 3, 4]) {
-    const told: string[] = [];
+  for (const at of [1, 2, 3]) {
     const step = Publication.steps[at]!;
     t.mock.method(step, 'run', () => Promise.reject(new Error('refused')));
-    const refused = deployments.publish('notes', { session: sessionCopy(session('2', 2), sha, told) });
+    const refused = deployments.publish('notes', { session: sessionCopy(session('2', 2), sha) });
     await assert.rejects(refused, /refused/);
     t.mock.restoreAll();
-    assert.equal(told.at(-1), at === 1 ? undefined : 'drop');
-    assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), []);
+    assert.deepEqual(readdirSync(layout.journalDir), []);
     assert.deepEqual(readdirSync(layout.app('notes').versionsDir), ['v1']);
     assert.deepEqual(readdirSync(layout.tmpDir), []);
   }
@@ -102,18 +97,18 @@ test('an error before the version is live undoes the steps, the last one first',
 test('a live version whose tag could not be made stays noted, and the next change of the app makes it', async (t) => {
   const { deployments, layout, warnings } = await start(newDataDir());
   const { sha: base } = await deployments.publish('notes', { session: sessionCopy(session('1', 1), null) });
-  t.mock.method(Publication.steps[5]!, 'run', () => Promise.reject(new Error('refused')));
+  t.mock.method(Publication.steps[4]!, 'run', () => Promise.reject(new Error('refused')));
   const { sha, tag } = await deployments.publish('notes', { session: sessionCopy(session('2', 1), base) });
   t.mock.restoreAll();
   assert.equal((await deployments.record('notes')).activeVersion, tag);
-  assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), ['notes.json']);
+  assert.deepEqual(readdirSync(layout.journalDir), ['notes.json']);
   assert.match(warnings.join(), /The code store could not note what is live/);
   const next = await deployments.publish('notes', { session: sessionCopy(session('3', 1), sha) });
   assert.deepEqual(
     (await deployments.versions('notes')).map(({ versionId }) => versionId),
     [next.tag, tag, 'notes/v1'],
   );
-  assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), []);
+  assert.deepEqual(readdirSync(layout.journalDir), []);
 });
 
 test('a version that is only stored stays when its tag was made before the job died, and goes when it was not', async (t) => {
@@ -121,16 +116,20 @@ test('a version that is only stored stays when its tag was made before the job d
   await upload(version('1'));
   const { settle } = GitStore.prototype;
   for (const isMade of [false, true]) {
-    t.mock.method(GitStore.prototype, 'settle', async function (this: GitStore, id: string) {
-      if (isMade) await settle.call(this, id);
-      throw new Error('The job died.');
-    });
+    t.mock.method(
+      GitStore.prototype,
+      'settle',
+      async function (this: GitStore, ...intended: Parameters<GitStore['settle']>) {
+        if (isMade) await settle.call(this, ...intended);
+        throw new Error('The job died.');
+      },
+    );
     const stored = upload(version('2'), { activate: false });
     if (isMade) assert.equal((await stored).versionId, 'notes/v2');
     else await assert.rejects(stored, /The job died/);
     t.mock.restoreAll();
     assert.deepEqual(readdirSync(layout.app('notes').versionsDir).sort(), isMade ? ['v1', 'v2'] : ['v1']);
-    assert.deepEqual(readdirSync(layout.codeStore!.publishingDir), []);
+    assert.deepEqual(readdirSync(layout.journalDir), []);
   }
   assert.equal((await upload(version('2'), { activate: false })).deduplicated, true);
 });

@@ -1,85 +1,26 @@
 /**
- * Puts a version of an app into place and makes it live, step by step, and repairs what a crash left between two steps
- * (specification, "Versioning"; docs/architecture.md, "From draft to live"). An upload, a publication from a session, an import
- * and an activation are all publications. The caller runs one at a time for each app.
+ * Puts a version of an app into place and makes it live, step by step (specification, "Activation"; docs/architecture.md, "From
+ * draft to live"). An upload, a publication from a session, an import and an activation are all publications. The caller runs one
+ * at a time for each app.
  */
-import { randomUUID } from 'node:crypto';
-import { mkdir, realpath, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { Logger } from 'pino';
-import { type MintedSecret, signingKeys } from '../../protocol/automations/automation.ts';
+import { rm } from 'node:fs/promises';
+import { signingKeys } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { uploadTime } from '../../protocol/ids.ts';
 import type { VersionNote, VersionSummary } from '../../protocol/manifest.ts';
-import type { VersionFolders, VersionSource } from '../../protocol/wire/jobs.ts';
-import type { ChangeUnderWay } from '../../storage/apps/code-store.ts';
-import type { AppState, Registry } from '../../storage/apps/registry.ts';
-import { moveToTrash, purgeApp } from '../../storage/apps/trash.ts';
-import {
-  installPrepared,
-  isIntact,
-  isPrepared,
-  listVersions,
-  readPending,
-  readVersion,
-  writeIncoming,
-} from '../../storage/apps/versions.ts';
-import { addWebhookKeys, pruneWebhookKeys } from '../../storage/automations/automations.ts';
-import {
-  exists,
-  mkdirDurable,
-  removeDurable,
-  renameDurable,
-  writeFileAtomic,
-} from '../../storage/files/atomic-file.ts';
-import { AppPaths, type Layout, VersionPaths } from '../../storage/layout.ts';
-import type { Databases } from '../databases.ts';
-import type { Apps } from '../dispatch/apps.ts';
-import type { Jobs } from '../jobs/jobs.ts';
-import { activateVersion, settlePointer } from './activation.ts';
-import { type CodeStore, noteOf, unknownVersion } from './store/code-store.ts';
-import type { WebhookClaims } from './webhook-claims.ts';
-
-export type PublicationOptions = {
-  layout: Layout;
-  registry: Registry;
-  store: CodeStore;
-  jobs: Pick<Jobs, 'ingest' | 'review' | 'prepareAgain'>;
-  databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable' | 'close'>;
-  apps: Pick<Apps, 'swap' | 'versionsAtWork' | 'stop' | 'forget' | 'regain'>;
-  claims: WebhookClaims;
-  /** Versions kept on disk for each app; the active one always is. */
-  versionRetention: number;
-  log: Pick<Logger, 'info' | 'error'>;
-  now(): number;
-};
-
-/** Errors of jobs that say nothing about the files. */
-const NOT_OF_THE_CODE: ReadonlySet<string> = new Set(['OVERLOADED', 'STORAGE_FULL', 'INTERNAL']);
-
-type PrepareOptions = Pick<PublicationOptions, 'layout' | 'store' | 'log'> & { jobs: Pick<Jobs, 'prepareAgain'> };
-
-/** The commit that may become live, the fingerprint of the files that a session sent, and whether the commit has the very same. */
-export type PublishedFiles = { commit: string; files: string; same?: boolean };
-
-/** The copy of an app that a session has, as its publication uses it. */
-export type SessionCopy = {
-  folder: string;
-  /** The commit that the files were taken from; null when the app was not on `main` then. */
-  base: string | null;
-  /** A note of `note` that a crash left. */
-  noted: PublishedFiles | null;
-  /** Durable when it resolves. */
-  note(publishing: { commit: string; files: string }): Promise<void>;
-  /** The noted version did not become live. */
-  drop(): Promise<void>;
-  /** Takes the published files and their commit as the base of what is edited next. Never rejects. */
-  follow(published: PublishedFiles): Promise<void>;
-};
+import { removeIntent, type VersionIntent, writeIntent } from '../../storage/apps/journal.ts';
+import type { AppState } from '../../storage/apps/registry.ts';
+import { purgeApp } from '../../storage/apps/trash.ts';
+import { listVersions } from '../../storage/apps/versions.ts';
+import { addWebhookKeys } from '../../storage/automations/automations.ts';
+import { mkdirDurable } from '../../storage/files/atomic-file.ts';
+import type { AppPaths } from '../../storage/layout.ts';
+import { activateVersion, migrationsDone, UnknownOutcome } from './activation.ts';
+import { afterwards, type ChangeOptions, letGo, pruneKeys, stagingFolder } from './change.ts';
+import { clearFolder, followed, recover } from './recovery.ts';
+import { type PublicationSource, type StagedVersion, stageVersion } from './stage-version.ts';
 
 export type PublicationOrder = {
-  /** An uploaded file, a session, or the tag of a version that the store has. */
-  source: Exclude<VersionSource, { session: string }> | { session: SessionCopy };
+  source: PublicationSource;
   /** False: the version is only stored. */
   activate: boolean;
   note?: VersionNote;
@@ -96,8 +37,6 @@ export type PublicationOrder = {
  */
 type Step = { words: string; where: string; failed?: string; run(publication: Publication): Promise<void> };
 
-const NOT_SETTLED = 'The code store could not note what is live; it will when the app is changed next.';
-
 export class Publication {
   static readonly steps: readonly Step[] = [
     {
@@ -105,18 +44,13 @@ export class Publication {
         "Merge the session's files with `main` on their base, check manifest, handlers, automations and schemas, commit",
       where: 'jobs',
       run: async (it) => {
-        await it.#check();
+        await it.#stage();
         it.#checkReplaced();
         await it.#claimWebhooks();
       },
     },
     {
-      words: "Note the commit in the session's record",
-      where: 'supervisor',
-      run: (it) => it.#noteInSession(),
-    },
-    {
-      words: 'Note the intention in `publishing/<id>.json`: app, version, commit',
+      words: 'Note the intention in `journal/<id>.json`: app, version, commit, migrations, session',
       where: 'supervisor',
       run: (it) => it.#begin(),
     },
@@ -131,16 +65,11 @@ export class Publication {
       run: (it) => it.#activate(),
     },
     {
-      words: 'Make the tag and move `main` under one short lock, merging what other apps published meanwhile',
-      where: 'jobs',
-      failed: NOT_SETTLED,
+      words:
+        'Make the tag and move `main` under one short lock, merging what other apps published meanwhile; note its commit in `active-main`',
+      where: 'jobs, supervisor',
+      failed: 'The code store could not note what is live; it will when the app is changed next.',
       run: (it) => it.#settle(),
-    },
-    {
-      words: 'Note the commit in `active-main`, remove the intention',
-      where: 'supervisor',
-      failed: NOT_SETTLED,
-      run: (it) => it.#finish(),
     },
     {
       words: 'Send calls to the new version, remove old versions from the disk',
@@ -152,34 +81,38 @@ export class Publication {
       where: 'supervisor',
       run: (it) => it.#follow(),
     },
+    {
+      words: 'Remove the intention',
+      where: 'supervisor',
+      run: (it) => it.#end(),
+    },
   ];
 
-  version!: VersionSummary;
-  /** The version's commit on the git store; null without one. */
-  commit: string | null = null;
-  minted: MintedSecret[] = [];
   migrationsApplied: number[] = [];
   pruned: string[] = [];
-  readonly #options: PublicationOptions;
+  readonly #options: ChangeOptions;
   readonly #id: string;
   readonly #order: PublicationOrder;
   readonly #app: AppPaths;
   readonly #staging: string;
   /** The app before; null when it is not registered. */
   #state: AppState | null = null;
+  #staged!: StagedVersion;
+  #now = 0;
+  /** What the journal has; null when nothing becomes another. */
+  #intent: VersionIntent | null = null;
+  /** The migrations that the data has had. */
+  #done = 0;
   /** Undoes the steps, in order. */
   readonly #undo: (() => Promise<void>)[] = [];
   /** From here on no step is undone. */
   #isFinal = false;
-  /** The files that are to be installed; null when they are on disk. */
-  #staged: VersionPaths | null = null;
-  #sent: Required<PublishedFiles> | null = null;
-  #now = 0;
-  #isSettled = false;
+  /** Something is left to do, or to find out: the intention stays. */
+  #isOpen = false;
   /** The addresses of its webhooks are kept for it until it is live or dropped. */
   #endClaims = (): void => {};
 
-  constructor(options: PublicationOptions, id: string, order: PublicationOrder) {
+  constructor(options: ChangeOptions, id: string, order: PublicationOrder) {
     this.#options = options;
     this.#id = id;
     this.#order = order;
@@ -192,8 +125,8 @@ export class Publication {
     try {
       this.#state = await recover(this.#options, this.#id);
       for (const { run, words, failed = words } of Publication.steps) {
-        if (this.#isFinal) await this.#afterwards(failed, () => run(this));
-        else await run(this);
+        if (!this.#isFinal) await run(this);
+        else if (!(await this.#afterwards(failed, () => run(this)))) this.#isOpen = true;
       }
     } catch (error) {
       await this.#takeBack();
@@ -208,7 +141,7 @@ export class Publication {
   /** Only puts the files of a version, which are gone, into place again, for a repair; false when that cannot be done. Never rejects. */
   async bringBack(): Promise<boolean> {
     try {
-      await this.#check();
+      await this.#stage();
       await this.#install();
       return true;
     } catch (error) {
@@ -220,33 +153,49 @@ export class Publication {
     }
   }
 
+  get version(): VersionSummary {
+    return this.#staged.version;
+  }
+
+  /** The version's commit on the git store; null without one. */
+  get commit(): string | null {
+    return this.#staged.commit;
+  }
+
+  get minted(): StagedVersion['minted'] {
+    return this.#staged.minted;
+  }
+
   /** The version that served before. */
   get previous(): VersionSummary | null {
     return this.#state?.active ?? null;
   }
 
+  /** The version that this one takes the place of; null for none. */
+  get replaced(): VersionSummary | null {
+    return this.#isMove ? this.previous : null;
+  }
+
   /** The content equals that of a version on disk, which is used instead. */
   get isDuplicate(): boolean {
-    return this.#staged === null;
+    return this.#staged.files === null;
   }
 
   /** The version is new: neither on disk nor in the store. */
   get #isNew(): boolean {
-    return this.#staged !== null && !('tag' in this.#order.source);
+    return !this.isDuplicate && !('tag' in this.#order.source);
   }
 
-  async #check(): Promise<void> {
-    const { source } = this.#order;
-    const onDisk = 'tag' in source && this.#state !== null ? await readVersion(this.#app, source.tag) : null;
-    if (onDisk === null || !(await this.#isUsable(onDisk))) await this.#ingest();
-    else this.version = (await readVersion(this.#app, onDisk.versionId)) ?? onDisk;
+  /** Another version is live afterwards. */
+  get #isMove(): boolean {
+    return this.#order.activate && this.previous?.versionId !== this.version.versionId;
+  }
+
+  async #stage(): Promise<void> {
+    const { source, note } = this.#order;
+    const order = { source, note, staging: this.#staging };
+    this.#staged = await stageVersion(this.#options, this.#id, this.#state, order);
     this.#now = this.#options.now();
-  }
-
-  /** The version that this one takes the place of; null for none. */
-  get replaced(): VersionSummary | null {
-    const { previous } = this;
-    return this.#order.activate && previous?.versionId !== this.version.versionId ? previous : null;
   }
 
   #checkReplaced(): void {
@@ -261,95 +210,43 @@ export class Publication {
 
   async #claimWebhooks(): Promise<void> {
     if (this.version.automations === 0) return;
-    const files = this.#staged ?? this.#app.version(this.version.versionId);
+    const files = this.#staged.files ?? this.#app.version(this.version.versionId);
     this.#endClaims = await this.#options.claims.claim(this.#id, files);
   }
 
-  /** Whether a version on the disk can serve, after a repair of what was prepared of it. */
-  async #isUsable({ versionId }: VersionSummary): Promise<boolean> {
-    if (await isPrepared(this.#app, versionId)) return true;
-    if (await prepareAnew(this.#options, this.#id, versionId)) return true;
-    if (this.#options.store.keepsDiscarded) return false;
-    const advice = 'Upload it again, or activate another one.';
-    throw new SvcError('STORE_DAMAGED', `The files of the version ${versionId} are damaged. ${advice}`);
-  }
-
-  async #ingest(): Promise<void> {
-    const { store, jobs } = this.#options;
-    const { source } = this.#order;
-    const stored = this.#state === null || 'tag' in source ? [] : await listVersions(this.#app);
-    // Content whose copy on disk was edited since is stored anew: the upload is what mends it.
-    const intact = await Promise.all(stored.map((version) => isIntact(this.#app, version)));
-    const known = 'archive' in source || 'folder' in source ? stored.filter((_, at) => intact[at]) : [];
-    const { uploadedAt, note } = await this.#origin(stored);
-    await mkdir(this.#staging, { recursive: true, mode: 0o700 });
-    const result = await jobs.ingest({
-      source: 'session' in source ? this.#fromSession(source.session) : source,
-      commit: store.commitOrder(note.message ?? null),
-      app: this.#id,
-      note,
-      staging: this.#staging,
-      uploadedAt,
-      known: known.map(({ versionId, sha256 }) => ({ versionId, sha256, ...this.#foldersOf(versionId) })),
-      active: this.previous === null ? null : this.#foldersOf(this.previous.versionId),
-    });
-    if ('known' in result) {
-      this.version = known.find(({ versionId }) => versionId === result.known) as VersionSummary;
-      return;
-    }
-    const { staged, minted, commit, sent } = result;
-    this.version = staged;
-    this.commit = commit;
-    this.minted = minted;
-    this.#staged = new VersionPaths(join(this.#staging, 'code'), join(this.#staging, 'prepared'));
-    if (sent !== null && commit !== null) this.#sent = { commit, ...sent };
-  }
-
-  #fromSession({ folder, base }: SessionCopy): VersionSource {
-    return { session: folder, base, anew: this.#state === null };
-  }
-
-  /** A time later than every version on disk, or what the tag says. Rejects with `UNKNOWN_VERSION`. */
-  async #origin(stored: VersionSummary[]): Promise<{ uploadedAt: number; note: VersionNote }> {
-    const { store, now } = this.#options;
-    const { source, note = {} } = this.#order;
-    if (!('tag' in source)) return { uploadedAt: Math.max(now(), (stored[0]?.uploadedAt ?? 0) + 1), note };
-    const tagged = await store.find(this.#id, source.tag);
-    if (tagged === null) throw unknownVersion(this.#id, source.tag);
-    return { uploadedAt: tagged.uploadedAt, note: noteOf(tagged) };
-  }
-
-  #foldersOf(versionId: string): VersionFolders {
-    const { code, prepared } = this.#app.version(versionId);
-    return { code, prepared };
-  }
-
-  async #noteInSession(): Promise<void> {
-    const { source } = this.#order;
-    if (!('session' in source) || this.#sent === null) return;
-    const { commit, files } = this.#sent;
-    await source.session.note({ commit, files });
-    this.#undo.push(() => source.session.drop().catch(() => {}));
-  }
-
   async #begin(): Promise<void> {
-    const { store } = this.#options;
-    const { activate } = this.#order;
-    const { versionId } = this.version;
+    const { layout, registry } = this.#options;
+    // Its migrations would run on a new database, in the place of the one that is lost.
+    if (this.#order.activate && this.previous !== null) await registry.checkData(this.#id);
+    if (!this.#isNew && !this.#isMove) return;
+    this.#intent = await this.#intended();
+    if (this.#state === null) await clearFolder(this.#options, this.#id);
+    // Undone last: until then it says what is to go.
+    this.#undo.push(() => removeIntent(layout, this.#id));
+    await writeIntent(layout, this.#id, this.#intent);
     if (this.#state === null) await this.#makeFolder();
-    // A mark that an upload could not remove would take its version along later.
-    else if (!this.#isNew) await removeMarks(this.#app);
-    this.#undo.push(() => store.abandon(this.#id));
-    if (this.#isNew)
-      await store.begin(this.#id, { kind: activate ? 'publish' : 'store', versionId, commit: this.commit });
-    else if (activate && this.previous?.versionId !== versionId)
-      await store.begin(this.#id, { kind: 'activate', versionId });
   }
 
-  /** The folder of a new app, marked as one that no app uses: a crash before the app is registered leaves it with the mark. */
+  async #intended(): Promise<VersionIntent> {
+    const { store, databases } = this.#options;
+    const { activate, source } = this.#order;
+    const { versionId, migrations } = this.version;
+    if (activate && this.#state !== null)
+      this.#done = await migrationsDone(this.#id, this.#app, this.version, databases);
+    const isActivation = !this.#isNew;
+    const { sent } = this.#staged;
+    return {
+      kind: isActivation ? 'activate' : activate ? 'publish' : 'store',
+      versionId,
+      commit: isActivation ? await store.commitActivation(this.#id, versionId) : this.commit,
+      migrations: activate && this.#done < migrations ? migrations : null,
+      ...('session' in source && sent !== null && { session: { id: source.session.id, files: sent.files } }),
+    };
+  }
+
+  /** The folder of a new app: a crash before the app is registered leaves it, and the intention with it. */
   async #makeFolder(): Promise<void> {
     const { layout, apps } = this.#options;
-    await clearLeftovers(this.#options, this.#id);
     // In a session it was an app before, and goes on as one if this fails.
     const talk = { keepsTalk: 'session' in this.#order.source };
     await apps.forget(this.#id, talk);
@@ -357,34 +254,29 @@ export class Publication {
       await letGo(this.#options, this.#id, talk);
       await purgeApp(layout, this.#id);
     });
-    const { dir, disposable } = new AppPaths(join(this.#staging, 'app'));
-    await mkdirDurable(dir);
-    await writeFileAtomic(disposable, '');
-    await renameDurable(dir, this.#app.dir);
+    await mkdirDurable(this.#app.dir);
   }
 
   async #install(): Promise<void> {
     const { store } = this.#options;
     const { versionId } = this.version;
+    const { files, commit, minted } = this.#staged;
     const isRegistered = this.#state !== null;
-    if (this.#staged === null) return;
+    if (files === null) return;
     this.#undo.push(async () => {
       // The code of a new app may lie outside of its folder.
       if (isRegistered || store.keepsDiscarded) await store.discard(this.#id, versionId);
-      if (!isRegistered) return;
-      await removeMarks(this.#app);
-      await pruneKeys(this.#options, this.#id);
+      if (isRegistered) await pruneKeys(this.#options, this.#id);
     });
-    if (this.#isNew && this.#order.activate && isRegistered) await writeIncoming(this.#app, versionId);
     // Before the version: one that is there has the keys of its webhooks.
-    await addWebhookKeys(this.#app, signingKeys(this.minted));
-    await store.install(this.#id, versionId, this.#staged, this.commit);
+    await addWebhookKeys(this.#app, signingKeys(minted));
+    await store.install(this.#id, versionId, files, commit);
   }
 
   async #activate(): Promise<void> {
     const { registry } = this.#options;
     const { activate } = this.#order;
-    if (activate) this.migrationsApplied = await this.#movePointer();
+    if (this.#isMove) this.migrationsApplied = await this.#movePointer();
     if (this.#state === null) {
       if (!activate) this.#undo.push(() => registry.deregister(this.#id));
       await registry.register(this.#id, this.#order.maker);
@@ -394,27 +286,18 @@ export class Publication {
 
   /** If that is interrupted, the app is repaired. */
   async #movePointer(): Promise<number[]> {
-    const { registry, databases, log } = this.#options;
-    // Its migrations would run on a new database, in the place of the one that is lost.
-    if (this.previous !== null) await registry.checkData(this.#id);
-    if (registry.loaded(this.#id)?.active?.versionId === this.version.versionId) return [];
+    const { databases, log } = this.#options;
     const tools = { databases, letGo: () => letGo(this.#options, this.#id), log };
-    if (this.previous !== null) {
-      const pointer = { activeVersion: this.previous.versionId, activatedAt: this.#state?.updatedAt ?? this.#now };
-      await settlePointer(this.#id, this.#app, pointer, tools);
-    }
     try {
-      return await activateVersion(this.#id, this.#app, this.version, tools, this.#now);
+      const moved = await activateVersion(this.#id, this.#app, this.version, this.#done, tools, this.#now);
+      this.#isOpen = !moved.isSettled;
+      return moved.applied;
     } catch (error) {
-      if (await this.#isPending()) await this.#afterwards('An app could not be repaired.', () => this.#repair());
-      throw error;
+      if (!(error instanceof UnknownOutcome)) throw error;
+      this.#isOpen = true;
+      await this.#afterwards('An app could not be repaired.', () => this.#repair());
+      throw error.cause;
     }
-  }
-
-  /** Whether the migrations may be in the data. */
-  async #isPending(): Promise<boolean> {
-    const pending = await readPending(this.#app);
-    return pending !== null && pending.versionId === this.version?.versionId;
   }
 
   /** The version that the data belongs to serves, although the publication failed. */
@@ -429,23 +312,17 @@ export class Publication {
   async #settle(): Promise<void> {
     const { store } = this.#options;
     try {
-      this.#isSettled = await store.settle(this.#id);
+      if (this.#intent !== null) await store.settle(this.#id, this.#intent);
     } catch (error) {
       // The job may have died after it made the tag, which is all that a version needs that is only stored.
       if (this.#isFinal || (await store.find(this.#id, this.version.versionId)) === null) throw error;
-      this.#isSettled = true;
     }
     this.#isFinal = true;
   }
 
-  async #finish(): Promise<void> {
-    if (this.#isSettled) await this.#options.store.finish(this.#id);
-  }
-
   async #serve(): Promise<void> {
     const { registry, apps, store } = this.#options;
-    await this.#afterwards('The mark of an upload could not be removed.', () => removeMarks(this.#app));
-    if (this.#order.activate && this.previous?.versionId !== this.version.versionId) {
+    if (this.#isMove) {
       registry.setActive(this.#id, this.version, this.#now);
       const failed = 'The calls of an app could not be moved to its new version.';
       await this.#afterwards(failed, () => apps.swap(this.#id, this.version));
@@ -469,133 +346,21 @@ export class Publication {
   }
 
   async #follow(): Promise<void> {
-    const { source } = this.#order;
-    if ('session' in source && this.#sent !== null) await source.session.follow(this.#sent);
+    if (this.#intent === null) return;
+    if (!(await followed(this.#options.follow, this.#id, this.#intent, this.#staged.sent?.same))) this.#isOpen = true;
   }
 
-  #afterwards(message: string, work: () => Promise<void>): Promise<void> {
+  async #end(): Promise<void> {
+    if (this.#intent !== null && !this.#isOpen) await removeIntent(this.#options.layout, this.#id);
+  }
+
+  #afterwards(message: string, work: () => Promise<void>): Promise<boolean> {
     return afterwards(this.#options, this.#id, message, work);
   }
 
   /** Unless the migrations may be in the data: the activation is then finished when the app is next needed. */
   async #takeBack(): Promise<void> {
-    if (this.#state !== null && (await this.#isPending())) return;
+    if (this.#state !== null && this.#isOpen) return;
     for (const undo of this.#undo.reverse()) await undo();
   }
-}
-
-/**
- * Makes anew what was prepared of a stored version; false when its code cannot be prepared, which is logged. Rejects when it could
- * not be tried.
- */
-export async function prepareAnew(options: PrepareOptions, id: string, versionId: string): Promise<boolean> {
-  const { layout, store, jobs, log } = options;
-  const app = layout.app(id);
-  const staging = stagingFolder(layout);
-  const to = join(staging, 'prepared');
-  try {
-    await mkdir(staging, { recursive: true, mode: 0o700 });
-    // On the git store it is a link, which jobs do not follow.
-    const code = await realpath(app.version(versionId).code);
-    const at = uploadTime(versionId);
-    // A damaged repository keeps no version from being prepared.
-    const tagged = at === null ? await store.find(id, versionId).catch(() => null) : null;
-    const uploadedAt = at ?? tagged?.uploadedAt ?? Math.floor((await stat(code)).mtimeMs);
-    const note = noteOf(tagged ?? (await readVersion(app, versionId)) ?? {});
-    await jobs.prepareAgain({ app: id, versionId, code, to, uploadedAt, sha256: tagged?.sha256 || null, note });
-    await installPrepared(app, versionId, to);
-    return true;
-  } catch (error) {
-    if (!(error instanceof SvcError) || NOT_OF_THE_CODE.has(error.code)) throw error;
-    log.error({ app: id, version: versionId, err: error }, 'What is derived from a version could not be made anew.');
-    return false;
-  } finally {
-    await rm(staging, { recursive: true, force: true });
-  }
-}
-
-/**
- * After a crash: finishes the change of an app if the repaired app has its version; else drops it. Returns the app; null when
- * it is not registered.
- */
-export async function recover(options: PublicationOptions, id: string): Promise<AppState | null> {
-  const { layout, registry, store } = options;
-  const state = registry.has(id) ? await registry.state(id) : null;
-  const change = await store.underWay(id, state?.active ?? null);
-  if (change === null) return state;
-  if (await hasHappened(change, state, layout.app(id))) await conclude(store, id);
-  else await store.abandon(id);
-  return state;
-}
-
-async function hasHappened(change: ChangeUnderWay, state: AppState | null, app: AppPaths): Promise<boolean> {
-  if (change.kind === 'remove' || state === null) return change.kind === 'remove' && state === null;
-  if (change.kind === 'store') return (await readVersion(app, change.versionId)) !== null;
-  return state.active?.versionId === change.versionId;
-}
-
-/** The same for the session that the change came from, once the app has recovered. */
-export async function recoverSession(
-  { registry, store }: { registry: Pick<Registry, 'loaded'>; store: CodeStore },
-  id: string,
-  session: SessionCopy,
-): Promise<void> {
-  if (session.noted === null) return;
-  if (await store.isVersion(id, session.noted.commit)) await session.follow(session.noted);
-  // Else it never happened, or it is not decided yet.
-  else if ((await store.underWay(id, registry.loaded(id)?.active ?? null)) === null) await session.drop();
-}
-
-/** The change is complete. */
-export async function conclude(store: CodeStore, id: string): Promise<void> {
-  if (await store.settle(id)) await store.finish(id);
-}
-
-/** For what follows a change and cannot take it back: a failure is logged. */
-export async function afterwards(
-  { log }: Pick<PublicationOptions, 'log'>,
-  app: string,
-  message: string,
-  work: () => Promise<void>,
-): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    log.error({ app, err: error }, message);
-  }
-}
-
-/** The folder of an app that is not registered was left by a crash in a first upload, which marks it, or in a removal. */
-export async function clearLeftovers(options: PublicationOptions, id: string): Promise<void> {
-  const { layout, now } = options;
-  const app = layout.app(id);
-  if (!(await exists(app.dir))) return;
-  await letGo(options, id);
-  if (await exists(app.disposable)) await purgeApp(layout, id);
-  else await moveToTrash(layout, id, now());
-}
-
-/** No call of the app runs, and no process has its files open. */
-export async function letGo(
-  { apps, databases }: PublicationOptions,
-  id: string,
-  talk: { keepsTalk?: boolean } = {},
-): Promise<void> {
-  await apps.stop(id, talk);
-  await databases.close(id);
-}
-
-export async function pruneKeys(options: PublicationOptions, id: string): Promise<void> {
-  await afterwards(options, id, 'Old keys of webhooks could not be removed.', () =>
-    pruneWebhookKeys(options.layout.app(id)),
-  );
-}
-
-/** The app and its versions stay unchanged. */
-export async function removeMarks(app: AppPaths): Promise<void> {
-  for (const mark of [app.incoming, app.disposable]) if (await exists(mark)) await removeDurable(mark);
-}
-
-export function stagingFolder({ tmpDir }: Layout): string {
-  return join(tmpDir, `publication-${randomUUID()}`);
 }

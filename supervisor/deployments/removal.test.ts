@@ -4,6 +4,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utime
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
+import { writeIntent } from '../../storage/apps/journal.ts';
 import { listTrash, trashedBytes } from '../../storage/apps/trash.ts';
 import type { AppPaths } from '../../storage/layout.ts';
 import { type Moments, openDeployments, version } from '../../testing/deployments.ts';
@@ -77,10 +78,10 @@ async function assertWhole({ deployments, layout, registry, rows, git, store, tr
 async function assertRemoved({ registry, layout, git, store, trash }: Running, id: string): Promise<void> {
   assert.equal(registry.has('notes'), false);
   assert.deepEqual([await trash(), existsSync(layout.app('notes').dir)], [[id], false]);
+  assert.deepEqual(readdirSync(layout.journalDir), []);
   if (store === 'tarball') return;
   assert.equal(git('tag'), '');
   assert.equal(git('ls-tree', '-r', '--name-only', 'main'), '');
-  assert.deepEqual(readdirSync(layout.codeStore?.publishingDir ?? ''), []);
 }
 
 for (const store of STORES) {
@@ -170,6 +171,26 @@ for (const store of STORES) {
         await next.deployments.restore(id);
       }
       await assertWhole(next);
+    });
+  }
+
+  for (const [what, intent] of [
+    ['a removal for good', { kind: 'remove', purge: true }],
+    ['a first version', { kind: 'publish', versionId: 'v', commit: null, migrations: null }],
+  ] as const) {
+    test(`what a crash left of ${what} goes for good, unless the app is registered, ${store}`, async () => {
+      const running = await start(store);
+      await fill(running);
+      const { layout, registry } = running;
+      await writeIntent(layout, 'notes', intent);
+      const kept = await start(store, { dataDir: layout.dataDir });
+      await assertWhole(kept);
+      assert.deepEqual(readdirSync(layout.journalDir), []);
+      await writeIntent(layout, 'notes', intent);
+      await registry.deregister('notes');
+      const { trash } = await start(store, { dataDir: layout.dataDir });
+      assert.deepEqual([existsSync(layout.app('notes').dir), await trash()], [false, []]);
+      assert.deepEqual([...readdirSync(layout.tmpDir), ...readdirSync(layout.journalDir)], []);
     });
   }
 

@@ -1,9 +1,10 @@
 /**
- * Removes apps and restores them from the trash (decisions, sections 2 and 14). The registry decides: after a crash at any
- * step, a registered app is there, whole, and any other is in the trash.
+ * Removes apps and restores them from the trash (specification, "Removal and trash"). The registry decides: after a crash at
+ * any step, a registered app is there, whole, and any other is in the trash.
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { isArchiveVersion, versionNumber } from '../../protocol/ids.ts';
+import { type Intent, removeIntent, writeIntent } from '../../storage/apps/journal.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';
 import {
   moveToTrash,
@@ -15,26 +16,28 @@ import {
   takeFromTrash,
 } from '../../storage/apps/trash.ts';
 import { readCurrent } from '../../storage/apps/versions.ts';
-import { exists, namesIn, removeDurable, writeFileAtomic } from '../../storage/files/atomic-file.ts';
+import { exists, namesIn, removeDurable } from '../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../storage/layout.ts';
-import { afterwards, clearLeftovers, conclude, letGo, type PublicationOptions, removeMarks } from './publication.ts';
+import { afterwards, type ChangeOptions, letGo } from './change.ts';
+import { clearFolder, settlePointer } from './recovery.ts';
 
 export type RestoreResult = { id: string; restored: true; activeVersion: string | null };
 
 /** Its data goes with it: to the trash, or at once when `purge` is set. Rejects with `UNKNOWN_APP`. */
-export async function removeApp(options: PublicationOptions, id: string, purge: boolean): Promise<void> {
-  const { registry, layout, now, store, apps } = options;
+export async function removeApp(options: ChangeOptions, id: string, purge: boolean): Promise<void> {
+  const { registry, layout, now, apps } = options;
   if (!registry.has(id)) throw unknownApp(id);
   const app = layout.app(id);
-  await store.begin(id, { kind: 'remove' });
+  // The next intention takes the place of what said so.
+  await settlePointer(options, id);
+  await writeIntent(layout, id, { kind: 'remove', purge });
   try {
-    await (purge ? markForPurge(app) : markForTrash(options, id));
+    if (!purge) await noteForTrash(options, id);
     // First of all no new call may find the app and start it again.
     await registry.deregister(id);
   } catch (error) {
-    await removeMarks(app);
     if (await exists(app.removed)) await removeDurable(app.removed);
-    await store.abandon(id);
+    await removeIntent(layout, id);
     throw error;
   }
   try {
@@ -46,23 +49,27 @@ export async function removeApp(options: PublicationOptions, id: string, purge: 
   }
   // After the folder: a crash here leaves only what the first upload of an app of this name removes as well.
   await afterwards(options, id, 'The history of an app that was removed is still there.', () => apps.forget(id));
-  await afterwards(options, id, 'The code of an app that was removed is still on main.', () => conclude(store, id));
+  await afterwards(options, id, 'The code of an app that was removed is still on main.', () =>
+    forgetCode(options, id, purge),
+  );
 }
 
-async function markForPurge(app: AppPaths): Promise<void> {
-  if (await exists(app.dir)) await writeFileAtomic(app.disposable, '');
+/** Takes the code of an app that is gone off `main`, and its versions out of the store. */
+export async function forgetCode({ store, layout }: ChangeOptions, id: string, purge = true): Promise<void> {
+  const intent: Intent = { kind: 'remove', purge };
+  await store.settle(id, intent);
+  await removeIntent(layout, id);
 }
 
-async function markForTrash({ layout, store, now }: PublicationOptions, id: string): Promise<void> {
+async function noteForTrash({ layout, store, now }: ChangeOptions, id: string): Promise<void> {
   const app = layout.app(id);
-  await removeMarks(app);
   // A repository that cannot be read keeps no app from being removed.
   const versions = await store.numbers(id).catch(() => null);
   if (await exists(app.dir)) await noteRemoval(app, { removedAt: now(), versions });
 }
 
 /** The app is removed, so the error must not read as if nothing had changed. */
-function notCleared({ log }: PublicationOptions, id: string, error: unknown): SvcError {
+function notCleared({ log }: ChangeOptions, id: string, error: unknown): SvcError {
   log.error({ app: id, err: error }, 'An app was removed, but its folder is still there.');
   return new SvcError(
     'INTERNAL',
@@ -87,17 +94,17 @@ export function unknownTrash(id: string): SvcError {
  * logs. Rejects with `UNKNOWN_TRASH`, `CONFLICT`, `STORE_DAMAGED`, and `INVALID_AUTOMATION` for a webhook whose address another
  * app has now; it then stays in the trash.
  */
-export async function restoreApp(options: PublicationOptions, trashed: Trashed): Promise<RestoreResult> {
+export async function restoreApp(options: ChangeOptions, trashed: Trashed): Promise<RestoreResult> {
   const { registry, layout, store, apps, claims, log } = options;
   const { id, app } = trashed;
   if (registry.has(app))
     throw new SvcError('CONFLICT', `There is an app "${app}" now. Remove that one first, then restore this one.`);
   await checkStore(options, trashed);
+  await clearFolder(options, app);
   // Until the app is registered, this says of all that follows that it did not happen.
-  await store.begin(app, { kind: 'remove' });
+  await writeIntent(layout, app, { kind: 'remove', purge: false });
   let endClaims = (): void => {};
   try {
-    await clearLeftovers(options, app);
     await apps.forget(app);
     if (!(await takeFromTrash(layout, trashed))) throw unknownTrash(id);
     const active = await readCurrent(layout.app(app));
@@ -111,10 +118,13 @@ export async function restoreApp(options: PublicationOptions, trashed: Trashed):
     const words = 'An app that could not be restored is not back in the trash yet; the next start does that.';
     await afterwards(options, app, words, () => moveToTrash(layout, app, trashed.removedAt));
     await afterwards(options, app, words, () => apps.forget(app));
-    await afterwards(options, app, words, () => conclude(store, app));
+    await afterwards(options, app, words, () => forgetCode(options, app));
     throw error;
   }
-  await afterwards(options, app, 'The note of a restoration could not be removed.', () => store.abandon(app));
+  await afterwards(options, app, 'The note of a restoration could not be removed.', async () => {
+    await removeDurable(layout.app(app).removed);
+    await removeIntent(layout, app);
+  });
   // Its first use repairs what the removal or the crash of an older gateway left.
   const { active } = await registry.state(app);
   if (active !== null)
@@ -127,7 +137,7 @@ export async function restoreApp(options: PublicationOptions, trashed: Trashed):
 }
 
 /** Rejects when it is not there, or was removed from the other store. */
-async function checkStore({ layout, store }: PublicationOptions, { id, app }: Trashed): Promise<void> {
+async function checkStore({ layout, store }: ChangeOptions, { id, app }: Trashed): Promise<void> {
   const paths = layout.trashed(id);
   if (!(await exists(paths.dir))) throw unknownTrash(id);
   const others = (await namesIn(paths.versionsDir)).filter(

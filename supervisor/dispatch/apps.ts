@@ -1,6 +1,6 @@
 /**
- * Finds the live app of a call, its actor and its files, in memory after the first use (decisions, section 3). Starts versions
- * and removes apps in all parts that hold live apps, in the right order.
+ * Finds the live app of a call, its actor and its files, in memory after the first use (specification, "Dispatcher"). Starts
+ * versions and removes apps in all parts that hold live apps, in the right order.
  */
 import { rm } from 'node:fs/promises';
 import type { AppRecord } from '../../protocol/answers.ts';
@@ -17,25 +17,10 @@ import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages, PageVersion } from '../pages/pages.ts';
 import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
-import type { Actor } from '../tree/actor/actor.ts';
 import type { Tree } from '../tree/tree.ts';
 import type { ChangeStreams } from './changes.ts';
 import type { Idempotency } from './idempotency.ts';
-
-/**
- * An app that can be called, with the version that serves, whose manifest is sound. `id` is what callers see, `key` what its
- * actor, events, logs and the like are kept under: the same for a live app, see `draftKey` for a draft.
- */
-export type App = { readonly id: string; readonly key: string; readonly active: VersionSummary };
-
-/** The apps that callers reach: the live ones, or the drafts of one session. */
-export type AppsView = Pick<Apps, 'get' | 'actor' | 'serving' | 'keyOf'> & {
-  /** The apps whose tools the pages of an app may call, as its manifest says; none for a draft. */
-  uses(id: string): readonly string[] | Promise<readonly string[]>;
-  ids(): readonly string[] | Promise<readonly string[]>;
-  /** Null when no version is active. Rejects with `INVALID_MANIFEST`. */
-  manifest(id: string): Promise<Manifest | null>;
-};
+import { type App, callableApp, type Scope, type Scopes } from './scope.ts';
 
 export type AppsOptions = {
   layout: Layout;
@@ -55,17 +40,20 @@ export type AppsOptions = {
 
 /** Parts that are made after the apps, because they need them. */
 type LaterParts = {
-  deployments: Pick<AppsView, 'manifest'>;
+  deployments: { manifest(id: string): Promise<Manifest | null> };
   automations: {
     catalog: { load(app: string): Promise<unknown> };
     runs: { forgetApp(app: string): Promise<void> };
     removed(app: string): Promise<void>;
   };
-  conversations: { forgetApp(app: string): Promise<unknown>; forgetRows(app: string): Promise<unknown> };
-  chat: { removed(app: string): Promise<void> };
+  chat: {
+    removed(app: string): Promise<void>;
+    forgetApp(app: string, talk?: { keepsTalk?: boolean }): Promise<void>;
+    forgetRows(app: string): Promise<unknown>;
+  };
 };
 
-export class Apps implements AppsView {
+export class Apps implements Scopes {
   readonly #options: AppsOptions;
   readonly #ready = new Map<string, App>();
   readonly #loading = new Map<string, Promise<App>>();
@@ -99,46 +87,34 @@ export class Apps implements AppsView {
     return loading;
   }
 
-  /** Rejects with `UNKNOWN_APP`; an app without an active version is fine. */
-  async registered(id: string): Promise<void> {
-    await this.#options.registry.state(id);
-  }
-
-  /** The id of the active version; null when there is none. Rejects with `UNKNOWN_APP`. */
-  async activeVersion(id: string): Promise<string | null> {
-    return (await this.#options.registry.state(id)).active?.versionId ?? null;
-  }
-
-  /** Throws `UNKNOWN_APP` when the app was removed since it was looked up, and `OVERLOADED` while the gateway stops. */
-  actor({ id, active }: App): Actor {
-    const { registry, tree } = this.#options;
-    const existing = tree.apps.get(id);
-    if (existing) return existing;
-    if (!registry.has(id)) throw unknownApp(id);
-    // A new version may have been activated since.
-    return tree.actor(id, registry.loaded(id)?.active ?? active);
-  }
-
-  /** The version whose tools are callable now: during a swap, still the old one until the new one is ready. */
-  serving(app: App): VersionSummary {
-    return this.#options.tree.apps.get(app.key)?.summary ?? app.active;
-  }
-
-  keyOf(id: string): string {
-    return id;
+  of(app: string): Scope {
+    const active = async () => (await this.#options.registry.state(app)).active;
+    return {
+      app,
+      session: undefined,
+      key: app,
+      exists: async () => void (await active()),
+      get: () => this.get(app),
+      code: async () => {
+        const { active: version } = await this.get(app);
+        const manifest = await this.manifest(app);
+        if (manifest === null) throw noActiveVersion(app);
+        return { version, manifest, fault: null };
+      },
+      pageVersion: async () => (await active())?.versionId ?? null,
+      // Its pages are those of its users, who see no faults.
+      greet: () => {},
+      uses: async () => (await active())?.uses ?? [],
+    };
   }
 
   ids(): readonly string[] {
     return this.#options.registry.ids();
   }
 
+  /** Null when no version is active. Rejects with `INVALID_MANIFEST`. */
   manifest(id: string): Promise<Manifest | null> {
     return this.#later.deployments.manifest(id);
-  }
-
-  async uses(id: string): Promise<readonly string[]> {
-    const { active } = await this.#options.registry.state(id);
-    return active?.uses ?? [];
   }
 
   /** Whether visitors may open the page of an app; at once when it was used before. Never rejects. */
@@ -184,9 +160,9 @@ export class Apps implements AppsView {
     return this.#options.tree.versionsAtWork(id);
   }
 
-  /** Replaces the threads of an app and its automations, and lifts their quarantines. Throws as `actor` does. */
+  /** Replaces the threads of an app and its automations, and lifts their quarantines. Throws as `App.actor` does. */
   restart(app: App): void {
-    this.actor(app).restart();
+    app.actor().restart();
     this.#options.commits.changed(app.key);
     this.#options.tree.restartFires(app.id);
   }
@@ -232,15 +208,14 @@ export class Apps implements AppsView {
     await secrets.forget(id);
     await programTokens.forgetApp(id);
     await idempotency.forget(id);
-    if (keepsTalk) return;
-    await this.#later.automations.runs.forgetApp(id);
-    await this.#later.conversations.forgetApp(id);
+    if (!keepsTalk) await this.#later.automations.runs.forgetApp(id);
+    await this.#later.chat.forgetApp(id, { keepsTalk });
   }
 
   /** An app of this id begins in a session: what was said and done about an earlier one is not about it. */
   async forgetTalk(id: string): Promise<void> {
     await this.#later.automations.runs.forgetApp(id);
-    await this.#later.conversations.forgetRows(id);
+    await this.#later.chat.forgetRows(id);
   }
 
   /** Loads what an app needs before it serves, once its folder is back in place. */
@@ -280,7 +255,12 @@ export class Apps implements AppsView {
     if (halted) throw halted;
     // It may have been removed meanwhile.
     if (!this.#options.registry.has(id)) throw unknownApp(id);
-    const app = { id, key: id, active };
+    const app = callableApp(this.#options.tree, { id, key: id, active }, () => {
+      const { registry } = this.#options;
+      if (!registry.has(id)) throw unknownApp(id);
+      // A new version may have been activated since.
+      return registry.loaded(id)?.active ?? active;
+    });
     // A version may have been activated meanwhile: then the next call loads again.
     if (this.#options.registry.loaded(id)?.active === active) this.#ready.set(id, app);
     return app;

@@ -1,9 +1,10 @@
-/** Answers `svc_describe`: lists apps and their tools (decisions, section 3). */
+/** Answers `svc_describe`: lists apps and their tools (specification, "Descriptions of tools"). */
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
 import type { Manifest, PageDocument, VersionSummary } from '../../protocol/manifest.ts';
 import { describedTool, openTool, pageUri } from '../../protocol/mcp-app.ts';
-import { type AppsView, noActiveVersion } from './apps.ts';
+import { noActiveVersion } from './apps.ts';
 import { inTurns, KeptArray } from './kept-array.ts';
+import type { Scope, Scopes } from './scope.ts';
 
 type ToolLine = { name: string; description: string | undefined };
 type AppLine =
@@ -23,7 +24,7 @@ type AppLine =
  * answer.
  */
 export async function describeApps(
-  apps: AppsView,
+  scopes: Scopes,
   body: Record<string, unknown>,
   among?: readonly string[],
 ): Promise<unknown> {
@@ -40,11 +41,12 @@ export async function describeApps(
     if (query !== undefined || action !== undefined) {
       throw new SvcError('BAD_REQUEST', 'Say which app: "app" must be a string.', { path: 'app' });
     }
-    return { apps: await linesOf(apps, among ?? (await apps.ids())) };
+    return { apps: await linesOf(scopes, among ?? (await scopes.ids())) };
   }
-  const manifest = await manifestOf(apps, id);
+  const scope = scopes.of(id);
+  const manifest = await manifestOf(scope);
   if (query === undefined && action === undefined) {
-    const mcpApp = describedPage(id, (await apps.get(id)).active.page);
+    const mcpApp = describedPage(id, (await scope.get()).active.page);
     return { ...manifest, app: id, ...(mcpApp && { mcpApp }) };
   }
   const kind = query === undefined ? 'action' : 'query';
@@ -65,31 +67,31 @@ function describedPage(app: string, page: PageDocument | undefined): object | un
   return 'faults' in page ? { faults: page.faults } : { resource: pageUri(app), tool: openTool(app) };
 }
 
-export async function manifestOf(apps: AppsView, id: string): Promise<Manifest> {
-  await apps.get(id);
-  const manifest = await apps.manifest(id);
-  if (!manifest) throw noActiveVersion(id);
+export async function manifestOf(scope: Scope): Promise<Manifest> {
+  await scope.get();
+  const { manifest } = await scope.code();
+  if (!manifest) throw noActiveVersion(scope.app);
   return manifest;
 }
 
-/** The latest answers, by view. */
-const kept = new WeakMap<AppsView, KeptArray>();
+/** The latest answers. */
+const kept = new WeakMap<Scopes, KeptArray>();
 
 /** The whole answer of a successful call that names no app, which lists every app. */
-export async function describeAll(apps: AppsView): Promise<Buffer> {
-  const array = kept.get(apps) ?? new KeptArray('{"isError":false,"data":{"apps":', '}}');
-  kept.set(apps, array);
-  return array.bytesOf(await linesOf(apps, await apps.ids()));
+export async function describeAll(scopes: Scopes): Promise<Buffer> {
+  const array = kept.get(scopes) ?? new KeptArray('{"isError":false,"data":{"apps":', '}}');
+  kept.set(scopes, array);
+  return array.bytesOf(await linesOf(scopes, await scopes.ids()));
 }
 
-function linesOf(apps: AppsView, ids: readonly string[]): Promise<AppLine[]> {
+function linesOf(scopes: Scopes, ids: readonly string[]): Promise<AppLine[]> {
   return inTurns(ids, (id) => {
     const fault = (error: unknown): AppLine => {
       if (!(error instanceof SvcError)) throw error;
       return { app: id, error: { code: error.code, message: error.message } };
     };
     try {
-      const app = apps.get(id);
+      const app = scopes.of(id).get();
       return app instanceof Promise ? app.then(({ active }) => lineOf(id, active), fault) : lineOf(id, app.active);
     } catch (error) {
       return fault(error);

@@ -3,22 +3,24 @@ import { test } from 'node:test';
 import { pino } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { ADMIN } from '../http/access/access.ts';
+import { ADMIN } from '../http/access/callers.ts';
 import { answerTool } from '../routes/app/tools.ts';
 import type { Call } from '../tree/actor/call.ts';
 import { Dispatcher, type DispatcherOptions, type RecordedSink, type Request, type Target } from './dispatcher.ts';
+import type { Scopes } from './scope.ts';
 
-const TARGET = {
-  app: { id: 'notes', key: 'notes' },
-  kind: 'action',
-  tool: { name: 'add', writes: [] },
-} as unknown as Target;
+/** An action whose calls end as `end` says. */
+const targetOf = (end: (call: Call) => void): Target =>
+  ({
+    app: { id: 'notes', key: 'notes', actor: () => ({ submit: end }) },
+    kind: 'action',
+    tool: { name: 'add', writes: [] },
+  }) as unknown as Target;
+const NONE: Scopes = { of: (id) => assert.fail(`"${id}" is asked for`), ids: () => [] };
 const REQUEST = { body: Buffer.alloc(0), traceId: () => '', source: 'handler', caller: { kind: 'admin' } } as const;
 
-/** A dispatcher whose calls end as `end` says. */
-function dispatcherOf(end: (call: Call) => void): Dispatcher {
+function aDispatcher(): Dispatcher {
   return new Dispatcher({
-    apps: { actor: () => ({ submit: end }), ids: () => [] },
     changes: { emit: () => {}, reset: () => {} },
     commits: { acknowledging: () => {} },
     idempotency: { claim: async () => null, record: async () => {}, release: async () => {} },
@@ -44,8 +46,8 @@ for (const [what, end] of [
         failed: broken,
         faulted: resolve,
       };
-      dispatcherOf(end)
-        .remember(TARGET, { caller: 'admin', key: 'key' }, {}, REQUEST as Request, sink)
+      aDispatcher()
+        .remember(targetOf(end), { caller: 'admin', key: 'key' }, {}, REQUEST as Request, sink)
         .catch(reject);
     });
     assert.equal((told as Error).message, 'the answer cannot be sent');
@@ -58,8 +60,8 @@ test('a description that cannot be sent is answered with an error', async () => 
       readBody: (_limit: number, onBody: (body: Buffer) => void) => onBody(Buffer.from('{}')),
       send: (status: number) => (status === 200 ? broken() : resolve(status)),
     };
-    const dispatcher = dispatcherOf(() => {});
-    answerTool(dispatcher, exchange as unknown as Exchange, 'svc_describe', ADMIN, pino({ enabled: false }));
+    const parts = { dispatcher: aDispatcher(), log: pino({ enabled: false }) };
+    answerTool(parts, NONE, exchange as unknown as Exchange, 'svc_describe', ADMIN);
   });
   assert.equal(answer, 500);
 });

@@ -1,7 +1,7 @@
 /**
- * Dispatches calls of apps' tools, for HTTP, drafts and `ctx.tool` (specification, "Three-tool dispatcher"; decisions, section
- * 3). `resolve` finds the tool, `submit` runs it, `announce` sends an action's changes to subscribers before its answer leaves,
- * `remember` runs an action under an idempotency key and records its answer.
+ * Dispatches calls of tools of live apps and drafts, for HTTP, agents and `ctx.tool` (specification, "Dispatcher"). `resolve`
+ * finds the tool, `submit` runs it, `announce` sends an action's changes to subscribers before its answer leaves, `remember` runs
+ * an action under an idempotency key and records its answer.
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -16,15 +16,14 @@ import type { SqlProcesses } from '../sql/sql-processes.ts';
 import type { Span } from '../tracing/span.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { Call, type CallReply, type CallTiming } from '../tree/actor/call.ts';
-import type { App, AppsView } from './apps.ts';
 import type { CachedReads, StartRun } from './cached-reads.ts';
 import type { Change, ChangeStreams } from './changes.ts';
 import { confirmationOf } from './confirmation.ts';
 import type { Idempotency, IdempotencyKey, RecordedAnswer } from './idempotency.ts';
 import type { Confirmation, Request, Sink, Target } from './request.ts';
+import type { App, Scope } from './scope.ts';
 
 export type DispatcherOptions = {
-  apps: AppsView;
   changes: ChangeStreams;
   commits: Pick<Commits, 'acknowledging' | 'changed'>;
   reads: CachedReads;
@@ -50,11 +49,9 @@ export type RecordedSink = Pick<Sink, 'failed' | 'faulted'> & {
 const NOT_RUN = new Set(['UNKNOWN_ACTION', 'INVALID_INPUT', 'STORAGE_FULL']);
 
 export class Dispatcher {
-  readonly apps: AppsView;
   readonly #options: DispatcherOptions;
 
   constructor(options: DispatcherOptions) {
-    this.apps = options.apps;
     this.#options = options;
   }
 
@@ -62,11 +59,9 @@ export class Dispatcher {
    * The tool; at once when the app was used before. Throws or rejects with the app's error, `UNKNOWN_QUERY`, `UNKNOWN_ACTION`, or
    * `WRONG_KIND`.
    */
-  resolve(id: string, kind: Target['kind'], name: string): Target | Promise<Target> {
-    const app = this.apps.get(id);
-    return app instanceof Promise
-      ? app.then((found) => this.#toolOf(found, kind, name))
-      : this.#toolOf(app, kind, name);
+  resolve(scope: Scope, kind: Target['kind'], name: string): Target | Promise<Target> {
+    const app = scope.get();
+    return app instanceof Promise ? app.then((found) => targetOf(found, kind, name)) : targetOf(app, kind, name);
   }
 
   /** Runs a tool; its time runs from now on, or once a person has allowed it. Answers a function that abandons the call. */
@@ -74,7 +69,7 @@ export class Dispatcher {
     const { app, kind } = target;
     const asked = confirmationOf(target, request);
     if (asked !== null) return this.#submitConfirmed(target, request, asked, sink);
-    const actor = this.apps.actor(app);
+    const actor = app.actor();
     if (kind === 'action') {
       const call = this.#callOf(
         target,
@@ -166,7 +161,7 @@ export class Dispatcher {
       // A repetition of what ran has its answer; any other is asked again.
       if (asked !== null) await request.confirm?.(asked);
       call ??= make();
-      this.apps.actor(app).submit(call);
+      app.actor().submit(call);
     } catch (error) {
       (call ?? make()).fail(error as SvcError);
     }
@@ -177,13 +172,13 @@ export class Dispatcher {
    * of the app takes part. Subscribers hear of the tables that it wrote. Rejects with the app's error.
    */
   async sql(
-    id: string,
+    scope: Scope,
     { body, traceId, source }: Pick<Request, 'body' | 'traceId' | 'source'>,
     sink: Sink,
   ): Promise<() => void> {
     const { commits, changes, secrets, sql } = this.#options;
-    const app = await this.apps.get(id);
-    const { refusal, summary } = this.apps.actor(app);
+    const app = await scope.get();
+    const { refusal, summary } = app.actor();
     if (refusal !== null) throw refusal;
     const { span } = this.#trace(app, 'sql', 'sql', traceId);
     const redactor = secrets.redactor(app.key);
@@ -233,14 +228,6 @@ export class Dispatcher {
     else for (const table of tables) changes.emit(key, { table, action: 'sql', source });
   }
 
-  #toolOf(app: App, kind: Target['kind'], name: string): Target {
-    const summary = this.apps.serving(app);
-    const tools = kind === 'query' ? summary.queries : summary.actions;
-    const tool = tools.find((one) => one.name === name);
-    if (tool) return { app, kind, tool } as Target;
-    throw unknownTool(app.id, summary, kind, name);
-  }
-
   /** Its time runs from `arrivedAt`. `schema` is given for a query that is to say what it read. */
   #callOf(
     { app, kind, tool }: Target,
@@ -266,6 +253,14 @@ export class Dispatcher {
     span.set('svc.tool', tool);
     return { traceId: span.traceId, span };
   }
+}
+
+function targetOf(app: App, kind: Target['kind'], name: string): Target {
+  const summary = app.serving();
+  const tools = kind === 'query' ? summary.queries : summary.actions;
+  const tool = tools.find((one) => one.name === name);
+  if (tool) return { app, kind, tool } as Target;
+  throw unknownTool(app.id, summary, kind, name);
 }
 
 /** Tells subscribers what was written as soon as the commit is known, and then the caller. */

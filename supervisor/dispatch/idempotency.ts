@@ -1,16 +1,21 @@
-/** Implements `Idempotency-Key` on actions: replays the recorded answer of a key for a day (decisions, section 3). */
+/**
+ * Implements `Idempotency-Key` on actions: replays the recorded answer of a key for a day (specification, "Idempotency keys").
+ */
 import { createHash } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { SqlStatement } from '../../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../../protocol/wire/handler-caller.ts';
-import { survive } from '../outlive-writer.ts';
+import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 
 /** The answer: the HTTP status and the whole body. */
 export type RecordedAnswer = { status: number; body: Buffer };
 
-/** Whose key it is and for what: the same text of another caller or for another action is another key (decisions, section 19). */
+/**
+ * Whose key it is and for what: the same text of another caller or for another action is another key (specification,
+ * "Idempotency keys").
+ */
 export type IdempotencyKey = { app: string; action: string; caller: string; key: string };
 
 const SCHEMA = `
@@ -25,7 +30,7 @@ const SCHEMA = `
   ) WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS idempotency_created ON idempotency (created_at)`;
 
-/** Every statement here may run twice: see `survive`. */
+/** Every statement here may run twice: see `retryIfWriterLost`. */
 export class Idempotency {
   readonly #db: DbClient;
   readonly #now: () => number;
@@ -60,7 +65,7 @@ export class Idempotency {
       await this.#open();
       const now = this.#now();
       let lost = 0;
-      const results = await survive(
+      const results = await retryIfWriterLost(
         () =>
           this.#db.batch([
             ['DELETE FROM idempotency WHERE created_at < ?', [now - LIMITS.idempotencyMs]],
@@ -74,7 +79,7 @@ export class Idempotency {
       );
       claimed = results.at(-1)?.changes === 1;
       if (claimed) return null;
-      const row = await survive(() =>
+      const row = await retryIfWriterLost(() =>
         this.#db.get('SELECT fingerprint, status, body, created_at FROM idempotency WHERE app = ? AND key = ?', [
           app,
           key,
@@ -101,21 +106,21 @@ export class Idempotency {
   /** The app was removed: a later one of its name starts without its keys. */
   async forget(app: string): Promise<void> {
     await this.#open();
-    await survive(() => this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]));
+    await retryIfWriterLost(() => this.#db.run('DELETE FROM idempotency WHERE app = ?', [app]));
   }
 
   async #end(name: IdempotencyKey, sql: string, params: (number | Buffer)[]): Promise<void> {
     const { app } = name;
     const key = storedKey(name);
     try {
-      await survive(() => this.#db.run(sql, [...params, app, key]));
+      await retryIfWriterLost(() => this.#db.run(sql, [...params, app, key]));
     } finally {
       this.#running.delete(`${app}\0${key}`);
     }
   }
 
   async #open(): Promise<void> {
-    this.#ready ??= survive(() => this.#db.exec(SCHEMA));
+    this.#ready ??= retryIfWriterLost(() => this.#db.exec(SCHEMA));
     try {
       await this.#ready;
     } catch (error) {

@@ -4,8 +4,8 @@ import type { ActionSummary, QuerySummary } from '../../protocol/manifest.ts';
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Reads } from '../results/results.ts';
 import type { CallReply, CallTiming } from '../tree/actor/call.ts';
-import type { App } from './apps.ts';
 import type { Change } from './changes.ts';
+import type { App } from './scope.ts';
 
 /** A tool of an app that can be called now. */
 export type Target =

@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import { draftKey } from '../../protocol/ids.ts';
+import { draftKey, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import { draftVersion } from '../../protocol/origins.ts';
@@ -19,19 +19,15 @@ import type { AppLogs } from '../../storage/logs/app-log.ts';
 import { readSettings, writeSettings } from '../../storage/settings.ts';
 import type { Sessions } from '../authoring/sessions.ts';
 import type { Blobs } from '../blobs.ts';
-import type { Config } from '../config.ts';
 import type { Databases } from '../databases.ts';
-import type { App } from '../dispatch/apps.ts';
-import type { CachedReads } from '../dispatch/cached-reads.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Idempotency } from '../dispatch/idempotency.ts';
+import { type App, callableApp } from '../dispatch/scope.ts';
 import type { Jobs } from '../jobs/jobs.ts';
 import type { Pages, PageVersion } from '../pages/pages.ts';
 import type { Commits } from '../results/commits.ts';
 import type { Secrets } from '../secrets.ts';
 import { SerialByKey } from '../serial.ts';
-import type { SqlProcesses } from '../sql/sql-processes.ts';
-import type { Tracing } from '../tracing/tracing.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
 import type { Tree } from '../tree/tree.ts';
 import { type Brought, DraftData } from './draft-data.ts';
@@ -52,16 +48,12 @@ export type DraftsOptions = {
   tree: Tree;
   databases: Databases;
   commits: Commits;
-  reads: CachedReads;
   changes: ChangeStreams;
   pages: Pages;
   logs: AppLogs;
   idempotency: Idempotency;
-  tracing: Tracing | null;
-  secrets: Pick<Secrets, 'load' | 'forget' | 'redactor'>;
+  secrets: Pick<Secrets, 'load' | 'forget'>;
   blobs: Pick<Blobs, 'reset' | 'forget'>;
-  sql: Pick<SqlProcesses, 'run'>;
-  config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
   log: Logger;
   jobs: Pick<Jobs, 'seed' | 'snapshot'>;
 };
@@ -73,6 +65,8 @@ export class Draft {
   readonly reports: PageReports;
   /** When it was last asked for anything, on the clock of `performance.now`. */
   lastUsed = performance.now();
+  /** Until its session begins to close: then it gets no new actor. */
+  isOpen = true;
   readonly #options: DraftsOptions;
   readonly #session: string;
   readonly #paths: AppPaths;
@@ -174,7 +168,15 @@ export class Draft {
         await this.#prepareData(snapshot, (migrations, dir) => this.#data.bring(migrations, dir));
       }
       if (this.#migrationFault !== null) throw this.#migrationFault;
-      this.#callable ??= { id: this.app, key: this.key, active: snapshot.summary };
+      this.#callable ??= callableApp(
+        this.#options.tree,
+        { id: this.app, key: this.key, active: snapshot.summary },
+        () => {
+          // It may have been closed since the app was looked up.
+          if (!this.isOpen) throw unknownSession(this.#session);
+          return snapshot.summary;
+        },
+      );
       return this.#callable;
     });
   }

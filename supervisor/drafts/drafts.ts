@@ -1,23 +1,18 @@
 /**
  * Runs drafts, the apps of sessions, beside the live apps. Each has its own files, tools, data, change stream, log and settings
- * (decisions, section 7).
+ * (specification, "Drafts").
  */
 import { rm } from 'node:fs/promises';
-import type { SvcError } from '../../protocol/errors.ts';
 import { draftKey, isAppId, isSessionId, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { Manifest, VersionSummary } from '../../protocol/manifest.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../storage/apps/trash.ts';
 import { namesIn } from '../../storage/files/atomic-file.ts';
 import { WatchBudget } from '../../storage/files/folder-watch.ts';
 import { Manifests } from '../deployments/manifests.ts';
-import type { App, AppsView } from '../dispatch/apps.ts';
-import { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { Scope, Scopes } from '../dispatch/scope.ts';
 import { Draft, type DraftsOptions } from './draft.ts';
 import type { Brought } from './draft-data.ts';
-
-type DraftParts = { version: VersionSummary | null; manifest: Manifest | null; fault: SvcError | null };
 
 export class Drafts {
   readonly #options: DraftsOptions;
@@ -56,20 +51,9 @@ export class Drafts {
     return await opening;
   }
 
-  /** For the tools of a session's drafts, under the ids of their apps. */
-  dispatcher(session: string): Dispatcher {
-    return new Dispatcher({ ...this.#options, apps: this.#view(session) });
-  }
-
-  /**
-   * The version and manifest that say what tools a draft has, null where none is known, and the fault for which they cannot be called. A draft
-   * that is being edited is broken between two files: its tools stay those that it had. Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`.
-   */
-  async toolsOf(session: string, app: string): Promise<DraftParts> {
-    const draft = await this.draft(session, app);
-    const version = await draft.whole();
-    const manifest = version && (await this.#manifests.get(draft.key, version.versionId));
-    return { version, manifest, fault: draft.fault };
+  /** The drafts of a session, by the ids of their apps. */
+  in(session: string): Scopes {
+    return { of: (app) => this.#scopeOf(session, app), ids: () => this.#options.source.apps(session) };
   }
 
   /** Rejects with `UNKNOWN_SESSION`, `UNKNOWN_APP`, the draft's fault, or `MIGRATION_FAILED`. */
@@ -106,6 +90,31 @@ export class Drafts {
     for (const draft of this.#drafts.values()) draft.abandon();
   }
 
+  #scopeOf(session: string, app: string): Scope {
+    const key = draftKey(session, app);
+    const opened = () => this.draft(session, app);
+    return {
+      app,
+      session,
+      key,
+      exists: async () => void (await opened()),
+      get: async () => await (await opened()).get(),
+      code: async () => {
+        const draft = await opened();
+        const version = await draft.whole();
+        const manifest = version && (await this.#manifests.get(key, version.versionId));
+        return { version, manifest, fault: draft.fault };
+      },
+      pageVersion: async () => {
+        const draft = await opened();
+        await draft.refreshed();
+        return draft.version;
+      },
+      greet: () => this.#drafts.get(key)?.reports.greet(),
+      uses: () => [],
+    };
+  }
+
   async #open(session: string, app: string): Promise<Draft> {
     const { source } = this.#options;
     if (!isSessionId(session) || !(await source.has(session))) throw unknownSession(session);
@@ -121,6 +130,7 @@ export class Drafts {
     const { tree, changes, pages, logs, idempotency, secrets, blobs } = this.#options;
     const draft = this.#drafts.get(key);
     this.#drafts.delete(key);
+    if (draft) draft.isOpen = false;
     await tree.remove(key, unknownSession(session));
     await draft?.close();
     // After its last call, whose event would be remembered for ever.
@@ -130,29 +140,6 @@ export class Drafts {
     await idempotency.forget(key);
     await secrets.forget(key);
     blobs.forget(key);
-  }
-
-  #view(session: string): AppsView {
-    const { tree, source } = this.#options;
-    const known = (app: string): Draft | undefined => this.#drafts.get(draftKey(session, app));
-    const get = (id: string) => known(id)?.get() ?? this.draft(session, id).then((draft) => draft.get());
-    return {
-      get,
-      keyOf: (id) => draftKey(session, id),
-      uses: () => [],
-      ids: () => source.apps(session),
-      manifest: async (id) => {
-        const { key, active } = await get(id);
-        return await this.#manifests.get(key, active.versionId);
-      },
-      actor: ({ id, key, active }: App) => {
-        const draft = known(id);
-        // It may have been closed since the app was looked up.
-        if (!draft) throw unknownSession(session);
-        return tree.existing(key) ?? tree.actor(key, active);
-      },
-      serving: ({ key, active }: App) => tree.existing(key)?.summary ?? active,
-    };
   }
 
   /** Names in the folder of the drafts: the apps of a session, or the sessions when it is empty. */

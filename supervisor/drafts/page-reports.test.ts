@@ -20,7 +20,7 @@ function reports(t: TestContext) {
       append: (_key, line) => lines.push(JSON.parse(line)),
       follow: (_key, follower) => {
         followers.add(follower);
-        return () => followers.delete(follower);
+        return { resume: () => {}, stop: () => void followers.delete(follower) };
       },
     },
     changes: { watched: () => watched.pages, fault: (key, fault) => faults.push([key, fault]) },

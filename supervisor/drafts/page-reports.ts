@@ -4,7 +4,8 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isRecord } from '../../storage/files/atomic-file.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
+import type { Following } from '../../protocol/topic.ts';
 import type { AppLogs } from '../../storage/logs/app-log.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
@@ -45,7 +46,7 @@ type PageReportsOptions = {
 
 export class PageReports {
   readonly #options: PageReportsOptions;
-  readonly #unfollow: () => void;
+  readonly #following: Following;
   /** In this window: errors in the log, and those that were only counted. */
   #logged = 0;
   #more = 0;
@@ -56,7 +57,7 @@ export class PageReports {
   constructor(options: PageReportsOptions) {
     const { key, logs, changes } = options;
     this.#options = options;
-    this.#unfollow = logs.follow(key, (_key, line) => {
+    this.#following = logs.follow(key, (_key, line) => {
       const fault = handlerFault(JSON.parse(line));
       if (fault === null) return;
       if (changes.watched(key)) changes.fault(key, fault);
@@ -89,7 +90,7 @@ export class PageReports {
 
   close(): void {
     clearTimeout(this.#window);
-    this.#unfollow();
+    this.#following.stop();
   }
 
   #endWindow(): void {

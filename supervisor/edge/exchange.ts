@@ -1,4 +1,4 @@
-/** Implements what both edges share: budgets of memory, the server-independent parts of an exchange, rules for headers. */
+/** Implements what both edges share: budgets of memory, the part of an exchange that no server decides, rules for headers. */
 import type { IncomingMessage } from 'node:http';
 import { STATUS_CODES } from 'node:http';
 import { Readable } from 'node:stream';
@@ -18,19 +18,19 @@ import {
 import { declaredLength, findHeader, type HeaderList } from './framing.ts';
 
 export type EdgeOptions = {
-  /** Gets every well-formed request. It should not throw: what it throws is answered as `INTERNAL` and given to `onFault`. */
+  /** Gets every well-formed request. What it throws is answered as `INTERNAL` and given to `onFault`. */
   handler: ExchangeHandler;
-  /** Gets errors of `handler` and of callbacks that it gave to `readBody`, for the log. */
+  /** Gets the errors of `handler`, and of the callbacks that it gave to `readBody`, for the log. */
   onFault(error: unknown): void;
-  /** Budget of `readBody`, from the first byte until the answer; by default shared by all edges of the process. */
+  /** The budget of `readBody`, from the first byte until the answer. By default all edges of the process share one. */
   bodies?: BodyBudget;
-  /** Budget of `send` for slow readers; by default shared likewise. */
+  /** The budget of `send` for slow readers. By default all edges of the process share one. */
   answers?: AnswerBudget;
 };
 
 /**
- * How many bytes of request bodies the process holds at once, over all connections. Clients that fill it with large bodies leave
- * room for the calls of others, which are small.
+ * Bounds the bytes of request bodies that the process holds at once, over all connections. Clients that fill it with large
+ * bodies leave room for the calls of others, which are small.
  */
 export class BodyBudget implements BodyRoom {
   readonly #limit: number;
@@ -42,7 +42,7 @@ export class BodyBudget implements BodyRoom {
     this.#limitOfLarge = limit - limit / 16;
   }
 
-  /** Bytes that were taken and not given back. */
+  /** The bytes that were taken and not given back. */
   get held(): number {
     return this.#held;
   }
@@ -60,19 +60,19 @@ export class BodyBudget implements BodyRoom {
 
 /** A large answer that its client has not taken whole. */
 export type WaitingAnswer = {
-  /** Bytes of the whole body, held until the last one is sent. */
+  /** The bytes of the whole body. They are held until the last one is sent. */
   readonly bytes: number;
-  /** Ends its connection. */
+  /** Ends the connection. */
   cutOff(): void;
 };
 
 /**
- * How many bytes of answers wait for slow readers, over all connections. An answer reports finished work, so it cannot be
- * refused: over the limit, those whose readers have been idle longest are cut off, never the newest one.
+ * Bounds the bytes of answers that wait for slow readers, over all connections. An answer reports finished work, so it cannot
+ * be refused. Over the limit, those are cut off whose readers have been idle longest. The newest one never is.
  */
 export class AnswerBudget {
   readonly #limit: number;
-  /** In the order in which their readers last took something. */
+  /** The answers that wait, in the order in which their readers last took something. */
   readonly #waiting = new Set<WaitingAnswer>();
   #held = 0;
 
@@ -80,12 +80,12 @@ export class AnswerBudget {
     this.#limit = limit;
   }
 
-  /** Bytes of the answers that wait. */
+  /** The bytes of the answers that wait. */
   get held(): number {
     return this.#held;
   }
 
-  /** Its reader did not take all of it at once. May cut off others. */
+  /** Takes an answer that its reader did not take at once. May cut off others. */
   wait(answer: WaitingAnswer): void {
     this.#waiting.add(answer);
     this.#held += answer.bytes;
@@ -96,18 +96,18 @@ export class AnswerBudget {
     }
   }
 
-  /** Its reader took some of it. */
+  /** Notes that the reader of an answer took some of it. */
   progress(answer: WaitingAnswer): void {
     if (this.#waiting.delete(answer)) this.#waiting.add(answer);
   }
 
-  /** Its last byte was sent, or its client left. Does nothing the second time. */
+  /** Lets go of an answer whose last byte was sent, or whose client left. Does nothing the second time. */
   done(answer: WaitingAnswer): void {
     if (this.#waiting.delete(answer)) this.#held -= answer.bytes;
   }
 }
 
-/** Shared by the exchanges of one edge. */
+/** What the exchanges of one edge share. */
 export type EdgeState = Required<Omit<EdgeOptions, 'handler'>> & { draining: boolean };
 
 const PROCESS_BODIES = new BodyBudget(LIMITS.bodiesBytes);
@@ -117,7 +117,7 @@ export function stateOf({ bodies = PROCESS_BODIES, answers = PROCESS_ANSWERS, on
   return { draining: false, bodies, answers, onFault };
 }
 
-/** The part of an exchange that both edges share; `UwsExchange` and `NodeExchange` read and write the bytes. */
+/** The part of an exchange that both edges share. `UwsExchange` and `NodeExchange` read and write the bytes. */
 export abstract class BaseExchange {
   readonly method: string;
   readonly path: string;
@@ -131,25 +131,25 @@ export abstract class BaseExchange {
   caller: Asker | null = null;
   span: Span | null = null;
   protected readonly edge: EdgeState;
-  /** `send` or `stream` was called. */
+  /** True once `send` or `stream` was called. */
   protected answered = false;
-  /** The connection ends with the answer. */
+  /** True where the connection ends with the answer. */
   protected closing = false;
-  /** The answer waits, such as until the rest of the body was thrown away. */
+  /** True while the answer waits, such as for the rest of the body to be thrown away. */
   protected holding = false;
   protected held: (() => void) | null = null;
   protected timer: NodeJS.Timeout | undefined;
   #room: BodyRoom;
-  /** Taken from `#room`. */
+  /** The bytes that were taken from `#room`. */
   #bodyBytes = 0;
   #bodyLimit = 0;
   #declared = 0;
-  /** For `streamBody`, until the body is complete. */
+  /** The stream of `streamBody`, until the body is complete. */
   #upload: Readable | null = null;
   #uploadBytes = 0;
   #parts: Buffer[] | null = null;
   #onBody: ((body: Buffer) => void) | null = null;
-  /** Null unless `readBody` collects. */
+  /** What gets the error of `readBody`. It is null unless a body is collected. */
   #onBodyError: ((error: SvcError) => void) | null = null;
   protected abortCallback: (() => void) | null = null;
   #added: ResponseHeaders | null = null;
@@ -163,7 +163,7 @@ export abstract class BaseExchange {
     this.#room = edge.bodies;
   }
 
-  /** `send` and `stream`, once, with headers that were checked. */
+  /** Writes what `send` and `stream` were given. One of the two is called, once, with headers that were checked. */
   protected abstract answer(
     status: number,
     headers: ResponseHeaders,
@@ -172,12 +172,12 @@ export abstract class BaseExchange {
   ): void;
   protected abstract open(status: number, headers: ResponseHeaders, length: number | undefined): ResponseStream;
 
-  /** Has the bytes of the body come to `received`; `length` is what was declared. */
+  /** Has the bytes of the body come to `received`. `length` is what was declared. */
   protected abstract startReading(length: number): void;
   protected abstract pauseReading(): void;
-  /** Goes on reading the socket, which a slow consumer of the body had stopped. */
+  /** Goes on reading the socket, after a slow consumer of the body stopped it. */
   protected abstract resumeReading(): void;
-  /** Throws the rest of the body away and holds the answer until then, so that the sender gets to read it. */
+  /** Throws the rest of the body away, and holds the answer until then, so that the sender reads it. */
   protected abstract discardBody(): void;
 
   header(name: string): string | undefined {
@@ -222,7 +222,7 @@ export abstract class BaseExchange {
         callback(error);
       },
     });
-    // It may fail after its consumer is done with it, and an error without a listener ends the process.
+    // The stream may fail after its consumer is done with it, and an error without a listener ends the process.
     upload.on('error', () => {});
     const length = this.bodyLength();
     if (length > limit) {
@@ -272,7 +272,7 @@ export abstract class BaseExchange {
     const isTooLarge = bodyBytes > this.#bodyLimit;
     const isSmall = Math.max(bodyBytes, this.#declared) <= LIMITS.smallBodyBytes;
     const isTaken = !isTooLarge && this.#room.take(bytes.length, isSmall);
-    // To make room, this very body may have been refused.
+    // This very body may have been refused to make room.
     if (this.#onBodyError === null) {
       if (isTaken) this.#room.give(bytes.length);
       return;
@@ -328,7 +328,7 @@ export abstract class BaseExchange {
   }
 
   stream(status: number, headers: ResponseHeaders, length?: number): ResponseStream {
-    if (this.answered || this.aborted) return NOWHERE;
+    if (this.answered || this.aborted) return CLOSED_STREAM;
     const all = this.#withAdded(headers);
     checkHeaders(all);
     this.answered = true;
@@ -341,12 +341,12 @@ export abstract class BaseExchange {
     if (this.span !== null) endOfAnswer(this.span, status);
   }
 
-  /** The connection ends with the answer to this request. */
+  /** Has the connection end with the answer to this request. */
   closeAfter(): void {
     this.closing = true;
   }
 
-  /** Runs code of the routes: reports and answers its errors, which affect no other exchange. */
+  /** Runs code of the routes. Reports and answers its errors, which affect no other exchange. */
   guard(run: () => void): void {
     try {
       run();
@@ -356,7 +356,7 @@ export abstract class BaseExchange {
     }
   }
 
-  /** Lets the answer go that had to wait. */
+  /** Lets an answer go that had to wait. */
   protected release(): void {
     this.holding = false;
     const held = this.held;
@@ -369,7 +369,7 @@ export abstract class BaseExchange {
     this.#bodyBytes = 0;
   }
 
-  /** The sender has gone. */
+  /** Ends the upload of a sender that has gone. */
   protected cutUploadShort(): void {
     this.#upload?.destroy(bodyCutShort());
   }
@@ -398,7 +398,7 @@ function endOfAnswer(span: Span, status: number): void {
   span.end();
 }
 
-/** The client went away before it had an answer. */
+/** Ends the span of a request whose client went away before it had an answer. */
 function endOfNone(span: Span): void {
   span.fail('client_gone');
   span.end();
@@ -422,13 +422,13 @@ function bodyCutShort(): SvcError {
   return new SvcError('BAD_REQUEST', 'The connection was closed before the body was complete.');
 }
 
-/** Answers that never have a body or length (RFC 9110, 15.3.5 and 15.4.5). */
+/** Whether answers with a status never have a body or length (RFC 9110, 15.3.5 and 15.4.5). */
 export function isBodyless(status: number): boolean {
   return status === 204 || status === 304;
 }
 
-/** Where a stream goes whose client has gone, or asked for the headers only. */
-export const NOWHERE: ResponseStream = {
+/** The stream to a client that has gone, or that asked for the headers only. */
+export const CLOSED_STREAM: ResponseStream = {
   write: () => true,
   buffered: 0,
   onDrain: () => {},
@@ -447,11 +447,11 @@ function checkHeaders(headers: ResponseHeaders): void {
   }
 }
 
-/** How long the uws edge keeps an idle connection; its native code ends it a little later. */
+/** What the uws edge says of how long it keeps an idle connection. Its native code ends it a little later. */
 export const KEPT_FOR = `timeout=${LIMITS.uwsKeepAliveMs / 1000}`;
 export const KEPT = `\r\nkeep-alive: ${KEPT_FOR}`;
 
-/** Headers for the `constant` argument of `send`. Throws as `checkHeaders` does. */
+/** Makes headers for the `constant` argument of `send`. Throws as `checkHeaders` does. */
 export function constantHeaders(headers: Record<string, string>): ConstantHeaders {
   checkHeaders(headers);
   const [[first, value], ...others] = Object.entries(headers) as [[string, string], ...[string, string][]];
@@ -459,7 +459,7 @@ export function constantHeaders(headers: Record<string, string>): ConstantHeader
   return { headers, first, rest, restKept: rest + KEPT, lines: `\r\n${first}: ${rest}` };
 }
 
-/** Status lines by code, such as `404 Not Found`. */
+/** The status line of a code, such as `404 Not Found`. */
 export function statusLine(status: number): string {
   return STATUS_LINES[status] ?? `${status} Unknown`;
 }

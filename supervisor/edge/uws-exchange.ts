@@ -1,6 +1,6 @@
 /**
- * Handles one request and its answer on uWebSockets.js: the hot path. `res` may not be touched after an abort or a complete
- * answer, and the bytes of a body chunk are gone when its callback returns.
+ * Handles one request and its answer on uWebSockets.js, which is the hot path. `res` may not be touched after an abort or a
+ * complete answer. The bytes of a chunk of a body are gone when its callback returns.
  */
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js';
@@ -18,11 +18,11 @@ import {
 } from './edge.ts';
 import {
   BaseExchange,
+  CLOSED_STREAM,
   type EdgeState,
   isBodyless,
   KEPT,
   KEPT_FOR,
-  NOWHERE,
   statusLine,
   type WaitingAnswer,
 } from './exchange.ts';
@@ -31,7 +31,7 @@ import { ReaderWatch } from './reader-watch.ts';
 import { takePart } from './upload-buffers.ts';
 import { UwsStream } from './uws-stream.ts';
 
-/** Longer bodies are sent from the caller's buffer as the socket takes them; shorter ones the socket may copy. */
+/** The socket may copy bodies up to this size. Longer ones are sent from the caller's buffer. */
 const COPY_BYTES = 64 * 1024;
 const NO_BODY = Buffer.alloc(0);
 const LINE_BREAK = '\r\n';
@@ -39,16 +39,17 @@ const MAY_HAVE_BODY = new Set(['POST', 'PUT', 'PATCH', 'DELETE']);
 const RULES: FramingRules = { chunked: false, hostRequired: true };
 
 /**
- * Requests that the native parser may still be reading. It reads a whole buffer before it returns to the event loop. If this
- * request is already answered, it continues with what it takes for the next one; else it ends the connection. So no answer
- * leaves in the turn of its request: no buffer holds two requests that run, wherever the parser ends the first.
+ * Holds answers back while the native parser may still be reading their requests. The parser reads a whole buffer before it
+ * returns to the event loop. If a request is answered by then, the parser continues with what it takes for the next one; else
+ * it ends the connection. So no answer leaves in the turn of its request, and no buffer holds two requests that run, wherever
+ * the parser ends the first.
  */
 export class ParserTurn {
   #number = 0;
   #entered = false;
   #waiting: (() => void)[] = [];
 
-  /** To be called where the parser hands something over. Returns the turn's number. */
+  /** Notes that the parser hands something over. Answers the number of the turn. */
   enter(): number {
     if (!this.#entered) {
       this.#entered = true;
@@ -77,13 +78,13 @@ export class ParserTurn {
 
 export type UwsState = EdgeState & { readonly turn: ParserTurn };
 
-/** One callback for all requests: headers are read at once, so no two requests use it together. */
+/** Where one callback for all requests puts headers. They are read at once, so no two requests use it together. */
 let collected: string[] = [];
 function collect(name: string, value: string): void {
   collected.push(name, value);
 }
 
-/** Called by the native parser with each request: passes it on, or refuses it. */
+/** What the native parser calls with each request. It passes the request on, or refuses it. */
 export function requestHandler(
   edge: UwsState,
   handler: ExchangeHandler,
@@ -92,7 +93,7 @@ export function requestHandler(
     const headers: string[] = [];
     collected = headers;
     req.forEach(collect);
-    // Without a query the native call returns undefined, whatever its type says.
+    // The native call returns undefined without a query, whatever its type says.
     const query: string | undefined = req.getQuery();
     const exchange = new UwsExchange(edge, res, req.getCaseSensitiveMethod(), req.getUrl(), query ?? '', headers);
     const refusal = checkFraming(exchange.path, exchange.query, headers, RULES);
@@ -104,9 +105,9 @@ export function requestHandler(
 class UwsExchange extends BaseExchange implements Exchange {
   readonly #res: HttpResponse;
   readonly #turn: ParserTurn;
-  /** The last byte was handed to the socket. */
+  /** True once the last byte was handed to the socket. */
   #complete = false;
-  /** When the parser was last at this request. */
+  /** The turn in which the parser was last at this request. */
   #parsed: number;
   /** A large answer that the socket did not take at once. */
   #waiting: (WaitingAnswer & { watch: ReaderWatch }) | null = null;
@@ -118,8 +119,8 @@ class UwsExchange extends BaseExchange implements Exchange {
     this.#res = res;
     this.#turn = edge.turn;
     this.#parsed = edge.turn.enter();
-    // Such a request says how long its body is. Where it does not, the length may be hidden from us (a header without a
-    // name), and what follows on the connection may be that body.
+    // A request that may have a body says how long that is. Where it does not, the length may be hidden from us by a header
+    // without a name, and what follows on the connection may be that body.
     this.closing = MAY_HAVE_BODY.has(method) && findHeader(headers, 'content-length') === undefined;
     res.onAborted(() => this.abort());
   }
@@ -129,7 +130,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     return Buffer.from(this.#res.getRemoteAddressAsText()).toString();
   }
 
-  /** A length was declared, or there is no body: chunked bodies do not come this far. */
+  /** Reads a body of a declared length, or none: chunked bodies do not come this far. */
   protected startReading(length: number): void {
     // The parser does not report an empty body when the head came in several pieces.
     if (length === 0) this.received(NO_BODY, true);
@@ -163,16 +164,16 @@ class UwsExchange extends BaseExchange implements Exchange {
         length === undefined ? this.#writeHead(status, headers, true) : this.#writeHeadOnly(status, headers, length);
       if (this.#isHeld()) this.held = write;
       else write();
-      return NOWHERE;
+      return CLOSED_STREAM;
     }
     this.#writeHead(status, headers, false);
-    // With a length it is complete when the last byte is taken, and `res` is gone then.
+    // An answer with a length is complete when its last byte is taken, and `res` is gone then.
     if (length !== undefined) this.resumeReading();
     this.#stream = new UwsStream(this.#res, length ?? null, () => this.#finished());
     return this.#stream;
   }
 
-  /** Answers a request that must not reach a handler and ends its connection. */
+  /** Answers a request that must not reach a handler, and ends its connection. */
   refuse(error: SvcError): void {
     this.closing = true;
     if (error.code === 'LENGTH_REQUIRED') this.#refuseChunks(error);
@@ -180,8 +181,8 @@ class UwsExchange extends BaseExchange implements Exchange {
   }
 
   /**
-   * Answers at once and throws the body away, so that its sender gets to read the answer. The parser finds no end behind a chunk
-   * extension: then the connection ends after `LIMITS.lingerMs`.
+   * Answers at once and throws the body away, so that its sender reads the answer. The parser finds no end behind a chunk
+   * extension. The connection then ends after `LIMITS.lingerMs`.
    */
   #refuseChunks(error: SvcError): void {
     const close = () => {
@@ -198,8 +199,8 @@ class UwsExchange extends BaseExchange implements Exchange {
   }
 
   /**
-   * A whole answer without a native call that ends it, so that the connection stays open. The body is written as the end of the
-   * last header, behind which the native code puts a line break; JSON may end in one.
+   * Writes a whole answer without a native call that ends it, so that the connection stays open. The body is written as the end
+   * of the last header. The native code puts a line break behind that, and JSON may end in one.
    */
   #writeOpen({ status, headers, body }: Answer): void {
     const res = this.#res;
@@ -218,7 +219,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     return findHeader(this.headers, 'connection') !== 'close';
   }
 
-  /** Whether the answer has to wait: for the rest of the body to be thrown away, or for the parser (`ParserTurn`). */
+  /** Whether the answer has to wait, for the rest of the body to be thrown away or for the parser (`ParserTurn`). */
   #isHeld(): boolean {
     const turn = this.#turn;
     if (!this.holding && !turn.isOver(this.#parsed)) {
@@ -260,9 +261,9 @@ class UwsExchange extends BaseExchange implements Exchange {
   }
 
   /**
-   * The native call that takes the length and ends the answer never counts it as complete, and the next request ends the
-   * connection. So the length is written as a header, except where the connection ends here: there the answer stays open (to
-   * touch `res` after its end ends the process), and the connection is closed once the parser has let go of what was written.
+   * Answers a HEAD. The native call that takes the length and ends the answer never counts it as complete, and then the next
+   * request ends the connection. So the length is written as a header. Where the connection ends here, the answer stays open,
+   * because to touch `res` after its end ends the process. The connection is closed once the parser let go of what was written.
    */
   #writeHeadOnly(status: number, headers: ResponseHeaders, length: number, constant?: ConstantHeaders): void {
     if (!this.closing && !this.edge.draining) {
@@ -304,7 +305,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     if (!isTaken) this.#waitForReader(body.length, send);
   }
 
-  /** The socket did not take a whole body: `send` goes on from an offset, and makes the answer complete when it takes the rest. */
+  /** Waits for the reader of a body that the socket did not take whole. `send` goes on from an offset up to the end. */
   #waitForReader(bytes: number, send: (offset: number) => void): void {
     const res = this.#res;
     const cutOff = () => res.close();
@@ -318,7 +319,7 @@ class UwsExchange extends BaseExchange implements Exchange {
       }
       return false;
     };
-    // The native code would end the connection after some 10 s; each try to send restarts its timer.
+    // The native code would end the connection after some 10 s. Each try to send restarts its timer.
     const watch = new ReaderWatch(() => res.cork(sendMore), cutOff);
     const waiting = { bytes, watch, cutOff };
     this.#waiting = waiting;
@@ -326,7 +327,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     this.edge.answers.wait(waiting);
   }
 
-  /** Status and headers; `whole` when nothing follows, not even a length. */
+  /** Writes status and headers. `whole` is true when nothing follows, not even a length. */
   #writeHead(status: number, headers: ResponseHeaders, whole: boolean, constant?: ConstantHeaders): void {
     const res = this.#res;
     if (whole) this.#finished();
@@ -339,7 +340,7 @@ class UwsExchange extends BaseExchange implements Exchange {
     });
   }
 
-  /** Right before the last byte is handed over: from then on `res` is gone, and a paused socket would stay so. */
+  /** Lets go of all right before the last byte is handed over. Then `res` is gone, and a paused socket would stay so. */
   #finished(): void {
     clearTimeout(this.timer);
     this.giveBodyBack();
@@ -367,7 +368,7 @@ class UwsExchange extends BaseExchange implements Exchange {
   }
 }
 
-/** The constant ones ride on the first of the others, as each call into native code costs as much as a short copy. */
+/** Writes headers. The constant ones go with the first other one, as a call into native code costs as much as a short copy. */
 function writeHeaders(
   res: HttpResponse,
   headers: ResponseHeaders,

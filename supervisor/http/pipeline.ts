@@ -3,7 +3,7 @@
  */
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import { appOfKey, draftKey, isAppId, isSessionId } from '../../protocol/ids.ts';
+import { appOfKey, isAppId, isSessionId, scopeKey } from '../../protocol/ids.ts';
 import { PUSH_WORKER } from '../../protocol/notices.ts';
 import { ownerOfPath, type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
 import { PAGE_KEY_HEADER } from '../../protocol/page-key.ts';
@@ -14,23 +14,12 @@ import { redirect } from '../pages/pages.ts';
 import type { Span } from '../tracing/span.ts';
 import type { Tracing } from '../tracing/tracing.ts';
 import { stoppingError } from '../tree/actor/call-errors.ts';
-import {
-  type Access,
-  ADMIN,
-  type Authorize,
-  type Caller,
-  demand,
-  ExpiringCaller,
-  HostCaller,
-  keyless,
-  NOBODY,
-  unauthorized,
-} from './access/access.ts';
-import { agentCaller } from './access/agent-caller.ts';
-import type { AgentTokens } from './access/agent-tokens.ts';
+import { type Access, keyless, unauthorized } from './access/access.ts';
+import { type AgentTokens, agentCaller } from './access/agent-tokens.ts';
+import { ADMIN, type Authorize, hostCaller, NOBODY, saidBy } from './access/callers.ts';
 import { isBorrowed, isForeign, isNavigation } from './access/fetch-metadata.ts';
-import type { MakerOf } from './access/grants.ts';
-import { type Identify, PersonCaller, personOf } from './access/person.ts';
+import { type Caller, demand } from './access/grants.ts';
+import { type Identify, type MakerOf, PersonCaller, personOf } from './access/person.ts';
 import { EMBEDDED, type Place, type Places } from './access/places.ts';
 import type { Visitors } from './access/visitors.ts';
 import { answerError, toSvcError } from './answers.ts';
@@ -150,7 +139,7 @@ export class Pipeline {
     // A page that ran at the console could do all that the console can.
     if (place.kind === 'console' && caller.kind === 'session' && needs === 'page') throw foreign();
     if (needs !== 'anyone' && needs !== 'route') demand(caller, needs, subjectOf(route, params));
-    if (caller.expiresAt !== null) this.#options.access?.endStreamsAt(caller.expiresAt);
+    for (const { expiresAt } of caller.grants) if (expiresAt !== null) this.#options.access?.endStreamsAt(expiresAt);
     this.#run(exchange, place, match, caller);
   }
 
@@ -205,7 +194,7 @@ export class Pipeline {
       if (agent !== null) return agent;
       const person = identify === null ? null : this.#person(exchange, identify, fromListed);
       if (person !== null) return person;
-      if (authorize !== null) return new HostCaller(exchange, authorize);
+      if (authorize !== null) return hostCaller(saidBy(authorize, exchange));
       if (identify !== null) return unauthorized(UNKNOWN_PERSON);
       if (openTo !== null && isBorrowed(exchange, openTo.of(exchange.header('host'))) && !fromListed)
         throw borrowed('asks its callers for nothing');
@@ -231,9 +220,7 @@ export class Pipeline {
     const here = { ...EMBEDDED, host: exchange.header('host') ?? '' };
     if (openTo !== null && isBorrowed(exchange, here) && !fromListed)
       throw borrowed('knows its callers by their browser');
-    if (authorize === null) return new PersonCaller(person, makerOf);
-    const host = new HostCaller(exchange, authorize);
-    return new PersonCaller(person, makerOf, (capability, app) => host.may(capability, app));
+    return new PersonCaller(person, makerOf, authorize === null ? undefined : saidBy(authorize, exchange));
   }
 
   /** The path of the route: at a page's own origin, its files are at `/` as well. */
@@ -275,7 +262,10 @@ function nameSpan(span: Span, method: string, { route, params }: Found): void {
   if (subject !== null) span.set('svc.app', appOfKey(subject));
 }
 
-/** For the origins that the configuration names; null for others, which may not read the answer (decisions, section 1). */
+/**
+ * For the origins that the configuration names; null for others, which may not read the answer (specification,
+ * "Requests of other sites").
+ */
 function corsHeaders(exchange: Exchange, origins: readonly string[]): ResponseHeaders | null {
   const origin = exchange.header('origin');
   if (origin === undefined || !origins.includes(origin)) return null;
@@ -298,11 +288,11 @@ function ownerOf(match: Match): PageOwner | null {
 function subjectOf({ path, needs }: Route, { app, id, sid }: Params): string | null {
   if (needs === 'admin') return null;
   const named = app ?? id ?? null;
-  return named !== null && sid !== undefined && path.startsWith('/svc/_draft/') ? draftKey(sid, named) : named;
+  return named === null ? null : scopeKey(named, path.startsWith('/svc/_draft/') ? sid : undefined);
 }
 
 function isKeyless(caller: Caller | SvcError): boolean {
-  return caller instanceof ExpiringCaller && caller.keyless;
+  return !(caller instanceof SvcError) && caller.keyless === true;
 }
 
 /** Answers who has no session or token: with an error, or in a browser with the way to sign in. Throws the error. */

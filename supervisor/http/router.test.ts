@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Route, Router } from './router.ts';
+import { allRoutes } from '../routes/all.ts';
+import type { Services } from '../services.ts';
+import { type Route, Router, withDrafts } from './router.ts';
 
 const route = (method: Route['method'], path: string): Route => ({
   method,
@@ -95,3 +97,29 @@ for (const [what, first, second, message] of [
   test(`a table in which a route ${what} is not taken`, () => {
     assert.throws(() => new Router([route('GET', first), route('GET', second)]), message);
   });
+
+test('a route for drafts too is at both addresses, and visitors use only that of the live app', () => {
+  const read: Route = { ...route('GET', '/svc/:id/_blobs/:sha256'), needs: 'read', isFile: true, visitors: 'page' };
+  const both = withDrafts(read, route('POST', '/svc/_tool/:tool'));
+  assert.deepEqual(
+    both.map(({ method, path, needs, isFile, visitors }) => [method, path, needs, isFile, visitors]),
+    [
+      ['GET', '/svc/:id/_blobs/:sha256', 'read', true, 'page'],
+      ['GET', '/svc/_draft/:sid/:id/_blobs/:sha256', 'read', true, undefined],
+      ['POST', '/svc/_tool/:tool', 'admin', undefined, undefined],
+      ['POST', '/svc/_draft/:sid/_tool/:tool', 'admin', undefined, undefined],
+    ],
+  );
+  assert.ok(both.every(({ handle }, at) => handle === both[at - (at % 2)]?.handle));
+});
+
+test('what is served for drafts is served for live apps with the same right, but for the reports of their pages', () => {
+  const routes = allRoutes({ automations: {} } as Services);
+  const rights = new Map(routes.map(({ method, path, needs }) => [`${method} ${path}`, needs]));
+  const drafts = routes.filter(({ path }) => path.startsWith('/svc/_draft/'));
+  const alone = drafts.filter(({ method, path, needs, visitors }) => {
+    assert.equal(visitors, undefined, path);
+    return rights.get(`${method} ${path.replace('/_draft/:sid/', '/')}`) !== needs;
+  });
+  assert.deepEqual([drafts.length, alone.map(({ path }) => path)], [25, ['/svc/_draft/:sid/:id/_errors']]);
+});

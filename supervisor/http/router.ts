@@ -2,8 +2,7 @@
 import { SvcError } from '../../protocol/errors.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { ROUTE_KINDS, routeKind } from '../operations/metrics/http-meter.ts';
-import type { Caller } from './access/access.ts';
-import type { Capability } from './access/grants.ts';
+import type { Caller, Capability } from './access/grants.ts';
 import type { Place } from './access/places.ts';
 
 /** Path parameters by name; the last one of a route that ends in `*` is the undecoded rest of the path. */
@@ -40,6 +39,18 @@ export type Route = {
 
 export function route(method: Method, path: string, needs: Needs, handle: Handle): Route {
   return { method, path, needs, handle, kind: ROUTE_KINDS.indexOf(routeKind(path)) };
+}
+
+/**
+ * Each route of live apps, and the same for drafts: `/svc/…` is `/svc/_draft/:sid/…` too, which visitors never use. The parameter
+ * `:sid` says whose data a request is about, see `Scope`.
+ */
+export function withDrafts(...routes: Route[]): Route[] {
+  return routes.flatMap((live) => {
+    const { method, path, needs, handle, isFile } = live;
+    const draft = route(method, path.replace('/svc/', '/svc/_draft/:sid/'), needs, handle);
+    return [live, isFile === undefined ? draft : { ...draft, isFile }];
+  });
 }
 
 /** First segments that belong to the gateway; everything else is the host's. */

@@ -1,11 +1,8 @@
-/**
- * Sends jobs to the threads of the jobs process (workers/jobs): work that costs CPU or disk, or reads untrusted input. Keeps
- * the waiting and running jobs, and repeats or fails them when the process dies.
- */
+/** Sends jobs to the threads of the jobs process (workers/jobs): work that costs CPU or disk, or reads untrusted input. */
 import { basename, dirname } from 'node:path';
 import { type ErrorCode, errorFromBody, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { type Frame, type FrameOf, Kind } from '../../protocol/wire/frames.ts';
+import { Kind } from '../../protocol/wire/frames.ts';
 import type { GitOperation, GitOperations } from '../../protocol/wire/git-jobs.ts';
 import type {
   CheckJob,
@@ -17,6 +14,7 @@ import type {
   JobAnswer,
   JobFailure,
   JobName,
+  JobPool,
   LayOutJob,
   LayOutResult,
   OutputJob,
@@ -34,9 +32,9 @@ import type {
   VerifyResult,
 } from '../../protocol/wire/jobs.ts';
 import type { Tracing } from '../tracing/tracing.ts';
-import { type Child, type ChildEvents, OUT_OF_MEMORY } from '../tree/child.ts';
+import type { Child, ChildEvents } from '../tree/child.ts';
+import { ChildClient, type Failure } from '../tree/child-client.ts';
 import { Flushes } from './flushes.ts';
-import { JobQueue, type QueuedJob } from './job-queue.ts';
 
 type JobsOptions = {
   /** The process, which is started with the first job: `Tree.jobsChild`. */
@@ -51,23 +49,18 @@ type JobsOptions = {
   now?(): number;
 };
 
-type Job = QueuedJob & {
-  id: number;
-  name: JobName;
-  job: object;
-  ms: number;
-  /** When it has to have ended, waiting and a second start included; by `now`. */
-  deadline: number;
-  subject: keyof typeof SUBJECTS;
-  /** Done twice it leaves what it leaves when it is done once. */
-  repeatable: boolean;
-  resolve(value: unknown): void;
-  reject(error: SvcError): void;
-};
-
 /** How a job is run; by default once, in the pool `work`, for `jobMs`, after it waited for at most `waitMs`. */
-type Terms = Pick<Job, 'subject' | 'party'> &
-  Partial<Pick<Job, 'pool' | 'ms' | 'repeatable'>> & { waitMs?: number; signal?: AbortSignal | undefined };
+type Terms = {
+  subject: keyof typeof SUBJECTS;
+  /** Whom it is done for, see `Queued`. */
+  party: string | null;
+  pool?: JobPool;
+  ms?: number;
+  waitMs?: number;
+  /** Done twice it leaves what it leaves when it is done once. */
+  repeatable?: boolean;
+  signal?: AbortSignal | undefined;
+};
 
 /** The one thread for these is held for hours by others of them. */
 const LONG = { pool: 'long', waitMs: LIMITS.backupVerifyMs } as const;
@@ -94,15 +87,8 @@ const REPEATABLE = new Set<GitOperation>([
 ]);
 
 export class Jobs {
-  readonly #child: Child;
+  readonly #client: ChildClient;
   readonly #options: Required<Omit<JobsOptions, 'createChild' | 'writable'>>;
-  readonly #flushes: Flushes;
-  readonly #queue = new JobQueue<Job>(QUEUE);
-  #nextId = 0;
-  /** Until then the process is kept without work. */
-  #keepUntil = 0;
-  #resting: NodeJS.Timeout | undefined;
-  #closed = false;
 
   constructor({
     createChild,
@@ -114,11 +100,28 @@ export class Jobs {
     now = () => performance.now(),
   }: JobsOptions) {
     this.#options = { onFault, tracing, jobMs, waitMs, now };
-    this.#flushes = new Flushes(writable);
-    this.#child = createChild({
-      onReady: () => this.#pump(),
-      onFrame: (frame) => this.#onFrame(frame),
-      onExit: (reason) => this.#onExit(reason),
+    this.#client = new ChildClient({
+      title: 'The jobs process',
+      createChild,
+      limits: QUEUE,
+      idleMs: (pool) => (pool === 'drafts' ? LIMITS.draftIdleMs : LIMITS.jobIdleMs),
+      blamesQuestion: true,
+      now,
+    });
+    const flushes = new Flushes(writable);
+    this.#client.on('flush', ([, id, path], child) => {
+      const { pid } = child;
+      void flushes.flush(path).then((fault) => {
+        // The next process counts from the start again.
+        if (child.pid === pid) child.send([Kind.flushed, id, fault]);
+      });
+    });
+    this.#client.on('jobDone', ([, id, answer]) => {
+      if (!isAnswer(answer)) {
+        this.#client.answer(id, new SvcError('INTERNAL', 'A job of the gateway got a malformed answer.'));
+        throw new Error('The jobs process sent a malformed answer.');
+      }
+      this.#client.answer(id, answer);
     });
   }
 
@@ -205,156 +208,44 @@ export class Jobs {
 
   /** Ends the process; jobs under way reject, and so do later ones. */
   async close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#resting);
-    for (const job of this.#all()) this.#reject(job, stopping());
-    await this.#child.stop(LIMITS.terminateMs);
+    await this.#client.close(LIMITS.terminateMs);
   }
 
-  async #run<T>(name: JobName, job: object, { signal, ...terms }: Terms): Promise<T> {
-    if (this.#closed) throw stopping();
-    const id = ++this.#nextId;
-    const cancel = () => {
-      const waits = this.#queue.waiting.find((one) => one.id === id);
-      if (waits) this.#reject(waits, cancelled(terms.subject));
-      else this.#child.send([Kind.cancel, id, 'cancelled']);
-    };
-    if (signal?.aborted) throw cancelled(terms.subject);
-    if (!this.#child.wake()) throw down();
-    const span = this.#options.tracing?.current?.child(`job ${name}`);
-    const { jobMs, waitMs, now } = this.#options;
-    const ms = terms.ms ?? jobMs;
+  async #run<T>(name: JobName, job: object, terms: Terms): Promise<T> {
+    const { jobMs, waitMs, now, tracing } = this.#options;
+    const { subject, party, pool = 'work', ms = jobMs, repeatable = false, signal } = terms;
     const mostMs = ms + (terms.waitMs ?? waitMs);
-    let expiring: NodeJS.Timeout | undefined;
+    /** When it has to have ended, waiting and a second start included. */
+    const deadline = now() + mostMs;
+    const span = tracing?.current?.child(`job ${name}`);
     try {
-      return await new Promise<T>((resolve, reject) => {
-        const defaults = { pool: 'work', repeatable: false, alone: false } as const;
-        const settle = { resolve: resolve as (value: unknown) => void, reject };
-        const order = { ...defaults, ...terms, id, name, job, ms, deadline: now() + mostMs, ...settle };
-        expiring = setTimeout(() => this.#expire(id), mostMs);
-        if (!this.#queue.add(order)) {
-          reject(overloaded(`Too many ${SUBJECTS[terms.subject][3]} wait already; try again.`, 5));
-          return;
-        }
-        signal?.addEventListener('abort', cancel, { once: true });
-        this.#pump();
+      const asked = this.#client.ask<JobAnswer<unknown> | JobFailure>({
+        pool,
+        party,
+        frame: (id) => [Kind.job, id, name, pool, Math.max(1, Math.min(ms, Math.ceil(deadline - now()))), job],
+        failed: (why, _reason, cause) => failure(subject, why, cause),
+        repeats: () => repeatable,
+        // One that runs is ended by its process, which is told how long it has.
+        waitMs: mostMs,
+        signal,
       });
+      return this.#valueOf(name, subject, await asked.answer) as T;
     } catch (error) {
       span?.fail(error instanceof SvcError ? error.code : 'INTERNAL');
       throw error;
     } finally {
       span?.end();
-      clearTimeout(expiring);
-      signal?.removeEventListener('abort', cancel);
     }
   }
 
-  /** One that runs is ended by its process, which was told how long it has. */
-  #expire(id: number): void {
-    const job = this.#queue.waiting.find((one) => one.id === id);
-    if (job === undefined) return;
-    this.#reject(job, overloaded(`${SUBJECTS[job.subject][1]} waited for too long; try again.`, 30));
-    this.#pump();
-  }
-
-  #all(): Job[] {
-    return [...this.#queue.running, ...this.#queue.waiting];
-  }
-
-  #pump(): void {
-    const child = this.#child;
-    if (child.state === 'stopped' && !this.#closed && !this.#queue.isEmpty) child.start();
-    if (child.state !== 'running') return;
-    for (let job = this.#queue.next(); job !== null; job = this.#queue.next()) this.#send(child, job);
-    if (this.#queue.isEmpty) this.#rest();
-  }
-
-  #send(child: Child, job: Job): void {
-    const ms = Math.max(1, Math.min(job.ms, Math.ceil(job.deadline - this.#options.now())));
-    try {
-      child.send([Kind.job, job.id, job.name, job.pool, ms, job.job]);
-    } catch (error) {
-      this.#reject(job, new SvcError('INTERNAL', 'A job of the gateway is too large to be sent.', { cause: error }));
+  #valueOf(name: JobName, subject: Terms['subject'], answer: JobAnswer<unknown> | JobFailure): unknown {
+    if (!('failed' in answer)) {
+      if (answer.ok) return answer.value;
+      throw errorFromBody(answer.error);
     }
-  }
-
-  /** Without work the process ends after a while. */
-  #rest(): void {
-    clearTimeout(this.#resting);
-    this.#resting = setTimeout(() => {
-      if (this.#queue.isEmpty && this.#child.state === 'running') void this.#child.stop(LIMITS.terminateMs);
-    }, this.#keepUntil - this.#options.now()).unref();
-  }
-
-  /** Throws for a frame that this process may not send; its connection is then closed. */
-  #onFrame(frame: Frame): void {
-    if (frame[0] === Kind.flush) {
-      this.#flush(frame);
-      return;
-    }
-    if (frame[0] !== Kind.jobDone) throw new Error(`The jobs process may not send frames of kind ${frame[0]}.`);
-    const [, id, answer] = frame;
-    const job = [...this.#queue.running].find((one) => one.id === id);
-    if (!job) return;
-    this.#queue.remove(job);
-    const idleMs = job.pool === 'drafts' ? LIMITS.draftIdleMs : LIMITS.jobIdleMs;
-    this.#keepUntil = Math.max(this.#keepUntil, this.#options.now() + idleMs);
-    try {
-      settle(job, answer, this.#options.onFault);
-    } catch (error) {
-      job.reject(new SvcError('INTERNAL', 'A job of the gateway got a malformed answer.'));
-      throw error;
-    }
-    this.#pump();
-  }
-
-  #flush([, id, path]: FrameOf<'flush'>): void {
-    const { pid } = this.#child;
-    void this.#flushes.flush(path).then((fault) => {
-      // The next process counts from the start again.
-      if (this.#child.pid === pid) this.#child.send([Kind.flushed, id, fault]);
-    });
-  }
-
-  #onExit(reason: string): void {
-    const hit = [...this.#queue.running];
-    const isMemory = reason.includes(OUT_OF_MEMORY);
-    const again: Job[] = [];
-    for (const job of hit) {
-      // A job that ran alone used the memory itself.
-      if (isMemory && hit.length === 1) this.#reject(job, tooMuch(job.subject, 'memory'));
-      else if (job.repeatable && !job.alone) again.push(job);
-      else {
-        const [, work] = SUBJECTS[job.subject];
-        const advice = 'its process ended. Check whether it was done, then try again.';
-        this.#reject(job, overloaded(`${work} was interrupted: ${advice}`));
-      }
-    }
-    this.#queue.again(again);
-    // Where the culprit is known, the death is not the process's own.
-    if (hit.length === 1 && !this.#closed) this.#child.revive();
-    if (this.#child.state === 'failed') for (const job of this.#all()) this.#reject(job, down());
-    this.#pump();
-  }
-
-  #reject(job: Job, error: SvcError): void {
-    this.#queue.remove(job);
-    job.reject(error);
-  }
-}
-
-function settle(
-  { name, subject, resolve, reject }: Job,
-  answer: JobAnswer<unknown> | JobFailure,
-  onFault: (what: string) => void,
-): void {
-  if (!('failed' in answer)) {
-    if (answer.ok) resolve(answer.value);
-    else reject(errorFromBody(answer.error));
-  } else if (answer.failed !== 'fault') reject(tooMuch(subject, answer.failed));
-  else {
-    onFault(`a job (${name}) failed: ${answer.detail}`);
-    reject(new SvcError('INTERNAL', 'A job of the gateway failed; see the log.'));
+    if (answer.failed !== 'fault') throw tooMuch(subject, answer.failed);
+    this.#options.onFault(`a job (${name}) failed: ${answer.detail}`);
+    throw new SvcError('INTERNAL', 'A job of the gateway failed; see the log.');
   }
 }
 
@@ -383,21 +274,37 @@ const SUBJECTS = {
   git: ['OVERLOADED', 'Working on the git repository', 'try again', 'operations on the git repository'],
 } satisfies Record<string, Subject>;
 
-function tooMuch(subject: Job['subject'], what: 'time' | 'memory'): SvcError {
+function tooMuch(subject: Terms['subject'], what: 'time' | 'memory'): SvcError {
   const [code, work, advice] = SUBJECTS[subject];
   return new SvcError(code, `${work} took too ${what === 'time' ? 'long' : 'much memory'}; ${advice}.`);
 }
 
-function cancelled(subject: Job['subject']): SvcError {
-  return overloaded(`${SUBJECTS[subject][1]} was cancelled.`);
+function failure(subject: Terms['subject'], why: Failure, cause: unknown): SvcError {
+  const [, work, , many] = SUBJECTS[subject];
+  switch (why) {
+    case 'stopping':
+      return new SvcError('OVERLOADED', 'The gateway stops.');
+    case 'full':
+      return overloaded(`Too many ${many} wait already; try again.`, 5);
+    case 'down':
+      return overloaded('The process that does such work does not stay up; the log says why. Try again later.', 30);
+    case 'waited':
+      return overloaded(`${work} waited for too long; try again.`, 30);
+    case 'cancelled':
+      return overloaded(`${work} was cancelled.`);
+    case 'too-large':
+      return new SvcError('INTERNAL', 'A job of the gateway is too large to be sent.', { cause });
+    case 'memory':
+      return tooMuch(subject, 'memory');
+    default:
+      return overloaded(`${work} was interrupted: its process ended. Check whether it was done, then try again.`);
+  }
 }
 
-function down(): SvcError {
-  return overloaded('The process that does such work does not stay up; the log says why. Try again later.', 30);
-}
-
-function stopping(): SvcError {
-  return new SvcError('OVERLOADED', 'The gateway stops.');
+function isAnswer(answer: unknown): boolean {
+  if (typeof answer !== 'object' || answer === null) return false;
+  const { ok, failed, error } = answer as { ok?: unknown; failed?: unknown; error?: { code?: unknown } | null };
+  return ok === true || typeof failed === 'string' || (ok === false && typeof error?.code === 'string');
 }
 
 function overloaded(message: string, seconds = 1): SvcError {

@@ -8,6 +8,7 @@ import { STATE_BYTES } from '../../storage/wal-index.ts';
 import { eventually } from '../../testing/waiting.ts';
 import { ChangeStreams } from '../dispatch/changes.ts';
 import type { Dispatcher, Sink } from '../dispatch/dispatcher.ts';
+import type { Scope } from '../dispatch/scope.ts';
 import { Commits } from '../results/commits.ts';
 import type { Reads } from '../results/results.ts';
 import { LiveQueries } from './live-queries.ts';
@@ -31,11 +32,11 @@ function setUp() {
     states.now = state(++states.commit);
     commits.committed('notes', before, states.now, tables);
   };
-  const live = new LiveQueries({ commits, changes });
+  const live = new LiveQueries({ dispatcher, commits, changes });
   const told: string[] = [];
   const follow = (input: string, client = 'one', key = 'notes', caller: HandlerCaller = { kind: 'admin' }) =>
     live.follow(
-      { dispatcher, app: key, key, query: 'list', input, caller, client },
+      { scope: { app: key, key } as Scope, query: 'list', input, caller, client },
       { tell: ({ json }) => told.push(json.toString()), closed: () => told.push('closed') },
     );
   const answer = (json: string, reads?: Reads) => running.shift()?.answered(200, Buffer.from(json), TIMING, reads);

@@ -1,6 +1,7 @@
 /** Shares one live query among all followers of a query and input, and bounds the resources of all of them. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Following } from '../../protocol/topic.ts';
 import { callerKey, isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Commits, Written } from '../results/commits.ts';
@@ -12,13 +13,6 @@ import {
   type LiveRequest,
   type LiveRoom,
 } from './live-query.ts';
-
-/** A follower of a query. */
-export type Following = {
-  /** Has the newest state told once more, to one who could not take it before. */
-  repeat(): void;
-  stop(): void;
-};
 
 /** A follower, and the query that tells it now. */
 type Member = LiveMember & { query: LiveQuery; name: string };
@@ -33,7 +27,11 @@ type AppQueries = {
   readonly unwatch: () => void;
 };
 
-type LiveSources = { commits: Pick<Commits, 'watch' | 'upToDate'>; changes: Pick<ChangeStreams, 'watch'> };
+type LiveSources = {
+  dispatcher: LiveRoom['dispatcher'];
+  commits: Pick<Commits, 'watch' | 'upToDate'>;
+  changes: Pick<ChangeStreams, 'watch'>;
+};
 
 const CLOCK: LiveClock = {
   now: Date.now,
@@ -56,6 +54,7 @@ export class LiveQueries {
     this.#sources = sources;
     this.#room = {
       clock,
+      dispatcher: sources.dispatcher,
       isUpToDate: (key) => sources.commits.upToDate(key) !== null,
       takeOver: (members, from) => this.#takeOver(members as Member[], from),
       enter: (key, start) => this.#enter(key, start),
@@ -88,11 +87,12 @@ export class LiveQueries {
   }
 
   /**
-   * Sends the first state as soon as it is known, not before this returns. Each call needs a separate follower. Throws
-   * `OVERLOADED`.
+   * Sends the first state as soon as it is known, not before this returns; `resume` has the newest told once more. Each call needs
+   * a separate follower. Throws `OVERLOADED`.
    */
   follow(request: LiveRequest, follower: LiveFollower): Following {
-    const { key, caller, client } = request;
+    const { scope, caller, client } = request;
+    const { key } = scope;
     const ofClient = this.#clients.get(client) ?? 0;
     if (ofClient >= LIMITS.liveFollowersOfClient)
       throw tooMany(`This client has ${LIMITS.liveFollowersOfClient} live subscriptions`);
@@ -115,7 +115,7 @@ export class LiveQueries {
     this.#clients.set(client, ofClient + 1);
     query.add(member);
     return {
-      repeat: () => {
+      resume: () => {
         if (!ended) member.query.repeat(member);
       },
       stop: () => {
@@ -152,7 +152,8 @@ export class LiveQueries {
   }
 
   #takeOver(members: Member[], from: LiveRequest): void {
-    const app = this.#apps.get(from.key);
+    const { key } = from.scope;
+    const app = this.#apps.get(key);
     if (!app) return;
     for (const member of members) {
       const left = { query: member.query, name: member.name };
@@ -160,7 +161,7 @@ export class LiveQueries {
       member.name = this.#nameIn(app, request);
       member.query = app.queries.get(member.name) ?? this.#make(app, member.name, request);
       member.query.add(member);
-      this.#drop(from.key, app, left);
+      this.#drop(key, app, left);
     }
   }
 

@@ -1,6 +1,6 @@
 /**
  * Keeps the result of one query and input current for its followers: runs the query again after a write to tables that it read,
- * and sends each follower the newest state (decisions, section 13).
+ * and sends each follower the newest state (specification, "Live queries").
  *
  *   stale ─start→ waiting (for its turn) ─→ running ─→ current; written meanwhile: stale again
  */
@@ -10,38 +10,36 @@ import { errorEnvelope, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { type HandlerCaller, isSameCaller } from '../../protocol/wire/handler-caller.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { Scope } from '../dispatch/scope.ts';
 import type { Written } from '../results/commits.ts';
 import type { Reads } from '../results/results.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 
-/** The followed query, of an app or draft, as this caller sees it. `input` is JSON text as its client wrote it. */
+/** The followed query, as this caller sees it. `input` is JSON text as its client wrote it. */
 export type LiveRequest = {
-  dispatcher: Dispatcher;
-  /** As callers name the app; `key` is what its events are kept under. */
-  app: string;
-  key: string;
+  scope: Scope;
   query: string;
   input: string;
   caller: HandlerCaller;
-  /** The client for limits per client; not part of the query's identity. */
+  /** The client that limits count. It is no part of the query's identity. */
   client: string;
 };
 
-/** A result, or why there is none. */
+/** A state of a query: its result, or why there is none. */
 export type LiveState = {
-  /** Hash of the result or of the error. */
+  /** The hash of the result or of the error. */
   readonly id: string;
   readonly event: 'data' | 'error';
-  /** JSON text without the opening brace: `"data":…,"seq":1}` or that of the error envelope; in one line. */
+  /** The state as JSON text in one line without the opening brace: `"data":…,"seq":1}`, or the error envelope. */
   readonly json: Buffer;
   readonly error: SvcError | null;
 };
 
-/** Neither throws. */
+/** What a follower does with states. Neither member throws. */
 export type LiveFollower = {
-  /** Each state that it has not seen, and perhaps one that it has; the newest last. */
+  /** Gets each state that the follower has not seen, and perhaps one that it has. The newest comes last. */
   tell(state: LiveState): void;
-  /** The app is gone, or the gateway stops: sends no more states. */
+  /** Ends the follower, because the app is gone or the gateway stops. No state follows. */
   closed(): void;
 };
 
@@ -49,24 +47,25 @@ export type LiveFollower = {
 export type LiveMember = { readonly caller: HandlerCaller; readonly follower: LiveFollower };
 
 export type LiveClock = {
-  /** Milliseconds since the epoch. */
+  /** A clock in milliseconds since the epoch. */
   now(): number;
-  /** Milliseconds that only grow. */
+  /** A clock in milliseconds that only grows. */
   elapsed(): number;
   /** Calls back once. Answers a function that cancels it. */
   after(ms: number, run: () => void): () => void;
 };
 
-/** Shared by the live queries of a gateway. */
+/** What the live queries of a gateway share. */
 export type LiveRoom = {
   readonly clock: LiveClock;
+  readonly dispatcher: Pick<Dispatcher, 'resolve' | 'submit'>;
   /** Whether every commit to the app's data was told. If not, it is, sooner or later. */
   isUpToDate(key: string): boolean;
-  /** The result depends on the caller: moves these followers to a separate query for each caller. */
+  /** Moves these followers to a separate query for each caller, because the result depends on the caller. */
   takeOver(members: LiveMember[], from: LiveRequest): void;
-  /** Calls back when the query may run, at once or later; `done` gives the place back. */
+  /** Calls back when the query may run, at once or later. `done` gives the place back. */
   enter(key: string, start: (done: () => void) => void): void;
-  /** Counts bytes of kept results; false when they have to go. */
+  /** Counts the bytes of kept results. False: they have to go. */
   keep(bytes: number): boolean;
   release(bytes: number): void;
 };
@@ -81,29 +80,29 @@ const SPACE = 0x20;
 export class LiveQuery {
   readonly request: LiveRequest;
   readonly #room: LiveRoom;
-  /** Each, and since when; it is told no older state. */
+  /** Each follower, and since when. It is told no older state. */
   readonly #members = new Map<LiveMember, number>();
-  /** The result depends on the caller. */
+  /** True where the result depends on the caller. */
   #personal = false;
   /** Counts what happens, so that states and followers have an order. */
   #clock = 0;
-  /** Null before the first result, and when it is too large to be kept. */
+  /** The newest result. It is null before the first one, and when it is too large to be kept. */
   #state: LiveState | null = null;
   #keptBytes = 0;
   #lastId = '';
   #seq: number;
   /** The tables that the latest run read. */
   #reads: Written = 'all';
-  /** Tables written since the latest run began, while its tables are unknown. */
+  /** The tables that were written since the latest run began, while its tables are unknown. */
   #written: Set<string> | 'all' = 'all';
-  /** Something it read may have been written since the latest run began. */
+  /** True where something that was read may have been written since the latest run began. */
   #stale = true;
   #phase: 'idle' | 'waiting' | 'running' = 'idle';
   #startedAt = Number.NEGATIVE_INFINITY;
   /** When the latest run began, and what the newest state holds for, by `#clock`. */
   #begunAt = 0;
   #asOf = 0;
-  /** At least between two runs. Grows with what it takes to tell everybody. */
+  /** The least time between two runs. It grows with what it takes to tell everybody. */
   #intervalMs: number = LIMITS.liveIntervalMs;
   #failures = 0;
   /** Starts the next run: after the interval, after a failure, or because the manifest says `refreshSeconds`. */
@@ -127,15 +126,15 @@ export class LiveQuery {
     return this.#members.size;
   }
 
-  /** Only for its own caller: what it finds depends on who calls. */
+  /** Whether the query is for its own caller alone, because what it finds depends on who calls. */
   get personal(): boolean {
     return this.#personal;
   }
 
-  /** Its first state is told later, never before this returns, and is none of before this. */
+  /** Adds a follower. Its first state is told later, never before this returns, and is no older than this. */
   add(member: LiveMember): void {
     // The note of a write that the new follower knows of may be on its way.
-    if (!this.#room.isUpToDate(this.request.key)) this.invalidate();
+    if (!this.#room.isUpToDate(this.request.scope.key)) this.invalidate();
     const isRunning = this.#phase === 'running';
     if (this.#stale || (isRunning && intersects('all', this.#written))) this.#members.set(member, ++this.#clock);
     else this.#members.set(member, isRunning ? this.#begunAt : 0);
@@ -148,19 +147,19 @@ export class LiveQuery {
     this.#members.delete(member);
   }
 
-  /** Runs again after any write. */
+  /** Has the query run again after any write. */
   invalidate(): void {
     this.#stale = true;
     this.#schedule();
   }
 
-  /** Runs again if it reads any of these tables. */
+  /** Has the query run again if it reads any of these tables. */
   wrote(tables: Written): void {
     if (this.#phase === 'running') this.#written = union(this.#written, tables);
     else if (intersects(this.#reads, tables)) this.invalidate();
   }
 
-  /** Tells one that could not take it before the newest state. */
+  /** Tells the newest state to a follower that could not take it before. */
   repeat(member: LiveMember): void {
     if (this.#state === null) this.invalidate();
     else this.#tellOne(member);
@@ -171,7 +170,7 @@ export class LiveQuery {
     if (this.#state !== null && since !== undefined && since <= this.#asOf) member.follower.tell(this.#state);
   }
 
-  /** Ends it. */
+  /** Ends the query. */
   close(): void {
     this.#closed = true;
     const members = [...this.#members.keys()];
@@ -195,7 +194,7 @@ export class LiveQuery {
     if (this.#closed || this.#phase !== 'idle') return;
     this.#cancelNext();
     this.#phase = 'waiting';
-    this.#room.enter(this.request.key, (done) => {
+    this.#room.enter(this.request.scope.key, (done) => {
       if (this.#closed) {
         done();
         return;
@@ -207,17 +206,18 @@ export class LiveQuery {
   }
 
   async #run(): Promise<void> {
-    const { dispatcher, app, query, input, caller } = this.request;
+    const { scope, query, input, caller } = this.request;
+    const { dispatcher } = this.#room;
     // All other listeners have then heard of this write, and no follower gets a state before `add` returns.
     await null;
     this.#startedAt = this.#room.clock.elapsed();
     // If not, all is told to be written once it is.
-    this.#room.isUpToDate(this.request.key);
+    this.#room.isUpToDate(scope.key);
     this.#stale = false;
     this.#written = new Set();
     this.#begunAt = ++this.#clock;
     try {
-      const target = await dispatcher.resolve(app, 'query', query);
+      const target = await dispatcher.resolve(scope, 'query', query);
       if (this.#closed) return;
       if (target.kind === 'query') this.#refreshSeconds = target.tool.refreshSeconds;
       const body = Buffer.from(`{"input":${input}}`);

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Following } from '../../protocol/topic.ts';
 import { ChangeStreams } from '../dispatch/changes.ts';
+import type { Scope } from '../dispatch/scope.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { Following, LiveQueries } from './live-queries.ts';
+import type { LiveQueries } from './live-queries.ts';
 import type { LiveFollower } from './live-query.ts';
 import { LiveStreams } from './live-streams.ts';
 
@@ -29,13 +31,7 @@ function anExchange() {
   return { exchange, told, leave: () => leave() };
 }
 
-const SUBJECT = {
-  dispatcher: null as never,
-  app: 'notes',
-  key: 'notes',
-  caller: { kind: 'admin' as const },
-  client: 'c',
-};
+const SUBJECT = { scope: { app: 'notes', key: 'notes' } as Scope, caller: { kind: 'admin' as const }, client: 'c' };
 const STATE = { id: 'abc', event: 'data' as const, json: Buffer.from('"data":1,"seq":1}'), error: null };
 const OPENING = 'retry: 2000\n: live\n\n';
 
@@ -56,7 +52,7 @@ test('queries that there is no room for are tried again by themselves, ever more
       throw new SvcError('OVERLOADED', 'Too many.');
     }
     followers.push(follower);
-    return { repeat: () => {}, stop: () => {} };
+    return { resume: () => {}, stop: () => {} };
   };
   const { streams } = setUp(follow);
   const open = () => {
@@ -97,7 +93,7 @@ test('a stream whose caller has ended before the first result does not open', as
   let stops = 0;
   const { streams } = setUp((_request, follower) => {
     followers.push(follower);
-    return { repeat: () => {}, stop: () => void stops++ };
+    return { resume: () => {}, stop: () => void stops++ };
   });
   const { exchange, told } = anExchange();
   const caller = { ended: false };
@@ -114,7 +110,7 @@ test('when the app goes, or the gateway stops, before the first result, a stream
   let stops = 0;
   const { streams, changes } = setUp((_request, one) => {
     follower = one;
-    return { repeat: () => {}, stop: () => stops++ };
+    return { resume: () => {}, stop: () => stops++ };
   });
   const { exchange, told } = anExchange();
   const opened = streams.openOne(exchange, SUBJECT, { query: 'slow', input: '{}', lastId: undefined });

@@ -1,33 +1,24 @@
 /**
  * Answers with event streams of live queries: one query for a program, or all those of a page, with its change stream, over one
- * connection (decisions, section 13).
+ * connection (specification, "Live queries").
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
-import type { AttachedChanges, ChangeStreams, SubscribeOptions } from '../dispatch/changes.ts';
-import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { ChangeStreams, SubscribeOptions } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { EventReader } from '../http/event-streams.ts';
-import type { Following, LiveQueries } from './live-queries.ts';
-import type { LiveState } from './live-query.ts';
+import { type EventReader, opening } from '../http/event-streams.ts';
+import type { LiveQueries } from './live-queries.ts';
+import type { LiveRequest, LiveState } from './live-query.ts';
 
-/** Whose queries, and who asks. `key` is what the app's events are kept under. */
-type LiveSubject = {
-  dispatcher: Dispatcher;
-  app: string;
-  key: string;
-  caller: HandlerCaller;
-  /** Whom limits count it as. */
-  client: string;
-};
+/** Whose queries, and who asks. */
+type LiveSubject = Pick<LiveRequest, 'scope' | 'caller' | 'client'>;
 
 /** `input` is JSON text as the client wrote it. `lastId` is the id of the state that the client has, if any. */
 export type FollowedQuery = { query: string; input: string; lastId: string | undefined };
 
 /** Larger events are not copied to be sent in one piece with what is before them. */
 const COPIED_BYTES = 64 * 1024;
-const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: live\n\n`);
+const OPENING = opening('live');
 const END = Buffer.from('\n\n');
 
 /** The events of one query are the same for all who follow it. */
@@ -57,11 +48,10 @@ export class LiveStreams {
       let reader: EventReader | null = null;
       let sent = lastId;
       const open = (): EventReader | null => {
-        const opened = this.#changes.readers.open(exchange, {
-          gone: () => following.stop(),
-          caughtUp: () => following.repeat(),
-        });
+        const opened = this.#changes.readers.open(exchange);
+        if (opened === null) following.stop();
         opened?.write(OPENING);
+        opened?.add(following);
         resolve();
         return opened;
       };
@@ -69,8 +59,7 @@ export class LiveStreams {
         try {
           if (reader === null && state.error !== null && state.error.status < 500) throw state.error;
           reader ??= open();
-          if (reader === null) following.stop();
-          else if (sent !== state.id && reader.deliver(eventOf(state))) sent = state.id;
+          if (sent !== state.id && reader?.deliver(eventOf(state))) sent = state.id;
         } catch (error) {
           following.stop();
           reject(error as Error);
@@ -78,11 +67,11 @@ export class LiveStreams {
       };
       // A client that reconnects gets the current error: the app is gone, or the gateway stopped.
       const closed = (): void => {
-        following.stop();
         try {
           reader ??= open();
           reader?.end();
         } catch (error) {
+          following.stop();
           reject(error as Error);
         }
       };
@@ -96,32 +85,16 @@ export class LiveStreams {
 
   /** The stream of several queries, and with `changes` that of the app's changes. Events name the query by its place in the list. */
   openMany(exchange: Exchange, subject: LiveSubject, list: FollowedQuery[], changes: SubscribeOptions | null): void {
-    const followings: Following[] = [];
-    let attached: AttachedChanges | null = null;
-    let retry: NodeJS.Timeout | undefined;
-    const stop = (): void => {
-      clearTimeout(retry);
-      attached?.detach();
-      for (const following of followings) following.stop();
-    };
-    const closed = (): void => {
-      stop();
-      reader?.end();
-    };
-    const reader = this.#changes.readers.open(exchange, {
-      gone: stop,
-      caughtUp: () => {
-        attached?.caughtUp();
-        for (const following of followings) following.repeat();
-      },
-    });
+    const reader = this.#changes.readers.open(exchange);
     if (reader === null) return;
     if (changes === null) reader.write(OPENING);
-    else attached = this.#changes.attach(subject.key, reader, changes);
+    const followed = changes && this.#changes.attach(subject.scope.key, reader, changes);
+    let retry: NodeJS.Timeout | undefined;
+    reader.onEnd(() => clearTimeout(retry));
     const sent = list.map(({ lastId }) => lastId ?? '');
     const send = (index: number, state: LiveState): void => {
       if (sent[index] === state.id) return;
-      const id = [attached?.last() ?? '', ...sent.with(index, state.id)].join('.');
+      const id = [followed?.last ?? '', ...sent.with(index, state.id)].join('.');
       const head = Buffer.from(`event: ${state.event}\nid: ${id}\ndata: {"index":${index},`);
       const parts = [head, state.json, END];
       const written =
@@ -133,9 +106,8 @@ export class LiveStreams {
       const refused = indexes.filter((index) => {
         const { query, input } = list[index] as FollowedQuery;
         try {
-          followings.push(
-            this.#queries.follow({ ...subject, query, input }, { tell: (state) => send(index, state), closed }),
-          );
+          const follower = { tell: (state: LiveState) => send(index, state), closed: () => reader.end() };
+          reader.add(this.#queries.follow({ ...subject, query, input }, follower));
           return false;
         } catch (error) {
           if (!(error instanceof SvcError)) throw error;

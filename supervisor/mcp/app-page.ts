@@ -1,6 +1,6 @@
 /**
  * Offers the page of an app to hosts of MCP Apps: a resource, the tool that opens it, and which tools the page itself may call
- * (decisions, section 15). Clients that do not know the extension get none of it.
+ * (specification, "MCP Apps"). Clients that do not know the extension get none of it.
  */
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
@@ -8,7 +8,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { PageDocument, VersionSummary } from '../../protocol/manifest.ts';
 import { fileUri, openTool, PAGE_TYPE, pageUri, UI_EXTENSION } from '../../protocol/mcp-app.ts';
-import { isRecord } from '../../storage/files/atomic-file.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { readSettings } from '../../storage/settings.ts';
 import type { Blobs } from '../blobs.ts';

@@ -93,7 +93,7 @@ export async function listen(
       }
     };
     await Promise.all(uris.map(add));
-    reader = readers.open(exchange, { gone: end, caughtUp: () => subscriptions.flush() });
+    reader = readers.open(exchange);
   } catch (error) {
     end();
     throw error;
@@ -107,11 +107,8 @@ export async function listen(
   if (uris.length === 0 && known === null) complete();
   else if (reader === null) end();
   else {
-    subscriptions.attach({
-      reader,
-      told: 0,
-      eventOf: ({ method, params }) => messageEvent({ method, params: { ...params, _meta } }),
-    });
+    reader.onEnd(end);
+    subscriptions.tell(reader, 0, ({ method, params }) => messageEvent({ method, params: { ...params, _meta } }));
     if (known === null) return;
     watch = new ListWatch({
       source,

@@ -1,11 +1,12 @@
 /**
- * Speaks the Model Context Protocol over HTTP for clients of 2026-07-28 and of 2025 (decisions, section 12). The official library
- * serves every request but plain tool calls, which are answered here, because it spends ten times as long on each, and streams of
- * changes, because it knows neither limits nor callers.
+ * Speaks the Model Context Protocol over HTTP for clients of 2026-07-28 and of 2025 (specification, "MCP server"). The official
+ * library serves every request but plain tool calls, which are answered here, because it spends ten times as long on each, and
+ * streams of changes, because it knows neither limits nor callers.
  */
 import type { McpHttpHandler, McpServerFactory, Server } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
+import { eventText } from '../../protocol/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { notConfirmed } from '../dispatch/confirmation.ts';
 import type { Confirm } from '../dispatch/request.ts';
@@ -348,12 +349,13 @@ class CallAnswer {
   /** Begins the stream, if the client takes one. Throws `OVERLOADED`. */
   begin(): void {
     if (this.#reader !== null || !this.#exchange.header('accept')?.includes('text/event-stream')) return;
-    const gone = (): void => {
+    this.#reader = this.#readers.open(this.#exchange);
+    this.#reader?.write(ASKING);
+    this.#reader?.onEnd(() => {
+      if (this.#gone) return;
       this.#gone = true;
       this.#left();
-    };
-    this.#reader = this.#readers.open(this.#exchange, { gone, caughtUp: () => {} });
-    this.#reader?.write(ASKING);
+    });
   }
 
   tell(message: object): void {
@@ -368,7 +370,8 @@ class CallAnswer {
       return;
     }
     // Between the members of a result there may be line breaks; in texts there are none.
-    this.#reader.write(Buffer.from(`event: message\ndata: ${json.replace(/[\r\n]+/g, ' ')}\n\n`));
+    this.#reader.write(Buffer.from(eventText('message', json.replace(/[\r\n]+/g, ' '))));
+    this.#gone = true;
     this.#reader.end();
   }
 }

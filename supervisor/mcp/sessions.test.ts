@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Following } from '../../protocol/topic.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { EventReader, EventReaders, ReaderEvents } from '../http/event-streams.ts';
+import type { EventReader, EventReaders } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
 import type { LiveFollower, LiveRequest, LiveState } from '../live/live-query.ts';
 import type { ListSource } from './lists.ts';
@@ -25,10 +26,15 @@ function setUp() {
   const followers = new Set<LiveFollower>();
   const follow = (_request: LiveRequest, follower: LiveFollower) => {
     followers.add(follower);
-    return { repeat: () => {}, stop: () => void followers.delete(follower) };
+    return { resume: () => {}, stop: () => void followers.delete(follower) };
   };
-  const streams: { text: string; full: boolean; ended: boolean; on: ReaderEvents }[] = [];
-  const open = (_exchange: Exchange, on: ReaderEvents): EventReader => {
+  const streams: { text: string; full: boolean; ended: boolean; on: { caughtUp(): void; gone(): void } }[] = [];
+  const open = (): EventReader => {
+    const followed: Following[] = [];
+    const on = {
+      caughtUp: () => followed.forEach(({ resume }) => void resume()),
+      gone: () => followed.splice(0).forEach(({ stop }) => void stop()),
+    };
     const stream = { text: '', full: false, ended: false, on };
     streams.push(stream);
     const write = (bytes: Buffer): void => {
@@ -40,8 +46,11 @@ function setUp() {
     };
     const end = (): void => {
       stream.ended = true;
+      on.gone();
     };
-    return { write, deliver, end } as unknown as EventReader;
+    const add = (following: Following) => void followed.push(following);
+    const onEnd = (stop: () => void) => add({ resume: () => {}, stop });
+    return { write, deliver, end, add, onEnd } as unknown as EventReader;
   };
   const live = { follow } as unknown as LiveQueries;
   const watchers = new Set<(what: 'reload' | 'closed') => void>();
@@ -63,7 +72,7 @@ function setUp() {
     }),
   } as unknown as ListSource & { tools(): McpTools };
   let may = true;
-  const resource = { request: { app: 'notes' } as LiveRequest, may: () => may };
+  const resource = { request: { scope: { app: 'notes' } } as LiveRequest, may: () => may };
   const tell = (of: LiveState, at = 0): void => [...followers][at]?.tell(of);
   const session = (): McpSession => sessions.find(sessions.begin(OWNER, lists), OWNER) as McpSession;
   const subscribed = async (uri: string, on: McpSession): Promise<void> => {
@@ -136,6 +145,20 @@ test('a stream that was behind, or is opened later, gets what it has missed, in 
     streams.map(({ ended }) => ended),
     [false, true, true, true, false],
   );
+});
+
+test('a resource that is unsubscribed before its change could be sent is not told', async () => {
+  const { streams, tell, session, subscribed, lists } = setUp();
+  const one = session();
+  one.open(EXCHANGE, undefined, lists);
+  for (const uri of ['a', 'b']) await subscribed(uri, one);
+  const [stream] = streams as [(typeof streams)[0]];
+  stream.full = true;
+  for (const at of [0, 1]) tell(state('other'), at);
+  one.unsubscribe('a');
+  stream.full = false;
+  stream.on.caughtUp();
+  assert.deepEqual(told(stream), ['b']);
 });
 
 test('an unsubscribed resource, and one that was asked for twice, count once or not at all', async () => {

@@ -1,13 +1,13 @@
 /**
  * Keeps the sessions of MCP clients of 2025: their subscriptions, and the stream that gets the changes, those of their lists too.
- * Other requests need no session (decisions, sections 12 and 13).
+ * Other requests need no session (specification, "MCP server").
  */
 import { randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
-import type { EventReader, EventReaders } from '../http/event-streams.ts';
+import { type EventReader, type EventReaders, opening } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
 import { digestsOf, type ListDigests, type ListSource, ListWatch } from './lists.ts';
 import { type FollowedResource, LISTS, messageEvent, Subscriptions } from './subscriptions.ts';
@@ -31,7 +31,7 @@ type Abilities = { asks?: boolean; pages?: boolean };
 const ASKS = 'asks';
 const PAGES = 'pages';
 
-const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: mcp\n\n`);
+const OPENING = opening('mcp');
 
 export class McpSessions {
   readonly options: McpSessionsOptions;
@@ -133,19 +133,12 @@ export class McpSession {
    */
   open(exchange: Exchange, lastId: string | undefined, source: ListSource): void {
     const { readers, changes } = this.#options;
-    const reader = readers.open(exchange, {
-      gone: () => {
-        if (this.#reader !== reader) return;
-        this.#reader = null;
-        this.#leaveLists();
-        this.subscriptions.detach();
-        this.#expectBack();
-      },
-      caughtUp: () => this.subscriptions.flush(),
-    });
+    const reader = readers.open(exchange);
     if (reader === null) return;
     clearTimeout(this.#away);
-    this.#reader?.end();
+    const before = this.#reader;
+    this.#reader = reader;
+    before?.end();
     this.#leaveLists();
     this.#lists = new ListWatch({
       source,
@@ -154,13 +147,18 @@ export class McpSession {
       changed: (lists) => this.subscriptions.listsChanged(lists),
       gone: () => this.#appGone(),
     });
-    this.#reader = reader;
     reader.write(OPENING);
     const told = Number(lastId);
-    this.subscriptions.attach({
+    this.subscriptions.tell(
       reader,
-      told: Number.isSafeInteger(told) && told <= this.subscriptions.latest ? told : 0,
-      eventOf: (notification, change) => `id: ${change}\n${messageEvent(notification)}`,
+      Number.isSafeInteger(told) && told <= this.subscriptions.latest ? told : 0,
+      (notification, change) => `id: ${change}\n${messageEvent(notification)}`,
+    );
+    reader.onEnd(() => {
+      if (this.#reader !== reader) return;
+      this.#reader = null;
+      this.#leaveLists();
+      this.#expectBack();
     });
   }
 
@@ -170,8 +168,6 @@ export class McpSession {
     clearTimeout(this.#away);
     this.#leaveLists();
     this.subscriptions.close();
-    this.#reader?.end();
-    this.#reader = null;
   }
 
   /** There is nothing left to list. */

@@ -1,9 +1,11 @@
 /**
- * Follows the resources that one MCP client subscribed to, and sends changes, those of its lists too, to its stream. Changes that the stream could not
- * take, or missed while the client was away, are sent when it can take them (decisions, section 13).
+ * Follows the resources that one MCP client subscribed to, and sends changes, those of its lists too, to its stream: a topic that
+ * keeps the newest change of each, for a client that was away (specification, "MCP server").
  */
 import { SvcError } from '../../protocol/errors.ts';
+import { eventText } from '../../protocol/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { Topic } from '../../protocol/topic.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';
 import type { EventReader } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
@@ -21,8 +23,6 @@ type SubscriptionEvents = { lost(): void; closed(): void };
 
 type Subscription = {
   readonly resource: FollowedResource;
-  /** Number of its latest change; 0 before the first. */
-  changed: number;
   /** Settles with the first result. */
   opened(): Promise<void>;
   /** `opened` rejects with this if it waits still. */
@@ -31,19 +31,19 @@ type Subscription = {
 
 type Notification = { method: string; params?: { uri: string } };
 
-/** Where to tell, and from which change on. */
-type Teller = { reader: EventReader; told: number; eventOf(notification: Notification, change: number): string };
+const keyOf = ({ method, params }: Notification): string => params?.uri ?? method;
 
 export class Subscriptions {
   readonly #live: Pick<LiveQueries, 'follow'>;
   readonly #on: SubscriptionEvents;
   /** By the URI as the client wrote it. */
   readonly #all = new Map<string, Subscription>();
-  /** The number of the latest change of each list. */
-  readonly #lists = new Map<ListName, number>();
-  #changes = 0;
+  readonly #changes = new Topic<Notification, { notification: Notification; id: number }>({
+    keep: Number.POSITIVE_INFINITY,
+    keyOf,
+    form: (notification, id) => ({ notification, id }),
+  });
   #closed = false;
-  #teller: Teller | null = null;
 
   constructor(live: Pick<LiveQueries, 'follow'>, on: SubscriptionEvents) {
     this.#live = live;
@@ -56,7 +56,7 @@ export class Subscriptions {
 
   /** The number of the latest change. */
   get latest(): number {
-    return this.#changes;
+    return this.#changes.last;
   }
 
   /** Tells `lost` if the client may not read any more what it subscribed to. */
@@ -85,22 +85,22 @@ export class Subscriptions {
             resolve();
             // What it was asked with may have ended while it waited.
             this.endRefused();
-          } else if (latest !== state.id) this.#judge(subscription);
+          } else if (latest !== state.id) this.#changeIfPermitted(uri, resource);
           latest = state.id;
         },
         closed: () => {
-          this.#change(subscription);
-          end(unknownApp(resource.request.app));
+          this.#change(uri);
+          end(unknownApp(resource.request.scope.app));
           this.#on.closed();
         },
       });
       const end = (error: SvcError): void => {
         following.stop();
         this.#all.delete(uri);
+        this.#changes.drop(uri);
         reject(error);
       };
-      const subscription: Subscription = { resource, changed: 0, opened: () => opened, end };
-      this.#all.set(uri, subscription);
+      this.#all.set(uri, { resource, opened: () => opened, end });
     });
     return opened;
   }
@@ -111,54 +111,30 @@ export class Subscriptions {
 
   /** Tells that the client's lists are others now. */
   listsChanged(lists: readonly ListName[]): void {
-    for (const list of lists) {
-      this.#changes += 1;
-      this.#lists.set(list, this.#changes);
-    }
-    this.flush();
+    for (const list of lists) this.#changes.append({ method: `notifications/${list}/list_changed` });
   }
 
-  /** Has changes told from now on, first those after the change `told`. */
-  attach(teller: Teller): void {
-    this.#teller = teller;
-    this.flush();
+  /** Sends changes from now on, first those after the change of number `told`, each as `textOf` says. */
+  tell(reader: EventReader, told: number, textOf: (notification: Notification, id: number) => string): void {
+    const take = ({ notification, id }: { notification: Notification; id: number }): boolean =>
+      reader.deliver(Buffer.from(textOf(notification, id)));
+    reader.add(this.#changes.follow({ take, ended: () => reader.end() }, told));
   }
 
-  detach(): void {
-    this.#teller = null;
-  }
-
-  /** Tells what the stream has not been told and takes. */
-  flush(): void {
-    const teller = this.#teller;
-    if (teller === null) return;
-    const untold: [changed: number, Notification][] = [];
-    for (const [uri, { changed }] of this.#all)
-      if (changed > teller.told) untold.push([changed, { method: 'notifications/resources/updated', params: { uri } }]);
-    for (const [list, changed] of this.#lists)
-      if (changed > teller.told) untold.push([changed, { method: `notifications/${list}/list_changed` }]);
-    for (const [changed, notification] of untold.sort(([a], [b]) => a - b)) {
-      if (!teller.reader.deliver(Buffer.from(teller.eventOf(notification, changed)))) return;
-      teller.told = changed;
-    }
-  }
-
-  /** Ends all of them, and accepts no new ones. */
+  /** Ends all of them, with the streams that they are told to, and accepts no new ones. */
   close(): void {
     this.#closed = true;
-    this.#teller = null;
+    this.#changes.close();
     for (const subscription of [...this.#all.values()]) subscription.end(ended());
   }
 
-  #judge(subscription: Subscription): void {
-    if (subscription.resource.may()) this.#change(subscription);
+  #changeIfPermitted(uri: string, { may }: FollowedResource): void {
+    if (may()) this.#change(uri);
     else this.#on.lost();
   }
 
-  #change(subscription: Subscription): void {
-    this.#changes += 1;
-    subscription.changed = this.#changes;
-    this.flush();
+  #change(uri: string): void {
+    this.#changes.append({ method: 'notifications/resources/updated', params: { uri } });
   }
 }
 
@@ -172,5 +148,5 @@ function ended(): SvcError {
 
 /** An event of a stream of MCP: one message. */
 export function messageEvent(message: object): string {
-  return `event: message\ndata: ${JSON.stringify({ jsonrpc: '2.0', ...message })}\n\n`;
+  return eventText('message', JSON.stringify({ jsonrpc: '2.0', ...message }));
 }

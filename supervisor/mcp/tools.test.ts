@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
+import type { Scopes } from '../dispatch/scope.ts';
 import { appTools, dispatcherTools, type McpCaller, type McpTools } from './tools.ts';
 
 const MANIFEST = {
@@ -13,9 +14,11 @@ const MANIFEST = {
 } as unknown as Manifest;
 
 /** Two apps, of which callers here may use one at most. */
-const dispatcher = {
-  apps: { get: () => ({}), manifest: () => Promise.resolve(MANIFEST), keyOf: (id: string) => id },
-} as unknown as Dispatcher;
+const scopesWith = (manifest: Manifest): Scopes =>
+  ({ of: (app: string) => ({ app, key: app, code: async () => ({ manifest, fault: null }) }) }) as unknown as Scopes;
+const SCOPES = scopesWith(MANIFEST);
+/** No call gets so far. */
+const dispatcher = {} as Dispatcher;
 
 /** A caller, such as an agent whose automation lets it use some tools. */
 function callerOf(may: readonly string[]) {
@@ -32,10 +35,10 @@ function callerOf(may: readonly string[]) {
     describe: () => Promise.resolve({}),
     mayCall: (capability: string) => Promise.resolve(may.includes(capability)),
     maySql: (capability: string) => Promise.resolve(may.includes(capability)),
-  } as unknown as McpCaller & Parameters<typeof dispatcherTools>[1];
+  } as unknown as McpCaller & Parameters<typeof dispatcherTools>[2];
 }
 
-const OPTIONS = { maySql: () => true, draft: null };
+const OPTIONS = { maySql: () => true };
 
 async function shownBy(tools: McpTools) {
   const names = (all: { name: string }[]) => all.map(({ name }) => name).join(' ');
@@ -49,7 +52,7 @@ test('the tools of all apps are those that the caller may call with one of them'
     [['write'], 'svc_write svc_sql_write', '', ''],
     [['read', 'write'], 'svc_describe svc_read svc_write svc_sql_describe svc_sql_read svc_sql_write', '', 'query'],
   ] as const)
-    assert.deepEqual(await shownBy(dispatcherTools(dispatcher, callerOf(may))), shown, `${may}`);
+    assert.deepEqual(await shownBy(dispatcherTools(dispatcher, SCOPES, callerOf(may))), shown, `${may}`);
 });
 
 test('the tools and resources of an app are those that the caller may use, and it reads no others', async () => {
@@ -60,8 +63,12 @@ test('the tools and resources of an app are those that the caller may use, and i
     [['write'], 'add svc_sql_write', '', ''],
     [['read', 'write'], 'list add svc_sql_describe svc_sql_read svc_sql_write', resources, 'query'],
   ] as const)
-    assert.deepEqual(await shownBy(await appTools(dispatcher, 'notes', callerOf(may), OPTIONS)), shown, `${may}`);
-  const writer = await appTools(dispatcher, 'notes', callerOf(['write']), OPTIONS);
+    assert.deepEqual(
+      await shownBy(await appTools(dispatcher, SCOPES, 'notes', callerOf(may), OPTIONS)),
+      shown,
+      `${may}`,
+    );
+  const writer = await appTools(dispatcher, SCOPES, 'notes', callerOf(['write']), OPTIONS);
   const { signal } = new AbortController();
   for (const uri of ['app.json', 'tables', 'queries/list'])
     await assert.rejects(writer.read(`svc://notes/${uri}`, signal), { code: 'FORBIDDEN' });
@@ -71,8 +78,8 @@ test('a keyword that would have clients repeat arguments in headers is not shown
   const title = { type: 'string', 'x-mcp-header': 'Title' };
   const input = { type: 'object', properties: { title, nested: { properties: { title } }, 'x-mcp-header': title } };
   const manifest = { ...MANIFEST, actions: [{ name: 'add', input }] };
-  const of = { apps: { ...dispatcher.apps, manifest: () => Promise.resolve(manifest) } } as unknown as Dispatcher;
-  const [, add] = await (await appTools(of, 'notes', callerOf(['read', 'write']), OPTIONS)).list();
+  const scopes = scopesWith(manifest as unknown as Manifest);
+  const [, add] = await (await appTools(dispatcher, scopes, 'notes', callerOf(['read', 'write']), OPTIONS)).list();
   const shown = { type: 'string' };
   assert.deepEqual(add?.inputSchema.properties, {
     title: shown,

@@ -1,14 +1,13 @@
 /**
- * Offers tools to MCP clients: the dispatcher's three, or each query and action of one app as a separate tool (decisions,
- * section 12).
+ * Offers tools to MCP clients: the dispatcher's three, or each query and action of one app as a separate tool (specification,
+ * "MCP server").
  */
 import { SvcError } from '../../protocol/errors.ts';
-import type { Manifest } from '../../protocol/manifest.ts';
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import type { DraftCheck } from '../authoring/draft-check.ts';
-import { manifestOf } from '../dispatch/describe.ts';
 import type { Dispatcher, Sink, Target } from '../dispatch/dispatcher.ts';
 import type { Confirm } from '../dispatch/request.ts';
+import type { Scope, Scopes } from '../dispatch/scope.ts';
 import { newTraceId } from '../tree/actor/call.ts';
 import type { AppPage } from './app-page.ts';
 import { type Entry, tableOf } from './app-tools.ts';
@@ -86,7 +85,7 @@ type DispatcherCaller = McpCaller & {
 };
 
 /** The tools of `/svc/_mcp`. */
-export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller): McpTools {
+export function dispatcherTools(dispatcher: Dispatcher, scopes: Scopes, caller: DispatcherCaller): McpTools {
   const { permit, describe, mayCall, maySql } = caller;
   return {
     title: 'svc',
@@ -105,12 +104,12 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
       if (!tool) throw unknownTool(name, DISPATCHER_TOOLS);
       checkArguments(tool, args);
       return await answerOf(async () => {
-        if (sql) return await callSql(dispatcher, caller, sql, args, traceId, signal);
+        if (sql) return await callSql(dispatcher, scopes, caller, sql, args, traceId, signal);
         if (name === 'svc_describe') return answerWith(await describe(args));
         const kind = name === 'svc_read' ? 'query' : 'action';
         const { app, input = {} } = args as { app: string; input?: unknown };
         await permit(kind === 'query' ? 'read' : 'write', app);
-        const target = await dispatcher.resolve(app, kind, args[kind] as string);
+        const target = await dispatcher.resolve(scopes.of(app), kind, args[kind] as string);
         const options = { caller, traceId, signal, promisesObject: false, confirm };
         return await run(dispatcher, target, JSON.stringify(input), options);
       });
@@ -119,44 +118,42 @@ export function dispatcherTools(dispatcher: Dispatcher, caller: DispatcherCaller
     templates: async () => ((await mayCall('read')) ? [queryTemplate(null)] : []),
     read: async (uri, signal) => {
       const named = queryOfUri(uri);
-      return named && jsonContent(await readQuery(dispatcher, caller, named, signal));
+      return named && jsonContent(await readQuery(dispatcher, scopes.of(named.app), caller, named, signal));
     },
     follow: async (uri) => {
       const named = queryOfUri(uri);
-      return named && (await followQuery(dispatcher, caller, named));
+      return named && (await followQuery(scopes.of(named.app), caller, named));
     },
   };
 }
 
-/** What a draft adds to its tools. */
-export type DraftTools = {
-  /** As `Drafts.toolsOf`. */
-  tools(): Promise<{ manifest: Manifest | null; fault: SvcError | null }>;
-  /** Absent for callers that may not know. */
-  check?(): Promise<DraftCheck>;
-};
-
 /**
- * `maySql`: whether it has the tools that read its tables, or write them, unless it has tools of their names. `page` for clients that
- * show pages, where it has one.
+ * `maySql`: whether it has the tools that read its tables, or write them, unless it has tools of their names. `check` of a draft, for
+ * callers that may know what it finds. `page` for clients that show pages, where it has one.
  */
-type AppOptions = { maySql(capability: 'read' | 'write'): boolean; draft: DraftTools | null; page?: AppPage | null };
+type AppOptions = {
+  maySql(capability: 'read' | 'write'): boolean;
+  check?: (() => Promise<DraftCheck>) | undefined;
+  page?: AppPage | null;
+};
 
 const NO_TOOLS = { queries: [], actions: [] };
 
 /**
- * The tools of one app, live or of a draft, as the version has them that serves now. Rejects with the app's error, such as
- * `UNKNOWN_APP` and `NO_ACTIVE_VERSION`; a draft with a fault has tools, and answers their calls with it.
+ * The tools of a live app or draft, as the version has them that serves now. Its `scopes` are those that its own tools may name.
+ * Rejects with its error, such as `UNKNOWN_APP` and `NO_ACTIVE_VERSION`; a draft with a fault has tools, and answers their calls
+ * with it.
  */
 export async function appTools(
   dispatcher: Dispatcher,
+  scopes: Scopes,
   app: string,
   caller: McpCaller,
-  { maySql, draft, page = null }: AppOptions,
+  { maySql, check: given, page = null }: AppOptions,
 ): Promise<McpTools> {
   const { permit } = caller;
-  const live = async () => ({ manifest: await manifestOf(dispatcher.apps, app), fault: null });
-  const { manifest, fault } = draft === null ? await live() : await draft.tools();
+  const scope = scopes.of(app);
+  const { manifest, fault } = await scope.code();
   const { tools, byName } = manifest === null ? { tools: [], byName: new Map<string, Entry>() } : tableOf(manifest);
   const manifestUri = `svc://${app}/app.json`;
   const tablesUri = `svc://${app}/tables`;
@@ -165,7 +162,7 @@ export async function appTools(
     return named?.app === app ? named : null;
   };
   const sqlTools = SQL_TOOLS.filter(({ mode, shown }) => maySql(capabilityOf(mode)) && !byName.has(shown.name));
-  const check = byName.has(DRAFT_CHECK.name) ? undefined : draft?.check;
+  const check = byName.has(DRAFT_CHECK.name) ? undefined : given;
   const opening = page !== null && !byName.has(page.tool.name) ? page : null;
   const may = (capability: 'read' | 'write') => permitted(permit, capability, app);
   return {
@@ -188,7 +185,7 @@ export async function appTools(
       const sql = sqlTools.find(({ shown }) => shown.name === name);
       if (sql) {
         checkArguments(sql.shown, args);
-        return await answerOf(() => callSql(dispatcher, caller, sql, args, traceId, signal));
+        return await answerOf(() => callSql(dispatcher, scopes, caller, sql, args, traceId, signal));
       }
       if (check !== undefined && name === DRAFT_CHECK.name) {
         checkArguments(DRAFT_CHECK, args);
@@ -212,7 +209,7 @@ export async function appTools(
       }
       return await answerOf(async () => {
         await permit(tool.kind === 'query' ? 'read' : 'write', app);
-        const target = await dispatcher.resolve(app, tool.kind, tool.own);
+        const target = await dispatcher.resolve(scope, tool.kind, tool.own);
         const promisesObject = tool.shown.outputSchema !== undefined;
         const options = { caller, traceId, signal, promisesObject, confirm };
         return await run(dispatcher, target, JSON.stringify(args), options);
@@ -235,14 +232,14 @@ export async function appTools(
         return jsonContent(JSON.stringify(manifest, null, 2));
       }
       if (uri === tablesUri)
-        return jsonContent((await runSql(dispatcher, app, { mode: 'describe' }, newTraceId(), signal)).text);
+        return jsonContent((await runSql(dispatcher, scope, { mode: 'describe' }, newTraceId(), signal)).text);
       const named = ownQuery(uri);
-      if (named !== null) return jsonContent(await readQuery(dispatcher, caller, named, signal));
+      if (named !== null) return jsonContent(await readQuery(dispatcher, scope, caller, named, signal));
       return page && (await page.read(uri));
     },
     follow: async (uri) => {
       const named = ownQuery(uri);
-      return named && (await followQuery(dispatcher, caller, named));
+      return named && (await followQuery(scope, caller, named));
     },
   };
 }
@@ -254,27 +251,27 @@ function jsonContent(text: string): McpContent {
 /** The result of a query as JSON text. Rejects with the error to answer. */
 async function readQuery(
   dispatcher: Dispatcher,
+  scope: Scope,
   caller: McpCaller,
-  { app, query, input }: QueryResource,
+  { query, input }: QueryResource,
   signal: AbortSignal,
 ): Promise<string> {
-  await caller.permit('read', app);
-  const target = await dispatcher.resolve(app, 'query', query);
+  await caller.permit('read', scope.app);
+  const target = await dispatcher.resolve(scope, 'query', query);
   const options = { caller, traceId: newTraceId(), signal, promisesObject: false };
   return (await run(dispatcher, target, input, options)).text;
 }
 
 async function followQuery(
-  dispatcher: Dispatcher,
+  scope: Scope,
   caller: McpCaller,
-  { app, query, input }: QueryResource,
+  { query, input }: QueryResource,
 ): Promise<FollowedResource> {
-  await caller.permit('read', app);
-  const key = dispatcher.apps.keyOf(app);
+  await caller.permit('read', scope.app);
   const { client } = caller;
   return {
-    request: { dispatcher, app, key, query, input, caller: caller.shown(key), client },
-    may: () => caller.mayRead(key),
+    request: { scope, query, input, caller: caller.shown(scope.key), client },
+    may: () => caller.mayRead(scope.key),
   };
 }
 
@@ -330,6 +327,7 @@ function capabilityOf(mode: (typeof SQL_TOOLS)[number]['mode']): 'read' | 'write
 /** Calls one of `SQL_TOOLS`, with arguments that were checked. Rejects with `FORBIDDEN` before anything runs. */
 async function callSql(
   dispatcher: Dispatcher,
+  scopes: Scopes,
   caller: McpCaller,
   { mode }: (typeof SQL_TOOLS)[number],
   args: Record<string, unknown>,
@@ -338,20 +336,20 @@ async function callSql(
 ): Promise<McpAnswer> {
   const { app, ...statement } = args as { app: string };
   caller.demandSql(app, capabilityOf(mode));
-  return await runSql(dispatcher, app, { mode, ...statement }, traceId, signal);
+  return await runSql(dispatcher, scopes.of(app), { mode, ...statement }, traceId, signal);
 }
 
 /** Runs a statement; what it writes counts as written by an agent. */
 function runSql(
   dispatcher: Dispatcher,
-  app: string,
+  scope: Scope,
   statement: { mode: string; sql?: string; params?: unknown },
   traceId: string,
   signal?: AbortSignal,
 ): Promise<McpAnswer> {
   return new Promise((resolve, reject) => {
     const request = { body: Buffer.from(JSON.stringify(statement)), traceId: () => traceId, source: 'agent' } as const;
-    const submitted = dispatcher.sql(app, request, new AnswerSink(false, resolve, reject));
+    const submitted = dispatcher.sql(scope, request, new AnswerSink(false, resolve, reject));
     submitted.then((callOff) => onAbort(signal, callOff)).catch(reject);
   });
 }

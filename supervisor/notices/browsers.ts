@@ -1,11 +1,11 @@
-/** Stores the browsers that agreed to show notices, in the identity database (decisions, section 19). */
+/** Stores the browsers that agreed to show notices, in the identity database (specification, "Notices"). */
 import { createHash, createPublicKey } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import { openPushKey, type PushKey } from '../../storage/push-key.ts';
-import { survive } from '../outlive-writer.ts';
+import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 import type { Subscription } from './push-message.ts';
 
 const SCHEMA = `
@@ -31,7 +31,7 @@ type BrowsersOptions = {
   now(): number;
 };
 
-/** Every statement here may run twice: see `survive`. */
+/** Every statement here may run twice: see `retryIfWriterLost`. */
 export class Browsers {
   readonly #options: BrowsersOptions;
   readonly #byId = new Map<string, Browser>();
@@ -58,8 +58,8 @@ export class Browsers {
   /** Reads those that agreed to the key that there is; others could not be reached. */
   async open(): Promise<void> {
     const { db, file } = this.#options;
-    if (!existsSync(file) || (await survive(() => db.get(TABLE))) === null) return;
-    const rows = await survive(() => db.all('SELECT * FROM push_browsers ORDER BY added_at, id'));
+    if (!existsSync(file) || (await retryIfWriterLost(() => db.get(TABLE))) === null) return;
+    const rows = await retryIfWriterLost(() => db.all('SELECT * FROM push_browsers ORDER BY added_at, id'));
     if (rows.length === 0) return;
     const { publicKey } = await this.key();
     for (const row of rows) {
@@ -84,8 +84,8 @@ export class Browsers {
     const { db, now } = this.#options;
     const { publicKey } = await this.key();
     const browser = { id, name, addedAt: this.#byId.get(id)?.addedAt ?? now(), subscription };
-    await survive(() => db.exec(SCHEMA));
-    await survive(() =>
+    await retryIfWriterLost(() => db.exec(SCHEMA));
+    await retryIfWriterLost(() =>
       db.run(
         'INSERT OR REPLACE INTO push_browsers (id, name, subscription, public_key, added_at) VALUES (?, ?, ?, ?, ?)',
         [id, name, JSON.stringify(subscription), publicKey, browser.addedAt],
@@ -98,7 +98,7 @@ export class Browsers {
   /** False where there is none of this id. */
   async remove(id: string): Promise<boolean> {
     if (!this.#byId.has(id)) return false;
-    await survive(() => this.#options.db.run('DELETE FROM push_browsers WHERE id = ?', [id]));
+    await retryIfWriterLost(() => this.#options.db.run('DELETE FROM push_browsers WHERE id = ?', [id]));
     return this.#byId.delete(id);
   }
 }

@@ -1,8 +1,8 @@
-/** Checks what an app gives to `ctx.notify`, and counts it against the limit of an hour (decisions, section 19). */
+/** Checks what an app gives to `ctx.notify`, and counts it against the limit of an hour (specification, "Notices"). */
 
-import { isObject } from '../../protocol/entry-checks.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 
 const MEMBERS = ['title', 'text', 'url'];
 
@@ -14,7 +14,7 @@ export type GivenNotice = { title: string; text: string; url: string | null };
  * `BAD_REQUEST`, the member in `path`.
  */
 export function givenNotice(given: unknown, page: string | null): GivenNotice {
-  if (!isObject(given)) throw bad('', 'ctx.notify takes an object: { title, text, url? }.');
+  if (!isRecord(given)) throw bad('', 'ctx.notify takes an object: { title, text, url? }.');
   const unknown = Object.keys(given).find((member) => !MEMBERS.includes(member));
   if (unknown !== undefined) throw bad(unknown.slice(0, LIMITS.textChars), 'A notice has title, text and url.');
   const title = textOf(given, 'title', LIMITS.noticeTitleChars).replace(/\p{Cc}+/gu, ' ');

@@ -1,12 +1,12 @@
 /**
  * Keeps notices until they are sent, and which failures people were told of, in the runtime database: a restart loses neither
- * (decisions, section 19). Where it cannot be written, as on a full disk, they are in memory only.
+ * (specification, "Notices"). Where it cannot be written, as on a full disk, they are in memory only.
  */
 import type { Logger } from 'pino';
 import type { Notice } from '../../protocol/notices.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { SqlStatement } from '../../protocol/wire/frames.ts';
-import { survive } from '../outlive-writer.ts';
+import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS notices (
@@ -20,7 +20,7 @@ const TABLES = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'tol
 
 export type Kept = { waiting: { channel: string; notice: Notice }[]; told: Map<string, number> };
 
-/** Every statement here may run twice: see `survive`. */
+/** Every statement here may run twice: see `retryIfWriterLost`. */
 export class KeptNotices {
   readonly #db: DbClient;
   readonly #log: Pick<Logger, 'warn'>;
@@ -34,9 +34,11 @@ export class KeptNotices {
 
   /** Those of the gateways before this one, oldest first. Makes no table. */
   async read(): Promise<Kept> {
-    if ((await survive(() => this.#db.get(TABLES))) === null) return { waiting: [], told: new Map() };
-    const rows = await survive(() => this.#db.all('SELECT channel, notice FROM notices ORDER BY id, channel'));
-    const told = await survive(() => this.#db.all('SELECT key, at FROM told_failures'));
+    if ((await retryIfWriterLost(() => this.#db.get(TABLES))) === null) return { waiting: [], told: new Map() };
+    const rows = await retryIfWriterLost(() =>
+      this.#db.all('SELECT channel, notice FROM notices ORDER BY id, channel'),
+    );
+    const told = await retryIfWriterLost(() => this.#db.all('SELECT key, at FROM told_failures'));
     return {
       waiting: rows.map(({ channel, notice }) => ({ channel: String(channel), notice: JSON.parse(String(notice)) })),
       told: new Map(told.map(({ key, at }) => [String(key), Number(at)])),
@@ -81,9 +83,9 @@ export class KeptNotices {
 
   async #written(statements: SqlStatement[]): Promise<void> {
     try {
-      this.#ready ??= survive(() => this.#db.exec(SCHEMA));
+      this.#ready ??= retryIfWriterLost(() => this.#db.exec(SCHEMA));
       await this.#ready;
-      await survive(() => this.#db.batch(statements));
+      await retryIfWriterLost(() => this.#db.batch(statements));
     } catch (error) {
       this.#ready = null;
       this.#log.warn({ err: error }, 'Notices could not be stored: they are in memory only, and a restart loses them.');

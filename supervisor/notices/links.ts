@@ -1,5 +1,5 @@
 /** Makes the addresses in notices: of views of the console and of pages of apps, where people reach the gateway. */
-import { appOfKey, isDraftKey, sessionOfKey } from '../../protocol/ids.ts';
+import { appOfKey, sessionOfKey } from '../../protocol/ids.ts';
 import { pageHost, pagePath } from '../../protocol/origins.ts';
 import type { Config } from '../config.ts';
 
@@ -21,7 +21,7 @@ export class Links {
   /** The page of an app or draft, by the key of its data. */
   page(key: string): string | null {
     const { appDomain } = this.#config;
-    const owner = isDraftKey(key) ? { app: appOfKey(key), session: sessionOfKey(key) } : { app: key };
+    const owner = { app: appOfKey(key), session: sessionOfKey(key) };
     if (appDomain !== null) return `https://${pageHost(owner)}.${appDomain}/`;
     return this.#base === null ? null : `${this.#base}${pagePath(owner)}/`;
   }

@@ -1,41 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { configuredChannels, contactOf } from './configured-channels.ts';
-import { type MailSettings, mailFault, type NotifyEntry, notifyFault } from './settings.ts';
+import type { MailSettings, NotifyEntry } from './settings.ts';
 
 const MAIL: MailSettings = { url: 'smtps://u:p@mail.example', from: 'svc <svc@home.example>', to: ['a@b.example'] };
-
-test('mail and notify are checked to the member', () => {
-  assert.equal(mailFault(MAIL), null);
-  for (const [value, at] of [
-    [{ url: MAIL.url, from: MAIL.from }, ''],
-    [{ ...MAIL, url: 'https://mail.example' }, 'url'],
-    [{ ...MAIL, from: 'nobody' }, 'from'],
-    [{ ...MAIL, from: 'a@b.example\r\nBcc: c@d.example' }, 'from'],
-    [{ ...MAIL, to: [] }, 'to'],
-    [{ ...MAIL, too: 'a@b.example' }, 'too'],
-    ['smtp://x', ''],
-  ] as const)
-    assert.equal(mailFault(value)?.at, at, JSON.stringify(value));
-  assert.equal(
-    notifyFault([
-      { kind: 'push', contact: 'mailto:a@b.example' },
-      { kind: 'mail', to: 'a@b.example' },
-    ]),
-    null,
-  );
-  for (const [value, at] of [
-    [{}, ''],
-    [[{ kind: 'pigeon' }], '0'],
-    [[{ kind: 'mail' }, { kind: 'slack' }], '1'],
-    [[{ kind: 'json', url: 'https://user:password@hook.example' }], '0.url'],
-    [[{ kind: 'ntfy', url: 'https://ntfy.example/' }], '0.url'],
-    [[{ kind: 'json', url: 'https://hook.example', headers: { 'x y': '1' } }], '0.headers.x y'],
-    [[{ kind: 'slack', url: 'https://hook.example', channel: '#a' }], '0.channel'],
-    [[{ kind: 'push', contact: 'me' }], '0.contact'],
-  ] as const)
-    assert.equal(notifyFault(value)?.at, at, JSON.stringify(value));
-});
 
 test('mail alone is a channel, entries of kind mail take its place, and a second one of a kind has a number', () => {
   const names = (notify: NotifyEntry[], mail: MailSettings | null = MAIL) =>

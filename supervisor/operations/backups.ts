@@ -7,8 +7,8 @@ import { SvcError } from '../../protocol/errors.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import type { BackupSource, PackJob, VerifyResult } from '../../protocol/wire/jobs.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
+import type { BackupSchedule } from '../../storage/backup/kept.ts';
 import { BackupWorkspace } from '../../storage/backup/pack.ts';
-import type { BackupSchedule } from '../../storage/backup/record.ts';
 import { takeBackup } from '../../storage/backup/take.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { type Config, defaultConfig } from '../config.ts';
@@ -26,6 +26,8 @@ type BackupsOptions = {
   schedule: () => BackupSchedule | null;
 };
 
+type Use<T> = (archive: string, signal: AbortSignal) => Promise<T>;
+
 export class Backups {
   readonly #options: BackupsOptions;
   readonly #stopping = new AbortController();
@@ -38,14 +40,14 @@ export class Backups {
   /**
    * Makes a backup and gives its file to `use`. When that is done, or the signal aborts, the backup is removed. Rejects with `CONFLICT` while another one is under way, and with `STORAGE_FULL` or `BACKUP_TOO_LARGE`.
    */
-  async take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+  async take<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
     if (this.#underWay !== null)
       throw new SvcError('CONFLICT', 'A backup is already running; try again when it is done.');
     const joined = joinSignals([signal, this.#stopping.signal]);
     const work = this.#take(joined.signal, use);
     this.#underWay = work.catch(() => {});
     try {
-      await work;
+      return await work;
     } finally {
       joined.release();
       this.#underWay = null;
@@ -53,22 +55,19 @@ export class Backups {
   }
 
   /** As `take`, once the one that is under way is done. */
-  async takeNext(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+  async takeNext<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
     while (this.#underWay !== null) await this.#underWay;
-    await this.take(signal, use);
+    return this.take(signal, use);
   }
 
-  /** Reads the archive that `take` gave, as a restore would. Rejects with `INVALID_BACKUP` and as `take` does. */
-  async verify(archive: string, signal: AbortSignal): Promise<VerifyResult & { bytes: number }> {
-    const { size } = await stat(archive);
-    return { ...(await this.#options.jobs.verifyBackup({ workspace: dirname(archive) }, signal)), bytes: size };
+  /** Reads a backup anywhere, as a restore would. Rejects with `INVALID_BACKUP` and as `take` does. */
+  async verify(file: string, signal: AbortSignal): Promise<VerifyResult & { bytes: number }> {
+    const { size } = await stat(file);
+    const verified = await this.#reaching(file, (workspace) => this.#options.jobs.verifyBackup({ workspace }, signal));
+    return { ...verified, bytes: size };
   }
 
-  /** As `verify`, of a backup anywhere: the job reaches it by a link. */
-  async verifyFile(file: string, signal: AbortSignal): Promise<VerifyResult & { bytes: number }> {
-    return this.#reaching(file, (folder) => this.verify(new BackupWorkspace(folder).archive, signal));
-  }
-
+  /** A job reaches it by a link in a folder of its own. */
   async #reaching<T>(file: string, work: (workspace: string) => Promise<T>): Promise<T> {
     const folder = join(this.#options.layout.tmpDir, `backup-${randomUUID()}`);
     try {
@@ -94,7 +93,7 @@ export class Backups {
     await this.#underWay;
   }
 
-  async #take(signal: AbortSignal, use: (archive: string, signal: AbortSignal) => Promise<void>): Promise<void> {
+  async #take<T>(signal: AbortSignal, use: Use<T>): Promise<T> {
     const { layout, config, svcVersion, registry, deployments, jobs, schedule } = this.#options;
     const folder = join(layout.tmpDir, `backup-${randomUUID()}`);
     try {
@@ -123,7 +122,7 @@ export class Backups {
         },
       });
       signal.throwIfAborted();
-      await use(new BackupWorkspace(folder).archive, signal);
+      return await use(new BackupWorkspace(folder).archive, signal);
     } finally {
       await rm(folder, { recursive: true, force: true });
     }

@@ -17,6 +17,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { Layout } from '../../storage/layout.ts';
 import { eventually } from '../../testing/edges.ts';
 import { ScriptedClock } from '../../testing/scripted-clock.ts';
+import { type InternalAutomation, Scheduler } from '../automations/schedule/scheduler.ts';
 import { ScheduledBackups, type ScheduledBackupsOptions } from './scheduled-backups.ts';
 
 const HOUR = 3_600_000;
@@ -45,22 +46,34 @@ function trial(t: TestContext): Trial {
       signal.throwIfAborted();
       const archive = join(layout.tmpDir, 'archive');
       writeFileSync(archive, making.archive());
-      await use(archive, signal);
+      return use(archive, signal);
     },
     verify: async () => ({ damaged: making.damaged, bytes: 5 }),
-    verifyFile: async () => ({ damaged: making.damaged, bytes: 5 }),
     stop: async () => {},
   };
   let current: ScheduledBackups | null = null;
+  let stopScheduler = () => {};
   t.after(() => current?.stop());
   return {
     layout,
     clock,
     making,
     open: async (configured: typeof NIGHTLY | null = NIGHTLY) => {
-      const given = { now: () => clock.now, setTimer: clock.setTimer };
-      current = new ScheduledBackups({ layout, configured, backups, clock: given, log: pino({ level: 'silent' }) });
+      stopScheduler();
+      const scheduler = new Scheduler<InternalAutomation>({
+        now: () => clock.now,
+        setTimer: clock.setTimer,
+        yieldTurn: (rest) => void setImmediate(rest),
+        fire: ({ internal }, scheduledAt) => internal.fire(scheduledAt),
+        lastFired: ({ internal }) => internal.lastFired(),
+        watchedFrom: ({ internal }, at) => internal.watchedFrom(at),
+        log: () => {},
+      });
+      stopScheduler = () => scheduler.stop();
+      const log = pino({ level: 'silent' });
+      current = new ScheduledBackups({ layout, configured, backups, scheduler, now: () => clock.now, log });
       await current.open();
+      scheduler.start();
       return current;
     },
     files: () => readdirSync(join(layout.dataDir, 'kept')).sort(),

@@ -1,32 +1,31 @@
-/** Makes backups on schedule, verifies them, keeps them in a folder, and removes the oldest (decisions, section 14). */
+/** Makes backups on schedule, verifies them, keeps them in a folder, and removes the oldest (specification, "Backups"). */
 
+import { rm } from 'node:fs/promises';
 import { isAbsolute, resolve } from 'node:path';
-import { setImmediate } from 'node:timers';
 import type { Logger } from 'pino';
-import type { CronTrigger } from '../../protocol/automations/automation.ts';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { DEFAULTS } from '../../protocol/limits.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import type { DamagedPart } from '../../protocol/wire/jobs.ts';
 import {
-  type BackupFile,
-  checkFolder,
-  freeName,
-  listBackups,
-  placeBackup,
-  pruneBackups,
-} from '../../storage/backup/folder.ts';
-import {
   type BackupFailure,
+  type BackupFile,
   type BackupRecord,
   type BackupSchedule,
   type BackupSuccess,
+  bringBackup,
+  checkFolder,
+  freeName,
+  listBackups,
+  nameBackup,
+  pruneBackups,
   readBackupRecord,
+  removeUnfinished,
   writeBackupRecord,
-} from '../../storage/backup/record.ts';
+} from '../../storage/backup/kept.ts';
 import { exists } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
-import { Scheduler, type SchedulerOptions } from '../automations/schedule/scheduler.ts';
+import type { InternalAutomation, Scheduler } from '../automations/schedule/scheduler.ts';
 import type { ConfiguredSchedule } from './backup-schedule.ts';
 import type { Backups } from './backups.ts';
 
@@ -50,20 +49,24 @@ export type ScheduledBackupsOptions = {
   layout: Layout;
   /** The schedule of the configuration file, which no command changes. */
   configured: ConfiguredSchedule | null;
-  backups: Pick<Backups, 'takeNext' | 'verify' | 'verifyFile' | 'stop'>;
-  clock: Pick<SchedulerOptions<never>, 'now' | 'setTimer'>;
+  backups: Pick<Backups, 'takeNext' | 'verify' | 'stop'>;
+  /** That of the automations: the schedule is one of them, which no catalog lists. */
+  scheduler: Pick<Scheduler<InternalAutomation>, 'reconcile' | 'nextRunAt'>;
+  /** Milliseconds since the epoch. */
+  now: () => number;
   /** One was made, or failed: `failure` says why, else it is null. */
   onMade?(failure: string | null): void;
   log: Logger;
 };
 
-const REF = 'backup';
+/** No app has such an id. */
+const REF = '_backup';
 
-type Item = { ref: string; manifest: { enabled: boolean; triggers: CronTrigger[] } };
+type Keeping = { folder: string; takenAt: number; keep: number };
+type Made = { file: string; bytes: number; damaged: string | null };
 
 export class ScheduledBackups {
   readonly #options: ScheduledBackupsOptions;
-  readonly #scheduler: Scheduler<Item>;
   readonly #stopping = new AbortController();
   #record: BackupRecord | null = null;
   #working: Promise<void> | null = null;
@@ -72,38 +75,26 @@ export class ScheduledBackups {
   #failures = 0;
 
   constructor(options: ScheduledBackupsOptions) {
-    const { clock, log } = options;
     this.#options = options;
-    this.#scheduler = new Scheduler<Item>({
-      now: clock.now,
-      setTimer: clock.setTimer,
-      yieldTurn: (rest) => void setImmediate(rest),
-      fire: (_item, scheduledAt) => this.#fire(scheduledAt),
-      lastFired: async () => this.#known().doneUntil,
-      watchedFrom: (_item, at) => {
-        this.#known().doneUntil = at;
-      },
-      log: (level, message) => log[level](message),
-    });
   }
 
-  /** Reads what was made by now and begins to watch the clock. A time that was missed meanwhile is made up, once. */
+  /** Reads what was made by now. Called before the scheduler starts, so that a time that was missed meanwhile is made up, once. */
   async open(): Promise<void> {
-    const { layout, clock, log } = this.#options;
+    const { layout, now, log } = this.#options;
     this.#record = await readBackupRecord(layout.backupRecord, () =>
       log.warn('backups.json is damaged: a schedule that was set by a command has to be set again.'),
     );
+    await removeUnfinished(this.#record.files);
     const { schedule } = this;
     if (schedule !== null) {
       await this.#checkFolder(schedule).catch((error: Error) =>
         log.warn(`Backups on schedule will fail: ${error.message}`),
       );
       // A schedule that never fired has missed nothing; from now on it may.
-      this.#record.doneUntil ??= clock.now();
+      this.#record.doneUntil ??= now();
       await this.#save();
     }
     this.#watch();
-    this.#scheduler.start();
   }
 
   /** The one that is in force, as the configuration has it. */
@@ -125,7 +116,7 @@ export class ScheduledBackups {
         dir: this.#folder(schedule),
         setBy: this.#options.configured === null ? 'command' : 'configuration',
       },
-      nextAt: this.#scheduler.nextRunAt(REF),
+      nextAt: this.#options.scheduler.nextRunAt(REF),
       lastSuccess,
       lastFailure,
       failures: this.#failures,
@@ -150,7 +141,7 @@ export class ScheduledBackups {
     if (found === undefined) throw noBackup(name);
     const joined = joinSignals([signal, this.#stopping.signal]);
     try {
-      const { damaged } = await this.#options.backups.verifyFile(found.file, joined.signal);
+      const { damaged } = await this.#options.backups.verify(found.file, joined.signal);
       return { ...found, damaged: damaged.length > 0 };
     } finally {
       joined.release();
@@ -186,16 +177,29 @@ export class ScheduledBackups {
   /** Aborts a backup under way, which the next start makes up. Resolves when its files are gone. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    this.#scheduler.stop();
+    this.#options.scheduler.reconcile(REF, []);
     await this.#options.backups.stop();
     await this.#working;
   }
 
   #watch(): void {
     const { schedule } = this;
-    const trigger = schedule && ({ kind: 'cron', expr: schedule.cron, catchUp: true } as const);
-    const item = { ref: REF, manifest: { enabled: true, triggers: trigger === null ? [] : [trigger] } };
-    this.#scheduler.reconcile(REF, trigger === null ? [] : [item]);
+    const automations = schedule === null ? [] : [this.#automation(schedule)];
+    this.#options.scheduler.reconcile(REF, automations);
+  }
+
+  #automation({ cron }: BackupSchedule): InternalAutomation {
+    return {
+      ref: REF,
+      manifest: { enabled: true, triggers: [{ kind: 'cron', expr: cron, catchUp: true }] },
+      internal: {
+        fire: (scheduledAt) => this.#fire(scheduledAt),
+        lastFired: async () => this.#known().doneUntil,
+        watchedFrom: (at) => {
+          this.#known().doneUntil = at;
+        },
+      },
+    };
   }
 
   /** One at a time: the running backup also counts for a time that comes meanwhile. */
@@ -214,12 +218,12 @@ export class ScheduledBackups {
 
   /** Never rejects. */
   async #make(schedule: BackupSchedule): Promise<void> {
-    const { clock, log } = this.#options;
+    const { now, log } = this.#options;
     const record = this.#known();
-    const startedAt = clock.now();
+    const startedAt = now();
     try {
       const { file, bytes, damaged } = await this.#makeFile(schedule, startedAt);
-      const at = clock.now();
+      const at = now();
       if (damaged !== null) throw new SvcError('INVALID_BACKUP', damaged);
       record.lastSuccess = { at, file, bytes, ms: at - startedAt };
       record.failing = false;
@@ -231,7 +235,7 @@ export class ScheduledBackups {
       this.#failures++;
       const isKnown = error instanceof SvcError;
       const message = isKnown ? error.message : `${String(error)}. The log of the gateway has the details.`;
-      record.lastFailure = { at: clock.now(), message };
+      record.lastFailure = { at: now(), message };
       record.failing = true;
       this.#options.onMade?.(message);
       log.error(isKnown ? { code: error.code } : { err: error }, `A backup on schedule failed: ${message}`);
@@ -241,46 +245,53 @@ export class ScheduledBackups {
   }
 
   /** `damaged` says of what, in words; null for a good one. */
-  async #makeFile(
-    schedule: BackupSchedule,
-    takenAt: number,
-  ): Promise<{ file: string; bytes: number; damaged: string | null }> {
-    const { backups } = this.#options;
+  async #makeFile(schedule: BackupSchedule, takenAt: number): Promise<Made> {
     const folder = this.#folder(schedule);
     await this.#checkFolder(schedule);
-    const { signal } = this.#stopping;
-    let made: { file: string; bytes: number; damaged: string | null } | null = null;
+    let isTaken = false;
     // A backup that is being downloaded goes first.
-    const taking = backups.takeNext(signal, async (archive, signal) => {
-      const { bytes, damaged } = await backups.verify(archive, signal);
-      const file = await freeName(folder, takenAt, damaged.length > 0);
-      await this.#place(archive, file, damaged.length > 0 ? null : schedule.keep, signal);
-      const older = await listBackups(this.#known().files);
-      made = { file, bytes, damaged: damaged.length === 0 ? null : damageOf(damaged, file, older.length) };
+    const making = this.#options.backups.takeNext(this.#stopping.signal, (archive, signal) => {
+      isTaken = true;
+      return this.#keep(archive, { folder, takenAt, keep: schedule.keep }, signal);
     });
-    await taking.catch((error: unknown) => {
-      throw error instanceof PlaceError ? error.cause : this.#explain(error);
+    return making.catch((error: unknown) => {
+      throw isTaken ? error : this.#explain(error);
     });
-    if (made === null) throw new Error('The backup was made without a file.');
-    return made;
   }
 
-  /** `keep` null: the archive has a damaged database. It replaces the last such one, and the good ones stay. */
-  async #place(archive: string, file: string, keep: number | null, signal: AbortSignal): Promise<void> {
+  /** Verifies the archive in its folder before it gets its name. One that is damaged replaces the last such one; the good ones stay. */
+  async #keep(archive: string, { folder, takenAt, keep }: Keeping, signal: AbortSignal): Promise<Made> {
     const record = this.#known();
-    const lastDamaged = record.damagedFile;
+    const good = await freeName(folder, takenAt, false);
     // Noted first: what a crash leaves under its name is found again.
-    if (keep === null) record.damagedFile = file;
-    else record.files = [...record.files, file];
+    record.files = [...record.files, good];
     await this.#write();
-    await placeBackup(archive, file, signal).catch((cause: unknown) => {
-      throw new PlaceError('', { cause });
-    });
-    if (keep !== null) record.files = await pruneBackups(record.files, keep);
-    else if (lastDamaged !== null) await pruneBackups([lastDamaged], 0);
+    const arrived = await bringBackup(archive, good, signal);
+    try {
+      const { bytes, damaged } = await this.#options.backups.verify(arrived, signal).catch((error: unknown) => {
+        throw this.#explain(error);
+      });
+      if (damaged.length === 0) {
+        await nameBackup(arrived, good);
+        record.files = await pruneBackups(record.files, keep);
+        return { file: good, bytes, damaged: null };
+      }
+      const file = await freeName(folder, takenAt, true);
+      const last = record.damagedFile;
+      record.damagedFile = file;
+      await this.#write();
+      await nameBackup(arrived, file);
+      record.files = record.files.filter((other) => other !== good);
+      if (last !== null) await pruneBackups([last], 0);
+      const older = await listBackups(record.files);
+      return { file, bytes, damaged: damageOf(damaged, file, older.length) };
+    } catch (error) {
+      await rm(arrived, { force: true }).catch(() => {});
+      throw error;
+    }
   }
 
-  /** For failures before there was an archive. */
+  /** For failures in the folder for temporary files, not in that for backups. */
   #explain(error: unknown): unknown {
     const isFull = isDiskFull(error) || (error instanceof SvcError && error.code === 'STORAGE_FULL');
     if (!isFull) return error;
@@ -317,9 +328,6 @@ export class ScheduledBackups {
     );
   }
 }
-
-/** The archive was made, and could not be brought into its folder. */
-class PlaceError extends Error {}
 
 function noBackup(named: string): SvcError {
   return new SvcError('NOT_FOUND', `There is no backup "${named.slice(0, 200)}" on the machine of the gateway.`);

@@ -48,7 +48,7 @@ export type SystemStatus = Awaited<ReturnType<typeof systemStatus>>;
 
 /** Every process that was started, the supervisor first. */
 export async function processes({ tree }: Pick<Services, 'tree'>): Promise<ProcessStatus[]> {
-  const single = [tree.jobs, tree.toolServers, tree.agents].filter((child) => child !== null && child.startedAt > 0);
+  const single = [tree.jobs, tree.agents].filter((child) => child !== null && child.startedAt > 0);
   const children = [...tree.writers.all, ...tree.hosts.all, ...(single as Child[]), ...runningSql(tree)];
   return [supervisorStatus(), ...(await Promise.all(children.map(childStatus)))];
 }
@@ -83,7 +83,6 @@ export async function systemStatus(services: Services) {
       ...(await Promise.all(tree.writers.all.map(childStatus))),
       ...hosts,
       ...(tree.jobs ? [await childStatus(tree.jobs)] : []),
-      ...(tree.toolServers ? [await childStatus(tree.toolServers)] : []),
       // Most gateways never start it.
       ...(tree.agents && tree.agents.startedAt > 0 ? [await childStatus(tree.agents)] : []),
       ...(await Promise.all(runningSql(tree).map(childStatus))),

@@ -30,7 +30,7 @@ import { signInRoutes } from './sign-in.ts';
 export function allRoutes(services: Services): Route[] {
   const { apps, automations } = services;
   const { catalog, enablement, fires, runs, runEvents, webhooks } = automations;
-  const registered = (app: string) => apps.registered(app);
+  const registered = (app: string) => apps.of(app).exists();
   const routes: Route[] = [
     ...toolRoutes(services),
     ...mcpRoutes(services),
@@ -77,6 +77,6 @@ export function allRoutes(services: Services): Route[] {
 
 /** Of an automation or of a chat. */
 async function cancelRun({ automations, chat }: Services, runId: string): Promise<RunRecord> {
-  await chat.cancelRun(runId);
+  await chat.turns.cancel(runId);
   return await automations.fires.cancel(runId);
 }

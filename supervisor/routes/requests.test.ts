@@ -2,7 +2,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
-import { parseBody, parseCall } from './requests.ts';
+import { flag, object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { parseBody, parseCall, readBody } from './requests.ts';
 
 const { callParsedBytes, jsonDepth, jsonValues, requestBodyBytes } = LIMITS;
 const PADDING = ' '.repeat(callParsedBytes);
@@ -43,6 +46,19 @@ for (const [name, parse] of [
     }
   });
 }
+
+test('a body is read as its shape says, and a refusal names the member', async () => {
+  const CHANGE = shape(object({ name: text }, { isOpen: flag, icon: { type: ['string', 'null'] } }));
+  const read = (body: object) => {
+    const exchange: Pick<Exchange, 'readBody'> = {
+      readBody: (_limit, resolve) => resolve(Buffer.from(JSON.stringify(body))),
+    };
+    return readBody(exchange as Exchange, CHANGE);
+  };
+  assert.deepEqual(await read({ name: 'a', isOpen: null, icon: null, origin: 'x' }), { name: 'a', icon: null });
+  await assert.rejects(read({ name: null }), { code: 'BAD_REQUEST', path: 'name', message: '"name" must be a text.' });
+  await assert.rejects(read({ name: 'a', isOpen: 1 }), { path: 'isOpen', message: '"isOpen" must be true or false.' });
+});
 
 test('a body holds so many values and no more', () => {
   const values = (count: number) => Buffer.from(`{"a":[${Array(count).fill(0).join()}]}`);

@@ -2,11 +2,15 @@
 import { isUtf8 } from 'node:buffer';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SvcError } from '../../protocol/errors.ts';
+import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { isTooDeep, membersOf, overLimit } from '../../protocol/rules/json-text.ts';
+import type { Fault, Shape } from '../../protocol/shapes/shape.ts';
 import type { Config } from '../config.ts';
 import type { SubscribeOptions } from '../dispatch/changes.ts';
+import type { Scope, ScopesOf } from '../dispatch/scope.ts';
 import type { Exchange } from '../edge/edge.ts';
+import type { Params } from '../http/router.ts';
 
 export type Body = Record<string, unknown>;
 
@@ -74,22 +78,52 @@ export function readBytes(exchange: Exchange, limit: number): Promise<Buffer> {
   return new Promise((resolve, reject) => exchange.readBody(limit, resolve, reject));
 }
 
-/** A member that may be missing or null. Throws `BAD_REQUEST` when it is no string, is empty, or is too long. */
-export function optionalText(body: Body, name: string, mostChars: number = LIMITS.textChars): string | undefined {
-  const value = body[name];
-  if (value === undefined || value === null) return undefined;
-  if (typeof value === 'string' && value.trim() !== '' && value.length <= mostChars) return value;
-  return refuse(name, `"${name}" must be a text of 1 to ${mostChars} characters.`);
+/**
+ * The body as its shape says, called like `readJson`. `permit` gets the body before that, and throws where the caller may not do
+ * what it asks for. Throws as `bodyOf` does.
+ */
+export async function readBody<T>(exchange: Exchange, shape: Shape<T>, permit?: (body: Body) => void): Promise<T> {
+  const body = await readJson(exchange);
+  permit?.(body);
+  return bodyOf(body, shape);
 }
 
-/** A member that must be there. Throws as `optionalText` does. */
-export function requiredText(body: Body, name: string): string {
-  return optionalText(body, name) ?? refuse(name, `"${name}" must be a text.`);
+/** The text of a member; null for anything else. */
+export function nameIn(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+/**
+ * What the shape does not name is left out, and a member that is null and may not be is as one that is missing. Throws
+ * `BAD_REQUEST`.
+ */
+export function bodyOf<T>(given: Body, shape: Shape<T>): T {
+  const { properties = {}, additionalProperties } = shape.schema;
+  const isGiven = ([name, value]: [string, unknown]) => {
+    if (!Object.hasOwn(properties, name)) return additionalProperties === false;
+    return value !== null || properties[name]?.type?.includes('null') === true;
+  };
+  const body = Object.fromEntries(Object.entries(given).filter(isGiven));
+  if (shape.holds(body)) return body;
+  throw refusal(shape.fault(body));
+}
+
+/** The parameters of the query string that the shape names, as texts. Throws `BAD_REQUEST`. */
+export function paramsOf<T>(query: URLSearchParams, shape: Shape<T>): T {
+  const names = Object.keys(shape.schema.properties ?? {});
+  return bodyOf(Object.fromEntries(names.map((name) => [name, query.get(name)])), shape);
 }
 
 /** Throws `BAD_REQUEST` for the member or parameter at `path`. */
 export function refuse(path: string, message: string): never {
   throw new SvcError('BAD_REQUEST', message, { path });
+}
+
+/** `BAD_REQUEST` for the fault of a body. */
+export function refusal(fault: Fault | null): SvcError {
+  const { path = '', wanted } = fault ?? {};
+  const named = path === '' ? 'The body' : `"${path}"`;
+  return new SvcError('BAD_REQUEST', `${named} must be ${wanted}.`, path === '' ? {} : { path });
 }
 
 /** The query string's parameters. Throws `BAD_REQUEST` when it cannot be decoded. */
@@ -100,6 +134,14 @@ export function queryOf(exchange: Exchange): URLSearchParams {
     throw new SvcError('BAD_REQUEST', 'The query string has a percent sign that encodes nothing.');
   }
   return new URLSearchParams(exchange.query);
+}
+
+/** The app or draft that an address names, which exists. Rejects with `INVALID_ID`, `RESERVED_ID`, `NO_GIT_STORE`, and as `Scope.exists`. */
+export async function scopeOf(scopes: ScopesOf, { sid, id = '' }: Params): Promise<Scope> {
+  checkAppId(id);
+  const scope = scopes(sid).of(id);
+  await scope.exists();
+  return scope;
 }
 
 /** The request for a change stream; `version` is the served one, null for none. */

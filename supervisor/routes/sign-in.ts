@@ -1,21 +1,27 @@
 /**
  * Signs browsers in and out: the session cookie and its page key, one-time links, and the way from the console to a page's origin
- * (decisions, sections 11 and 19).
+ * (specification, "Sessions of browsers" and "Page key").
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
+import { integer, object, words } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
-import { type Access, BEARER, type Caller, demand, unauthorized } from '../http/access/access.ts';
+import { type Access, BEARER, unauthorized } from '../http/access/access.ts';
 import type { Session, SignIn } from '../http/access/cookie.ts';
+import { type Caller, demand } from '../http/access/grants.ts';
 import type { Place } from '../http/access/places.ts';
 import { SIGN_IN_HOURS } from '../http/access/sign-ins.ts';
 import { answerJson, NO_STORE } from '../http/answers.ts';
 import { type Route, route } from '../http/router.ts';
 import { redirect } from '../pages/pages.ts';
 import type { Services } from '../services.ts';
-import { optionalText, originOf, queryOf, readJson, refuse } from './requests.ts';
+import { originOf, queryOf, readBody, readJson, refuse } from './requests.ts';
+
+const LENGTH = shape(object({ hours: integer(SIGN_IN_HOURS.least, SIGN_IN_HOURS.most) }));
+const LINK = shape(object({}, { open: words(LIMITS.textChars) }));
 
 /** By which a browser says that it has opened this very app before, where another one had its id. */
 const SEEN = 'svc_seen';
@@ -58,10 +64,7 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
       answerJson(exchange, 200, accessOf().signIns.length, NO_STORE),
     ),
     route('PUT', '/svc/_session/length', 'admin', async (exchange) => {
-      const { hours } = await readJson(exchange);
-      const { least, most } = SIGN_IN_HOURS;
-      if (typeof hours !== 'number' || !Number.isInteger(hours) || hours < least || hours > most)
-        refuse('hours', `"hours" must be an integer from ${least} to ${most}.`);
+      const { hours } = await readBody(exchange, LENGTH);
       const { signIns } = accessOf();
       await signIns.setLength(hours);
       answerJson(exchange, 200, signIns.length, NO_STORE);
@@ -69,7 +72,7 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
     route('POST', '/svc/_session/links', 'admin', async (exchange, _params, _caller, place) => {
       const { signIns, places } = accessOf();
       const reached = originOf(exchange, listening());
-      const open = optionalText(await readJson(exchange), 'open');
+      const { open } = await readBody(exchange, LINK);
       if (open !== undefined) ownerOfText(open);
       const { code, expiresAt } = signIns.link();
       const base = places.consoleOf(place) ?? (place.kind === 'shared' ? place.origin : reached);

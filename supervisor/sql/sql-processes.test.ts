@@ -13,7 +13,7 @@ import { damagedData } from '../../storage/apps/app-data.ts';
 import { inTime } from '../../testing/waiting.ts';
 import { WriterProcess } from '../../testing/writer-process.ts';
 import { Child } from '../tree/child.ts';
-import { entryPoint, hostReadable, withRealPaths } from '../tree/entry-points.ts';
+import { entryPoint, ownReadable, withRealPaths } from '../tree/entry-points.ts';
 import { LinkServer } from '../tree/links.ts';
 import { SqlProcesses } from './sql-processes.ts';
 
@@ -62,7 +62,7 @@ function start(options: { sqlMs?: number; idleMs?: number; ended?: string[] } = 
           name,
           role: 'sql',
           entry: entryPoint('sql'),
-          flags: jobsFlags({ readable: [...hostReadable(), ...withRealPaths([folder])], writable: [] }),
+          flags: jobsFlags({ readable: [...ownReadable(), ...withRealPaths([folder])], writable: [] }),
           bootstrap: () => ({ supervisorSocket, ticket: signTicket({ role: 'sql', name }, key) }),
         },
         {

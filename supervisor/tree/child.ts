@@ -15,7 +15,7 @@ type ChildState = 'stopped' | 'starting' | 'running' | 'backoff' | 'stopping' | 
 
 export type ChildSpec = {
   name: string;
-  role: 'writer' | 'host' | 'mcp' | 'jobs' | 'agents' | 'sql';
+  role: 'writer' | 'host' | 'jobs' | 'agents' | 'sql';
   /** The file that the process runs, and Node's own flags before it. */
   entry: string;
   flags?: string[];

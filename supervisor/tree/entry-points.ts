@@ -12,7 +12,7 @@ export const packageRoot: string = (() => {
   return folder;
 })();
 
-export function entryPoint(name: 'writer' | 'host' | 'jobs' | 'job' | 'mcp' | 'agents' | 'sql' | 'window'): string {
+export function entryPoint(name: 'writer' | 'host' | 'jobs' | 'job' | 'agents' | 'sql' | 'window'): string {
   return join(packageRoot, 'dist', `${name}.js`);
 }
 
@@ -31,9 +31,9 @@ export function groundingFile(mode: 'data' | 'full'): string {
   return join(packageRoot, 'dist', 'grounding', `${mode}.md`);
 }
 
-/** A template's app folder; without an id, the folder of all of them. */
+/** A template's app folder, with the files that it shares with others; without an id, the folder of all of them. */
 export function templateFolder(id = ''): string {
-  return join(packageRoot, 'templates', id);
+  return join(packageRoot, 'dist', 'templates', id);
 }
 
 /** The ids of the templates that come with the gateway. */
@@ -42,19 +42,14 @@ export function templateIds(): string[] {
 }
 
 /**
- * Paths that a handler host reads, beside the apps: its own code and the native module. Under both names if a folder is a
- * symbolic link, because the module loader reads the link itself.
+ * Paths that handler hosts, the jobs process and those for SQL of callers read: their code and the native module. Under both
+ * names if a folder is a symbolic link, because the module loader reads the link itself.
  */
-export function hostReadable(): string[] {
+export function ownReadable(): string[] {
   const { packages, searched } = bindingFolders();
   const beside = [...packages.map(dirname), ...searched.filter((folder) => existsSync(folder))];
   const wanted = [join(packageRoot, 'dist'), join(packageRoot, 'package.json'), ...beside];
   return withRealPaths(wanted);
-}
-
-/** Paths that the jobs process reads, beside the apps: the same, and the templates. */
-export function jobsReadable(): string[] {
-  return [...hostReadable(), ...withRealPaths([templateFolder()])];
 }
 
 /** The same paths, and where they really are. All of them must exist. */

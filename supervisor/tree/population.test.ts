@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
-import { COLD, heated, Population, type Tenant } from './population.ts';
+import { NEVER_USED, Population, type Tenant, useAfter } from './population.ts';
 
 /** An actor reduced to its place: it has work or not, and a thread or not. */
 class App implements Tenant {
   readonly key: string;
   readonly app: string;
   readonly lastUsed: number;
-  heat: number;
+  use: number;
   state: 'idle' | 'waiting' | 'live' = 'idle';
   work = 1;
   readonly ends: string[] = [];
@@ -19,14 +19,14 @@ class App implements Tenant {
     this.key = key;
     this.app = app;
     this.lastUsed = lastUsed;
-    this.heat = heated(COLD, lastUsed);
+    this.use = useAfter(NEVER_USED, lastUsed);
   }
 
   get occupied(): boolean {
     return this.state === 'live';
   }
 
-  get rested(): boolean {
+  get evictable(): boolean {
     return this.state === 'live' && this.work === 0;
   }
 
@@ -39,21 +39,21 @@ class App implements Tenant {
     if (this.state === 'idle' && this.work > 0) this.state = this.#places.admit(this) ? 'live' : 'waiting';
   }
 
-  rest(reason: 'idle' | 'evicted'): void {
+  evict(reason: 'idle' | 'evicted'): void {
     this.ends.push(reason);
     this.state = 'idle';
   }
 
   yield(): boolean {
     if (this.state !== 'live') return false;
-    this.rest('evicted');
+    this.evict('evicted');
     return true;
   }
 
   /** Its last call ended. */
   done(): void {
     this.work = 0;
-    this.#places.rested(this);
+    this.#places.becameEvictable(this);
   }
 }
 
@@ -98,7 +98,7 @@ describe('places', () => {
   test('the least used idle actor makes room', () => {
     const { places, apps } = crowd(3, 'abc');
     const [a, b] = apps as [App, App];
-    for (let i = 0; i < 5; i++) a.heat = heated(a.heat, 0);
+    for (let i = 0; i < 5; i++) a.use = useAfter(a.use, 0);
     for (const app of apps) app.done();
     // Rare apps come and go on one place.
     for (const name of 'def') {
@@ -110,9 +110,9 @@ describe('places', () => {
     assert.deepEqual(b.ends, ['evicted']);
   });
 
-  test('heat counts each call, and half of it after a minute', () => {
-    const after = (...times: number[]) => times.reduce(heated, COLD);
-    const minute = LIMITS.heatHalfMs;
+  test('use counts each call, and half of it after a minute', () => {
+    const after = (...times: number[]) => times.reduce(useAfter, NEVER_USED);
+    const minute = LIMITS.useHalfLifeMs;
     assert.ok(after(0, 0) > after(0));
     assert.ok(after(minute) > after(0));
     assert.ok(Math.abs(after(0, 0) - after(minute)) < 1e-9, 'two a minute ago are one now');

@@ -13,14 +13,14 @@ export type Tenant = {
   /** It has a thread, or is about to have one. */
   readonly occupied: boolean;
   /** Live, and no caller waits for it. */
-  readonly rested: boolean;
+  readonly evictable: boolean;
   readonly waiting: boolean;
   /** Milliseconds, by any clock that all share. */
   readonly lastUsed: number;
-  /** How much it is used, as `heated` counts. */
-  readonly heat: number;
-  /** Ends the thread of one that is `rested`. */
-  rest(reason: 'idle' | 'evicted'): void;
+  /** How much it is used, as `useAfter` counts. */
+  readonly use: number;
+  /** Ends the thread of one that is `evictable`. */
+  evict(reason: 'idle' | 'evicted'): void;
   /** Ends the thread after the calls in flight; those in the mailbox stay there. False when it has no live one. */
   yield(): boolean;
   /** Asks for admission if it still wants it. */
@@ -29,15 +29,15 @@ export type Tenant = {
 
 /**
  * How much an actor is used, after one more call at `now`: higher is more, and two can be compared at any time. Each call counts
- * half as much after every `heatHalfMs`; as that goes for all alike, the logarithm of the sum needs no update in between.
+ * half as much after every `useHalfLifeMs`; as that goes for all alike, the logarithm of the sum needs no update in between.
  */
-export function heated(heat: number, now: number): number {
-  const at = now / LIMITS.heatHalfMs;
-  return Math.log2(2 ** (heat - at) + 1) + at;
+export function useAfter(use: number, now: number): number {
+  const at = now / LIMITS.useHalfLifeMs;
+  return Math.log2(2 ** (use - at) + 1) + at;
 }
 
-/** Heat of an actor that was never used. */
-export const COLD = Number.NEGATIVE_INFINITY;
+/** The use of an actor that was never used. */
+export const NEVER_USED = Number.NEGATIVE_INFINITY;
 
 type PopulationOptions = {
   /** How many may have a thread. */
@@ -108,10 +108,10 @@ export class Population<T extends Tenant> {
   }
 
   /** The actor is idle now. */
-  rested(actor: T): void {
+  becameEvictable(actor: T): void {
     for (const other of this.#waiting) {
       if (other.app !== actor.app && this.#hasShareTaken(other.app)) continue;
-      actor.rest('evicted');
+      actor.evict('evicted');
       this.next();
       return;
     }
@@ -123,7 +123,7 @@ export class Population<T extends Tenant> {
    */
   tidy(now: number): void {
     const since = now - this.options.idleMs;
-    for (const actor of this.#placed) if (actor.rested && actor.lastUsed < since) actor.rest('idle');
+    for (const actor of this.#placed) if (actor.evictable && actor.lastUsed < since) actor.evict('idle');
     this.next();
     if (this.#waiting.size === 0) return;
     for (const actor of this.#placed) {
@@ -147,14 +147,14 @@ export class Population<T extends Tenant> {
 
   /** Ends the thread of the actor that is used least of those that rest; `app` limits the choice to that app's actors. */
   #evict(app: string | null): boolean {
-    let coldest: T | null = null;
+    let leastUsed: T | null = null;
     for (const other of this.#placed) {
-      if (!other.rested || (app !== null && other.app !== app)) continue;
-      if (coldest === null || other.heat < coldest.heat) coldest = other;
+      if (!other.evictable || (app !== null && other.app !== app)) continue;
+      if (leastUsed === null || other.use < leastUsed.use) leastUsed = other;
     }
-    if (coldest === null) return false;
-    coldest.rest('evicted');
-    this.#placed.delete(coldest);
+    if (leastUsed === null) return false;
+    leastUsed.evict('evicted');
+    this.#placed.delete(leastUsed);
     return true;
   }
 }

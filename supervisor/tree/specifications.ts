@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { type ToolServerSettings, toolServerEnvironment } from '../../protocol/agents/tool-servers.ts';
+import { agentsEnvironment, type ToolServerSettings } from '../../protocol/agents/tool-servers.ts';
 import type { SvcError } from '../../protocol/errors.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -19,7 +19,7 @@ import type { GivenSecrets } from '../secrets.ts';
 import type { Simulation } from '../simulation.ts';
 import type { ActorEnvironment } from './actor/actor.ts';
 import type { ChildSpec } from './child.ts';
-import { entryPoint, hostReadable, jobsReadable, withRealPaths } from './entry-points.ts';
+import { entryPoint, ownReadable, withRealPaths } from './entry-points.ts';
 
 /** The gateway's parameters for the supervision tree: folders, limits, and callbacks. */
 export type TreeOptions = {
@@ -64,6 +64,16 @@ export type TreeOptions = {
   onFatal(reason: string): void;
   /** A process started or ended: what the next gateway has to know should this one be killed. */
   onProcess(pid: number, role: string, alive: boolean): void;
+};
+
+/** What the agents process is told when it starts. */
+export type AgentProcessSettings = {
+  /** Asked for at each start: what an earlier process left behind has another one. */
+  tag: () => string;
+  /** Agents at a time. */
+  maxAgents: number;
+  /** The MCP servers that automations may call. */
+  toolServers: ToolServerSettings;
 };
 
 /** Which databases a writer writes, and what it takes over. */
@@ -115,28 +125,22 @@ export class Specifications {
     const { actorMemoryMb, codeDirs, simulation } = this.#options;
     // The host of a test lives for one or two apps' threads.
     const spare = simulation === undefined ? {} : { spare: 'once' };
-    const flags = hostFlags([...OWN_PROCESS, ...hostReadable(), ...withRealPaths(codeDirs)]);
+    const flags = hostFlags([...OWN_PROCESS, ...ownReadable(), ...withRealPaths(codeDirs)]);
     const bootstrap = () => ({ actorMemoryMb, ...spare });
     return this.#process(name, { role: 'host', host: name }, { flags, patient: shared }, bootstrap);
   }
 
-  toolServers(settings: ToolServerSettings): ChildSpec {
-    const flags = [`--max-old-space-size=${LIMITS.toolServersMemoryMb}`];
-    const env = toolServerEnvironment(process.env);
-    return this.#process('mcp', { role: 'mcp' }, { flags, env }, () => settings);
-  }
-
-  /** The process of the agents. `tag` is asked for at each start: what an earlier one left behind has another. */
-  agents({ tag, maxAgents }: { tag: () => string; maxAgents: number }): ChildSpec {
+  /** The process of the agents, which also has the clients of MCP servers. */
+  agents({ tag, maxAgents, toolServers }: AgentProcessSettings): ChildSpec {
     const flags = [`--max-old-space-size=${LIMITS.agentsMemoryMb}`];
-    const env = toolServerEnvironment(process.env);
-    const bootstrap = () => ({ tag: tag(), maxAgents, idleMs: LIMITS.agentIdleMs });
+    const env = agentsEnvironment(process.env);
+    const bootstrap = () => ({ tag: tag(), maxAgents, idleMs: LIMITS.agentIdleMs, toolServers });
     return this.#process('agents', { role: 'agents' }, { flags, env }, bootstrap);
   }
 
   /** The jobs process. Beside our own code it may read and write these folders and files. */
   jobs({ readable, writable }: { readable: string[]; writable: string[] }): ChildSpec {
-    const flags = jobsFlags({ readable: [OWN_LIBRARIES, ...jobsReadable(), ...readable], writable });
+    const flags = jobsFlags({ readable: [OWN_LIBRARIES, ...ownReadable(), ...readable], writable });
     const { jobsMemoryMb: memoryMb, jobMemoryMb: threadMemoryMb } = LIMITS;
     const bootstrap = () => ({ thread: entryPoint('job'), threadMemoryMb, memoryMb });
     return this.#process('jobs', { role: 'jobs' }, { flags, memoryMb }, bootstrap);
@@ -144,7 +148,7 @@ export class Specifications {
 
   /** A process that runs SQL of callers. It reads what handler hosts read, and writes through the writer only. */
   sql(name: string): ChildSpec {
-    const readable = [OWN_LIBRARIES, ...hostReadable(), ...withRealPaths(this.#options.codeDirs)];
+    const readable = [OWN_LIBRARIES, ...ownReadable(), ...withRealPaths(this.#options.codeDirs)];
     return this.#process(name, { role: 'sql', name }, { flags: jobsFlags({ readable, writable: [] }) }, () => ({}));
   }
 

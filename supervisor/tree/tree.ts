@@ -1,6 +1,5 @@
 /** The supervision tree: the writer, the handler hosts and the actors on them, started, watched, placed and stopped. */
 import { rmSync } from 'node:fs';
-import type { ToolServerSettings } from '../../protocol/agents/tool-servers.ts';
 import type { SvcError } from '../../protocol/errors.ts';
 import { isDraftKey, isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -17,7 +16,7 @@ import { Child, type ChildEvents, type ChildSpec } from './child.ts';
 import { Hosts } from './hosts.ts';
 import { LinkServer } from './links.ts';
 import { Population } from './population.ts';
-import { Specifications, type TreeOptions } from './specifications.ts';
+import { type AgentProcessSettings, Specifications, type TreeOptions } from './specifications.ts';
 import { Writers } from './writers.ts';
 
 const now = performance.now.bind(performance);
@@ -35,9 +34,7 @@ export class Tree {
   });
   readonly writers: Writers;
   readonly hosts: Hosts;
-  /** Talks to MCP servers; null when none are configured. */
-  toolServers: Child | null = null;
-  /** Owns the agents; started with the first turn. */
+  /** Owns the agents and the clients of MCP servers; started with the first turn or call. */
   agents: Child | null = null;
   /** Does what costs CPU or disk; started with its first job. */
   jobs: Child | null = null;
@@ -100,6 +97,7 @@ export class Tree {
    */
   async start(): Promise<void> {
     await this.#links.listen(this.#specifications.supervisorSocket);
+    if (this.#stopping) throw stoppingError();
     await new Promise<void>((resolve, reject) => {
       this.#onWriterReady = resolve;
       this.#onWriterFailed = (reason) => reject(new Error(reason));
@@ -194,7 +192,6 @@ export class Tree {
     this.writers.destroy();
     for (const actor of this.actors) void actor.stop('shutdown', 0);
     // Not killed: they end their programs first, and end without their connections in any case.
-    void this.toolServers?.stop(LIMITS.terminateMs);
     void this.agents?.stop(LIMITS.terminateMs);
     this.#close();
   }
@@ -250,8 +247,6 @@ export class Tree {
         return { onFrame: (frame) => this.#watched(ticket.name, frame, link), onClose: () => {} };
       case 'host':
         return this.hosts.all.find((host) => host.name === ticket.host)?.attach(link) ?? null;
-      case 'mcp':
-        return this.toolServers?.attach(link) ?? null;
       case 'agents':
         return this.agents?.attach(link) ?? null;
       case 'jobs':
@@ -309,14 +304,8 @@ export class Tree {
     return host;
   };
 
-  /** The process that talks to MCP servers; its owner starts it, on first use, and stops it. */
-  toolServerChild(settings: ToolServerSettings, events: ChildEvents): Child {
-    this.toolServers = this.#child(this.#specifications.toolServers(settings), events);
-    return this.toolServers;
-  }
-
   /** The process of the agents; its owner starts it, on first use, and stops it. */
-  agentsChild(settings: { tag: () => string; maxAgents: number }, events: ChildEvents): Child {
+  agentsChild(settings: AgentProcessSettings, events: ChildEvents): Child {
     this.agents = this.#child(this.#specifications.agents(settings), events);
     return this.agents;
   }
@@ -361,7 +350,7 @@ export class Tree {
     const culprits = new Set((stuck.length > 0 ? stuck : again).map(({ key }) => key));
     for (const key of culprits) {
       const alone = this.hosts.isolate(key);
-      if (!alone && stuck.length > 0) this.#find(key)?.blame(`it took down a host that others share: ${reason}`);
+      if (!alone && stuck.length > 0) this.#find(key)?.harmedOthers(`it took down a host that others share: ${reason}`);
     }
     const busyKeys = busy.map(({ key }) => key);
     if (culprits.size === 0) this.hosts.diedUnexplained(host, busyKeys);
@@ -393,7 +382,7 @@ export class Tree {
     const alone = this.writers.isolate(app, file);
     if (ms === LIMITS.writerStuckMs) {
       const actor = this.existing(app);
-      actor?.blame(`a statement kept the writer busy for ${ms} ms`);
+      actor?.harmedOthers(`a statement kept the writer busy for ${ms} ms`);
       if (!alone) actor?.quarantine('it kept the writer busy, and too many apps already have a separate writer');
     }
     // The culprit is known: the death is not the writer's own.
@@ -406,7 +395,7 @@ export class Tree {
     this.writers.tidy((app) => this.existing(app) !== undefined);
     for (const key of this.hosts.cleared()) {
       const actor = this.#find(key);
-      actor?.rest('evicted');
+      actor?.evict('evicted');
       if (!actor || actor.generations.length === 0) void this.hosts.release(key);
     }
     // There may be thousands of automations; those that had trouble stay, for the status to show it.

@@ -5,7 +5,7 @@
  * older than the same client has seen, in a read or by a live query; that each read whose caller stays is answered by its
  * deadline; and that each follower of a live query gets
  * results no older than its subscription, never goes back, gets only results for its caller, and has the last state at
- * the end (decisions, section 13).
+ * the end (specification, "Kept results" and "Live queries").
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -13,6 +13,7 @@ import { STATE_BYTES } from '../../storage/wal-index.ts';
 import { CachedReads, type StartRun } from '../../supervisor/dispatch/cached-reads.ts';
 import type { Dispatcher } from '../../supervisor/dispatch/dispatcher.ts';
 import type { Request, Sink, Target } from '../../supervisor/dispatch/request.ts';
+import type { Scope } from '../../supervisor/dispatch/scope.ts';
 import { LiveQueries } from '../../supervisor/live/live-queries.ts';
 import { Commits, type CommitsOptions } from '../../supervisor/results/commits.ts';
 import { Results } from '../../supervisor/results/results.ts';
@@ -111,6 +112,7 @@ export class ResultsModel {
     this.#keeps = random.next() < 0.8;
     const live = new LiveQueries(
       {
+        dispatcher: this.#dispatcher,
         commits: {
           watch: (app, listener) =>
             this.#commits.watch(app, (written) => {
@@ -135,7 +137,7 @@ export class ResultsModel {
         },
       },
     );
-    this.#subscribers = new Subscribers(live, this.#dispatcher, random, this.violations);
+    this.#subscribers = new Subscribers(live, random, this.violations);
     if (fault === 'runs shared for ever') this.#results.holds = () => true;
   }
 
@@ -377,7 +379,7 @@ export class ResultsModel {
   }
 
   readonly #dispatcher = {
-    resolve: (_app: string, _kind: string, query: string) => ({
+    resolve: (_scope: Scope, _kind: string, query: string) => ({
       app: { id: APP, key: APP },
       kind: 'query',
       tool: { name: query },

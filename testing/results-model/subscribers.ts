@@ -1,5 +1,5 @@
 /** Follows live queries in the model of kept results, and checks their results. */
-import type { Dispatcher } from '../../supervisor/dispatch/dispatcher.ts';
+import type { Scope } from '../../supervisor/dispatch/scope.ts';
 import type { LiveQueries } from '../../supervisor/live/live-queries.ts';
 import type { LiveState } from '../../supervisor/live/live-query.ts';
 import type { Random } from '../random.ts';
@@ -21,14 +21,12 @@ export class Subscribers {
   /** States that they got. */
   told = 0;
   readonly #live: LiveQueries;
-  readonly #dispatcher: Dispatcher;
   readonly #random: Random;
   readonly #violations: string[];
   readonly #all = new Set<Subscriber>();
 
-  constructor(live: LiveQueries, dispatcher: Dispatcher, random: Random, violations: string[]) {
+  constructor(live: LiveQueries, random: Random, violations: string[]) {
     this.#live = live;
-    this.#dispatcher = dispatcher;
     this.#random = random;
     this.#violations = violations;
   }
@@ -48,7 +46,7 @@ export class Subscribers {
     this.#all.add(subscriber);
     const caller = { kind: 'token' as const, name };
     const { stop } = this.#live.follow(
-      { dispatcher: this.#dispatcher, app: APP, key: APP, query, input: '{}', caller, client: name },
+      { scope: { app: APP, key: APP } as Scope, query, input: '{}', caller, client: name },
       { tell: (state) => this.#tell(subscriber, state), closed: () => {} },
     );
     subscriber.stop = stop;

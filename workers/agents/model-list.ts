@@ -1,7 +1,7 @@
 /** Asks a model server for its models: `GET <baseUrl>/models`, which servers of all three protocols answer alike. */
 import type { AgentModel } from '../../protocol/agents/agents.ts';
-import { isObject } from '../../protocol/entry-checks.ts';
 import { SvcError } from '../../protocol/errors.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 
 /** Rejects with `AGENT_FAILED` and a message for people. Sends the key in the form of each protocol. */
 export async function listModels(baseUrl: string, key: string | undefined, signal: AbortSignal): Promise<AgentModel[]> {
@@ -16,9 +16,9 @@ export async function listModels(baseUrl: string, key: string | undefined, signa
     if (error instanceof SvcError) throw error;
     throw new SvcError('AGENT_FAILED', `The model server does not tell its models at ${address}.`, { cause: error });
   }
-  const models = isObject(body) && Array.isArray(body.data) ? (body.data as unknown[]) : [];
+  const models = isRecord(body) && Array.isArray(body.data) ? (body.data as unknown[]) : [];
   return models.flatMap((model) => {
-    if (!isObject(model) || typeof model.id !== 'string') return [];
+    if (!isRecord(model) || typeof model.id !== 'string') return [];
     const { id, display_name: name } = model;
     return [typeof name === 'string' ? { id, name } : { id }];
   });

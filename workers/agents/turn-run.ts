@@ -1,8 +1,7 @@
 /**
  * Runs one turn of an agent: sends its events within the contract, the limits and the supervisor's pace, and asks its
- * questions. For any runner, each started tool gets a result, and no event follows the end.
+ * questions. No event follows the end. The supervisor pairs the events of tools, and ends a turn whose agent is silent.
  */
-import { OpenTools } from '../../protocol/agents/agent-events.ts';
 import type { PermissionOption, RunnerEvent, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
@@ -26,7 +25,6 @@ export class TurnRun implements Turn {
 
   readonly #send: SendEvent;
   readonly #abort = new AbortController();
-  readonly #tools = new OpenTools();
   readonly #questions = new Map<string, { optionIds: string[]; resolve(optionId: string | null): void }>();
   readonly #giveUp: Promise<never>;
   #rejectGiveUp: (error: SvcError) => void = () => {};
@@ -46,7 +44,6 @@ export class TurnRun implements Turn {
   #cancelled = false;
   #over = false;
   #asked = 0;
-  #silence: NodeJS.Timeout | undefined;
   #grace: NodeJS.Timeout | undefined;
 
   constructor(order: TurnOrder, send: SendEvent) {
@@ -90,31 +87,19 @@ export class TurnRun implements Turn {
     this.#put({ type: 'phase', phase, detail });
   }
 
-  /** Runs the turn. Rejects as the agent does, and when it is silent for too long, writes too much or does not stop. */
+  /** Runs the turn. Rejects as the agent does, and when it writes too much or does not stop. */
   async drive(agent: Agent): Promise<void> {
-    this.#hear();
     const turn = agent.turn(this);
     // It may go on for a while after we gave it up.
     turn.catch(() => {});
-    try {
-      await Promise.race([turn, this.#giveUp]);
-    } finally {
-      clearTimeout(this.#silence);
-    }
+    await Promise.race([turn, this.#giveUp]);
   }
 
   async emit(event: RunnerEvent): Promise<void> {
     if (!this.#over) for (const clean of this.#secrets.clean(event)) this.#take(clean);
     // An aborted turn has no back-pressure, but an agent that keeps writing must not block this process.
     if (this.signal.aborted) return await new Promise((resolve) => setImmediate(resolve));
-    if (this.#untaken < LIMITS.agentUntakenBytes) {
-      this.#hear();
-      return;
-    }
-    // An agent that waits for the supervisor is not silent.
-    clearTimeout(this.#silence);
-    await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    this.#hear();
+    if (this.#untaken >= LIMITS.agentUntakenBytes) await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
   async ask({ toolName, detail, options }: Question): Promise<string | null> {
@@ -131,38 +116,26 @@ export class TurnRun implements Turn {
     };
     if (this.order.permission === 'allow') return decided(byKind('allow_once', 'allow_always'));
     if (this.order.permission === 'deny' || this.#over || this.signal.aborted) return decided(byKind('reject_once'));
-    clearTimeout(this.#silence);
-    let timer: NodeJS.Timeout | undefined;
-    try {
-      return await new Promise<string | null>((resolve) => {
-        this.#questions.set(requestId, { optionIds: options.map(({ optionId }) => optionId), resolve });
-        timer = setTimeout(resolve, LIMITS.permissionMs, null);
-        this.signal.addEventListener('abort', () => resolve(null), { once: true });
-        put({});
-      });
-    } finally {
-      clearTimeout(timer);
-      this.#questions.delete(requestId);
-      this.#hear();
-    }
+    const chosen = await new Promise<string | null>((resolve) => {
+      this.#questions.set(requestId, { optionIds: options.map(({ optionId }) => optionId), resolve });
+      this.signal.addEventListener('abort', () => resolve(null), { once: true });
+      put({});
+    });
+    this.#questions.delete(requestId);
+    return chosen;
   }
 
-  /** The last events: results of tools without one, then the final text or the error. */
+  /** The last event: the final text or the error. */
   end(error: unknown): void {
     if (this.#over) return;
     for (const held of this.#secrets.rest()) this.#take(held);
     const isFailure = error !== undefined && !this.#cancelled;
-    const unfinished = isFailure
-      ? 'The turn failed before the tool had a result.'
-      : 'The turn ended before the tool did.';
-    for (const result of this.#tools.missing(unfinished)) this.#put(result);
     if (isFailure && !this.#failed) {
       const told = this.#secrets.clean({ type: 'error', ...errorOf(error) });
       for (const clean of told) this.#put(clean);
     }
     if (!isFailure && !this.#cancelled && !this.#failed) this.#put({ type: 'final', text: this.#final ?? this.#text });
     this.#over = true;
-    clearTimeout(this.#silence);
     clearTimeout(this.#grace);
     // Stops the agent if it still works.
     this.#abort.abort();
@@ -218,10 +191,8 @@ export class TurnRun implements Turn {
     if (this.#over) return;
     const { event: bounded, bytes, wholeBytes } = boundedEvent(event);
     if (!event.type.endsWith('.delta')) this.#count(wholeBytes);
-    for (const admitted of this.#tools.admit(bounded)) {
-      this.#untaken += bytes;
-      this.#send(admitted, bytes);
-    }
+    this.#untaken += bytes;
+    this.#send(bounded, bytes);
   }
 
   #count(bytes: number): void {
@@ -230,16 +201,6 @@ export class TurnRun implements Turn {
       this.spoiled = true;
       this.#rejectGiveUp(failed(`The agent wrote more than ${LIMITS.agentTurnBytes} bytes in one turn.`));
     }
-  }
-
-  /** The agent is active: restarts the timer for silence. */
-  #hear(): void {
-    clearTimeout(this.#silence);
-    if (this.#over || this.#questions.size > 0) return;
-    this.#silence = setTimeout(() => {
-      this.spoiled = true;
-      this.#rejectGiveUp(failed(`The agent said nothing for ${LIMITS.agentSilentMs / 60_000} minutes.`));
-    }, LIMITS.agentSilentMs).unref();
   }
 
   #release(): void {

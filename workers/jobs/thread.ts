@@ -59,10 +59,8 @@ export const judgeOutput = answers(({ validators, automation, output }: OutputJo
 
 /** Fails with `OVERLOADED` when it was cancelled, and `STORAGE_FULL`, `BACKUP_TOO_LARGE` or `INVALID_BACKUP`. */
 export const pack = answers(async ({ workspace, work }: PackJob) => {
-  const { BackupWorkspace, packManifest, packSources } = await import('../../storage/backup/pack.ts');
-  const files = new BackupWorkspace(workspace);
-  if ('finish' in work) return { files: 1, bytes: await packManifest(files, work.finish) };
-  return packSources(files, work.sources, checkCancelled);
+  const { BackupWorkspace, packPart } = await import('../../storage/backup/pack.ts');
+  return packPart(new BackupWorkspace(workspace), work, checkCancelled);
 });
 
 /** Fails as `pack` does. */

@@ -9,12 +9,13 @@ import { type Row, type SqlParams, SqlStatus, type SqlValue } from '../../protoc
 import { openSqlite } from '../../storage/sqlite.ts';
 import { Reader } from '../handler/context/reader.ts';
 import { toParams } from '../handler/context/sql-params.ts';
+import { programOf, UNKNOWN_PROGRAM } from '../writer/programs.ts';
 import { bindIntegers, numberIfSafe, permit, type RowStatement, rowBytes, tooBig } from '../writer/statements.ts';
 
 /** Rows as arrays, at most `LIMITS.sqlRows` of them or as many as were asked for; `truncated` when there were more. */
 type Rows = { columns: string[]; rows: SqlValue[][]; truncated: boolean };
 /** `tables` are those that it wrote, also by triggers and cascades; null when that is not known. */
-type Written = ({ changes: number; lastInsertRowid: number | bigint } | Rows) & { tables: string[] | null };
+type Written = ({ changes: number; lastInsertRowid: number | bigint } | Rows) & { tables: readonly string[] | null };
 
 type Column = { name: string; type: string; notNull: boolean; primaryKey: boolean; default: string | null };
 type Table = { name: string; type: string; sql: string; columns: Column[] };
@@ -72,12 +73,14 @@ export async function runSql(
     const bound = toParams(params === undefined || params === null ? [] : [params]);
     const statement = database.prepare(sql);
     if (mode === 'read' && !statement.readonly) throw new Error('This statement writes; svc_sql_read only reads.');
-    if (mode === 'write') checkChangesRows(database, statement, sql, bound);
+    const program = statement.readonly ? UNKNOWN_PROGRAM : programOf((text) => database.prepare(text), sql);
+    if (mode === 'write' && !program.changesRows)
+      throw new Error('svc_sql_write runs one INSERT, UPDATE, DELETE or REPLACE; tables are changed by migrations.');
     if (statement.readonly && statement.reader)
       return { status: SqlStatus.read, value: read(statement, bound, most ?? LIMITS.sqlRows) };
     if (most !== undefined) throw new Error('This statement writes; "rows" is for statements that only read.');
     if (writer === null) return { status: SqlStatus.writes, value: null };
-    const tables = writtenTables(database, sql, bound);
+    const tables = program.isVirtual || program.writes?.length === 0 ? null : program.writes;
     isSent = true;
     const value = statement.reader ? fromRows(await writer.all(sql, bound)) : await writer.run(sql, bound);
     return { status: SqlStatus.wrote, value: { ...value, tables } };
@@ -115,23 +118,6 @@ function refusalOf(error: Error & { code?: unknown }, isSent: boolean): SvcError
   return new SvcError('BAD_REQUEST', message, { cause: error });
 }
 
-/** Steps of a program that change the schema or the whole file. */
-const STRUCTURAL = ['SetCookie', 'ParseSchema', 'Destroy', 'Vacuum', 'JournalMode'];
-/** Steps that change something without naming it in an operand: those, and changes of virtual tables. */
-const UNNAMED = new Set(['VUpdate', ...STRUCTURAL]);
-/** Steps that change rows. */
-const ROWS = new Set(['OpenWrite', 'Clear', 'VUpdate']);
-
-type Step = { opcode: string; p1: bigint; p2: bigint };
-
-/** Throws unless SQLite's own program for the statement changes rows only. */
-function checkChangesRows(database: Database, statement: RowStatement, sql: string, params: SqlParams): void {
-  const steps = statement.readonly ? [] : programOf(database, sql, params);
-  const isStructural = steps.some(({ opcode }) => STRUCTURAL.includes(opcode));
-  if (isStructural || !steps.some(({ opcode }) => ROWS.has(opcode)))
-    throw new Error('svc_sql_write runs one INSERT, UPDATE, DELETE or REPLACE; tables are changed by migrations.');
-}
-
 /** The tables and views that an app made, with their columns; none before its first migration. */
 function tablesOf(database: Database): Table[] {
   const rows = (sql: string, params: SqlParams) => database.prepare(sql).all(params) as Record<string, SqlValue>[];
@@ -153,28 +139,6 @@ function tablesOf(database: Database): Table[] {
       default: column.dflt_value as string | null,
     })),
   }));
-}
-
-function programOf(database: Database, sql: string, params: SqlParams): Step[] {
-  return database.prepare(`EXPLAIN ${sql}`).all(bindIntegers(params)) as Step[];
-}
-
-/** The tables that SQLite's program for the statement (`EXPLAIN`) opens for writing; null when unknown. Never throws. */
-function writtenTables(database: Database, sql: string, params: SqlParams): string[] | null {
-  try {
-    const schema = database.prepare('SELECT rootpage, tbl_name AS name FROM sqlite_schema WHERE rootpage > 0').all([]);
-    const roots = new Map((schema as { rootpage: bigint; name: string }[]).map((one) => [one.rootpage, one.name]));
-    const steps = programOf(database, sql, params);
-    if (steps.some(({ opcode }) => UNNAMED.has(opcode))) return null;
-    const written = steps.flatMap(({ opcode, p1, p2 }) =>
-      opcode === 'OpenWrite' ? [p2] : opcode === 'Clear' ? [p1] : [],
-    );
-    const tables = written.map((root) => roots.get(root));
-    const named = [...new Set(tables)].filter((name) => name !== undefined);
-    return named.length === 0 || tables.includes(undefined) ? null : named;
-  } catch {
-    return null;
-  }
 }
 
 function read(statement: RowStatement, params: SqlParams, most: number): Rows {

@@ -7,13 +7,23 @@ import { splitStatements } from '../../protocol/rules/sql.ts';
 export type Program = {
   /** Null when not known. */
   reads: readonly string[] | null;
-  /** Null when not known, or when the statement changes the schema. */
+  /** Null when not known, or when the statement changes the schema. All of them for a virtual table, whose rows may be in any. */
   writes: readonly string[] | null;
+  /** It changes rows, and not the schema or the whole file. */
+  changesRows: boolean;
+  /** Whether it changes a virtual table. */
+  isVirtual: boolean;
   /** No step depends on the time, random numbers, or anything but the data. */
   steady: boolean;
 };
 
-export const UNKNOWN_PROGRAM: Program = { reads: null, writes: null, steady: false };
+export const UNKNOWN_PROGRAM: Program = {
+  reads: null,
+  writes: null,
+  changesRows: false,
+  isVirtual: false,
+  steady: false,
+};
 
 /** Steps that change the schema or the whole file. */
 const STRUCTURAL: ReadonlySet<string> = new Set(
@@ -106,6 +116,8 @@ class Steps {
   #steady: boolean;
   #known = true;
   #structural = false;
+  #rows = false;
+  #virtual = false;
 
   constructor(sql: string, schema: SchemaRow[]) {
     for (const [, , table, root] of schema) if (Number(root) > 0) this.#roots.set(Number(root), table);
@@ -119,6 +131,8 @@ class Steps {
     return {
       reads: this.#known ? [...this.#reads] : null,
       writes: this.#known && !this.#structural ? [...this.#writes] : null,
+      changesRows: (this.#rows || this.#virtual) && !this.#structural,
+      isVirtual: this.#virtual,
       steady: this.#steady && this.#known && !this.#structural,
     };
   }
@@ -130,10 +144,12 @@ class Steps {
         this.#note(this.#reads, p2, p3);
         break;
       case 'OpenWrite':
+        this.#rows = true;
         this.#note(this.#writes, p2, p3);
         this.#note(this.#reads, p2, p3);
         break;
       case 'Clear':
+        this.#rows = true;
         this.#note(this.#writes, p1, p2);
         break;
       case 'VOpen':
@@ -142,8 +158,10 @@ class Steps {
         if (this.#texts.some((text) => TELLING.test(text))) this.#steady = false;
         break;
       default:
-        if (VIRTUAL.has(opcode)) for (const table of this.#tables) this.#writes.add(table);
-        else if (STRUCTURAL.has(opcode)) this.#structural = true;
+        if (VIRTUAL.has(opcode)) {
+          this.#virtual = true;
+          for (const table of this.#tables) this.#writes.add(table);
+        } else if (STRUCTURAL.has(opcode)) this.#structural = true;
         else if (CALLS.has(opcode) && !STEADY.has(String(p4).split('(')[0] as string)) this.#steady = false;
     }
   }

@@ -138,11 +138,11 @@ function findLeftovers(world: World): string[] {
   const { layout } = world;
   const found = new Set<string>();
   for (const what of leftOfSessions(world)) found.add(what);
+  for (const name of namesInSync(layout.journalDir)) found.add(join(layout.journalDir, name));
   const { codeStore } = layout;
   if (codeStore !== null) {
     const packs = join(codeStore.repository, 'objects', 'pack');
     for (const name of namesInSync(packs)) if (/\.keep$|^tmp_/.test(name)) found.add(join(packs, name));
-    for (const name of namesInSync(codeStore.publishingDir)) found.add(join(codeStore.publishingDir, name));
     const used = namesInSync(layout.appsDir).flatMap((id) =>
       isAppId(id)
         ? namesInSync(layout.app(id).versionsDir).map((name) => realpathSync(join(layout.app(id).versionsDir, name)))
@@ -157,7 +157,7 @@ function findLeftovers(world: World): string[] {
   }
   for (const dir of [layout.dataDir, layout.appsDir]) {
     for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
-      if (name.endsWith('.tmp') || name.endsWith('pending.json')) found.add(join(dir, name));
+      if (name.endsWith('.tmp')) found.add(join(dir, name));
     }
   }
   for (const name of readdirSync(layout.tmpDir)) found.add(join(layout.tmpDir, name));

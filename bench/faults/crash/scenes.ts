@@ -1,5 +1,5 @@
 /** The states from which operations are crashed: two apps, of which `main` has versions, data, settings and backups. */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { deflateSync } from 'node:zlib';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -58,6 +58,16 @@ const FILLS = {
     await world.gateway.kill();
     leaveRubbish(world);
   },
+  earlier: async (world) => {
+    await fill(world);
+    const { json } = await expectStatus(201, world.gateway.upload('main', versionOf('main', 3), '?activate=0'));
+    await world.gateway.stop();
+    const { dir } = world.layout.app('main');
+    const { versionId } = json as { versionId: string };
+    writeFileSync(join(dir, 'incoming.json'), JSON.stringify({ versionId }));
+    writeFileSync(join(dir, 'pending.json'), JSON.stringify({ versionId, migrations: 3 }));
+    leaveEarlierRemoval(world);
+  },
   empty: makeDataDir,
   removed: fillAndRemove,
   'other-disk': fill,
@@ -72,6 +82,14 @@ const FILLS = {
     await fill(world);
     await world.gateway.stop();
     addLooseObjects(world);
+  },
+  'git-earlier': async (world) => {
+    await fill(world);
+    await world.gateway.stop();
+    const folder = join((world.layout.codeStore as CodeStorePaths).dir, 'publishing');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'gone.json'), '{"kind":"remove"}');
+    leaveEarlierRemoval(world);
   },
   'git-empty': makeDataDir,
 } satisfies Record<string, Fill>;
@@ -143,6 +161,16 @@ function addLooseObjects({ layout }: World): void {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, deflateSync(wrapObject('blob', content)));
   }
+}
+
+/** What a release without a journal leaves of a removal that was cut off once the app was not registered any more. */
+function leaveEarlierRemoval({ layout }: World): void {
+  const removal = { removedAt: 1_700_000_000_000, versions: [1] };
+  writeFileSync(layout.app('gone').removed, JSON.stringify(removal));
+  const { apps, removed } = JSON.parse(readFileSync(layout.registry, 'utf8')) as { apps: object; removed: string[] };
+  const registered = Object.fromEntries(Object.entries(apps).filter(([id]) => id !== 'gone'));
+  writeFileSync(layout.registry, JSON.stringify({ apps: registered, removed: [...removed, 'gone'] }));
+  rmSync(layout.journalDir, { recursive: true });
 }
 
 /** What a dead gateway may leave: a damaged registry, half a version, an unfinished upload, old trash. */

@@ -8,8 +8,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
 import { Attachments } from './attachments.ts';
-import { ConversationTurns } from './conversation-turns.ts';
-import { Conversations } from './conversations.ts';
+import { ChatStore, nameOf } from './chat-store.ts';
 
 async function setUp(t: TestContext) {
   const writer = await startWriter(t);
@@ -22,10 +21,8 @@ async function setUp(t: TestContext) {
   const now = () => clock.now;
   const attachments = new Attachments({ db, layout, log, now });
   t.after(() => attachments.stop());
-  const rows = new ConversationTurns(db, now);
-  const turns = { whileClosed: <T>(_name: unknown, work: () => Promise<T>) => work(), settle: async () => {} };
-  const conversations = new Conversations({ db, rows, turns, drafts: null, now });
-  await conversations.open();
+  const conversations = new ChatStore({ db, layout, log, now });
+  await conversations.prepare();
   const store = (text: string, type = 'text/plain') =>
     attachments.store('notes', Readable.from([Buffer.from(text)]), type);
   /** A message that has them. */
@@ -34,7 +31,7 @@ async function setUp(t: TestContext) {
       'notes',
       sha256s.map((sha256) => ({ sha256 })),
     );
-    const open = await rows.open('notes', conversation);
+    const open = await conversations.open(nameOf('notes', conversation));
     const turnId = `turn-${clock.now}-${conversation}`;
     await open.begin({ turnId, message: 'x', mode: 'full', runner: 'stub', attachments: taken, ts: clock.now }, []);
   };
@@ -55,7 +52,7 @@ test('a file stays while a message has it, and for a day after it was last uploa
   clock.now += 2;
   await attachments.sweep();
   assert.deepEqual(readdirSync(folder).sort(), [sha256('sent'), sha256('again')].sort());
-  await conversations.remove('notes', 'c1');
+  await conversations.remove(nameOf('notes', 'c1'));
   clock.now += LIMITS.attachmentKeepMs;
   await attachments.sweep();
   assert.deepEqual(readdirSync(folder), []);
@@ -67,10 +64,10 @@ test('one that two conversations have goes with the second', async (t) => {
   const shared = (await store('shared')).sha256;
   for (const id of ['c1', 'c2']) await say(id, shared);
   clock.now += 2 * LIMITS.attachmentKeepMs;
-  await conversations.remove('notes', 'c1');
+  await conversations.remove(nameOf('notes', 'c1'));
   await attachments.sweep();
   await assert.rejects(attachments.remove('notes', shared), { code: 'CONFLICT' });
-  await conversations.remove('notes', 'c2');
+  await conversations.remove(nameOf('notes', 'c2'));
   await attachments.sweep();
   await assert.rejects(attachments.read('notes', shared), { code: 'UNKNOWN_BLOB' });
 });

@@ -1,4 +1,7 @@
-/** Stores files that go with messages to agents, by their SHA-256 in the folder of the app, with a row for each (decisions, section 8). */
+/**
+ * Stores files that go with messages to agents, by their SHA-256 in the folder of the app, with a row for each (specification,
+ * "Conversations").
+ */
 import { createHash, randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
@@ -19,10 +22,10 @@ import {
   DUE_ATTACHMENTS,
   GET_ATTACHMENT,
   insertAttachment,
-} from '../../../storage/chat/conversation-rows.ts';
+} from '../../../storage/chat/chat-rows.ts';
 import { isMissing, namesIn, removeDurable, syncDir } from '../../../storage/files/atomic-file.ts';
 import type { Layout } from '../../../storage/layout.ts';
-import { survive } from '../../outlive-writer.ts';
+import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import { SerialByKey } from '../../serial.ts';
 
 const SHA256 = /^[0-9a-f]{64}$/;
@@ -88,7 +91,7 @@ export class Attachments {
         if (known === null) await this.#demandRoom(app, size);
         await rename(temporary, join(folder, sha256));
         await syncDir(folder);
-        await survive(() => db.batch([insertAttachment(app, record, now())]));
+        await retryIfWriterLost(() => db.batch([insertAttachment(app, record, now())]));
         return { ...record, created: known === null };
       });
     } catch (error) {
@@ -100,7 +103,7 @@ export class Attachments {
   /** Null when there is none. */
   async get(app: string, sha256: string): Promise<AttachmentRecord | null> {
     if (!SHA256.test(sha256)) return null;
-    const row = await survive(() => this.#options.db.get(GET_ATTACHMENT, [app, sha256]));
+    const row = await retryIfWriterLost(() => this.#options.db.get(GET_ATTACHMENT, [app, sha256]));
     return row && { sha256, size: Number(row.size), type: String(row.type) };
   }
 
@@ -149,7 +152,7 @@ export class Attachments {
   async sweep(): Promise<void> {
     const before = this.#options.now() - LIMITS.attachmentKeepMs;
     for (;;) {
-      const due = await survive(() => this.#options.db.all(DUE_ATTACHMENTS, [before, LIMITS.listRowsMax]));
+      const due = await retryIfWriterLost(() => this.#options.db.all(DUE_ATTACHMENTS, [before, LIMITS.listRowsMax]));
       for (const row of due) {
         const [app, sha256] = [String(row.app_id), String(row.sha256)];
         await this.#remove(app, sha256, DELETE_DUE_ATTACHMENT, [app, sha256, before]);
@@ -160,7 +163,7 @@ export class Attachments {
 
   async #demandRoom(app: string, size: number): Promise<void> {
     const { attachmentsBytes: most, attachmentCountedBytes: least } = LIMITS;
-    const row = await survive(() => this.#options.db.get(ATTACHED_BYTES, [least, app]));
+    const row = await retryIfWriterLost(() => this.#options.db.get(ATTACHED_BYTES, [least, app]));
     if (Number(row?.bytes) + Math.max(size, least) <= most) return;
     const message = `The app has ${most / 1024 ** 3} GiB of attachments, the maximum; delete some, or conversations that have them.`;
     throw new SvcError('CONFLICT', message);
@@ -179,7 +182,7 @@ export class Attachments {
     if (!SHA256.test(sha256)) return Promise.resolve(false);
     return this.#serial.run(`${app}/${sha256}`, async () => {
       let lost = false;
-      const { changes } = await survive(
+      const { changes } = await retryIfWriterLost(
         () => this.#options.db.run(sql, params),
         () => {
           lost = true;

@@ -1,23 +1,17 @@
-/** Lists, reads and deletes the chat windows of apps and drafts, and runs their turns (specification, "Chat window"). */
+/** Runs the turns of chat windows and conversations of apps and drafts, and removes both (specification, "Chat windows"). */
 import type { Logger } from 'pino';
-import type { ChatMode } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
-import type { HistoryRow } from '../../../protocol/agents/turns.ts';
-import { SvcError } from '../../../protocol/errors.ts';
-import { draftKey } from '../../../protocol/ids.ts';
-import { type ChatWindow, ChatWindows } from '../../../storage/chat/windows.ts';
-import type { Layout } from '../../../storage/layout.ts';
+import { sessionOfKey } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import { rowIdOf } from '../../../storage/chat/chat-rows.ts';
 import { sessionOf, type TurnDrafts } from '../turns/turn-drafts.ts';
-import type { TurnRuns } from '../turns/turn-runs.ts';
-import { type TurnRunner, Turns } from '../turns/turns.ts';
-import type { ConversationTurns } from './conversation-turns.ts';
+import { type TurnRunner, Turns, type TurnsOptions } from '../turns/turns.ts';
+import { type ChatStore, nameOf } from './chat-store.ts';
 
 type ChatOptions = {
-  layout: Layout;
+  store: ChatStore;
   runner: TurnRunner;
-  runs: TurnRuns;
-  /** Conversations are kept in rows, not in windows. */
-  conversations: ConversationTurns;
+  observe: TurnsOptions['observe'];
   /** Null on the tarball backend. */
   drafts: TurnDrafts | null;
   log: Logger;
@@ -26,125 +20,133 @@ type ChatOptions = {
 
 export class Chat {
   readonly turns: Turns;
+  readonly store: ChatStore;
   readonly #options: ChatOptions;
-  /** By what the app is kept under. */
-  readonly #windows = new Map<string, ChatWindows>();
+  #ready: Promise<void> | null = null;
+  #settling: Promise<void> = Promise.resolve();
 
   constructor(options: ChatOptions) {
-    const { runner, runs, conversations, drafts, log, permissionMs } = options;
+    const { store, runner, observe, drafts, log, permissionMs } = options;
     this.#options = options;
+    this.store = store;
     this.turns = new Turns({
-      open: (name) =>
-        name.kind === 'conversation' ? conversations.open(name.app, name.id) : this.#of(name).open(name.id),
+      open: (name) => store.open(name),
       runner,
       drafts,
-      observe: runs.observe,
+      observe,
       log,
       ...(permissionMs === undefined ? {} : { permissionMs }),
     });
   }
 
-  /** The windows of an app, or of a draft of it; the one that was used last comes first. */
-  async list(app: string, draft?: string): Promise<ChatWindow[]> {
-    const of = (id: string): SessionName => ({ kind: 'window', app, id, ...(draft === undefined ? {} : { draft }) });
-    const windows = await this.#of({ app, ...(draft === undefined ? {} : { draft }) }).list();
-    return windows.map((window) => {
-      const { lastTurn, windowId } = window;
-      if (lastTurn.state !== 'running' || this.turns.isOpen(of(windowId), lastTurn.turnId)) return window;
-      // A gateway that died left it so; that is noted in the transcript once the window is used.
-      return { ...window, lastTurn: { ...lastTurn, state: 'interrupted' } };
-    });
+  /**
+   * Before anything else: makes the tables; turns that an earlier gateway left are `interrupted` when it resolves. When it rejects,
+   * the next call tries again.
+   */
+  async open(): Promise<void> {
+    this.#ready ??= this.#prepare();
+    try {
+      await this.#ready;
+    } catch (error) {
+      this.#ready = null;
+      throw error;
+    }
   }
 
-  /** The messages of a window, oldest first. Rejects with `UNKNOWN_WINDOW`. */
-  async history(name: SessionName): Promise<HistoryRow[]> {
-    const windows = this.#of(name);
-    if (!(await windows.has(name.id))) throw unknownWindow(name);
-    const rows = await windows.history(name.id);
-    const isLive = (turnId: string): boolean => this.turns.isOpen(name, turnId);
-    return rows.map((row) =>
-      row.kind === 'user' && row.state === 'running' && !isLive(row.turnId) ? { ...row, state: 'interrupted' } : row,
-    );
-  }
-
-  /** Throws away a window and ends its turns. Rejects with `UNKNOWN_WINDOW`. */
-  async remove(name: SessionName): Promise<void> {
-    const windows = this.#of(name);
-    if (!(await windows.has(name.id))) throw unknownWindow(name);
-    await this.turns.whileClosed(name, () => windows.remove(name.id));
-    // A window of a draft does not own that draft, so it stays.
-    if (name.draft === undefined) await this.#options.drafts?.close(sessionOf(name));
-  }
-
-  /** Rejects with `UNKNOWN_WINDOW` when it has no messages. */
-  async modeOf(name: SessionName): Promise<ChatMode> {
-    const mode = await this.#of(name).modeOf(name.id);
-    if (mode === null) throw unknownWindow(name);
-    return mode;
-  }
-
-  /** Aborts the turn whose run this is, if there is one; resolves when its end is in the history of runs. */
-  async cancelRun(runId: string): Promise<void> {
-    if (await this.turns.cancel(runId)) await this.#options.runs.stored(runId);
+  async #prepare(): Promise<void> {
+    const { store, drafts } = this.#options;
+    await store.prepare();
+    // A crash may have come between the end of a session and that of its windows.
+    for (const key of drafts === null ? [] : await store.draftKeys())
+      if (!(await drafts?.has(sessionOfKey(key) ?? ''))) await store.forgetWindows(key);
+    for (let after = ''; ; ) {
+      const left = await store.unended(after, LIMITS.listRows);
+      for (const name of left) await this.turns.settle(name);
+      const last = left.at(-1);
+      if (last === undefined) return;
+      after = rowIdOf(last);
+    }
   }
 
   /**
-   * Before an app or draft is removed: ends its turns and all writes to its folder, and closes the sessions that its windows
-   * opened.
+   * Before the windows of an app or draft are used: what only their transcripts have is in rows, and turns that an earlier gateway left
+   * there are `interrupted`.
    */
-  async removed(app: string, draft?: string): Promise<void> {
-    await this.turns.stopApp(app, draft);
-    if (draft === undefined) await this.#closeDrafts(app);
-    const key = keyOf({ app, ...(draft === undefined ? {} : { draft }) });
-    const windows = this.#windows.get(key);
-    this.#windows.delete(key);
-    await windows?.flush();
+  async ready(key: string): Promise<void> {
+    await this.open();
+    const { copies } = this.store;
+    await copies.look(key);
+    const { left } = copies;
+    const settled = this.#settling.then(async () => {
+      for (; left[0] !== undefined; left.shift()) await this.turns.settle(left[0]);
+    });
+    this.#settling = settled.catch(() => {});
+    await settled;
   }
 
-  /** When a session closes: ends the turns that work in it, and forgets its drafts' windows. */
+  /** Throws away a window or conversation, and ends its turns. Rejects with `UNKNOWN_WINDOW`, `UNKNOWN_CONVERSATION`. */
+  async remove(name: SessionName): Promise<void> {
+    const { store, drafts } = this.#options;
+    await this.open();
+    await (name.kind === 'window' ? store.modeOf(name) : store.get(name.app, name.id));
+    await this.turns.whileClosed(name, () => store.remove(name));
+    // A window of a draft does not own that draft, so it stays.
+    if (name.draft === undefined) await drafts?.close(sessionOf(name));
+  }
+
+  /** Before an app is removed: ends its turns and all writes to its folder, and closes the sessions that its windows opened. */
+  async removed(app: string): Promise<void> {
+    await this.turns.stopApp(app);
+    await this.#closeDrafts(app);
+    await this.store.copies.leave(app);
+  }
+
+  /** When a session closes: ends the turns that work in it, and forgets its drafts' windows. Never rejects. */
   async closed(session: string): Promise<void> {
     await this.turns.stopDraft(session);
-    for (const key of [...this.#windows.keys()]) {
-      if (!key.startsWith(draftKey(session, ''))) continue;
-      await this.#windows.get(key)?.flush();
-      this.#windows.delete(key);
+    try {
+      await this.open();
+      for (const key of await this.store.draftKeys())
+        if (sessionOfKey(key) === session) await this.store.forgetWindows(key);
+    } catch (error) {
+      // The next start forgets them.
+      this.#options.log.warn({ err: error, session }, 'The chat windows of a closed session could not be removed.');
     }
+  }
+
+  /**
+   * The app was removed, and with its folder its attachments and transcripts; its turns have ended. Closes the sessions of its
+   * conversations. `keepsTalk`: they go on, in the draft of a session.
+   */
+  async forgetApp(app: string, { keepsTalk = false }: { keepsTalk?: boolean } = {}): Promise<void> {
+    if (keepsTalk) {
+      await this.open();
+      await this.store.forgetWindows(app);
+    } else for (const id of await this.forgetRows(app)) await this.#options.drafts?.close(sessionOf(nameOf(app, id)));
+  }
+
+  /** The same, but for the sessions. Resolves with the ids of the conversations. */
+  async forgetRows(app: string): Promise<string[]> {
+    await this.open();
+    return await this.store.forgetApp(app);
   }
 
   /** Turns under way are stored as `interrupted`. */
   async stop(): Promise<void> {
     await this.turns.stop();
-    await this.#options.runs.settled();
-    await Promise.all([...this.#windows.values()].map((windows) => windows.flush()));
+    await this.store.copies.flush();
   }
 
   /** Never rejects: people can close a session that is left. */
   async #closeDrafts(app: string): Promise<void> {
-    const { drafts, log } = this.#options;
+    const { drafts, store, log } = this.#options;
     if (drafts === null) return;
     try {
-      for (const { windowId, mode } of await this.#of({ app }).list())
+      await this.open();
+      for (const { windowId, mode } of await store.windows(app))
         if (mode === 'full') await drafts.close(sessionOf({ kind: 'window', app, id: windowId }));
     } catch (error) {
       log.warn({ err: error, app }, 'Sessions of the chat windows of an app that was removed may still be open.');
     }
   }
-
-  #of(name: Pick<SessionName, 'app' | 'draft'>): ChatWindows {
-    const key = keyOf(name);
-    const known = this.#windows.get(key);
-    if (known) return known;
-    const { layout, log } = this.#options;
-    const windows = new ChatWindows(layout.app(key).chatDir, log);
-    this.#windows.set(key, windows);
-    return windows;
-  }
-}
-
-function keyOf({ app, draft }: Pick<SessionName, 'app' | 'draft'>): string {
-  return draft === undefined ? app : draftKey(draft, app);
-}
-
-function unknownWindow({ app, id }: SessionName): SvcError {
-  return new SvcError('UNKNOWN_WINDOW', `"${app}" has no chat window "${id}".`);
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ProbeOrder, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
+import { TOOL_SERVER_LIMITS } from '../../../protocol/agents/tool-servers.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type Frame, Kind } from '../../../protocol/wire/frames.ts';
 import { inTime } from '../../../testing/waiting.ts';
@@ -42,6 +43,7 @@ function setUp({ ready = true } = {}) {
   const agents = new AgentProcess({
     tag: `none-${process.pid}`,
     maxAgents: 2,
+    toolServers: { servers: {}, limits: TOOL_SERVER_LIMITS },
     createChild: (_settings, given) => {
       events = given;
       return child as unknown as Child;
@@ -188,7 +190,7 @@ describe('a turn', () => {
 });
 
 describe('a process that dies', () => {
-  test('ends its turns with an error, each tool with a result, and keeps those that it did not have', async () => {
+  test('ends its turns with an error, and keeps those that it did not have', async () => {
     const { agents, run, receive, sent, come, die, child } = setUp();
     const events = run();
     const first = next(events);
@@ -198,7 +200,6 @@ describe('a process that dies', () => {
     die('backoff', 'ended by SIGKILL');
     const second = next(agents.run(order, { signal: new AbortController().signal }));
     assert.deepEqual(await rest(events), [
-      { type: 'tool.result', ...tool, ok: false, errorText: 'The turn ended before the tool did.' },
       {
         type: 'error',
         code: 'AGENT_FAILED',
@@ -283,7 +284,8 @@ describe('what the process may not send', () => {
     ['more than it was to send', [Kind.turnEvents, 1, [delta('a')], LIMITS.agentUntakenBytes + LIMITS.frameBytes + 1]],
     ['an answer that is none', [Kind.probed, 1, null]],
     ['models without a name', [Kind.probed, 1, { models: [{}] }]],
-    ['a process without a number', [Kind.toolProcess, 1, true]],
+    ['a process without a number', [Kind.toolProcess, 1, true, 'agent']],
+    ['a process of no role', [Kind.toolProcess, 2, true, 'host']],
     ['a line of log that is none', [Kind.log, '{"level":"fatal","message":""}']],
   ];
   for (const [name, frame] of frames) {

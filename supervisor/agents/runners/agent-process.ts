@@ -1,24 +1,27 @@
-/** Sends turns and probes to the agents process (workers/agents), and starts that process with the first of them. */
-import { isRunnerEvent, OpenTools } from '../../../protocol/agents/agent-events.ts';
+/**
+ * Sends turns and probes to the agents process (workers/agents), which also has the clients of MCP servers, see
+ * `automations/tool-servers.ts`. What that process leaves behind when it dies is ended here.
+ */
+import { isRunnerEvent } from '../../../protocol/agents/agent-events.ts';
 import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { joinSignals } from '../../../protocol/signals.ts';
 import { type Frame, Kind } from '../../../protocol/wire/frames.ts';
-import { AGENT_LEADER } from '../../../storage/processes/children.ts';
 import { compareIdentity, killGroup } from '../../../storage/processes/process-identity.ts';
 import { descendantsOf, killAll, sweepTagged } from '../../../storage/processes/tagged.ts';
 import type { Child, ChildEvents } from '../../tree/child.ts';
+import { ChildClient, type Failure } from '../../tree/child-client.ts';
 import { ReportedProcesses } from '../../tree/reported-processes.ts';
+import type { AgentProcessSettings } from '../../tree/specifications.ts';
 import { TurnFeed } from './turn-feed.ts';
 
-type AgentProcessOptions = {
+type AgentProcessOptions = Pick<AgentProcessSettings, 'maxAgents' | 'toolServers'> & {
   /** `tagOf` the data directory. */
   tag: string;
-  /** Agents at a time. */
-  maxAgents: number;
   /** `Tree.agentsChild`. */
-  createChild(settings: { tag: () => string; maxAgents: number }, events: ChildEvents): Child;
-  /** A program of an agent came into being or is gone: the record of children on disk is due. */
+  createChild(settings: AgentProcessSettings, events: ChildEvents): Child;
+  /** A program of an agent or an MCP server came into being or is gone: the record of children on disk is due. */
   onProcess(pid: number, role: string, alive: boolean): void;
   log(level: 'info' | 'warn', message: string): void;
 };
@@ -32,254 +35,149 @@ export type RunOptions = {
   answer?: ((requestId: string) => Promise<string | null>) | undefined;
 };
 
-type Turn = {
-  id: number;
-  order: TurnOrder;
-  sent: boolean;
-  feed: TurnFeed;
-  tools: OpenTools;
-  /** Resolves when the turn has ended, and all that its agent started in it. */
-  over: Promise<void>;
-  end(): void;
-};
-type Probe = {
-  id: number;
-  order: ProbeOrder;
-  sent: boolean;
-  resolve(result: ProbeResult): void;
-  reject(error: SvcError): void;
-};
+/** Neither turns nor calls wait for each other here: what limits them is in the process, or their callers'. */
+const UNLIMITED = { threads: { agents: Number.POSITIVE_INFINITY }, waiting: Number.POSITIVE_INFINITY };
+const FOR_ALL = { pool: 'agents', party: null } as const;
 
 export class AgentProcess {
+  readonly client: ChildClient;
+  /** What it is told of MCP servers. */
+  readonly toolServers: AgentProcessSettings['toolServers'];
   readonly #options: AgentProcessOptions;
-  readonly #child: Child;
-  readonly #turns = new Map<number, Turn>();
-  readonly #probes = new Map<number, Probe>();
-  /** The agents' programs. */
+  readonly #turns = new Map<number, TurnFeed>();
+  /** The programs of agents, and MCP servers. */
   readonly #programs: ReportedProcesses;
-  readonly #sweeps = new Set<Promise<void>>();
-  #nextId = 0;
   #starts = 0;
-  #stopping = false;
 
   constructor(options: AgentProcessOptions) {
     this.#options = options;
-    this.#programs = new ReportedProcesses(AGENT_LEADER, options.onProcess);
-    const settings = { tag: () => `${options.tag}.${++this.#starts}`, maxAgents: options.maxAgents };
-    this.#child = options.createChild(settings, {
-      onReady: () => this.#ready(),
-      onFrame: (frame) => this.#onFrame(frame),
-      onExit: (reason) => this.#onExit(reason),
+    this.toolServers = options.toolServers;
+    this.#programs = new ReportedProcesses(options.onProcess);
+    const { maxAgents, toolServers } = options;
+    const settings = { tag: () => `${options.tag}.${++this.#starts}`, maxAgents, toolServers };
+    this.client = new ChildClient({
+      title: 'The process of the agents',
+      createChild: (events) => options.createChild(settings, events),
+      limits: UNLIMITED,
     });
+    this.client.on('turnEvents', ([, id, events, bytes]) => this.#events(id, events, bytes));
+    this.client.on('turnEnd', ([, id]) => {
+      this.#turns.delete(id);
+      this.client.answer(id, null);
+    });
+    this.client.on('probed', ([, id, answer]) => this.#probed(id, answer));
+    this.client.on('toolProcess', ([, ...report]) => {
+      if (!this.#programs.report(...report)) throw malformed('process');
+    });
+    this.client.on('log', ([, line]) => this.#log(line));
+    this.client.onExit(() => this.#sweep());
   }
 
   /**
-   * Runs a turn. Yields the runner's events, with a result for each tool even if a process dies; a failure is the `error` event
-   * at the end. Reads from the agent as fast as events are taken. Leaving the loop ends the turn, and waits for its end: until
+   * Runs a turn. Yields the runner's events as they come: `TurnContract` pairs those of tools. A failure is the `error` event at
+   * the end. Reads from the agent as fast as events are taken. Leaving the loop ends the turn, and waits for its end: until
    * then an agent may write to a draft.
    */
   async *run(order: TurnOrder, { signal, answer }: RunOptions): AsyncGenerator<RunnerEvent, void, undefined> {
-    const id = ++this.#nextId;
-    let end = (): void => {};
-    const over = new Promise<void>((resolve) => {
-      end = resolve;
+    const left = new AbortController();
+    const ended = joinSignals([signal, left.signal]);
+    let isCancelled = false;
+    const asked = this.client.ask<null>({
+      ...FOR_ALL,
+      frame: (id) => [Kind.turn, id, order],
+      failed: (why, reason) => {
+        isCancelled = why === 'cancelled';
+        return this.#failure(why, reason);
+      },
+      signal: ended.signal,
     });
-    const turn: Turn = {
-      id,
-      order,
-      sent: false,
-      feed: new TurnFeed((bytes) => this.#taken(id, bytes)),
-      tools: new OpenTools(),
-      over,
-      end,
-    };
-    this.#turns.set(id, turn);
-    const cancel = () => {
-      if (turn.sent) this.#child.send([Kind.cancel, id, 'cancelled']);
-      else this.#finish(turn);
-    };
-    signal.addEventListener('abort', cancel, { once: true });
+    const { id } = asked;
+    const feed = new TurnFeed((bytes) => this.client.tell(id, [Kind.turnTaken, id, bytes]));
+    this.#turns.set(id, feed);
+    const over = asked.answer.then(
+      () => this.#finish(id, feed),
+      (error: SvcError) => this.#finish(id, feed, isCancelled ? undefined : error),
+    );
     try {
-      if (signal.aborted) return;
-      this.#begin(turn);
-      for await (const event of turn.feed.events()) {
+      for await (const event of feed.events()) {
         if (event.type === 'permission' && event.optionId === undefined) void this.#decide(id, event.requestId, answer);
         yield event;
       }
     } finally {
-      signal.removeEventListener('abort', cancel);
-      turn.feed.leave();
-      if (this.#turns.has(id)) cancel();
+      feed.leave();
+      left.abort();
       await over;
+      ended.release();
     }
   }
 
   /** These conversations are over: their agents end. Without a process there are none. */
   leave(over: AgentScope): void {
-    if (this.#child.state === 'running') this.#child.send([Kind.agentsLeave, 0, over]);
+    this.client.tellAll([Kind.agentsLeave, 0, over]);
   }
 
   /** Asks a runner about itself. Rejects with `AGENT_FAILED` and what was wrong, in words for people. */
   async probe(order: ProbeOrder, signal: AbortSignal): Promise<ProbeResult> {
     signal.throwIfAborted();
-    const id = ++this.#nextId;
-    let abort = () => {};
-    try {
-      this.#wake();
-      return await new Promise<ProbeResult>((resolve, reject) => {
-        const probe: Probe = { id, order, sent: false, resolve, reject };
-        this.#probes.set(id, probe);
-        abort = () => {
-          if (probe.sent) this.#child.send([Kind.cancel, id, 'cancelled']);
-          reject(failed('It was cancelled.'));
-        };
-        signal.addEventListener('abort', abort, { once: true });
-        if (this.#child.state === 'running') this.#sendProbe(probe);
-      });
-    } finally {
-      signal.removeEventListener('abort', abort);
-      this.#probes.delete(id);
-    }
+    const frame = (id: number) => [Kind.probe, id, order] satisfies Frame;
+    const failed = (why: Failure, reason: string) => this.#failure(why, reason);
+    return await this.client.ask<ProbeResult>({ ...FOR_ALL, frame, failed, signal, leaves: true }).answer;
   }
 
-  /** Ends the process and the agents, with all that they started. */
+  /** Ends the process, the agents and the MCP servers, with all that they started. */
   async stop(): Promise<void> {
-    this.#stopping = true;
-    this.#failAll('The gateway stops.');
-    await this.#child.stop(2 * LIMITS.agentLossEndMs + LIMITS.terminateMs + LIMITS.cancelGraceMs);
-    await Promise.all(this.#sweeps);
-  }
-
-  #begin(turn: Turn): void {
-    try {
-      this.#wake();
-      if (this.#child.state === 'running' && !turn.sent) this.#send(turn);
-    } catch (error) {
-      this.#finish(turn, error as SvcError);
-    }
-  }
-
-  #wake(): void {
-    if (this.#stopping) throw failed('The gateway stops.');
-    if (!this.#child.wake()) throw failed(`The process of the agents does not stay up: ${this.#child.lastExit}.`);
-  }
-
-  #ready(): void {
-    for (const turn of [...this.#turns.values()]) if (!turn.sent) this.#send(turn);
-    for (const probe of [...this.#probes.values()]) if (!probe.sent) this.#sendProbe(probe);
-  }
-
-  #send(turn: Turn): void {
-    turn.sent = true;
-    try {
-      this.#child.send([Kind.turn, turn.id, turn.order]);
-    } catch {
-      this.#finish(turn, failed('What the agent is to be told is too large.'));
-    }
-  }
-
-  #sendProbe(probe: Probe): void {
-    probe.sent = true;
-    this.#child.send([Kind.probe, probe.id, probe.order]);
-  }
-
-  #taken(id: number, bytes: number): void {
-    if (this.#turns.has(id)) this.#child.send([Kind.turnTaken, id, bytes]);
+    await this.client.close(2 * LIMITS.agentLossEndMs + LIMITS.terminateMs + LIMITS.cancelGraceMs);
   }
 
   async #decide(id: number, requestId: string, answer: RunOptions['answer']): Promise<void> {
     // A failed question denies the permission.
     const optionId = (await answer?.(requestId).catch(() => null)) ?? null;
-    if (this.#turns.has(id)) this.#child.send([Kind.turnAnswer, id, requestId, optionId]);
+    this.client.tell(id, [Kind.turnAnswer, id, requestId, optionId]);
   }
 
-  /** Ends the turn, with failed results for its open tools. */
-  #finish(turn: Turn, error?: SvcError): void {
-    if (!this.#turns.delete(turn.id)) return;
-    for (const result of turn.tools.missing('The turn ended before the tool did.')) turn.feed.put([result], 0);
-    if (error) turn.feed.put([{ type: 'error', code: error.code, message: error.message }], 0);
-    turn.feed.end();
-    turn.end();
+  #finish(id: number, feed: TurnFeed, error?: SvcError): void {
+    this.#turns.delete(id);
+    if (error) feed.put([{ type: 'error', code: error.code, message: error.message }], 0);
+    feed.end();
   }
 
-  #failAll(why: string): void {
-    for (const turn of [...this.#turns.values()]) this.#finish(turn, failed(why));
-    for (const probe of [...this.#probes.values()]) probe.reject(failed(why));
-  }
-
-  #onExit(reason: string): void {
-    const swept = this.#sweep();
-    const isFailed = this.#child.state === 'failed';
-    const error = isFailed
+  #failure(why: Failure, reason: string): SvcError {
+    if (why === 'stopping') return failed('The gateway stops.');
+    if (why === 'cancelled') return failed('It was cancelled.');
+    if (why === 'too-large') return failed('What the agent is to be told is too large.');
+    return why === 'down' || this.client.isDown
       ? failed(`The process of the agents does not stay up: ${reason}.`)
       : failed(`The process of the agents ended (${reason}). What the agent did until then is done.`);
-    // Turns that were not sent yet wait for the next process, if there is to be one.
-    const lost = [...this.#turns.values()].filter(({ sent }) => sent || isFailed);
-    void swept.then(() => {
-      for (const turn of lost) this.#finish(turn, error);
-    });
-    for (const probe of [...this.#probes.values()]) if (probe.sent || isFailed) probe.reject(error);
   }
 
   /** A process that was killed could not end its programs. */
-  #sweep(): Promise<void> {
+  async #sweep(): Promise<void> {
     const recorded = this.#programs.takeAll();
-    const leaders = recorded.filter((leader) => compareIdentity(leader) !== 'gone');
+    const running = recorded.filter((leader) => compareIdentity(leader) !== 'gone');
     // Listed first: the children of a program that has ended are no longer its descendants.
-    const started = descendantsOf(leaders.map(({ pid }) => pid));
-    for (const leader of leaders) killGroup(leader);
+    const started = descendantsOf(running.map(({ pid }) => pid));
+    for (const leader of recorded) killGroup(leader);
     killAll(started);
-    const swept = sweepTagged(`${this.#options.tag}.${this.#starts}`, recorded).then((left) => {
-      if (left.length > 0) this.#options.log('warn', `Processes of agents do not end: ${left.map(({ pid }) => pid)}.`);
-      this.#programs.ended(recorded);
-    });
-    this.#sweeps.add(swept);
-    return swept.finally(() => this.#sweeps.delete(swept));
+    const left = await sweepTagged(`${this.#options.tag}.${this.#starts}`, recorded);
+    if (left.length > 0) this.#options.log('warn', `Processes of agents do not end: ${left.map(({ pid }) => pid)}.`);
+    this.#programs.ended(recorded);
   }
 
-  /** Throws for a frame that this process may not send, or not in this form; its connection is then closed. */
-  #onFrame(frame: Frame): void {
-    switch (frame[0]) {
-      case Kind.turnEvents:
-        this.#events(frame[1], frame[2], frame[3]);
-        break;
-      case Kind.turnEnd: {
-        const turn = this.#turns.get(frame[1]);
-        if (turn) this.#finish(turn);
-        break;
-      }
-      case Kind.probed:
-        this.#probed(frame[1], frame[2]);
-        break;
-      case Kind.toolProcess:
-        if (!this.#programs.report(frame[1], frame[2])) throw malformed('process');
-        break;
-      case Kind.log:
-        this.#log(frame[1]);
-        break;
-      default:
-        throw new Error(`The process of the agents may not send frames of kind ${frame[0]}.`);
-    }
-  }
-
+  /** Throws for events in another form; the connection of the process is then closed. */
   #events(id: number, events: unknown, bytes: unknown): void {
     if (!Array.isArray(events) || !events.every(isRunnerEvent)) throw malformed('event');
     if (!Number.isSafeInteger(bytes) || (bytes as number) < 0) throw malformed('number of bytes');
-    const turn = this.#turns.get(id);
-    if (!turn) return;
-    turn.feed.put(
-      events.flatMap((event) => turn.tools.admit(event)),
-      bytes as number,
-    );
+    const feed = this.#turns.get(id);
+    if (!feed) return;
+    feed.put(events, bytes as number);
     // It should have waited for room.
-    if (turn.feed.waiting > LIMITS.agentUntakenBytes + LIMITS.frameBytes) throw malformed('number of events');
+    if (feed.waiting > LIMITS.agentUntakenBytes + LIMITS.frameBytes) throw malformed('number of events');
   }
 
   #probed(id: number, answer: unknown): void {
     const { failed: why } = (answer ?? {}) as { failed?: unknown };
-    const probe = this.#probes.get(id);
-    if (typeof why === 'string') probe?.reject(failed(why.slice(0, LIMITS.errorMessageChars)));
-    else if (isProbeResult(answer)) probe?.resolve(answer);
+    if (typeof why === 'string') this.client.answer(id, failed(why.slice(0, LIMITS.errorMessageChars)));
+    else if (isProbeResult(answer)) this.client.answer(id, answer);
     else throw malformed('answer');
   }
 

@@ -1,12 +1,14 @@
 /**
  * Asks the runners for their versions, models and own tools, in the background of a start and on request (specification,
- * "Catalogs"). Models and tools are kept in `model-catalog.json`.
+ * "Catalog of runners"). Models and tools are kept in `model-catalog.json`.
  */
 import { createHash } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import type { AgentModel, HostTool, ProbeOrder, ProbeResult, RunnerKind } from '../../../protocol/agents/agents.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { isRecord, readJson, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
+import { listOf, object, type Schema, text } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
+import { readJson, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
 import { SerialByKey } from '../../serial.ts';
 import type { AgentProcess } from './agent-process.ts';
 import type { Runners } from './runners.ts';
@@ -42,6 +44,27 @@ type CatalogOptions = {
   log: { warn(fields: object, message: string): void };
 };
 
+const NAME = { type: 'string', minLength: 1, maxLength: LIMITS.textChars } as const;
+const WORDS = { type: 'string', cut: LIMITS.textChars } as const;
+const items = <const S extends Schema>(item: S) => ({ ...listOf(item), maxItems: LIMITS.catalogItems });
+const SURFACES = object(
+  {},
+  {
+    models: items(object({ id: NAME }, { name: WORDS, description: WORDS, isDefault: { const: true } })),
+    tools: items(object({ name: NAME }, { description: WORDS })),
+  },
+);
+/** Of an answer. */
+const LISTED = shape(SURFACES);
+const KEPT = shape(
+  object({
+    runners: {
+      type: 'object',
+      additionalProperties: object({ of: text }, SURFACES.properties),
+    },
+  }),
+);
+
 type Surface = 'models' | 'tools';
 type Listed = { models: AgentModel[]; tools: HostTool[] };
 type Want = ProbeOrder['want'];
@@ -74,8 +97,8 @@ export class RunnerCatalog {
   async open(): Promise<void> {
     const { file, runners, log } = this.#options;
     try {
-      const kept = await readJson(file);
-      for (const name of runners.names) this.#recall(name, entryOf(kept, name));
+      const kept = KEPT.part(await readJson(file));
+      for (const name of runners.names) this.#recall(name, kept?.runners[name]);
     } catch (error) {
       log.warn({ err: error }, 'What was known of the runners cannot be read; they are asked again.');
     }
@@ -170,7 +193,7 @@ export class RunnerCatalog {
       const known = this.#of(name);
       known.status[surface] = 'loading';
       const answer = await this.#probe(name, surface);
-      const found = answer === null ? [] : listed(answer)[surface];
+      const found = LISTED.part(answer)?.[surface] ?? [];
       // An empty answer does not replace the list: the agent may have been asked at a bad moment.
       if (found.length > 0) {
         Object.assign(known, { [surface]: found });
@@ -218,10 +241,11 @@ export class RunnerCatalog {
     });
   }
 
-  #recall(name: string, entry: Record<string, unknown>): void {
-    if (entry.of !== this.#fingerprint(name)) return;
+  #recall(name: string, entry: ({ of: string } & Partial<Listed>) | undefined): void {
+    if (entry?.of !== this.#fingerprint(name)) return;
     const known = this.#of(name);
-    Object.assign(known, listed(entry));
+    const { models = [], tools = [] } = entry;
+    Object.assign(known, { models, tools });
     for (const surface of ['models', 'tools'] as const) if (known[surface].length > 0) known.status[surface] = 'ready';
   }
 
@@ -250,40 +274,4 @@ function cold(): Known {
     found: null,
     details: {},
   };
-}
-
-function entryOf(kept: unknown, name: string): Record<string, unknown> {
-  const entries = isRecord(kept) ? kept.runners : undefined;
-  const entry = isRecord(entries) && Object.hasOwn(entries, name) ? entries[name] : undefined;
-  return isRecord(entry) ? entry : {};
-}
-
-/** The valid models and tools of a file or an answer, within the limits. */
-function listed(from: { models?: unknown; tools?: unknown }): Listed {
-  return {
-    models: items(from.models, 'id').map((one) => ({
-      id: one.id as string,
-      ...texts(one, 'name', 'description'),
-      ...(one.isDefault === true ? { isDefault: true } : {}),
-    })),
-    tools: items(from.tools, 'name').map((one) => ({ name: one.name as string, ...texts(one, 'description') })),
-  };
-}
-
-function items(list: unknown, key: string): Record<string, unknown>[] {
-  if (!Array.isArray(list)) return [];
-  const sound = list.filter((one) => isRecord(one) && isName(one[key]));
-  return sound.slice(0, LIMITS.catalogItems);
-}
-
-function isName(value: unknown): boolean {
-  return typeof value === 'string' && value !== '' && value.length <= LIMITS.textChars;
-}
-
-function texts(from: Record<string, unknown>, ...members: string[]): Record<string, string> {
-  const given = members.flatMap((member) => {
-    const value = from[member];
-    return typeof value === 'string' ? [[member, value.slice(0, LIMITS.textChars)]] : [];
-  });
-  return Object.fromEntries(given);
 }

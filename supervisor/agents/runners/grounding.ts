@@ -1,6 +1,6 @@
 /**
  * Makes the text that an agent gets before the first message: what svc is, what its app has, and how to work (specification,
- * "Catalogs"). Each mode has a text, with placeholders for what differs from app to app.
+ * "Means of agents"). Each mode has a text, with placeholders for what differs from app to app.
  */
 import { readFile } from 'node:fs/promises';
 import type { ChatMode, HostTool } from '../../../protocol/agents/agents.ts';
@@ -10,6 +10,7 @@ import type { Manifest } from '../../../protocol/manifest.ts';
 import type { DraftFinding } from '../../authoring/draft-check.ts';
 import { manifestOf } from '../../dispatch/describe.ts';
 import type { Dispatcher } from '../../dispatch/dispatcher.ts';
+import type { Scope } from '../../dispatch/scope.ts';
 import { newTraceId } from '../../tree/actor/call.ts';
 import { groundingFile } from '../../tree/entry-points.ts';
 
@@ -23,20 +24,27 @@ export type GroundingParts = {
   hostTools: HostTool[];
 };
 
-type GroundingRequest = { mode: ChatMode; app: string; dispatcher: Dispatcher; hostTools: HostTool[] };
+type GroundingRequest = { mode: ChatMode; scope: Scope; hostTools: HostTool[] };
 
 export class Grounding {
+  readonly #dispatcher: Pick<Dispatcher, 'sql'>;
   readonly #texts = new Map<ChatMode, Promise<string>>();
+
+  constructor(dispatcher: Pick<Dispatcher, 'sql'>) {
+    this.#dispatcher = dispatcher;
+  }
 
   /**
    * The text for an app. For a draft that cannot run it says so in place of the tools. Rejects with `UNKNOWN_APP`, and
    * for a live app with any other error that keeps it from being used.
    */
-  async of({ mode, app, dispatcher, hostTools }: GroundingRequest): Promise<string> {
+  async of({ mode, scope, hostTools }: GroundingRequest): Promise<string> {
     const text = await this.#text(mode);
+    const { app } = scope;
     try {
-      const manifest = await manifestOf(dispatcher.apps, app);
-      return filledIn(text, sections({ id: app, manifest, tables: await tablesOf(dispatcher, app), hostTools }));
+      const manifest = await manifestOf(scope);
+      const tables = await tablesOf(this.#dispatcher, scope);
+      return filledIn(text, sections({ id: app, manifest, tables, hostTools }));
     } catch (error) {
       if (!(error instanceof SvcError) || mode === 'data' || error.status === 404) throw error;
       // Which fault it is comes with the message: an agent with other instructions is another program.
@@ -134,12 +142,12 @@ function oneLine(text: string): string {
   return text.replaceAll(/\s+/g, ' ').slice(0, LIMITS.textChars);
 }
 
-async function tablesOf(dispatcher: Dispatcher, app: string): Promise<ShownTable[]> {
+async function tablesOf(dispatcher: Pick<Dispatcher, 'sql'>, scope: Scope): Promise<ShownTable[]> {
   const body = Buffer.from(JSON.stringify({ mode: 'describe' }));
   const answer = await new Promise<Uint8Array>((resolve, reject) => {
     const sink = { answered: (_status: number, bytes: Uint8Array) => resolve(bytes), failed: reject, faulted: reject };
     const request = { body, traceId: newTraceId, source: 'agent' } as const;
-    dispatcher.sql(app, request, sink).catch(reject);
+    dispatcher.sql(scope, request, sink).catch(reject);
   });
   return (JSON.parse(Buffer.from(answer).toString()) as { tables: ShownTable[] }).tables;
 }

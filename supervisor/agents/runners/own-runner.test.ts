@@ -6,13 +6,18 @@ import { type TestContext, test } from 'node:test';
 import type { AgentModel, RunnerEntry, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { Layout } from '../../../storage/layout.ts';
-import type { Dispatcher } from '../../dispatch/dispatcher.ts';
+import { gitStoreOf } from '../../authoring/open-authoring.ts';
+import type { Scope, Scopes } from '../../dispatch/scope.ts';
 import type { ConversationTurn } from '../../extension-points.ts';
 import { AgentTokens } from '../../http/access/agent-tokens.ts';
 import { OwnRunner, type OwnRunnerOptions } from './own-runner.ts';
 import { Runners } from './runners.ts';
 
-const LIVE = { name: 'live' } as unknown as Dispatcher;
+/** The live apps, or the drafts of a session. */
+const scopes = (session: string | null | undefined, code: object = {}) =>
+  ({
+    of: (app: string) => ({ app, session, get: async () => ({}), code: async () => ({ manifest: code }) }),
+  }) as unknown as Scopes;
 const EVENTS: RunnerEvent[] = [
   { type: 'assistant.delta', delta: 'Done.' },
   { type: 'final', text: 'Done.' },
@@ -28,7 +33,7 @@ function world(t: TestContext, more: Partial<OwnRunnerOptions> & { models?: Agen
   const layout = new Layout(dataDir);
   const tokens = new AgentTokens();
   const orders: TurnOrder[] = [];
-  const grounded: unknown[] = [];
+  const grounded: { scope: Scope }[] = [];
   const seen: { granted?: unknown; folder?: string[] } = {};
   const own = new OwnRunner({
     runners: new Runners({ runners: LOCAL, runner: null, env: {} }),
@@ -48,7 +53,7 @@ function world(t: TestContext, more: Partial<OwnRunnerOptions> & { models?: Agen
       },
     },
     tokens,
-    dispatcher: LIVE,
+    scopes,
     gitStore: null,
     layout,
     listening: () => ({ url: 'http://127.0.0.1:8787' }),
@@ -108,7 +113,10 @@ test('a turn becomes a complete order, and the agent’s events are passed on', 
   });
   assert.equal(tokens.find(gateway.token), undefined, 'the token outlives its turn');
   assert.equal(statSync(order.folder).mode & 0o777, 0o700);
-  assert.deepEqual(grounded, [{ mode: 'data', app: 'todos', dispatcher: LIVE, hostTools: [{ name: 'Bash' }] }]);
+  assert.deepEqual(
+    grounded.map(({ scope: { app, session }, ...rest }) => ({ ...rest, app, session })),
+    [{ mode: 'data', app: 'todos', session: undefined, hostTools: [{ name: 'Bash' }] }],
+  );
 });
 
 test('the model and effort of a turn are in its order', async (t) => {
@@ -143,10 +151,8 @@ test('the model and effort of a turn are in its order', async (t) => {
 });
 
 test('in mode full the agent works in the draft, and reaches its tools', async (t) => {
-  const draft = { name: 'draft' } as unknown as Dispatcher;
   const gitStore = {
     sessions: { folder: async (session: string, app: string) => `/drafts/${session}/${app}` },
-    drafts: { dispatcher: () => draft },
   };
   const { turn, seen, grounded } = world(t, { gitStore });
   const fault = {
@@ -160,11 +166,12 @@ test('in mode full the agent works in the draft, and reaches its tools', async (
   assert.match(order.notice ?? '', /faults[\s\S]*\n- `queries\/list\.js:3`: It ends too early\. \(INVALID_HANDLER\)$/);
   assert.equal(order.gateway.url, 'http://127.0.0.1:8787/svc/_draft/s1/todos/_mcp');
   assert.equal((seen.granted as { draft: string }).draft, 's1');
-  assert.equal((grounded[0] as { dispatcher: unknown }).dispatcher, draft);
+  assert.deepEqual([grounded[0]?.scope.app, grounded[0]?.scope.session], ['todos', 's1']);
 });
 
 test('without a git store there is no draft', async (t) => {
-  await assert.rejects(world(t).turn({ draft: 's1', mode: 'full' }), { code: 'NOT_FOUND' });
+  const drafts = () => gitStoreOf({ gitStore: null }) as never;
+  await assert.rejects(world(t, { scopes: drafts }).turn({ draft: 's1', mode: 'full' }), { code: 'NO_GIT_STORE' });
 });
 
 test('the folder and the policy of an automation are its own', async (t) => {
@@ -190,8 +197,7 @@ test('a turn of who does not manage the app asks for nothing, and may by SQL wha
   const manifests = [{}, { chat: {} }, { chat: { sql: false } }, { chat: { sql: 'read' } }, { chat: { sql: 'write' } }];
   const seenSql: unknown[] = [];
   for (const manifest of manifests) {
-    const apps = { get: async () => ({}), manifest: async () => manifest };
-    const { turn, seen } = world(t, { dispatcher: { apps } as unknown as Dispatcher });
+    const { turn, seen } = world(t, { scopes: (session) => scopes(session, manifest) });
     const { order } = await turn({ limited: true, answer: async () => null });
     assert.equal(order.permission, 'deny', 'the entry says "allow"');
     seenSql.push((seen.granted as { sql: unknown }).sql);

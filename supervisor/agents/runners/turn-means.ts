@@ -1,31 +1,25 @@
 /**
  * Gives the agent of a turn what it has of the gateway while the turn runs: the token of its tools, its instructions, and the
- * folder that it works in (decisions, sections 12 and 15).
+ * folder that it works in (specification, "Means of agents").
  */
 import { mkdir, rm } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { HostTool } from '../../../protocol/agents/agents.ts';
 import { sessionKey } from '../../../protocol/agents/session-key.ts';
-import { SvcError } from '../../../protocol/errors.ts';
 import type { ChatSql } from '../../../protocol/manifest.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import { manifestOf } from '../../dispatch/describe.ts';
-import type { Dispatcher } from '../../dispatch/dispatcher.ts';
+import type { Scope, ScopesOf } from '../../dispatch/scope.ts';
 import type { ConversationTurn } from '../../extension-points.ts';
 import type { AgentCapability, AgentTokens } from '../../http/access/agent-tokens.ts';
 import type { Grounding } from './grounding.ts';
 
-/** Where drafts are and work; null on the tarball backend. */
-export type DraftPlaces = {
-  sessions: { folder(session: string, app: string): Promise<string> };
-  drafts: { dispatcher(session: string): Dispatcher };
-} | null;
-
 export type TurnMeansOptions = {
   grounding: Pick<Grounding, 'of'>;
   tokens: Pick<AgentTokens, 'begin'>;
-  dispatcher: Dispatcher;
-  gitStore: DraftPlaces;
+  scopes: ScopesOf;
+  /** Null on the tarball backend. */
+  gitStore: { sessions: { folder(session: string, app: string): Promise<string> } } | null;
   layout: Pick<Layout, 'agentFolder'>;
 };
 
@@ -63,8 +57,9 @@ export class TurnMeans {
   }
 
   /** The text before the first message. Rejects as `Grounding.of`. */
-  instructions({ app, draft, mode = 'data' }: ConversationTurn, hostTools: HostTool[]): Promise<string> {
-    return this.#options.grounding.of({ mode, app, dispatcher: this.#dispatcherOf(draft), hostTools });
+  async instructions(turn: ConversationTurn, hostTools: HostTool[]): Promise<string> {
+    const { mode = 'data' } = turn;
+    return await this.#options.grounding.of({ mode, scope: this.#scopeOf(turn), hostTools });
   }
 
   /** The draft in mode `full`; else `cwd`, or an empty one of the window. */
@@ -84,17 +79,13 @@ export class TurnMeans {
   }
 
   /** What the agent may do by SQL: where who asks does not manage the app, the app says so. */
-  async #sqlOf({ app, draft, limited }: ConversationTurn): Promise<ChatSql> {
-    if (limited !== true) return 'write';
-    return (await manifestOf(this.#dispatcherOf(draft).apps, app)).chat?.sql ?? 'read';
+  async #sqlOf(turn: ConversationTurn): Promise<ChatSql> {
+    if (turn.limited !== true) return 'write';
+    return (await manifestOf(this.#scopeOf(turn))).chat?.sql ?? 'read';
   }
 
-  /** Throws `NOT_FOUND`. */
-  #dispatcherOf(draft: string | undefined): Dispatcher {
-    const { dispatcher, gitStore } = this.#options;
-    if (draft === undefined) return dispatcher;
-    if (gitStore === null) throw new SvcError('NOT_FOUND', 'This gateway has no drafts.');
-    return gitStore.drafts.dispatcher(draft);
+  #scopeOf({ app, draft }: ConversationTurn): Scope {
+    return this.#options.scopes(draft).of(app);
   }
 
   #emptyFolder({ app, windowId }: ConversationTurn): string {

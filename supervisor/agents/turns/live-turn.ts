@@ -5,6 +5,7 @@
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/agents/turns.ts';
+import { eventText } from '../../../protocol/event-stream.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 
 /** Events as they are sent, one behind the other; `id` is that of the last one. */
@@ -190,7 +191,7 @@ const EVENT_END = '\n\n';
 
 /** The event as it is sent. JSON has no line breaks, so it always stays one event. */
 function wireOf(id: number, event: TurnEvent): string {
-  return `event: ${event.type}\nid: ${id}\ndata: ${JSON.stringify(event)}${EVENT_END}`;
+  return eventText(event.type, JSON.stringify(event), id);
 }
 
 /** Approximately, in bytes. */

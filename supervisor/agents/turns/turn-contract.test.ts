@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import type { TurnEnd } from '../../../protocol/agents/turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { soundEvent, TurnContract } from './turn-contract.ts';
+import { soundEvent } from './sound-event.ts';
+import { TurnContract } from './turn-contract.ts';
 
 /** What those who follow get of these events, and of the end of the turn. */
-function taken(events: unknown[], ok = true): TurnEvent[] {
+function taken(events: unknown[], end: TurnEnd = 'ok'): TurnEvent[] {
   const contract = new TurnContract();
   const sound = events.flatMap((event) => soundEvent(event) ?? []);
-  return [...sound.flatMap((event) => contract.take(event)), ...contract.rest(ok)];
+  return [...sound.flatMap((event) => contract.take(event)), ...contract.rest(end)];
 }
 
 const start = (toolCallId: string) => ({ type: 'tool.start', toolCallId, toolName: 'x' }) as const;
@@ -16,19 +18,23 @@ const result = (toolCallId: string) => ({ type: 'tool.result', toolCallId, toolN
 const delta = (text: string) => ({ type: 'assistant.delta', delta: text }) as const;
 
 test('each tool that began gets one result, and each result a beginning', () => {
-  assert.deepEqual(taken([start('a'), result('a')], false), [start('a'), result('a')]);
-  assert.deepEqual(taken([result('a')], false), [start('a'), result('a')]);
-  assert.deepEqual(taken([start('a'), start('a'), result('a'), result('a'), start('a')], false), [
+  assert.deepEqual(taken([start('a'), result('a')], 'aborted'), [start('a'), result('a')]);
+  assert.deepEqual(taken([result('a')], 'aborted'), [start('a'), result('a')]);
+  assert.deepEqual(taken([start('a'), start('a'), result('a'), result('a'), start('a')], 'aborted'), [
     start('a'),
     result('a'),
     start('a'),
-    { ...result('a'), ok: false, errorText: 'The turn ended before this tool had answered.' },
+    { ...result('a'), ok: false, errorText: 'The turn ended before the tool did.' },
   ]);
-  const [first, second, ...rest] = taken([start('a'), start('b'), result('b')], false);
+  const [first, second, ...rest] = taken([start('a'), start('b'), result('b')], 'aborted');
   assert.deepEqual([first, second, rest[0]], [start('a'), start('b'), result('b')]);
   const { errorText, ...cut } = rest[1] as Extract<TurnEvent, { type: 'tool.result' }>;
   assert.deepEqual(cut, { type: 'tool.result', toolCallId: 'a', toolName: 'x', ok: false });
   assert.match(errorText ?? '', /ended before/);
+  assert.deepEqual(taken([start('a')], 'error'), [
+    start('a'),
+    { ...result('a'), ok: false, errorText: 'The turn failed before the tool had a result.' },
+  ]);
 });
 
 test('final comes last, once, and is made from the text if the runner gives none', () => {
@@ -39,7 +45,7 @@ test('final comes last, once, and is made from the text if the runner gives none
     ['assistant.delta', 'tool.start', 'tool.result', 'final'],
   );
   assert.deepEqual(two.at(-1), { type: 'final', text: 'whole' });
-  assert.deepEqual(taken([delta('a'), { type: 'final', text: 'whole' }], false), [delta('a')]);
+  assert.deepEqual(taken([delta('a'), { type: 'final', text: 'whole' }], 'aborted'), [delta('a')]);
 });
 
 test('invalid members are left out one by one', () => {

@@ -1,6 +1,6 @@
 /**
  * Opens a session with a draft of the app for each conversation in mode `full`, and reports the files that a turn changes there
- * (decisions, sections 8 and 12).
+ * (specification, "Modes").
  */
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -45,6 +45,10 @@ export class TurnDrafts {
 
   constructor(options: TurnDraftsOptions) {
     this.#options = options;
+  }
+
+  has(session: string): Promise<boolean> {
+    return this.#options.sessions.has(session);
   }
 
   /** Opens the session, of this name, with the app in it, unless it is open. Removes it again when that fails. Rejects as sessions do. */

@@ -1,10 +1,9 @@
 /** Sends the events of a turn to one follower, as fast as it reads. A follower that is far behind gets the stored events. */
-import { LIMITS } from '../../../protocol/limits.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import type { EventReaders } from '../../http/event-streams.ts';
+import { type EventReaders, opening } from '../../http/event-streams.ts';
 import type { ReadableTurn, SentEvents } from './live-turn.ts';
 
-const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: events of a turn\n\n`);
+const OPENING = opening('events of a turn');
 
 /**
  * Answers with the events after the id `after`, and ends behind the last one. Resolves when the stream has ended; with true when
@@ -16,39 +15,27 @@ export async function sendTurn(
   turn: ReadableTurn,
   after: number,
 ): Promise<boolean> {
-  let gone = false;
-  let wake = (): void => {};
-  const reader = readers.open(exchange, {
-    gone: () => {
-      gone = true;
-      wake();
-    },
-    caughtUp: () => wake(),
-  });
+  const reader = readers.open(exchange);
   if (reader === null) return exchange.aborted;
   reader.write(OPENING);
-  const woken = (): Promise<void> =>
-    new Promise((resolve) => {
-      wake = resolve;
-    });
   // A power cut may have lost events that were seen: the end is still sent.
   let at = after > turn.lastId ? turn.lastId - 1 : after;
   try {
-    while (!gone) {
+    while (reader.isOpen) {
       const { over, lastId } = turn;
       for await (const { id, bytes } of together(turn.after(at))) {
-        while (!gone && !reader.deliver(bytes)) await woken();
-        if (gone) break;
+        if (!(await reader.send(bytes))) break;
         at = id;
       }
       // Damaged events are skipped.
       at = Math.max(at, lastId);
       if (over) break;
-      if (!gone && at >= turn.lastId) await Promise.race([turn.changed(), woken()]);
+      if (reader.isOpen && at >= turn.lastId) await Promise.race([turn.changed(), reader.woken()]);
     }
   } catch {
     // The answer has begun, so that no error can be sent: without `end` the client knows that this was not all.
   }
+  const gone = !reader.isOpen;
   reader.end();
   return gone && exchange.aborted;
 }

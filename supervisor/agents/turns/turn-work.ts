@@ -17,17 +17,21 @@ import type { ConversationRunner, ConversationTurn } from '../../extension-point
 import { toSvcError } from '../../http/answers.ts';
 import type { LiveTurn } from './live-turn.ts';
 import { Permissions } from './permissions.ts';
-import { soundEvent, TurnContract } from './turn-contract.ts';
+import { soundEvent } from './sound-event.ts';
+import { TurnContract } from './turn-contract.ts';
 import type { EnteredDraft } from './turn-drafts.ts';
 
 /** How a turn ended. `text` is what its agent answered, as far as it came. */
 export type TurnOutcome = { state: TurnEnd; error: ErrorBody | null; text: string };
 
-/** Hears what happens in a turn, in order; it must not throw and is not waited for. */
+/** Hears what happens in a turn, in order; it must not throw. */
 export type TurnObserver = {
   started(): void;
   event(event: TurnEvent): void;
-  ended(outcome: TurnOutcome): void;
+  /** The end of the turn is about to be stored. */
+  ending(outcome: TurnOutcome): void;
+  /** It is stored, or could not be. The turn has ended when this resolves; it never rejects. */
+  ended(): Promise<void>;
 };
 
 /** Called when the turn begins. */
@@ -75,8 +79,10 @@ export class TurnWork {
   #phase: 'waiting' | 'running' | 'ending' = 'waiting';
   /** How it ends, once it was aborted. */
   #stopped: Ending | null = null;
-  /** The runner is given up. */
+  /** The runner is given up, because it was silent for too long or does not stop. */
   #isCut = false;
+  #isSilent = false;
+  #silence: NodeJS.Timeout | undefined;
   /** Has who reads the runner see that. */
   #wake: (() => void) | null = null;
   #resolve: (outcome: TurnOutcome) => void = () => {};
@@ -89,7 +95,10 @@ export class TurnWork {
     this.ended = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    this.#permissions = new Permissions(permissionMs, (_question, result) => this.#add([result]));
+    this.#permissions = new Permissions(permissionMs, (_question, result) => {
+      this.#add([result]);
+      this.#hear();
+    });
   }
 
   /** Ends the turn as `aborted`, or with this error as `interrupted`. What its agent says until it has stopped is kept. */
@@ -203,31 +212,41 @@ export class TurnWork {
   }
 
   #read(iterator: AsyncIterator<Yielded>): Promise<Ending> {
-    let isSilent = false;
-    const silence = setTimeout(() => {
-      isSilent = true;
-      this.#cut();
-    }, LIMITS.agentSilentMs).unref();
     const cut = new Promise<Ending>((resolve, reject) => {
-      this.#wake = () => (isSilent ? reject(silent()) : resolve({ state: 'ok', error: null }));
+      this.#wake = () => (this.#isSilent ? reject(silent()) : resolve({ state: 'ok', error: null }));
     });
     if (this.#isCut) this.#wake?.();
-    return Promise.race([this.#takeAll(iterator, silence), cut]).finally(() => clearTimeout(silence));
+    this.#hear();
+    return Promise.race([this.#takeAll(iterator), cut]).finally(() => clearTimeout(this.#silence));
   }
 
   /** Takes what the runner yields, until it ends or is given up. */
-  async #takeAll(iterator: AsyncIterator<Yielded>, silence: NodeJS.Timeout): Promise<Ending> {
+  async #takeAll(iterator: AsyncIterator<Yielded>): Promise<Ending> {
     for (let count = 1; ; count++) {
       const room = this.live.room();
-      if (room) await room;
+      if (room) {
+        // A runner that waits until its events are stored is not silent.
+        clearTimeout(this.#silence);
+        await room;
+      }
       // Events that are not stored do not slow the runner: one that sends them without end would block all other work.
       if (count % EVENTS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
+      this.#hear();
       const next = await iterator.next();
       if (this.#isCut || next.done === true || next.value?.type === 'end') return { state: 'ok', error: null };
-      silence.refresh();
       const ended = this.#take(next.value);
       if (ended !== null) return ended;
     }
+  }
+
+  /** From now on the runner is silent until it says something, or one of its questions is answered. */
+  #hear(): void {
+    clearTimeout(this.#silence);
+    if (this.#isCut || this.#phase !== 'running') return;
+    this.#silence = setTimeout(() => {
+      this.#isSilent = true;
+      this.#cut();
+    }, LIMITS.agentSilentMs).unref();
   }
 
   #cut(): void {
@@ -259,15 +278,16 @@ export class TurnWork {
     this.#phase = 'ending';
     this.#permissions.close();
     this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));
-    const events = this.#contract.rest(state === 'ok');
+    const events = this.#contract.rest(state);
     if (error !== null) events.push({ type: 'error', code: error.code, message: error.message });
     if (state === 'aborted') events.push({ type: 'aborted' });
     events.push({ type: 'end' });
     for (const event of events) this.#observer.event(event);
-    await this.live.end(state, events);
     const final = events.find((event) => event.type === 'final');
     const outcome = { state, error, text: final?.text ?? this.#contract.text };
-    this.#observer.ended(outcome);
+    this.#observer.ending(outcome);
+    await this.live.end(state, events);
+    await this.#observer.ended();
     this.#resolve(outcome);
   }
 

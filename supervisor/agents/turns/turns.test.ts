@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { mkdirSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { pino } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation } from '../../../protocol/agents/turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { ChatWindows } from '../../../storage/chat/windows.ts';
+import { Layout } from '../../../storage/layout.ts';
+import { startWriter } from '../../../testing/run-ledger.ts';
 import { type ScriptedRunner, scriptedRunner } from '../../../testing/scripted-runner.ts';
 import { inTime } from '../../../testing/waiting.ts';
+import { ChatStore } from '../conversations/chat-store.ts';
 import type { TurnOutcome } from './turn-work.ts';
 import { type AskedRunner, type HeldTurn, Turns, type TurnsOptions } from './turns.ts';
 
 type Scene = {
   turns: Turns;
   runner: ScriptedRunner;
-  windows: ChatWindows;
+  windows: ChatStore;
   outcomes: TurnOutcome[];
   /** What turns asked their runner for. */
   asked: AskedRunner[];
@@ -25,23 +25,24 @@ type Scene = {
   open: Set<OpenConversation>;
 };
 
-function sceneOf(
+async function sceneOf(
   t: TestContext,
   permissionMs?: number,
   wrap = (one: OpenConversation) => one,
   drafts: TurnsOptions['drafts'] = null,
-): Scene {
-  const app = mkdtempSync(join(tmpdir(), 'svc-turns-'));
-  t.after(() => rmSync(app, { recursive: true, force: true }));
-  mkdirSync(app, { recursive: true });
-  const windows = new ChatWindows(join(app, '_chat'), { warn: () => {} });
+): Promise<Scene> {
+  const writer = await startWriter(t);
+  const layout = new Layout(writer.folder);
+  mkdirSync(layout.app('notes').dir, { recursive: true });
+  const windows = new ChatStore({ db: writer.client('runtime'), layout, log: { warn: () => {} } });
+  await windows.prepare();
   const runner = scriptedRunner();
   const outcomes: TurnOutcome[] = [];
   const asked: AskedRunner[] = [];
   const open = new Set<OpenConversation>();
   const turns = new Turns({
-    open: async ({ id }) => {
-      const one = wrap(await windows.open(id));
+    open: async (name) => {
+      const one = wrap(await windows.open(name));
       open.add(one);
       const close = one.close.bind(one);
       one.close = async () => {
@@ -58,7 +59,12 @@ function sceneOf(
       run: runner,
     },
     drafts,
-    observe: () => ({ started: () => {}, event: () => {}, ended: (outcome) => void outcomes.push(outcome) }),
+    observe: () => ({
+      started: () => {},
+      event: () => {},
+      ending: (outcome) => void outcomes.push(outcome),
+      ended: async () => {},
+    }),
     log: pino({ enabled: false }),
     ...(permissionMs === undefined ? {} : { permissionMs }),
   });
@@ -92,7 +98,7 @@ function parsed(bytes: Buffer): { id: number; event: TurnEvent }[] {
 }
 
 test('a turn is read behind any of its events, while it runs and afterwards', async (t) => {
-  const { turns } = sceneOf(t, 1);
+  const { turns } = await sceneOf(t, 1);
   const message = `${'say:a\u00e9\u{1f600} '.repeat(3)}say:${'b'.repeat(LIMITS.chatTailBytes)} say:c say:d`;
   const held = await turns.accept(nameOf('w'), { message });
   const { turn } = held;
@@ -108,7 +114,7 @@ test('a turn is read behind any of its events, while it runs and afterwards', as
 });
 
 test('a permission without an answer in time is denied, and the turn continues', async (t) => {
-  const { turns } = sceneOf(t, 1);
+  const { turns } = await sceneOf(t, 1);
   const keep = setInterval(() => {}, 1000);
   const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'ask say:on' }));
   clearInterval(keep);
@@ -120,8 +126,69 @@ test('a permission without an answer in time is denied, and the turn continues',
   assert.deepEqual(events.at(-1), { type: 'end' });
 });
 
+for (const [name, message] of [
+  ['until its events are stored', 'big:60 deaf'],
+  ['for an answer too', 'big:60 quiet'],
+] as const) {
+  test(`a silent runner fails, but one is not silent while it waits ${name}`, async (t) => {
+    let store = () => {};
+    const mayStore = new Promise<void>((resolve) => {
+      store = resolve;
+    });
+    const stored: string[] = [];
+    let isHeld = false;
+    const { turns, outcomes, runner } = await sceneOf(t, LIMITS.permissionMs, (one) => {
+      const append = one.append.bind(one);
+      one.append = async (turn, events, more) => {
+        isHeld = true;
+        await mayStore;
+        await append(turn, events, more);
+        stored.push(...events.map(({ type }) => type));
+      };
+      return one;
+    });
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    /** Lets files be written, and now and then a moment pass. */
+    const until = async (holds: () => boolean) => {
+      for (let looks = 1; !holds(); looks++) {
+        await new Promise(setImmediate);
+        if (looks % 100 === 0) t.mock.timers.tick(1);
+      }
+    };
+    const isGivenUp = async () => {
+      await new Promise(setImmediate);
+      return runner.turns[0]?.signal.aborted;
+    };
+    const { leave } = await turns.accept(nameOf('w'), { message });
+    await inTime(
+      until(() => isHeld),
+      'the first events',
+    );
+    for (let looks = 0; looks < 100; looks++) await new Promise(setImmediate);
+    t.mock.timers.tick(LIMITS.agentSilentMs + 1);
+    store();
+    await inTime(
+      until(() => stored.filter((type) => type === 'tool.result').length === 60),
+      'all events',
+    );
+    if (message.endsWith('quiet')) {
+      await until(() => stored.includes('permission'));
+      t.mock.timers.tick(LIMITS.permissionMs);
+      await until(() => stored.includes('permission.result'));
+    }
+    t.mock.timers.tick(LIMITS.agentSilentMs - 10_000);
+    assert.equal(await isGivenUp(), false);
+    t.mock.timers.tick(10_000);
+    assert.equal(await isGivenUp(), true);
+    t.mock.timers.tick(LIMITS.chatAbortMs);
+    await until(() => outcomes.length > 0);
+    assert.deepEqual(outcomes[0]?.error, { code: 'AGENT_FAILED', message: 'The agent said nothing for 10 minutes.' });
+    leave();
+  });
+}
+
 test('waiting and running turns are stored side by side, and read separately', async (t) => {
-  const { turns, windows } = sceneOf(t);
+  const { turns, windows } = await sceneOf(t);
   const messages = Array.from({ length: LIMITS.chatQueue }, (_, i) => `say:${i} big:3 count:50 say:end${i}`);
   const held = await Promise.all(
     messages.map(async (message, i) => {
@@ -138,12 +205,12 @@ test('waiting and running turns are stored side by side, and read separately', a
     const again = await turns.hold(nameOf('w'), held[i]?.turn.turnId ?? '');
     assert.deepEqual(await eventsOf(again), events);
   }
-  const rows = await windows.history('w');
+  const rows = await windows.history(nameOf('w'));
   assert.deepEqual(rows.filter(({ kind }) => kind === 'user').length, messages.length);
 });
 
 test('all turns together have a limit, also for a burst, and one that ended makes room', async (t) => {
-  const { turns } = sceneOf(t);
+  const { turns } = await sceneOf(t);
   const windows = Array.from({ length: LIMITS.chatTurns + 3 }, (_, i) => nameOf(`w${i % 100}`));
   const results = await Promise.allSettled(windows.map((name) => turns.accept(name, { message: 'hang' })));
   const refused = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
@@ -164,14 +231,14 @@ test('all turns together have a limit, also for a burst, and one that ended make
 
 test('a message that could not be stored takes no place', async (t) => {
   const full = Object.assign(new Error('no space'), { code: 'ENOSPC' });
-  const { turns } = sceneOf(t, undefined, (one) => Object.assign(one, { begin: () => Promise.reject(full) }));
+  const { turns } = await sceneOf(t, undefined, (one) => Object.assign(one, { begin: () => Promise.reject(full) }));
   await assert.rejects(turns.accept(nameOf('w'), { message: 'say:x' }), full);
   assert.equal(turns.count, 0);
 });
 
 test('a full disk in the middle ends the turn with that error, which followers see', async (t) => {
   let left = 1;
-  const { turns, runner, outcomes } = sceneOf(t, undefined, (one) => {
+  const { turns, runner, outcomes } = await sceneOf(t, undefined, (one) => {
     const append = one.append.bind(one);
     one.append = async (...args) => {
       if (left-- > 0) await append(...args);
@@ -192,7 +259,7 @@ test('a full disk in the middle ends the turn with that error, which followers s
 });
 
 test('a conversation is open only while it is in use', async (t) => {
-  const { turns, open } = sceneOf(t);
+  const { turns, open } = await sceneOf(t);
   const first = await turns.accept(nameOf('a'), { message: 'ask' });
   const second = await turns.hold(nameOf('a'), first.turn.turnId);
   assert.equal(open.size, 1);
@@ -206,7 +273,7 @@ test('a conversation is open only while it is in use', async (t) => {
 });
 
 test('a conversation goes on with its last runner, also behind a turn that waits', async (t) => {
-  const { turns, runner, asked } = sceneOf(t);
+  const { turns, runner, asked } = await sceneOf(t);
   const messages = [{}, { runner: 'other' }, {}].map((more) => ({ message: 'say:x', ...more }));
   const held = await Promise.all(messages.map((request) => turns.accept(nameOf('w'), request)));
   for (const one of held) await eventsOf(one);
@@ -222,27 +289,26 @@ test('a conversation goes on with its last runner, also behind a turn that waits
 });
 
 test('a window stays as limited as the most limited of its senders', async (t) => {
-  const { turns, runner, windows } = sceneOf(t);
+  const { turns, runner, windows } = await sceneOf(t);
   const limitedOf = async (id: string, senders: boolean[]): Promise<unknown[]> => {
     for (const limited of senders) await eventsOf(await turns.accept(nameOf(id), { message: 'say:x', limited }));
     return runner.turns.filter(({ windowId }) => windowId === id).map(({ limited }) => limited);
   };
   assert.deepEqual(await limitedOf('page', [true, false]), [true, true]);
   assert.deepEqual(await limitedOf('console', [false, true, false]), [false, true, true]);
-  await windows.flush();
-  const read = await windows.open('page');
+  const read = await windows.open(nameOf('page'));
   assert.equal(read.limited, true);
   await read.close();
 });
 
 test('an action that needs a confirmation is refused where no turn runs that could ask', async (t) => {
-  const { turns } = sceneOf(t);
+  const { turns } = await sceneOf(t);
   const asked = { app: 'todos', action: 'clear', detail: '' };
   await assert.rejects(turns.confirm('svc-chat:todos:w', asked), { code: 'NOT_CONFIRMED' });
 });
 
 test('a turn goes on while one request that sent its message wants it', async (t) => {
-  const { turns, runner } = sceneOf(t);
+  const { turns, runner } = await sceneOf(t);
   const request = { message: 'say:a hang', idempotencyKey: 'k' };
   const first = await turns.accept(nameOf('w'), request);
   const second = await turns.accept(nameOf('w'), request);
@@ -261,7 +327,7 @@ test('a turn goes on while one request that sent its message wants it', async (t
 });
 
 test('a turn ends with the right of all who sent its message, though they are detached', async (t) => {
-  const { turns, runner } = sceneOf(t);
+  const { turns, runner } = await sceneOf(t);
   const [one, other] = [{ ended: false }, { ended: false }];
   const request = { message: 'say:a hang', idempotencyKey: 'k' };
   const held = await turns.accept(nameOf('w'), { ...request, asker: one });
@@ -283,7 +349,7 @@ test('a turn ends with the right of all who sent its message, though they are de
 });
 
 test('a runner without a session gets the tools of earlier turns with their answers, one with a session does not', async (t) => {
-  const { turns, runner } = sceneOf(t);
+  const { turns, runner } = await sceneOf(t);
   for (const message of ['tool:list say:Two.', 'tool:add', 'say:x session:s1', 'say:y'])
     await eventsOf(await turns.accept(nameOf('w'), { message }));
   const called = (toolName: string) => [{ toolName, args: { a: 1 }, ok: true, result: '{"b":2}' }];
@@ -301,7 +367,7 @@ test('a runner without a session gets the tools of earlier turns with their answ
 });
 
 test('long arguments and results that are remembered are cut, and say so', async (t) => {
-  const { turns, runner } = sceneOf(t);
+  const { turns, runner } = await sceneOf(t);
   for (const message of ['big:3 say:done', 'say:x']) await eventsOf(await turns.accept(nameOf('w'), { message }));
   const [, answer] = runner.turns[1]?.history ?? [];
   assert.equal(answer?.tools?.length, 3);
@@ -309,7 +375,7 @@ test('long arguments and results that are remembered are cut, and say so', async
 });
 
 test('an app that goes away ends its turns, and takes no message in a conversation that was open', async (t) => {
-  const { turns } = sceneOf(t);
+  const { turns } = await sceneOf(t);
   // The time that a runner has to stop alone keeps no process.
   const keep = setInterval(() => {}, 1000);
   t.after(() => clearInterval(keep));
@@ -325,13 +391,13 @@ test('an app that goes away ends its turns, and takes no message in a conversati
 });
 
 test('a runner that floods with invalid events leaves time for others', async (t) => {
-  const { turns } = sceneOf(t);
+  const { turns } = await sceneOf(t);
   const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'flood' }));
   assert.deepEqual(events.at(-2), { type: 'final', text: 'free' });
 });
 
 test('a turn has ended when its runner has, also behind an error', async (t) => {
-  const { turns, runner } = sceneOf(t);
+  const { turns, runner } = await sceneOf(t);
   const events = await eventsOf(await turns.accept(nameOf('w'), { message: 'linger:no' }));
   assert.deepEqual(events.slice(-2), [{ type: 'error', code: 'AGENT_FAILED', message: 'no' }, { type: 'end' }]);
   assert.equal(runner.lingered, 1);
@@ -349,7 +415,7 @@ test('a turn that is given up before its runner has begun does not wait for it',
       return { findings: [], leave: async () => {} };
     },
   };
-  const { turns } = sceneOf(t, undefined, undefined, drafts);
+  const { turns } = await sceneOf(t, undefined, undefined, drafts);
   const { turn, leave } = await turns.accept(nameOf('w'), { message: 'deaf', mode: 'full' });
   const aborted = turns.abort(nameOf('w'), turn.turnId);
   await new Promise(setImmediate);
@@ -360,11 +426,11 @@ test('a turn that is given up before its runner has begun does not wait for it',
 });
 
 test('a turn that a dead gateway left ends as interrupted, each of its tools with a result', async (t) => {
-  const { turns, windows } = sceneOf(t);
+  const { turns, windows } = await sceneOf(t);
   const turnId = '0190a8a0-0000-7000-8000-000000000001';
   const start: TurnEvent = { type: 'assistant.start', turnId, runner: 'stub' };
   const tool = { toolCallId: 'b', toolName: 'add' };
-  const left = await windows.open('left');
+  const left = await windows.open(nameOf('left'));
   await left.begin({ turnId, message: 'go', mode: 'data', runner: 'stub', ts: 1 }, [
     start,
     { type: 'tool.start', toolCallId: 'a', toolName: 'list' },

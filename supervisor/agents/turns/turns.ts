@@ -1,16 +1,15 @@
 /**
  * Runs the turns of chat windows and conversations: stores a message before anything happens with it, runs one turn of a
- * conversation at a time, and lets followers read what is stored of a turn (decisions, sections 8 and 12).
+ * conversation at a time, and lets followers read what is stored of a turn (specification, "Turns").
  */
 import type { Logger } from 'pino';
 import { v7 as uuid } from 'uuid';
-import { OpenTools } from '../../../protocol/agents/agent-events.ts';
 import type { AgentScope, ChatMode, TurnEvent } from '../../../protocol/agents/agents.ts';
 import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
-import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
+import type { OpenConversation, StoredRun, StoredTurn } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { hashOf, titleOf } from '../../../storage/chat/transcript.ts';
+import { hashOf, titleOf } from '../../../storage/chat/chat-rows.ts';
 import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirmation } from '../../dispatch/request.ts';
 import type { Asker } from '../../edge/edge.ts';
@@ -18,6 +17,7 @@ import type { ConversationRunner } from '../../extension-points.ts';
 import { stoppingError } from '../../tree/actor/call-errors.ts';
 import { endedTurn, LiveTurn, type ReadableTurn, StorePace } from './live-turn.ts';
 import { remembered } from './remembered.ts';
+import { OpenTools } from './turn-contract.ts';
 import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
 import { type BegunTurn, type ChosenRunner, endAll, Lane, type TurnRequest } from './turn-lane.ts';
 import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
@@ -42,8 +42,8 @@ export type TurnsOptions = {
   runner: TurnRunner;
   /** Where turns of mode `full` work; null on the tarball backend. */
   drafts: Pick<TurnDrafts, 'ensure' | 'enter'> | null;
-  /** Listeners for stored turns. */
-  observe(turn: BegunTurn): TurnObserver;
+  /** The run of a new turn; `waits` is whether another turn comes before it. */
+  observe(turn: BegunTurn, waits: boolean): TurnObserver & { run?: StoredRun };
   log: Logger;
   /** How long a question of an agent waits for its answer. */
   permissionMs?: number;
@@ -257,6 +257,7 @@ export class Turns {
     const turnId = uuid();
     const begun: BegunTurn = { turnId, name, request, mode, draft, limited, ...chosen };
     const first = firstEvents(begun, lane.turns.length);
+    const observer = observe(begun, lane.turns.length > 0);
     const stored = await conversation.begin(
       {
         turnId,
@@ -270,9 +271,10 @@ export class Turns {
         ts: Date.now(),
       },
       first,
+      observer.run,
     );
     const live = new LiveTurn(conversation, stored, first, this.#pace, log);
-    const work = new TurnWork({ live, observer: observe(begun), enter, permissionMs, log });
+    const work = new TurnWork({ live, observer, enter, permissionMs, log });
     lane.turns.push({ work, begun });
     // The turn itself holds the conversation open.
     lane.users++;

@@ -1,11 +1,12 @@
-/** Runs `ctx.agent`: one turn of the conversation runner, read to its end (decisions, sections 6 and 8). */
+/** Runs `ctx.agent`: one turn of the conversation runner, read to its end (specification, "Context of a fire"). */
 
 import type { RunnerEvent } from '../../../protocol/agents/agents.ts';
 import { AnswerText } from '../../../protocol/agents/answer-text.ts';
-import { USAGE_MEMBERS, type Usage } from '../../../protocol/automations/runs.ts';
+import type { Usage } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
+import { usageOf } from '../../agents/turns/sound-event.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 
 type AgentTurn = {
@@ -79,7 +80,8 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
         turn.onDelta(event.delta);
       } else if (event.type === 'final' && typeof event.text === 'string') final = bounded(event.text);
       else if (event.type === 'usage') {
-        turn.onUsage(usageOf(event), typeof event.model === 'string' ? event.model.slice(0, MODEL_CHARS) : null);
+        const { model, provider: _provider, ...used } = usageOf(event);
+        turn.onUsage(used, model?.slice(0, MODEL_CHARS) ?? null);
       } else if (event.type === 'phase' || event.type === 'tool.start' || event.type === 'tool.result')
         answer.take(event as RunnerEvent);
       else if (event.type === 'permission') permissions.asked(event);
@@ -166,15 +168,6 @@ function failure(event: { type?: string; code?: unknown; message?: unknown }, ca
   const given = typeof event.message === 'string' && event.message !== '' ? event.message : 'it gave no reason';
   const why = event.type === 'aborted' ? 'it was aborted' : given.slice(0, LIMITS.errorMessageChars);
   return new SvcError('AGENT_FAILED', `The agent failed: ${why.replace(/\.$/, '')}.`, { cause });
-}
-
-function usageOf(event: Record<string, unknown>): Partial<Usage> {
-  const usage: Partial<Usage> = {};
-  for (const member of USAGE_MEMBERS) {
-    const value = event[member];
-    if (typeof value === 'number' && Number.isFinite(value) && value >= 0) usage[member] = value;
-  }
-  return usage;
 }
 
 function parsedAnswer(text: string): unknown {

@@ -4,10 +4,10 @@ import { describe, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import { automation, settle } from '../../../testing/scripted-runs.ts';
-import type { App } from '../../dispatch/apps.ts';
 import { CachedReads } from '../../dispatch/cached-reads.ts';
 import type { Change } from '../../dispatch/changes.ts';
 import { Dispatcher, type DispatcherOptions } from '../../dispatch/dispatcher.ts';
+import type { Scopes } from '../../dispatch/scope.ts';
 import { Commits } from '../../results/commits.ts';
 import { Results } from '../../results/results.ts';
 import type { Call } from '../../tree/actor/call.ts';
@@ -29,25 +29,24 @@ class ScriptedGateway {
   readonly resets: string[] = [];
   readonly ids = ['foreign', 'ops', 'todos'];
 
-  get dispatcher(): Dispatcher {
-    const app = (id: string): App => {
+  get apps(): Scopes {
+    const actor = () => ({
+      summary: { ...SUMMARY, cache: false },
+      submit: (call: Call) => this.calls.push(call),
+      abandon: (call: Call) => this.abandoned.push(call),
+    });
+    const app = (id: string) => {
       if (!this.ids.includes(id)) throw new SvcError('UNKNOWN_APP', `There is no "${id}".`);
-      return { id, key: id, active: SUMMARY };
+      return { id, key: id, active: SUMMARY, serving: () => SUMMARY, actor };
     };
+    const code = async () => ({ version: SUMMARY, manifest: { ...SUMMARY }, fault: null });
+    return { of: (id: string) => ({ get: () => app(id), code }), ids: () => this.ids } as unknown as Scopes;
+  }
+
+  get dispatcher(): Dispatcher {
     const commits = new Commits({ file: () => '' });
     return new Dispatcher({
       tracing: null,
-      apps: {
-        get: app,
-        serving: () => SUMMARY,
-        ids: () => this.ids,
-        manifest: async () => ({ ...SUMMARY }),
-        actor: () => ({
-          summary: { ...SUMMARY, cache: false },
-          submit: (call: Call) => this.calls.push(call),
-          abandon: (call: Call) => this.abandoned.push(call),
-        }),
-      },
       changes: {
         emit: (id: string, change: Change) => this.changes.push([id, change]),
         reset: (id: string) => this.resets.push(id),
@@ -63,7 +62,7 @@ type Setup = { tools?: string[]; apps?: string[]; servers?: ToolServers };
 
 function setUp({ tools, apps = ['ops'], servers }: Setup = {}) {
   const gateway = new ScriptedGateway();
-  const fireTools = new FireTools(gateway.dispatcher, servers ?? null);
+  const fireTools = new FireTools(gateway.dispatcher, gateway.apps, servers ?? null);
   const controller = new AbortController();
   const caller = {
     automation: automation('todos/digest', { apps, requires: tools ? { tools } : {} }),

@@ -1,9 +1,11 @@
 /**
- * Runs `ctx.tool`: tools of the automation's app, of the apps that its file names, and of MCP servers (decisions, section 6).
+ * Runs `ctx.tool`: tools of the automation's app, of the apps that its file names, and of MCP servers (specification,
+ * "Context of a fire").
  */
 import { SvcError } from '../../../protocol/errors.ts';
 import { describeApps } from '../../dispatch/describe.ts';
 import { appOf, type Dispatcher, type Target, toolOf } from '../../dispatch/dispatcher.ts';
+import type { Scopes } from '../../dispatch/scope.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { McpToolServers } from '../tool-servers.ts';
 
@@ -20,10 +22,12 @@ type Arguments = Record<string, unknown>;
 
 export class FireTools {
   readonly #dispatcher: Dispatcher;
+  readonly #apps: Scopes;
   readonly #servers: ToolServers | null;
 
-  constructor(dispatcher: Dispatcher, servers: ToolServers | null) {
+  constructor(dispatcher: Dispatcher, apps: Scopes, servers: ToolServers | null) {
     this.#dispatcher = dispatcher;
+    this.#apps = apps;
     this.#servers = servers;
   }
 
@@ -46,7 +50,8 @@ export class FireTools {
   }
 
   async #callApp(caller: ToolCaller, kind: Target['kind'], args: Arguments): Promise<ToolAnswer> {
-    const target = await this.#dispatcher.resolve(permitted(caller, appOf(args)), kind, toolOf(args, kind));
+    const scope = this.#apps.of(permitted(caller, appOf(args)));
+    const target = await this.#dispatcher.resolve(scope, kind, toolOf(args, kind));
     const { signal, traceId } = caller;
     // It may have ended while the app was looked up.
     signal.throwIfAborted();
@@ -85,7 +90,7 @@ export class FireTools {
 
   async #describe(caller: ToolCaller, args: Arguments): Promise<ToolAnswer> {
     if (args.app !== undefined) permitted(caller, appOf(args));
-    const described = await describeApps(this.#dispatcher.apps, args, permittedApps(caller));
+    const described = await describeApps(this.#apps, args, permittedApps(caller));
     return { json: Buffer.from(JSON.stringify(described) ?? 'null'), ok: true };
   }
 

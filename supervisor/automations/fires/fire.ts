@@ -5,14 +5,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
-import {
-  addUsage,
-  NOT_GRANTED,
-  noUsage,
-  type RunNode,
-  type RunRecord,
-  type Usage,
-} from '../../../protocol/automations/runs.ts';
+import { NOT_GRANTED, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
 import type { WebhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -20,7 +13,6 @@ import type { Redactor } from '../../../protocol/redactor.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import type { AskVerb } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
-import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import { parseEntry } from '../../../storage/logs/log-pages.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
@@ -30,6 +22,7 @@ import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import type { RunLedger } from '../history/ledger.ts';
 import type { RunEvents } from '../history/run-events.ts';
+import { type OpenNode, RunNodes } from '../history/run-nodes.ts';
 import { askAgent, type PermissionDecision } from './agents.ts';
 import type { FireTools } from './fire-tools.ts';
 import {
@@ -59,12 +52,7 @@ type FireOptions = {
   span?: Span | null;
 };
 
-/** A call of `ctx` under way; `usage` grows. */
-type OpenNode = Omit<RunNode, 'output' | 'ok' | 'error' | 'endedAt'>;
-
 const EGRESS_REFUSED = 'EGRESS_REFUSED';
-/** Characters of a node's name that are recorded. */
-const NODE_NAME_CHARS = 200;
 /** Why calls that were under way at the end of their run failed. */
 const OVER = 'The run had ended before this call did; its outcome is unknown.';
 
@@ -78,14 +66,10 @@ export class Fire implements CallReply {
   /** Resolves when the run is over; never rejects. */
   readonly outcome: Promise<Outcome>;
   readonly options: FireOptions;
-  /** Usage of all nodes, ended and under way. */
-  readonly usage: Usage = noUsage();
-  readonly #open = new Set<OpenNode>();
+  readonly nodes: RunNodes;
   /** Requests under way, by their ordinals. */
   readonly #fetching = new Map<number, OpenNode>();
   #fetches = 0;
-  #ordinal = 0;
-  #batchId = 0;
   #controller: AbortController | null = null;
   over = false;
   /** The model of its agents, as far as it is known; the last that one of them named. */
@@ -100,6 +84,14 @@ export class Fire implements CallReply {
     this.caller = Object.freeze({ kind: 'automation', name: options.automation.ref });
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
+    });
+    const { runId, events, ledger, now } = options;
+    this.nodes = new RunNodes({
+      runId,
+      events,
+      store: (node) => ledger.node(node),
+      now,
+      redactor: () => this.redactor,
     });
   }
 
@@ -217,11 +209,11 @@ export class Fire implements CallReply {
         tools,
         signal: this.signal,
         onDelta: (delta) => {
-          if (isTold && this.#open.has(node))
+          if (isTold && this.nodes.isOpen(node))
             events.publish({ type: 'node.delta', runId, ordinal: node.ordinal, delta });
         },
         onUsage: (usage, used) => {
-          this.#used(node, usage);
+          this.nodes.used(node, usage);
           if (!this.over) this.model = used ?? this.model;
         },
         onPermission: (decision) => this.#decided(node, decision),
@@ -238,7 +230,7 @@ export class Fire implements CallReply {
     if (typeof method !== 'string' || typeof url !== 'string') throw bad('url', '"method" and "url" must be strings.');
     if (this.#fetches >= LIMITS.runNodes) return null;
     this.#fetches++;
-    const node = this.#newNode('fetch', this.redactor.text(`${method} ${url}`), EMPTY);
+    const node = this.nodes.begin('fetch', this.redactor.text(`${method} ${url}`), EMPTY);
     this.#fetching.set(node.ordinal, node);
     return node.ordinal;
   }
@@ -247,6 +239,7 @@ export class Fire implements CallReply {
   #fetchEnds({ ordinal, status, error }: Arguments): void {
     const node = this.#fetching.get(ordinal as number);
     if (node === undefined) return;
+    this.#fetching.delete(node.ordinal);
     const { code, message } = Object(error) as Arguments;
     const why =
       typeof message === 'string'
@@ -256,12 +249,12 @@ export class Fire implements CallReply {
           }
         : null;
     const answered = typeof status === 'number';
-    this.#endNode(node, answered && status < 400, answered ? json({ status }) : EMPTY, why);
+    this.nodes.end(node, answered && status < 400, answered ? json({ status }) : EMPTY, why);
   }
 
   /** Calls that count for the limits: requests are refused by neither. */
   get #calls(): number {
-    return this.#ordinal - this.#fetches;
+    return this.nodes.count - this.#fetches;
   }
 
   async #node(
@@ -277,12 +270,12 @@ export class Fire implements CallReply {
       : this.options.span?.child(kind === 'tool' ? `tool ${node.name}` : kind);
     try {
       const answer = await work(node);
-      this.#endNode(node, answer.ok, answer.json, null);
+      this.nodes.end(node, answer.ok, answer.json, null);
       return answer.json;
     } catch (error) {
       const body = this.#bodyOf(error);
       span?.fail(body.code);
-      this.#endNode(node, false, EMPTY, body);
+      this.nodes.end(node, false, EMPTY, body);
       throw error;
     } finally {
       span?.end();
@@ -293,62 +286,25 @@ export class Fire implements CallReply {
   #begin(kind: RunNode['kind'], name: string, args: Uint8Array): OpenNode {
     if (this.#calls >= LIMITS.runNodes)
       throw new SvcError('OVERLOADED', `A run may make at most ${LIMITS.runNodes} calls of ctx.tool and ctx.agent.`);
-    if (this.#open.size - this.#fetching.size >= LIMITS.runNodesAtOnce) {
+    if (this.nodes.open - this.#fetching.size >= LIMITS.runNodesAtOnce) {
       const running = `${LIMITS.runNodesAtOnce} calls of ctx.tool and ctx.agent are already running`;
       throw new SvcError('OVERLOADED', `${running}; await some of them first.`);
     }
-    return this.#newNode(kind, name, args);
-  }
-
-  #newNode(kind: RunNode['kind'], name: string, args: Uint8Array): OpenNode {
-    const { runId, events, now } = this.options;
-    // A call that begins while another is under way joins its batch.
-    if (this.#open.size === 0) this.#batchId++;
-    const start = {
-      runId,
-      ordinal: ++this.#ordinal,
-      batchId: this.#batchId,
-      kind,
-      name: name.slice(0, NODE_NAME_CHARS),
-      args: recordedValue(this.redactor.json(args)),
-      startedAt: now(),
-    };
-    const node = { ...start, usage: noUsage() };
-    this.#open.add(node);
-    events.publish({ type: 'node.start', ...start });
-    return node;
+    return this.nodes.begin(kind, name, args);
   }
 
   /** A permission of an agent is a separate node beside the agent's. */
   #decided(agent: OpenNode, { toolName, detail, optionId, ok }: PermissionDecision): void {
-    if (!this.#open.has(agent) || this.#calls >= LIMITS.runNodes) return;
-    const node = this.#newNode('permission', toolName, json({ detail }));
-    this.#endNode(node, ok, json({ optionId }), ok ? null : NOT_GRANTED);
-  }
-
-  #used(node: OpenNode, usage: Partial<Usage>): void {
-    if (!this.#open.has(node)) return;
-    addUsage(node.usage, usage);
-    addUsage(this.usage, usage);
-  }
-
-  /** Does nothing for a node that has ended. `output` is JSON text. */
-  #endNode(open: OpenNode, ok: boolean, output: Uint8Array, error: ErrorBody | null): void {
-    if (!this.#open.delete(open)) return;
-    this.#fetching.delete(open.ordinal);
-    const { now, ledger, events } = this.options;
-    const { redactor } = this;
-    const recorded = { output: recordedValue(redactor.json(output)), ok, error: redactor.value(error) };
-    const node: RunNode = { ...open, ...recorded, endedAt: now() };
-    ledger.node(node);
-    events.publish({ type: 'node.end', node });
+    if (!this.nodes.isOpen(agent) || this.#calls >= LIMITS.runNodes) return;
+    const node = this.nodes.begin('permission', toolName, json({ detail }));
+    this.nodes.end(node, ok, json({ optionId }), ok ? null : NOT_GRANTED);
   }
 
   #settle(outcome: Outcome): void {
     if (this.over) return;
     this.over = true;
     try {
-      for (const node of this.#open) this.#endNode(node, false, EMPTY, { code: 'HANDLER_ERROR', message: OVER });
+      this.nodes.endAll(EMPTY, { code: 'HANDLER_ERROR', message: OVER });
     } finally {
       this.#controller?.abort(ENDED);
       this.#resolve(outcome);

@@ -1,5 +1,5 @@
 /**
- * Every run of every automation, from the request to its stored end (decisions, section 6). One run of an automation at a
+ * Every run of every automation, from the request to its stored end (specification, "Runs"). One run of an automation at a
  * time; the others wait in its lane.
  *
  *   storing ─row stored→ waiting ─its turn→ running ─outcome→ ending ─end stored→ gone
@@ -307,7 +307,7 @@ export class Fires {
     const span = pending.fire?.options.span;
     if (outcome.error !== null) span?.fail(outcome.error.code);
     span?.end();
-    const usage = pending.fire?.usage ?? noUsage();
+    const usage = pending.fire?.nodes.usage ?? noUsage();
     const run = await this.#store({ ...pending.run, ...outcome, usage: { ...usage }, endedAt: this.#now() }, pending);
     pending.run = run;
     try {
@@ -388,7 +388,7 @@ async function atMost(ms: number, work: Promise<unknown>): Promise<void> {
 }
 
 /**
- * The automation that a failed run fires (specification, `onFailure`), or a text that says why it fires none; null without
+ * The automation that a failed run fires (specification, "Runs"), or a text that says why it fires none; null without
  * `onFailure`. `depth` counts the `onFailure` fires that led to the failed run.
  */
 function failureTarget(

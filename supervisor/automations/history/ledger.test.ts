@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { RUN_STATES, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import type { SqlParams } from '../../../protocol/wire/frames.ts';
+import type { SqlParams, SqlStatement } from '../../../protocol/wire/frames.ts';
 import { claimMessage, listRuns, type RunFilter } from '../../../storage/automations/run-rows.ts';
 import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
 import type { RunLedger } from './ledger.ts';
@@ -56,6 +56,18 @@ test('a run is stored before it starts, goes through its states, and ends once',
   assert.deepEqual(await ledger.get(run.runId), end);
   assert.equal(await ledger.get('nothing'), null);
   assert.deepEqual(warnings, []);
+});
+
+test('the end of a run and what is stored with it are one commit, and can be tried again', async (t) => {
+  const { ledger } = await startLedger(t);
+  const run = queuedRun();
+  await ledger.insert(run);
+  const extra = [ledger.cronFire(DIGEST, NOW)];
+  const bad: SqlStatement = ['INSERT INTO nowhere VALUES (1)', []];
+  await assert.rejects(ledger.end(ended(run), { count: 5 }, { extra: [...extra, bad] }));
+  assert.deepEqual([(await ledger.get(run.runId))?.state, await ledger.cronFired(DIGEST)], ['queued', null]);
+  await ledger.end(ended(run), { count: 5 }, { extra });
+  assert.deepEqual([(await ledger.get(run.runId))?.state, await ledger.cronFired(DIGEST)], ['ok', NOW]);
 });
 
 test('a skipped run is stored as it ended', async (t) => {

@@ -1,4 +1,4 @@
-/** Stores every run of an automation with its nodes, durably, and bounds the history (decisions, section 6). */
+/** Stores every run of an automation with its nodes, durably, and bounds the history (specification, "History of runs"). */
 import type { Logger } from 'pino';
 import { automationRef, type HistoryKeep } from '../../../protocol/automations/automation.ts';
 import type { Insights, RunNode, RunRecord } from '../../../protocol/automations/runs.ts';
@@ -22,7 +22,7 @@ import {
   runOf,
 } from '../../../storage/automations/run-rows.ts';
 import { inTurns } from '../../dispatch/kept-array.ts';
-import { survive } from '../../outlive-writer.ts';
+import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import { Retention } from './retention.ts';
 import { RunSummaries } from './run-summaries.ts';
 
@@ -61,7 +61,7 @@ const SET_STATE = `INSERT INTO automation_state (app_id, automation_id, key, val
     OR (SELECT count(*) FROM automation_state WHERE app_id = @app AND automation_id = @id) < @most
   ON CONFLICT (app_id, automation_id, key) DO UPDATE SET value = excluded.value`;
 
-/** Every statement here may run twice: see `survive`. */
+/** Every statement here may run twice: see `retryIfWriterLost`. */
 export class RunLedger {
   readonly #db: DbClient;
   readonly #now: () => number;
@@ -98,7 +98,7 @@ export class RunLedger {
   }
 
   async #prepare(): Promise<void> {
-    await survive(() => this.#db.exec(RUNTIME_SCHEMA));
+    await retryIfWriterLost(() => this.#db.exec(RUNTIME_SCHEMA));
     await this.#summaries.open();
     await this.interruptAll();
     // A crash may have come between the end of a run and its summary; those of the newest are added again.
@@ -116,7 +116,7 @@ export class RunLedger {
   async insert(run: RunRecord, extra: SqlStatement[] = []): Promise<void> {
     if (!this.#isOpen) await this.open();
     this.#open.add(run.runId);
-    const write = () => survive(() => this.#db.batch([insertRun(run), ...extra]));
+    const write = () => retryIfWriterLost(() => this.#db.batch([insertRun(run), ...extra]));
     try {
       await this.#refusingReplays(() => this.#gathered.add(this.#open.size, write));
     } catch (error) {
@@ -144,18 +144,24 @@ export class RunLedger {
 
   /**
    * Stores how a run ended, once, and drops what `keep` does not keep; durable when this resolves. `model` is for the summary,
-   * `status` what its handler answered the sender of a webhook with: a message that failed or was refused may come again.
+   * `status` what its handler answered the sender of a webhook with: a message that failed or was refused may come again. `extra` as in
+   * `insert`.
    */
   async end(
     run: RunRecord,
     keep: HistoryKeep,
-    { model = null, status = null }: { model?: string | null; status?: number | null } = {},
+    {
+      model = null,
+      status = null,
+      extra = [],
+    }: { model?: string | null; status?: number | null; extra?: SqlStatement[] } = {},
   ): Promise<void> {
     const endedAt = run.endedAt ?? this.#now();
     const nodes = this.#tallies.get(run.runId)?.nodes ?? 0;
     const write = [endRun(run, endedAt)];
     const isTaken = run.state === 'ok' && (status ?? 200) < 400;
     if (run.trigger.kind === 'webhook' && !isTaken) write.push(releaseMessage(run.runId));
+    write.push(...extra);
     try {
       await this.#gathered.add(this.#open.size, () => this.#retention.store(run, keep, write));
     } finally {
@@ -179,7 +185,9 @@ export class RunLedger {
 
   /** The run with the whole of what is stored of it, or null. */
   async get(runId: string): Promise<RunRecord | null> {
-    const row = await survive(() => this.#db.get(`SELECT ${RUN_COLUMNS} FROM runs WHERE run_id = ?`, [runId]));
+    const row = await retryIfWriterLost(() =>
+      this.#db.get(`SELECT ${RUN_COLUMNS} FROM runs WHERE run_id = ?`, [runId]),
+    );
     return row && runOf(row);
   }
 
@@ -187,14 +195,14 @@ export class RunLedger {
   async nodes(runId: string, page: { after?: number; limit?: number } = {}): Promise<RunNode[]> {
     const { after = 0, limit = LIMITS.listRowsMax } = page;
     const sql = 'SELECT * FROM run_nodes WHERE run_id = ? AND ordinal > ? ORDER BY ordinal LIMIT ?';
-    const rows = await survive(() => this.#db.all(sql, [runId, after, limit]));
+    const rows = await retryIfWriterLost(() => this.#db.all(sql, [runId, after, limit]));
     return inTurns(rows, nodeOf);
   }
 
   /** Runs, the newest first; of inputs and outputs over `LIMITS.runListedBytes` only the beginning. */
   async list(filter: RunFilter = {}, limit: number = LIMITS.listRows): Promise<RunRecord[]> {
     const [sql, params] = listRuns(filter, limit);
-    const rows = await survive(() => this.#db.all(sql, params));
+    const rows = await retryIfWriterLost(() => this.#db.all(sql, params));
     return rows.map(runOf);
   }
 
@@ -203,7 +211,7 @@ export class RunLedger {
     const runs = new Map<string, RunRecord>();
     for (let from = 0; from < automations.length; from += LIMITS.listRowsMax) {
       const refs = automations.slice(from, from + LIMITS.listRowsMax).map(({ app, id }) => [app, id]);
-      const rows = await survive(() => this.#db.all(LAST_RUNS, [JSON.stringify(refs)]));
+      const rows = await retryIfWriterLost(() => this.#db.all(LAST_RUNS, [JSON.stringify(refs)]));
       for (const run of rows.map(runOf)) runs.set(run.ref, run);
     }
     return runs;
@@ -223,7 +231,7 @@ export class RunLedger {
     if (!run) return null;
     // Both times: what is counted while the statement is under way may be from before it.
     this.#retention.pinned(run, pinned);
-    await survive(() => this.#db.run('UPDATE runs SET pinned = ? WHERE run_id = ?', [pinned ? 1 : 0, runId]));
+    await retryIfWriterLost(() => this.#db.run('UPDATE runs SET pinned = ? WHERE run_id = ?', [pinned ? 1 : 0, runId]));
     const changed = await this.get(runId);
     if (changed) this.#retention.pinned(changed, pinned);
     return changed;
@@ -233,8 +241,8 @@ export class RunLedger {
   async forgetApp(app: string): Promise<void> {
     const sql = 'DELETE FROM runs WHERE run_id IN (SELECT run_id FROM runs WHERE app_id = ? LIMIT ?)';
     // In steps, so that a long history does not keep the writer from everything else.
-    while ((await survive(() => this.#db.run(sql, [app, LIMITS.runsDropped]))).changes > 0);
-    await survive(() =>
+    while ((await retryIfWriterLost(() => this.#db.run(sql, [app, LIMITS.runsDropped]))).changes > 0);
+    await retryIfWriterLost(() =>
       this.#db.batch([
         ['DELETE FROM automation_state WHERE app_id = ?', [app]],
         ['DELETE FROM cron_fired WHERE app_id = ?', [app]],
@@ -246,14 +254,14 @@ export class RunLedger {
   /** The scheduled time, in milliseconds since the epoch, of the automation's latest cron fire; null before the first. */
   async cronFired({ app, id }: AutomationName): Promise<number | null> {
     const sql = 'SELECT last_at FROM cron_fired WHERE app_id = ? AND automation_id = ?';
-    const row = await survive(() => this.#db.get(sql, [app, id]));
+    const row = await retryIfWriterLost(() => this.#db.get(sql, [app, id]));
     return row === null ? null : Number(row.last_at);
   }
 
   /** By ref, the scheduled times of the latest cron fires, but for those ahead of `at` by more than a clock that is set back may be wrong. */
   async lastCronFires(at: number): Promise<Map<string, number>> {
     const sql = 'SELECT app_id, automation_id, last_at FROM cron_fired WHERE last_at <= ?';
-    const rows = await survive(() => this.#db.all(sql, [at + LIMITS.cronBackMs]));
+    const rows = await retryIfWriterLost(() => this.#db.all(sql, [at + LIMITS.cronBackMs]));
     return new Map(
       rows.map((row) => [automationRef(String(row.app_id), String(row.automation_id)), Number(row.last_at)]),
     );
@@ -270,14 +278,14 @@ export class RunLedger {
 
   /** Notes a cron fire, or the first time that one was looked for, without a run. */
   async noteCronFired(automation: AutomationName, scheduledAt: number): Promise<void> {
-    await survive(() => this.#db.batch([this.cronFire(automation, scheduledAt)]));
+    await retryIfWriterLost(() => this.#db.batch([this.cronFire(automation, scheduledAt)]));
   }
 
   /** `ctx.state`: the value, or undefined. Like the next two, rejects with `BAD_REQUEST` for a malformed key. */
   async getState({ app, id }: AutomationName, key: unknown): Promise<unknown> {
     const name = checkKey(key);
     const sql = 'SELECT value FROM automation_state WHERE app_id = ? AND automation_id = ? AND key = ?';
-    const row = await survive(() => this.#db.get(sql, [app, id, name]));
+    const row = await retryIfWriterLost(() => this.#db.get(sql, [app, id, name]));
     return row === null ? undefined : JSON.parse(String(row.value));
   }
 
@@ -289,7 +297,7 @@ export class RunLedger {
     if (Buffer.byteLength(text) > LIMITS.stateValueBytes)
       throw tooLarge('value', `A value may have at most ${LIMITS.stateValueBytes} bytes of JSON.`);
     const row = { app, id, key: name, value: text, most: LIMITS.stateKeys };
-    const { changes } = await survive(() => this.#db.run(SET_STATE, row));
+    const { changes } = await retryIfWriterLost(() => this.#db.run(SET_STATE, row));
     if (changes === 0) throw tooLarge('key', `An automation may have at most ${LIMITS.stateKeys} keys; delete some.`);
   }
 
@@ -297,7 +305,7 @@ export class RunLedger {
   async deleteState({ app, id }: AutomationName, key: unknown): Promise<void> {
     const name = checkKey(key);
     const sql = 'DELETE FROM automation_state WHERE app_id = ? AND automation_id = ? AND key = ?';
-    await survive(() => this.#db.run(sql, [app, id, name]));
+    await retryIfWriterLost(() => this.#db.run(sql, [app, id, name]));
   }
 
   /** Every run that has not ended is `interrupted`; for the start, and for a stop that cannot wait any longer. */
@@ -308,7 +316,7 @@ export class RunLedger {
       const last = open.at(-1)?.run.runId;
       if (last === undefined) break;
       const endedAt = this.#now();
-      await survive(() =>
+      await retryIfWriterLost(() =>
         this.#db.batch([
           [FORGET_OPEN_MESSAGES, [last]],
           [INTERRUPT_OPEN, [endedAt, errorText(INTERRUPTED), last]],
@@ -333,12 +341,12 @@ export class RunLedger {
   async #withNodes(where: string, order: 'ASC' | 'DESC'): Promise<{ run: RunRecord; nodes: number }[]> {
     const sql = `SELECT ${LISTED_COLUMNS}, (SELECT count(*) FROM run_nodes AS of_run WHERE of_run.run_id = runs.run_id) AS nodes
       FROM runs ${where} ORDER BY run_id ${order} LIMIT ?`;
-    const rows = await survive(() => this.#db.all(sql, [LIMITS.listRowsMax]));
+    const rows = await retryIfWriterLost(() => this.#db.all(sql, [LIMITS.listRowsMax]));
     return rows.map((row) => ({ run: runOf(row), nodes: Number(row.nodes) }));
   }
 
   #later(runId: string, [sql, params]: SqlStatement): void {
-    const done = survive(() => this.#db.run(sql, params)).then(
+    const done = retryIfWriterLost(() => this.#db.run(sql, params)).then(
       () => {},
       (error: unknown) => this.#log.warn({ err: error, runId }, 'A step of a run could not be recorded.'),
     );

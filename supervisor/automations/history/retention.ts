@@ -4,7 +4,7 @@ import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { RunResult, SqlStatement } from '../../../protocol/wire/frames.ts';
-import { survive } from '../../outlive-writer.ts';
+import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 
 // `LIMIT (SELECT ?)`: where SQLite's planner looks at a parameter, as it does at a plain `LIMIT ?`, each new value has the
 // statement compiled again, which takes several times as long as to run it.
@@ -50,7 +50,7 @@ export class Retention {
     this.#kept.delete(run.ref);
     this.#pinnedOpen.delete(run.runId);
     const dropped = this.#dropped(run, keep);
-    await survive(() => this.#db.batch(dropped ? [...write, dropped] : write));
+    await retryIfWriterLost(() => this.#db.batch(dropped ? [...write, dropped] : write));
   }
 
   /** A run is about to be pinned or not pinned any more, or just was. */
@@ -70,7 +70,7 @@ export class Retention {
     const dropOldest: SqlStatement = [DROP_OLDEST, [run.app, run.automation, drop, run.runId]];
     let lost = false;
     try {
-      const results: RunResult[] = await survive(
+      const results: RunResult[] = await retryIfWriterLost(
         () => this.#db.batch(drop > 0 ? [dropOldest, ...write] : write),
         () => {
           lost = true;
@@ -104,7 +104,7 @@ export class Retention {
 
   async #count({ app, automation, ref }: RunRecord): Promise<number> {
     try {
-      const row = await survive(() => this.#db.get(COUNT_KEPT, [app, automation, app, automation]));
+      const row = await retryIfWriterLost(() => this.#db.get(COUNT_KEPT, [app, automation, app, automation]));
       return Number(row?.kept);
     } catch (error) {
       this.#kept.delete(ref);

@@ -6,7 +6,7 @@ import type { RunEvent, RunNode, RunRecord } from '../../../protocol/automations
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type EventClient, openEvents, send, serveExchanges } from '../../../testing/exchange-server.ts';
 import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
-import { ADMIN } from '../../http/access/access.ts';
+import { ADMIN } from '../../http/access/callers.ts';
 import { EMBEDDED } from '../../http/access/places.ts';
 import { answerError } from '../../http/answers.ts';
 import { EventReaders } from '../../http/event-streams.ts';

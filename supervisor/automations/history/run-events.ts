@@ -1,10 +1,12 @@
-/** Sends the events of runs to followers: of one run from its beginning, or of all runs live (decisions, section 6). */
+/** Sends the events of runs to followers: of one run from its beginning, or of all runs live (specification, "Runs"). */
 
 import { noUsage, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { eventText } from '../../../protocol/event-stream.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { Topic } from '../../../protocol/topic.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import type { EventReader, EventReaders } from '../../http/event-streams.ts';
+import { type EventReader, type EventReaders, opening } from '../../http/event-streams.ts';
 import type { RunLedger } from './ledger.ts';
 
 /** Only runs of this automation, of this app; both when both are given. */
@@ -14,35 +16,31 @@ type FollowFilter = { ref?: string; app?: string };
 class LiveRun {
   /** As it started; null while it waits for its turn and has followers already. */
   started: RunRecord | null = null;
-  /** Events since then, for later followers; the oldest is dropped first. */
-  readonly kept: Buffer[] = [];
-  #keptBytes = 0;
-  dropped = 0;
-  readonly followers = new Set<Follower>();
+  /** Events since then. */
+  readonly topic = new Topic<Buffer>({
+    keep: LIMITS.runEvents,
+    keepBytes: LIMITS.runEventsBytes,
+    bytesOf: ({ length }) => length,
+    form: (bytes) => bytes,
+  });
   /** Requests that look into the ledger, to know whether they follow. */
   looking = 0;
   /** Its end was told. */
   ended = false;
-
-  keep(bytes: Buffer): void {
-    this.kept.push(bytes);
-    this.#keptBytes += bytes.length;
-    while (this.kept.length > LIMITS.runEvents || this.#keptBytes > LIMITS.runEventsBytes) {
-      this.#keptBytes -= this.kept.shift()?.length ?? 0;
-      this.dropped += 1;
-    }
-  }
 }
+
+/** An event of any run, as it is sent once somebody wants it: most runs have no followers, and their records can be large. */
+type AnyRun = { run: RunRecord; wire(): Buffer };
 
 /** Nodes that are read from the ledger at a time, to be sent. */
 const REPLAYED_NODES = 20;
-const OPENING = Buffer.from(`retry: ${LIMITS.changeRetryMs}\n: events of runs\n\n`);
+const OPENING = opening('events of runs');
 
 export class RunEvents {
   readonly #ledger: Pick<RunLedger, 'get' | 'nodes'>;
   readonly #readers: EventReaders;
   readonly #runs = new Map<string, LiveRun>();
-  readonly #watchers = new Map<Follower, FollowFilter>();
+  readonly #all = new Topic<AnyRun, Buffer>({ form: ({ wire }) => wire() });
 
   /** `readers` counts and bounds those who read, together with the gateway's other event streams. */
   constructor(ledger: Pick<RunLedger, 'get' | 'nodes'>, readers: EventReaders) {
@@ -61,27 +59,24 @@ export class RunEvents {
     const known = this.#runs.get(runId);
     if (!known && event.type !== 'run.start' && event.type !== 'run.end') return;
     let bytes: Buffer | null = null;
-    // Most runs have no followers, and their records can be large.
     const wire = (): Buffer => {
       bytes ??= wireOf(event);
       return bytes;
     };
-    const run = event.type === 'run.start' || event.type === 'run.end' ? event.run : (known?.started ?? null);
-
     if (event.type === 'run.end') {
       this.#runs.delete(runId);
       if (known) known.ended = true;
-      for (const follower of known?.followers ?? []) follower.end(wire());
-    } else {
+      if (known && known.topic.followers > 0) known.topic.append(wire());
+      known?.topic.end();
+    } else if (event.type === 'run.start') {
       const live = known ?? this.#begin(runId);
-      if (event.type === 'run.start') live.started = event.run;
-      else live.keep(wire());
-      for (const follower of live.followers) follower.tell(wire());
+      live.started = event.run;
+      if (live.topic.followers > 0) live.topic.announce(wire());
+    } else {
+      known?.topic.append(wire());
     }
-    if (!run) return;
-    for (const [watcher, { ref, app }] of this.#watchers) {
-      if ((ref === undefined || ref === run.ref) && (app === undefined || app === run.app)) watcher.tell(wire());
-    }
+    const run = 'run' in event ? event.run : known?.started;
+    if (run) this.#all.append({ run, wire });
   }
 
   /** Answers with a run's past events, then its live ones up to `run.end`. Rejects with `UNKNOWN_RUN` or `OVERLOADED`. */
@@ -106,20 +101,19 @@ export class RunEvents {
   }
 
   /** Answers with what happens in all runs from now on. Throws `OVERLOADED`. */
-  followAll(exchange: Exchange, filter: FollowFilter = {}): void {
-    const follower = Follower.open(this.#readers, exchange, () => {
-      if (follower) this.#watchers.delete(follower);
-    });
-    if (!follower) return;
-    this.#watchers.set(follower, filter);
+  followAll(exchange: Exchange, { ref, app }: FollowFilter = {}): void {
+    const reader = this.#readers.open(exchange);
+    if (!reader) return;
+    reader.write(OPENING);
+    const wants = ({ run }: AnyRun) => (ref === undefined || ref === run.ref) && (app === undefined || app === run.app);
+    reader.follow(this.#all, { wants, gap: missedBy(reader) });
   }
 
   /** Ends every stream. */
   closeAll(): void {
-    const live = [...this.#runs.values()].flatMap(({ followers }) => [...followers]);
-    for (const follower of [...live, ...this.#watchers.keys()]) follower.close();
+    for (const { topic } of this.#runs.values()) topic.close();
+    this.#all.close();
     this.#runs.clear();
-    this.#watchers.clear();
   }
 
   #begin(runId: string): LiveRun {
@@ -130,49 +124,30 @@ export class RunEvents {
 
   /** The run is under way, or waits for its turn. */
   #join(runId: string, exchange: Exchange): void {
-    const follower = Follower.open(this.#readers, exchange, () => {
-      if (follower) live.followers.delete(follower);
-      this.#release(runId, live);
-    });
+    const reader = this.#readers.open(exchange);
+    if (!reader) return;
     const live = this.#runs.get(runId) ?? this.#begin(runId);
-    if (!follower) {
-      this.#release(runId, live);
-      return;
-    }
-    live.followers.add(follower);
-    if (live.started) follower.replay(wireOf({ type: 'run.start', run: live.started }), live.dropped, live.kept);
+    reader.write(OPENING);
+    if (live.started) reader.write(wireOf({ type: 'run.start', run: live.started }));
+    reader.follow(live.topic, { gap: missedBy(reader) }, 0);
+    reader.onEnd(() => this.#release(runId, live));
   }
 
   /** Forgets a run that has neither started nor followers. */
   #release(runId: string, live: LiveRun): void {
-    if (live.started === null && live.looking === 0 && live.followers.size === 0 && this.#runs.get(runId) === live)
+    if (live.started === null && live.looking === 0 && live.topic.followers === 0 && this.#runs.get(runId) === live)
       this.#runs.delete(runId);
   }
 
   /** A run that has ended, from the ledger, as fast as it is read. */
   async #replay(run: RunRecord, exchange: Exchange): Promise<void> {
-    let gone = false;
-    let wake = (): void => {};
-    const reader = this.#readers.open(exchange, {
-      gone: () => {
-        gone = true;
-        wake();
-      },
-      caughtUp: () => wake(),
-    });
+    const reader = this.#readers.open(exchange);
     if (!reader) return;
-    const send = async (event: RunEvent): Promise<void> => {
-      const bytes = wireOf(event);
-      while (!gone && !reader.deliver(bytes)) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    };
+    const send = (event: RunEvent): Promise<boolean> => reader.send(wireOf(event));
     reader.write(OPENING);
     try {
       await send({ type: 'run.start', run: asStarted(run) });
-      for (let after = 0; !gone; ) {
+      for (let after = 0; reader.isOpen; ) {
         const nodes = await this.#ledger.nodes(run.runId, { after, limit: REPLAYED_NODES });
         for (const node of nodes) {
           await send(startOf(node));
@@ -189,73 +164,9 @@ export class RunEvents {
   }
 }
 
-/** A reader. Events that it cannot take are counted and reported as `missed`; the end of its run is kept for it. */
-class Follower {
-  readonly #reader: EventReader;
-  /** Earlier events still to be sent, then those that came meanwhile. */
-  #waiting: Buffer[] = [];
-  #addedBytes = 0;
-  #missed = 0;
-  #last: Buffer | null = null;
-
-  /** Null when the reader is gone already. Throws `OVERLOADED`. */
-  static open(readers: EventReaders, exchange: Exchange, gone: () => void): Follower | null {
-    const reader = readers.open(exchange, { gone, caughtUp: () => follower?.advance() });
-    const follower = reader && new Follower(reader);
-    reader?.write(OPENING);
-    return follower;
-  }
-
-  private constructor(reader: EventReader) {
-    this.#reader = reader;
-  }
-
-  /** Sends these first; of what was between `first` and `kept`, `dropped` events are not there any more. */
-  replay(first: Buffer, dropped: number, kept: Buffer[]): void {
-    const missed = dropped === 0 ? [] : [wireOf({ type: 'missed', events: dropped })];
-    this.#waiting = [first, ...missed, ...kept];
-    this.advance();
-  }
-
-  tell(bytes: Buffer): void {
-    if (this.#missed > 0) {
-      this.#missed += 1;
-    } else if (this.#waiting.length > 0) {
-      this.#addedBytes += bytes.length;
-      if (this.#addedBytes > LIMITS.subscriberBacklogBytes) this.#missed = 1;
-      else this.#waiting.push(bytes);
-    } else if (!this.#reader.deliver(bytes)) {
-      this.#missed = 1;
-    }
-  }
-
-  /** Sends the last event and ends the stream, as soon as it can take it. */
-  end(bytes: Buffer): void {
-    this.#last = bytes;
-    this.advance();
-  }
-
-  close(): void {
-    this.#reader.end();
-  }
-
-  /** Goes on where the reader had to be waited for. */
-  advance(): void {
-    for (let sent = 0; sent < this.#waiting.length; sent++) {
-      if (this.#reader.deliver(this.#waiting[sent] as Buffer)) continue;
-      this.#waiting = this.#waiting.slice(sent);
-      return;
-    }
-    this.#waiting = [];
-    this.#addedBytes = 0;
-    if (this.#reader.behind) return;
-    if (this.#missed > 0) {
-      this.#reader.write(wireOf({ type: 'missed', events: this.#missed }));
-      this.#missed = 0;
-    }
-    if (!this.#last || !this.#reader.deliver(this.#last)) return;
-    this.#reader.end();
-  }
+/** Tells a reader how many events it does not get. */
+function missedBy(reader: EventReader): (events: number) => boolean {
+  return (events) => reader.deliver(wireOf({ type: 'missed', events }));
 }
 
 function runIdOf(event: RunEvent): string {
@@ -274,5 +185,5 @@ function startOf(node: RunNode): RunEvent {
 
 /** The event as it is sent. JSON has no line breaks, so it always stays one event. */
 function wireOf(event: RunEvent | { type: 'missed'; events: number }): Buffer {
-  return Buffer.from(`event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+  return Buffer.from(eventText(event.type, JSON.stringify(event)));
 }

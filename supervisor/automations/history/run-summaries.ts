@@ -1,6 +1,6 @@
 /**
- * Writes one row for each run that ended to `analytics.sqlite`, which stays when the run leaves the history (decisions, section
- * 6).
+ * Writes one row for each run that ended to `analytics.sqlite`, which stays when the run leaves the history (specification,
+ * "History of runs").
  */
 import type { Logger } from 'pino';
 import type { Insights, RunRecord, RunSums } from '../../../protocol/automations/runs.ts';
@@ -9,7 +9,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
 import { ANALYTICS_SCHEMA, usageValues } from '../../../storage/automations/run-rows.ts';
-import { survive } from '../../outlive-writer.ts';
+import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 
 const INSERT = `INSERT INTO run_summaries (run_id, app_id, automation_id, trigger_kind, state, model, started_at, ended_at, nodes,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
@@ -41,20 +41,20 @@ export class RunSummaries {
   /** What is derived is made anew when it is damaged: its newest runs are added again at the next start. */
   async #ask<T>(ask: () => Promise<T>): Promise<T> {
     try {
-      return await survive(ask);
+      return await retryIfWriterLost(ask);
     } catch (error) {
       if (!(error instanceof SvcError) || error.code !== 'STORE_DAMAGED') throw error;
       this.#renewing ??= this.#renew().finally(() => {
         this.#renewing = null;
       });
       await this.#renewing;
-      return survive(ask);
+      return retryIfWriterLost(ask);
     }
   }
 
   async #renew(): Promise<void> {
     const aside = await this.#putAside();
-    await survive(() => this.#db.exec(ANALYTICS_SCHEMA));
+    await retryIfWriterLost(() => this.#db.exec(ANALYTICS_SCHEMA));
     this.#log.warn(`analytics.sqlite was damaged. It is ${aside} now, and an empty analytics.sqlite was made.`);
   }
 

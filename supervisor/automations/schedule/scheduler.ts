@@ -1,10 +1,19 @@
-/** Fires automations on schedule: one list ordered by time, one timer, short turns that leave the event loop free. */
+/** Fires automations on schedule, with one list ordered by time, one timer, and short turns that leave the event loop free. */
 import type { AutomationManifest, CronTrigger } from '../../../protocol/automations/automation.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { CronTimes } from '../../../protocol/rules/cron-times.ts';
 
-/** The members of an automation that the scheduler needs; its consumer gets back the whole object. */
+/** The members of an automation that the scheduler needs. Its consumer gets back the whole object. */
 export type Schedulable = { ref: string; manifest: Pick<AutomationManifest, 'enabled' | 'triggers'> };
+
+/** One of the gateway's own, such as its backups on schedule: no catalog lists it and no run is recorded, so it keeps its times itself. */
+export type InternalAutomation = Schedulable & {
+  internal: {
+    fire(scheduledAt: number): void;
+    lastFired(): Promise<number | null>;
+    watchedFrom(at: number): void;
+  };
+};
 
 /** Times are milliseconds since the epoch. */
 export type SchedulerOptions<A> = {
@@ -13,28 +22,28 @@ export type SchedulerOptions<A> = {
   setTimer: (ms: number, wake: () => void) => () => void;
   /** Calls `rest` in a later turn of the event loop: `setImmediate`. */
   yieldTurn: (rest: () => void) => void;
-  /** A time of the automation has come. It must not throw; what goes wrong in the run is the consumer's. */
+  /** Starts a run, because a time of the automation has come. Must not throw: faults of the run are the consumer's. */
   fire: (automation: A, scheduledAt: number) => void;
-  /** The scheduled time of the automation's last fire, or what `watchedFrom` said later; null when there is none. */
+  /** The scheduled time of the automation's last fire, or a later time of `watchedFrom`. It is null when there is none. */
   lastFired: (automation: A) => Promise<number | null>;
-  /** A trigger with `catchUp` is new: nothing before this time counts as missed at the next start. */
+  /** Stores when a trigger with `catchUp` was new. Nothing before this time counts as missed at the next start. */
   watchedFrom: (automation: A, at: number) => void;
   log: (level: 'warn', message: string) => void;
   times?: CronTimes;
-  /** A clock that is never set, for how long a turn takes. */
+  /** A clock that is never set. It measures how long a turn takes. */
   elapsed?: () => number;
 };
 
-/** `collecting` until `start`; `idle` without work, `armed` with the timer set, `working` in a turn, `yielded` between turns, `stopped`. */
+/** `collecting` until `start`, `idle` without work, `armed` with a timer, `working` in a turn, `yielded` between turns. */
 type State = 'collecting' | 'idle' | 'armed' | 'working' | 'yielded' | 'stopped';
 
-/** A stretch of the clock in which every time of an automation has fired, the first and the last one included. */
+/** A stretch of the clock in which every time of an automation has fired. The first and the last one are included. */
 type Stretch = { from: number; to: number };
 
 /**
- * `fired` is the scheduled time of the last fire by any trigger, or `-Infinity`, and `from` the first one of its stretch, which
- * the next fire continues unless `broken`. `earlier` are the stretches before, oldest first: a clock that was set back may come
- * to them again. Kept small: ten thousand may be registered.
+ * What is known of an automation. `fired` is the scheduled time of the last fire by any trigger, or `-Infinity`. `from` is the
+ * first time of its stretch, which the next fire continues unless `broken`. `earlier` are the stretches before, oldest first,
+ * to which a clock that was set back may come again. All of it is small, because ten thousand may be registered.
  */
 type Watched<A> = {
   automation: A;
@@ -46,17 +55,17 @@ type Watched<A> = {
 };
 
 /**
- * One trigger, which belongs to the manifest. `fresh` until its next time is computed, then `due`, and in the list; `ended` when it
- * never fires again or is not registered any more; `invalid` when the expression or the zone is not understood. A clock that was set
- * makes all of them `fresh` again.
+ * One trigger, which belongs to the manifest. It is `fresh` until its next time is computed, then `due` and in the list. It is
+ * `ended` when it never fires again or is no longer registered, and `invalid` when its expression or zone is not understood. A
+ * clock that was set makes all of them `fresh` again.
  */
 type Entry<A> = DueItem & { watched: Watched<A>; trigger: CronTrigger; state: 'fresh' | 'due' | 'ended' | 'invalid' };
 type DueItem = { due: number; readonly order: number };
 
-/** While the times of what was there at the start are computed: the start, the orders since, who may have missed a fire. */
+/** What is kept while times of triggers that were there at the start are computed. `suspects` may have missed a fire. */
 type Present<A> = { at: number; before: number; suspects: Set<Watched<A>> };
 
-/** Decisions, section 6, "Cron". */
+/** Fires automations when their times come (specification, "Schedules"). It knows no runs: its consumer starts them. */
 export class Scheduler<A extends Schedulable> {
   readonly #options: SchedulerOptions<A>;
   readonly times: CronTimes;
@@ -64,14 +73,14 @@ export class Scheduler<A extends Schedulable> {
   readonly #watched = new Map<string, Watched<A>>();
   readonly #refs = new Map<string, string[]>();
   readonly #due = new DueList<Entry<A>>();
-  /** Entries whose next time is not computed yet; some may have been removed since. */
+  /** The entries whose next time is not computed yet. Some may have been removed since. */
   #fresh: Entry<A>[] = [];
   #present: Present<A> | null = null;
   #state: State = 'collecting';
   #cancelTimer: () => void = () => {};
   #seen = -Infinity;
   #order = 0;
-  /** Last fires, by ref, that lay ahead of the clock when it started: it had been set back. */
+  /** The last fires, by ref, that lay ahead of the clock at the start, because it had been set back. */
   #ahead = new Map<string, number>();
 
   constructor(options: SchedulerOptions<A>) {
@@ -80,14 +89,14 @@ export class Scheduler<A extends Schedulable> {
     this.#elapsed = options.elapsed ?? (() => performance.now());
   }
 
-  /** Triggers registered. */
+  /** How many triggers are registered. */
   get size(): number {
     let size = 0;
     for (const { entries } of this.#watched.values()) size += entries.length;
     return size;
   }
 
-  /** These are the app's automations now; triggers that stay the same keep their next time. An empty list forgets the app. */
+  /** Takes the automations that an app has now. Triggers that stay keep their next time. An empty list forgets the app. */
   reconcile(app: string, automations: A[]): void {
     if (this.#state === 'stopped') return;
     const refs = new Set<string>();
@@ -99,13 +108,13 @@ export class Scheduler<A extends Schedulable> {
     }
     if (refs.size > 0) this.#refs.set(app, [...refs]);
     else this.#refs.delete(app);
-    // It was removed: a new one with its id has not fired yet.
+    // The app was removed. A new one with its id has not fired yet.
     if (automations.length === 0)
       for (const ref of this.#ahead.keys()) if (ref.startsWith(`${app}/`)) this.#ahead.delete(ref);
     this.#wake();
   }
 
-  /** Begins to fire. What is registered by now may have missed fires. `fired`: last fires, by ref, also such as lie ahead of a clock set back. */
+  /** Begins to fire. What is registered by now may have missed fires. `fired` has the last ones, also from ahead of the clock. */
   start(fired: ReadonlyMap<string, number> = new Map()): void {
     if (this.#state !== 'collecting') return;
     this.#state = 'idle';
@@ -113,12 +122,12 @@ export class Scheduler<A extends Schedulable> {
     this.#ahead = new Map([...fired].filter(([, last]) => last > at));
     for (const [ref, watched] of this.#watched) watched.fired = fired.get(ref) ?? watched.fired;
     this.#present = { at, before: this.#order, suspects: new Set() };
-    // Sorted by expression, because only some parsed ones are kept.
+    // They are sorted by expression, because only some parsed expressions are kept.
     this.#fresh.sort((one, other) => compare(one.trigger.expr, other.trigger.expr));
     this.#wake();
   }
 
-  /** The automation's next fire; null when it has none, and before `start`. */
+  /** The time of the automation's next fire. It is null when there is none, and before `start`. */
   nextRunAt(ref: string): number | null {
     if (this.#state === 'collecting') return null;
     let next = Infinity;
@@ -139,7 +148,7 @@ export class Scheduler<A extends Schedulable> {
     this.#fresh = [];
   }
 
-  /** False when it has no trigger for the scheduler. */
+  /** Registers the triggers of an automation. False: it has none for the scheduler. */
   #watch(automation: A): boolean {
     const triggers = cronTriggers(automation);
     if (triggers.length === 0) return false;
@@ -166,7 +175,7 @@ export class Scheduler<A extends Schedulable> {
     entry.state = 'ended';
   }
 
-  /** There may be work now. A turn under way or planned will find it. */
+  /** Begins a turn, because there may be work now. A turn that is under way or planned finds it by itself. */
   #wake(): void {
     if (this.#state === 'idle' || this.#state === 'armed') this.#turn();
   }
@@ -193,12 +202,12 @@ export class Scheduler<A extends Schedulable> {
     const first = this.#due.first;
     this.#state = first ? 'armed' : 'idle';
     if (!first) return;
-    // Never for long: timers do not notice when the clock is set.
+    // The wait is short, because timers do not notice when the clock is set.
     const wait = Math.min(first.due - now, LIMITS.cronWaitMs);
     this.#cancelTimer = this.#options.setTimer(wait, () => this.#turn());
   }
 
-  /** Once, after the first times are computed: runs what each suspect missed while the gateway was down, a few at a time. */
+  /** Runs what each suspect missed while the gateway was down, a few at a time. Called once the first times are computed. */
   async #runMissed({ suspects, at }: Present<A>): Promise<void> {
     const waiting = suspects.values();
     const ask = async (): Promise<void> => {
@@ -207,7 +216,7 @@ export class Scheduler<A extends Schedulable> {
     await Promise.all(Array.from({ length: LIMITS.cronLookups }, ask));
   }
 
-  /** An automation that never fired has missed nothing. */
+  /** Runs what one automation missed. One that never fired has missed nothing. */
   async #runMissedOf(watched: Watched<A>, now: number): Promise<void> {
     const { ref } = watched.automation;
     const { lastFired, log } = this.#options;
@@ -221,8 +230,8 @@ export class Scheduler<A extends Schedulable> {
   }
 
   /**
-   * The last time up to `now` that should have come after `fired`: any with `catchUp`, else one that is late by
-   * `LIMITS.cronLateMs` at most, as after a quick restart. However many were missed by however many triggers, it is one.
+   * The last time up to `now` that should have come after `fired`. With `catchUp` it may be any, else one that is late by
+   * `LIMITS.cronLateMs` at most, as after a quick restart. However many times were missed, there is one fire.
    */
   #missedFire({ entries }: Watched<A>, fired: number, now: number): number | null {
     let missed: number | null = null;
@@ -234,7 +243,7 @@ export class Scheduler<A extends Schedulable> {
     return missed;
   }
 
-  /** One fire or, when none is due, one next time; false when there was nothing to do. */
+  /** Does one fire or, when none is due, computes one next time. False: there was nothing to do. */
   #step(now: number): boolean {
     const first = this.#due.first;
     if (first && first.due <= now) {
@@ -246,12 +255,12 @@ export class Scheduler<A extends Schedulable> {
     return fresh !== undefined;
   }
 
-  /** A consumer may have stopped it from within a fire. */
+  /** Whether a consumer stopped the scheduler from within a fire. */
   #isStopped(): boolean {
     return this.#state === 'stopped';
   }
 
-  /** Of several times since the last check only the latest counts, so a clock that is set forward causes no storm. */
+  /** Fires an entry. Of several times since the last check the latest counts: a clock that is set forward causes no storm. */
   #fire(entry: Entry<A>, now: number): void {
     const { watched, trigger, due } = entry;
     let scheduledAt = due;
@@ -267,7 +276,7 @@ export class Scheduler<A extends Schedulable> {
     if (isMissed) watched.broken = true;
   }
 
-  /** Two triggers of an automation may have a time in common. */
+  /** Fires an automation once for a time, which two of its triggers may have in common. */
   #fireOnce(watched: Watched<A>, scheduledAt: number): void {
     const { fired, from } = watched;
     if (fired === scheduledAt) return;
@@ -280,7 +289,7 @@ export class Scheduler<A extends Schedulable> {
     this.#options.fire(watched.automation, scheduledAt);
   }
 
-  /** The next time after this one that has not fired yet. Of a clock that was set forward and back again, only some ahead have. */
+  /** The next time after this one that has not fired yet. Some times ahead have, after a clock was set forward and back. */
   #next({ watched, trigger }: Entry<A>, after: number, now: number): number | null {
     let next = this.times.next(trigger, after);
     for (let stretch = stretchOf(watched, next, now); stretch !== null; stretch = stretchOf(watched, next, now))
@@ -288,7 +297,7 @@ export class Scheduler<A extends Schedulable> {
     return next;
   }
 
-  /** The last time up to `now` that has not fired yet, given one that is not after it. */
+  /** The last time up to `now` that has not fired yet. `first` is one that is not after it. */
   #latest({ watched, trigger }: Entry<A>, first: number, now: number): number {
     let latest = this.times.latest(trigger, first, now);
     for (let stretch = stretchOf(watched, latest, now); stretch !== null; stretch = stretchOf(watched, latest, now))
@@ -307,7 +316,7 @@ export class Scheduler<A extends Schedulable> {
     }
   }
 
-  /** The next time of an entry that has none. */
+  /** The next time of an entry that has none yet. */
   #firstOf(entry: Entry<A>, now: number): number | null {
     const { watched, trigger, order } = entry;
     const next = this.#next(entry, now, now);
@@ -330,7 +339,7 @@ export class Scheduler<A extends Schedulable> {
     this.#due.add(entry);
   }
 
-  /** The clock was set back: times that lie ahead again come again, those that have fired do not. */
+  /** Computes all times again after the clock was set back. Times that are ahead again come again, unless they have fired. */
   #placeAllAgain(): void {
     this.#due.clear();
     this.#fresh = [...this.#watched.values()].flatMap(({ entries }) => entries);
@@ -338,12 +347,12 @@ export class Scheduler<A extends Schedulable> {
   }
 }
 
-/** Everything up to its last fire, if there was one, counts as fired. */
+/** An automation that is registered for the first time. Everything up to its last fire, if there was one, counts as fired. */
 function newlyWatched<A>(automation: A, fired: number): Watched<A> {
   return { automation, entries: [], fired, from: -Infinity, broken: true, earlier: [] };
 }
 
-/** The stretch that has this time; null where it has not fired, or by a clock that was plainly wrong. */
+/** The stretch that has a time. It is null for a time that has not fired, or that a plainly wrong clock fired. */
 function stretchOf({ fired, from, earlier }: Watched<unknown>, at: number | null, now: number): Stretch | null {
   if (at === null || (at > fired && earlier.length === 0)) return null;
   const has = ({ from, to }: Stretch) => from <= at && at <= to && to - now <= LIMITS.cronBackMs;
@@ -351,7 +360,7 @@ function stretchOf({ fired, from, earlier }: Watched<unknown>, at: number | null
   return has(last) ? last : (earlier.find(has) ?? null);
 }
 
-/** With one more. Those that are over for a day are left out, and of too many the two oldest become one. */
+/** The stretches with one more. Those that are over for a day are left out, and of too many the two oldest become one. */
 function joined(earlier: readonly Stretch[], last: Stretch, at: number): Stretch[] {
   const all = [...earlier.filter(({ to }) => at - to <= LIMITS.cronBackMs), last];
   if (all.length <= LIMITS.cronStretches) return all;
@@ -363,7 +372,7 @@ function compare(one: string, other: string): number {
   return one === other ? 0 : one < other ? -1 : 1;
 }
 
-/** Its cron triggers if it is enabled; of several that say the same, the last. */
+/** The cron triggers of an automation, if it is enabled. Of several that say the same, the last one counts. */
 function cronTriggers({ manifest }: Schedulable): CronTrigger[] {
   if (!manifest.enabled) return [];
   const triggers = manifest.triggers.filter((trigger) => trigger.kind === 'cron');
@@ -374,7 +383,7 @@ function isSameTime(one: CronTrigger, other: CronTrigger): boolean {
   return one.expr === other.expr && one.tz === other.tz;
 }
 
-/** The earliest last, so that taking it moves no others; equal times in the order of registration. */
+/** A list with the earliest time last, so that taking it moves no others. Equal times have the order of registration. */
 export class DueList<T extends DueItem> {
   #items: T[] = [];
 
@@ -386,7 +395,7 @@ export class DueList<T extends DueItem> {
     this.#items.splice(this.#placeOf(item), 0, item);
   }
 
-  /** Does nothing for an item that is not in the list. */
+  /** Removes an item. Does nothing for one that is not in the list. */
   delete(item: T): void {
     const place = this.#placeOf(item);
     if (this.#items[place] === item) this.#items.splice(place, 1);

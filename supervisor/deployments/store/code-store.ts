@@ -1,54 +1,42 @@
 /**
- * Stores the code of apps: defines the interface, and the tarball backend with a folder for each version (decisions, section
- * 2). `GitStore` is the other backend; a publication does what both have in common.
+ * Stores the code of apps: defines the interface, and the tarball backend with a folder for each version (specification,
+ * "Stores of code"). `GitStore` is the other backend; a publication does what both have in common.
  */
 import type { VersionRecord } from '../../../protocol/answers.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isArchiveVersion } from '../../../protocol/ids.ts';
 import type { VersionNote, VersionSummary } from '../../../protocol/manifest.ts';
 import type { CommitOrder } from '../../../protocol/wire/jobs.ts';
-import type { ChangeUnderWay } from '../../../storage/apps/code-store.ts';
+import type { Intent } from '../../../storage/apps/journal.ts';
 import { installVersion, listVersions, readVersion, removeVersion } from '../../../storage/apps/versions.ts';
 import type { Layout, VersionPaths } from '../../../storage/layout.ts';
 
 /** Which versions to list: at most `limit`, those before the version `before`. */
 export type VersionPage = { limit?: number; before?: string };
 
-/** A planned change of an app: `store` keeps a version without activating it. `commit` is null on the tarball backend. */
-export type Change =
-  | { kind: 'publish' | 'store'; versionId: string; commit: string | null }
-  | { kind: 'activate'; versionId: string }
-  | { kind: 'remove' };
-
 /** The caller makes one change at a time to an app. */
 export type CodeStore = {
   readonly backend: 'tarball' | 'git';
   /** Whether a version that was discarded can be fetched again. */
   readonly keepsDiscarded: boolean;
-  /** Runs before anything is served; returns the apps whose change was interrupted. */
-  open(): Promise<string[]>;
+  /** Runs before anything is served. */
+  open(): Promise<void>;
   /** Once these have recovered: removes the code that a crash left and no version uses. */
   tidy(): Promise<void>;
   /** Resolves when the work in the background has ended. */
   close(): Promise<void>;
   /** How the files of a version are committed; null when they are not. */
   commitOrder(message: string | null): CommitOrder | null;
-  /** Notes the planned change durably. When it rejects, there is no note. */
-  begin(id: string, change: Change): Promise<void>;
-  /** A change that has begun and not ended; `active` is the version that serves. */
-  underWay(id: string, active: VersionSummary | null): Promise<ChangeUnderWay | null>;
+  /** The commit that says of a stored version that it is live; null where none has to. */
+  commitActivation(id: string, versionId: string): Promise<string | null>;
   /** Puts a version's files into place, atomically for a crash. */
   install(id: string, versionId: string, staged: VersionPaths, commit: string | null): Promise<void>;
-  /** The change is complete: moves the refs to it. False when none was begun. */
-  settle(id: string): Promise<boolean>;
-  /** Ends the change. */
-  finish(id: string): Promise<void>;
-  /** Drops the change. */
-  abandon(id: string): Promise<void>;
+  /** Moves the refs to what was intended, and has happened. Done twice, the second time changes nothing. */
+  settle(id: string, intent: Intent): Promise<void>;
+  /** The commit of a live version that has no tag, which was being published; null for any other. */
+  untagged(id: string, versionId: string): Promise<string | null>;
   /** A version that can be activated; null when there is none of this id. */
   find(id: string, versionId: string): Promise<VersionRecord | null>;
-  /** Whether the commit is a version of the app. */
-  isVersion(id: string, commit: string): Promise<boolean>;
   /** Puts the files of a version that is not on the disk into a new folder. Rejects with `STORE_DAMAGED`. */
   checkOut(id: string, versionId: string, to: string): Promise<void>;
   /** Newest first. */
@@ -74,41 +62,32 @@ export class ArchiveStore implements CodeStore {
     this.#layout = layout;
   }
 
-  async open(): Promise<string[]> {
-    return [];
-  }
-
   commitOrder(): null {
     return null;
   }
 
-  // The app's pointer says all there is to say about a change.
+  // The app's pointer says all there is to say about what is live.
+  async open(): Promise<void> {}
   async tidy(): Promise<void> {}
   async close(): Promise<void> {}
-  async begin(): Promise<void> {}
-  async finish(): Promise<void> {}
-  async abandon(): Promise<void> {}
+  async settle(): Promise<void> {}
   async revive(): Promise<void> {}
+
+  async commitActivation(): Promise<null> {
+    return null;
+  }
+
+  async untagged(): Promise<null> {
+    return null;
+  }
 
   async numbers(): Promise<number[]> {
     return [];
   }
 
-  async underWay(): Promise<null> {
-    return null;
-  }
-
-  async settle(): Promise<boolean> {
-    return false;
-  }
-
   /** A version that is not on the disk has no other copy. */
   checkOut(id: string, versionId: string): Promise<never> {
     return Promise.reject(unknownVersion(id, versionId));
-  }
-
-  async isVersion(): Promise<boolean> {
-    return false;
   }
 
   install(id: string, versionId: string, staged: VersionPaths): Promise<void> {
@@ -147,8 +126,8 @@ function versionRecord(summary: VersionSummary, active: VersionSummary | null): 
 }
 
 /** Only what is known. */
-export function noteOf({ message, by }: { [K in keyof VersionNote]: VersionNote[K] | undefined }): VersionNote {
-  return { ...(message !== undefined && { message }), ...(by !== undefined && { by }) };
+export function noteOf({ message, by }: { [K in keyof VersionNote]: VersionNote[K] | null | undefined }): VersionNote {
+  return { ...(typeof message === 'string' && { message }), ...(typeof by === 'string' && { by }) };
 }
 
 export function unknownVersion(id: string, versionId: string): SvcError {

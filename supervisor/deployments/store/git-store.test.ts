@@ -181,7 +181,7 @@ test('publishing no changes is refused, and a refusal of a gate changes nothing'
   broken['app.json'] = JSON.stringify({ ...JSON.parse(broken['app.json'] ?? ''), queries: [{ name: 'q' }] });
   await assert.rejects(publish(running, broken, sha), failsWith('INVALID_HANDLER'));
   assert.equal(running.git('rev-parse', 'main'), sha);
-  assert.deepEqual(readdirSync(running.store.publishingDir), []);
+  assert.deepEqual(readdirSync(running.layout.journalDir), []);
   assert.deepEqual(readdirSync(running.layout.tmpDir), []);
   assert.deepEqual(readdirSync(running.layout.app('notes').versionsDir), ['v1']);
 });
@@ -307,13 +307,13 @@ test('a publication interrupted before its migrations is undone; after them it i
 
   const undone = await start(before);
   assert.equal((await undone.deployments.record('notes')).activeVersion, 'notes/v1');
-  assert.deepEqual([undone.git('tag'), readdirSync(undone.store.publishingDir)], ['notes/v1', []]);
+  assert.deepEqual([undone.git('tag'), readdirSync(undone.layout.journalDir)], ['notes/v1', []]);
   assert.equal(readdirSync(undone.store.mainDir).length, 1);
   assert.equal((await undone.upload(version('2', 2))).versionId, 'notes/v2');
 
   const finished = await start(after);
   assert.equal((await finished.deployments.record('notes')).activeVersion, 'notes/v2');
-  assert.deepEqual([finished.git('tag'), readdirSync(finished.store.publishingDir)], ['notes/v1\nnotes/v2', []]);
+  assert.deepEqual([finished.git('tag'), readdirSync(finished.layout.journalDir)], ['notes/v1\nnotes/v2', []]);
   assert.equal(JSON.parse(finished.onMain('app.json') ?? '').version, '2');
 });
 

@@ -1,7 +1,7 @@
 /**
- * Stores versions in git: a version is a tag of one bare repository, and its code is checked out once to be served (decisions,
- * section 7). The app's pointer decides which version serves. Refs follow it, and the start repairs what a crash left between
- * the two.
+ * Stores versions in git: a version is a tag of one bare repository, and its code is checked out once to be served
+ * (specification, "Stores of code"). The app's pointer decides which version serves. Refs follow it, and the start repairs what
+ * a crash left between the two.
  */
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
@@ -13,17 +13,13 @@ import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { GitAuthor, GitOperation, GitOperations, GitTag, GitVersion } from '../../../protocol/wire/git-jobs.ts';
 import type { CommitOrder } from '../../../protocol/wire/jobs.ts';
 import {
-  type ChangeUnderWay,
   commitOf,
   installLinked,
-  listChanges,
-  readChange,
-  removeChange,
   removeLinked,
   removeMaterialized,
   sweepMaterialized,
-  writeChange,
 } from '../../../storage/apps/code-store.ts';
+import type { Intent, VersionIntent } from '../../../storage/apps/journal.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { sweepTemporary } from '../../../storage/apps/trash.ts';
 import { readVersion } from '../../../storage/apps/versions.ts';
@@ -34,7 +30,7 @@ import { isOpenAt } from '../../../storage/git/repository.ts';
 import type { CodeStorePaths, Layout, VersionPaths } from '../../../storage/layout.ts';
 import type { Jobs } from '../../jobs/jobs.ts';
 import { SerialByKey } from '../../serial.ts';
-import type { Change, CodeStore, VersionPage } from './code-store.ts';
+import type { CodeStore, VersionPage } from './code-store.ts';
 
 /** One operation on the repository, done by a job. Rejects with `STORE_DAMAGED`, `STORAGE_FULL` and the operation's errors. */
 export type Git = <O extends GitOperation>(
@@ -70,7 +66,7 @@ export class GitStore implements CodeStore {
     this.#packer = new Packer(options);
   }
 
-  async open(): Promise<string[]> {
+  async open(): Promise<void> {
     const { layout, paths, git, log } = this.#options;
     for (const dir of [paths.mainDir, paths.sessionsDir]) await mkdirDurable(dir);
     await sweepTemporary(paths.dir);
@@ -84,7 +80,6 @@ export class GitStore implements CodeStore {
       // The live version is served from its own files.
       log.error({ err: error }, 'The git repository cannot be used; what is live is served all the same.');
     }
-    return listChanges(paths);
   }
 
   async tidy(): Promise<void> {
@@ -101,30 +96,18 @@ export class GitStore implements CodeStore {
     return { repository: paths.repository, author, message };
   }
 
-  async begin(id: string, change: Change): Promise<void> {
-    const { paths, git } = this.#options;
-    if (change.kind !== 'activate') return writeChange(paths, id, change as ChangeUnderWay);
-    const { versionId } = change;
+  async commitActivation(id: string, versionId: string): Promise<string | null> {
     const message = `Activate ${versionId}\n`;
-    const { commit, unchanged } = await git('commitTree', { app: id, from: versionId, message, ...this.#signed() });
-    if (!unchanged) await writeChange(paths, id, { kind: 'activate', versionId, commit });
+    const job = { app: id, from: versionId, message, ...this.#signed() };
+    const { commit, unchanged } = await this.#options.git('commitTree', job);
+    return unchanged ? null : commit;
   }
 
-  async underWay(id: string, active: VersionSummary | null): Promise<ChangeUnderWay | null> {
-    const { layout, paths, log } = this.#options;
-    const change = await readChange(paths, id);
-    if (change !== 'damaged') return change;
-    log.error({ app: id }, 'The note of a change of an app that was cut off is damaged; what is live counts.');
-    // A live version without its tag was being published: where its code lies says the commit. Else its number would be given again.
-    const isTagged = active === null || (await this.#tag(id, active.versionId)) !== null;
-    const commit = isTagged ? null : await commitOf(layout.app(id), active.versionId, paths);
-    if (isTagged || commit === null) {
-      await removeChange(paths, id);
-      return null;
-    }
-    const published: ChangeUnderWay = { kind: 'publish', versionId: active.versionId, commit };
-    await writeChange(paths, id, published);
-    return published;
+  async untagged(id: string, versionId: string): Promise<string | null> {
+    const { layout, paths } = this.#options;
+    if ((await this.#tag(id, versionId)) !== null) return null;
+    // Where its code lies says the commit.
+    return commitOf(layout.app(id), versionId, paths);
   }
 
   async install(id: string, versionId: string, staged: VersionPaths, commit: string | null): Promise<void> {
@@ -132,27 +115,14 @@ export class GitStore implements CodeStore {
     await installLinked(layout.app(id), versionId, staged, paths.materialized(commit as string, id));
   }
 
-  settle(id: string): Promise<boolean> {
+  settle(id: string, intent: Intent): Promise<void> {
     return this.#refs.run('refs', async () => {
-      const change = await readChange(this.#options.paths, id);
-      if (change === null) return false;
-      if (change === 'damaged') throw new Error(`The note of the change of "${id}" was damaged meanwhile.`);
-      if (change.kind === 'remove') await this.#settleRemoval(id);
-      else await this.#settle(id, change);
-      return true;
-    });
-  }
-
-  finish(id: string): Promise<void> {
-    return this.#refs.run('refs', async () => {
+      if (intent.kind === 'remove') await this.#settleRemoval(id);
+      else if (intent.commit === null) return;
+      else await this.#settle(id, intent, intent.commit);
       await this.#writeActiveMain();
-      await removeChange(this.#options.paths, id);
       this.#packer.changed();
     });
-  }
-
-  abandon(id: string): Promise<void> {
-    return removeChange(this.#options.paths, id);
   }
 
   async find(id: string, versionId: string): Promise<VersionRecord | null> {
@@ -162,11 +132,6 @@ export class GitStore implements CodeStore {
 
   async checkOut(id: string, versionId: string, to: string): Promise<void> {
     await this.#options.git('checkout', { app: id, from: versionId, to });
-  }
-
-  async isVersion(id: string, commit: string): Promise<boolean> {
-    const job = { app: id, limit: LIMITS.versionsListed, before: null };
-    return (await this.#options.git('listVersions', job)).versions.some((version) => version.commit === commit);
   }
 
   async list(id: string, active: VersionSummary | null, { limit, before }: VersionPage): Promise<VersionRecord[]> {
@@ -210,7 +175,7 @@ export class GitStore implements CodeStore {
     });
   }
 
-  async #settle(id: string, { kind, versionId, commit }: Exclude<ChangeUnderWay, { kind: 'remove' }>): Promise<void> {
+  async #settle(id: string, { kind, versionId }: VersionIntent, commit: string): Promise<void> {
     const { layout, git } = this.#options;
     const tag = kind === 'activate' ? null : tagOf(versionId, await readVersion(layout.app(id), versionId));
     const job = { commit, ...this.#signed() };

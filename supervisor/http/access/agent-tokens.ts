@@ -1,84 +1,178 @@
 /**
- * Makes and checks the tokens of agents: a new one for each turn, valid only while that runs and for its app or draft (decisions,
- * section 12). Nothing is kept between turns.
+ * Makes and checks the tokens of agents: a new one for each turn, valid only while that runs and for its app or draft. Guards
+ * each tool that is called with one (specification, "Means of agents" and "Agents as callers"). Nothing is kept between turns.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
-import { draftKey } from '../../../protocol/ids.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { appOfKey, scopeKey } from '../../../protocol/ids.ts';
 import type { ChatSql } from '../../../protocol/manifest.ts';
+import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirm, Confirmation } from '../../dispatch/request.ts';
+import type { Exchange } from '../../edge/edge.ts';
+import { BEARER, unauthorized } from './access.ts';
+import { type Caller, type Grant, may } from './grants.ts';
 
 const PREFIX = 'svca_';
 
-/** The rights of an agent's token. */
-export type AgentGrant = {
+/** A turn of an agent, and what its token may do. */
+export type AgentTurn = {
   /** The session key of its conversation. */
   readonly conversation: string;
   /** The agent's name in the configuration. */
   readonly runner: string;
-  /** The key of the app whose tools it may use: the id of a live app, or the key of a draft. */
+  /** The key of the app whose tools the agent may use: the id of a live app, or the key of a draft. */
   readonly app: string;
   /** The session of that draft; null for a live app. */
   readonly draft: string | null;
   readonly may: readonly AgentCapability[];
-  /** What it may do with the `svc_sql_*` tools, as far as `may` has it. */
+  /** What the agent may do with the `svc_sql_*` tools, as far as `may` has it. */
   readonly sql: ChatSql;
-  /** An automation's: there is nobody to ask. */
+  /** True for the agent of an automation, where there is nobody to ask. */
   readonly alone: boolean;
 };
 
-/** To call what reads, and what writes. */
+/** What an agent may call: tools that read, and tools that write. */
 export type AgentCapability = 'read' | 'write';
 
-type AgentTurn = Pick<AgentGrant, 'conversation' | 'runner'> &
-  Partial<Pick<AgentGrant, 'draft' | 'may' | 'sql' | 'alone'>>;
+type NewAgentTurn = Pick<AgentTurn, 'conversation' | 'runner'> &
+  Partial<Pick<AgentTurn, 'draft' | 'may' | 'sql' | 'alone'>>;
 
 const BOTH = ['read', 'write'] as const;
 
 export class AgentTokens {
-  /** By the token's digest, so that the time of a look-up does not reveal its text. */
-  readonly #active = new Map<string, AgentGrant>();
+  /** Maps the digest of a token to its rights, so that the time of a look-up does not reveal a token. */
+  readonly #active = new Map<string, AgentTurn>();
   #onEnded: () => void = () => {};
   #confirm: (conversation: string, ...asked: Parameters<Confirm>) => Promise<void> = async () => {};
 
   /**
-   * A turn of a conversation begins: its token works until `end` is called. `draft` is the session in whose draft the turn works.
-   * Throws for what is no session key.
+   * Makes the token of a turn of a conversation, which works until `end` is called. `draft` is the session in whose draft the
+   * turn works. Throws for what is no session key.
    */
-  begin({ conversation, runner, draft = null, may = BOTH, sql = 'write', alone = false }: AgentTurn): {
+  begin({ conversation, runner, draft = null, may = BOTH, sql = 'write', alone = false }: NewAgentTurn): {
     token: string;
     end: () => void;
   } {
     const name = parseSessionKey(conversation);
     if (name === null) throw new TypeError(`"${conversation}" is no session key.`);
     const session = name.draft ?? draft;
-    const app = session === null ? name.app : draftKey(session, name.app);
     const token = PREFIX + randomBytes(32).toString('hex');
     const digest = hash('sha256', token);
-    this.#active.set(digest, { conversation, runner, app, draft: session, may, sql, alone });
+    this.#active.set(digest, {
+      conversation,
+      runner,
+      app: scopeKey(name.app, session),
+      draft: session,
+      may,
+      sql,
+      alone,
+    });
     const end = (): void => {
       if (this.#active.delete(digest)) this.#onEnded();
     };
     return { token, end };
   }
 
-  /** Called when a token is good no more: what was opened with it must end. */
+  /** `call` runs when a token is good no more. What was opened with it must end then. */
   whenEnded(call: () => void): void {
     this.#onEnded = call;
   }
 
-  /** Called before an action that wants a confirmation runs for the agent of a conversation; see `Confirm`. */
+  /** `call` runs before an action that wants a confirmation runs for the agent of a conversation (`Confirm`). */
   confirmWith(call: (conversation: string, ...asked: Parameters<Confirm>) => Promise<void>): void {
     this.#confirm = call;
   }
 
-  /** Asks the person of its conversation. An automation has nobody to ask: its actions run. Rejects with `NOT_CONFIRMED`. */
-  async confirm({ conversation, alone }: AgentGrant, asked: Confirmation, signal?: AbortSignal): Promise<void> {
+  /** Asks the person of the conversation. An automation has nobody to ask, so its actions run. Rejects with `NOT_CONFIRMED`. */
+  async confirm({ conversation, alone }: AgentTurn, asked: Confirmation, signal?: AbortSignal): Promise<void> {
     if (!alone) await this.#confirm(conversation, asked, signal);
   }
 
-  /** The rights of a presented token; undefined unless its turn runs. */
-  find(token: string): AgentGrant | undefined {
+  /** The rights of a presented token. They are undefined unless its turn runs. */
+  find(token: string): AgentTurn | undefined {
     return token.startsWith(PREFIX) ? this.#active.get(hash('sha256', token)) : undefined;
   }
+}
+
+/**
+ * The caller with the token of a turn. It may use the tools of one app or draft while its turn runs: each question asks anew.
+ */
+export class AgentCaller implements Caller {
+  readonly kind = 'agent';
+  readonly owner = null;
+  readonly client: string;
+  readonly identity: string;
+  readonly grants: readonly Grant[];
+  readonly turn: AgentTurn;
+  /** Asks the person whose turn it is. */
+  readonly confirm: Confirm;
+  readonly #isGood: () => boolean;
+
+  constructor(turn: AgentTurn, isGood: () => boolean, confirm: Confirm) {
+    this.turn = turn;
+    this.confirm = confirm;
+    this.client = `agent ${turn.conversation}`;
+    this.identity = this.client;
+    this.#isGood = isGood;
+    this.grants = [{ on: { key: turn.app }, rights: turn.may, expiresAt: null, isGood }];
+  }
+
+  shown(): HandlerCaller {
+    return { kind: 'agent', name: this.turn.runner };
+  }
+
+  get ended(): boolean {
+    return !this.#isGood();
+  }
+
+  refusal(): string {
+    const { app, may: rights } = this.turn;
+    if (this.ended) return 'The turn of this agent has ended.';
+    const own = `An agent may use the tools of its own app only, which is "${appOfKey(app)}".`;
+    return rights.length === 2 ? own : `${own} Its automation lets it use those that "requires.tools" names.`;
+  }
+
+  /**
+   * Checks the app that a tool names, before the tool runs. Throws `FORBIDDEN` unless it is the one of the agent's session key.
+   */
+  guard(app: string, capability: AgentCapability): void {
+    const own = parseSessionKey(this.turn.conversation);
+    if (own !== null && own.app === app && may(this, capability, this.turn.app)) return;
+    throw new SvcError('FORBIDDEN', this.refusal());
+  }
+
+  /** Whether the agent has the SQL tools that read, or that write. */
+  hasSql(capability: AgentCapability): boolean {
+    const { sql } = this.turn;
+    return sql === 'write' || sql === capability;
+  }
+
+  /** Checks the same before one of the SQL tools runs. Throws `FORBIDDEN` also where this chat has no such tool. */
+  guardSql(app: string, capability: AgentCapability): void {
+    this.guard(app, capability);
+    if (this.hasSql(capability)) return;
+    const why = `This chat may not ${capability} by SQL: "chat": { "sql": "${capability}" } in app.json of "${app}" would let it.`;
+    throw new SvcError('FORBIDDEN', why);
+  }
+}
+
+/** The caller of a request with an agent's token, or the error to answer. It is null for every other request. */
+export function agentCaller(exchange: Exchange, tokens: AgentTokens): AgentCaller | SvcError | null {
+  const authorization = exchange.header('authorization');
+  if (authorization === undefined || !authorization.includes(PREFIX)) return null;
+  return callerOfTurn(BEARER.exec(authorization)?.[1] ?? '', tokens);
+}
+
+/** The caller with the token of a turn, or the error to answer when the token is not good. */
+export function callerOfTurn(token: string, tokens: AgentTokens): AgentCaller | SvcError {
+  const turn = tokens.find(token);
+  if (turn === undefined) return unauthorized('The token of an agent is good only while a turn of it runs.');
+  const isGood = () => tokens.find(token) === turn;
+  return new AgentCaller(turn, isGood, async (asked, signal) => {
+    // A call may be asked for after its turn has ended: the next turn is not asked for it.
+    if (!isGood()) throw notConfirmed(asked, 'unanswered');
+    await tokens.confirm(turn, asked, signal);
+  });
 }

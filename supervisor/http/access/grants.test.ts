@@ -1,17 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { draftKey } from '../../../protocol/ids.ts';
-import { type Capability, type GrantTools, may } from './grants.ts';
+import { tokenCaller } from './callers.ts';
+import { type Capability, may } from './grants.ts';
+import type { TokenTools } from './program-tokens.ts';
 
 const CAPABILITIES: Capability[] = ['page', 'read', 'stream', 'write', 'settings', 'manage', 'make', 'admin'];
 
-const MAY: Record<GrantTools, Capability[]> = {
+const MAY: Record<TokenTools, Capability[]> = {
   read: ['page', 'read', 'stream'],
   write: ['page', 'read', 'stream', 'write', 'settings'],
   all: ['page', 'read', 'stream', 'write', 'settings', 'manage'],
 };
 
-for (const [tools, allowed] of Object.entries(MAY) as [GrantTools, Capability[]][]) {
+for (const [tools, allowed] of Object.entries(MAY) as [TokenTools, Capability[]][]) {
   test(`a token for "${tools}" may only ${allowed.join(', ')}`, () => {
     for (const capability of CAPABILITIES) {
       const wanted = allowed.includes(capability);
@@ -21,7 +23,7 @@ for (const [tools, allowed] of Object.entries(MAY) as [GrantTools, Capability[]]
         [one, 'todos', wanted],
         [one, 'notes', wanted],
         [one, 'other', false],
-        // Names that only resemble one of its own.
+        // These names only resemble one of its own.
         [one, 'todo', false],
         [one, 'todos2', false],
         [one, '', false],
@@ -36,7 +38,8 @@ for (const [tools, allowed] of Object.entries(MAY) as [GrantTools, Capability[]]
         [every, null, wanted],
       ];
       for (const [grant, app, expected] of rows) {
-        assert.equal(may(grant, capability, app), expected, `${capability} on ${app} with ${JSON.stringify(grant)}`);
+        const caller = tokenCaller({ id: 'tok_1', name: 'zapier', expiresAt: null, ...grant }, () => true);
+        assert.equal(may(caller, capability, app), expected, `${capability} on ${app} with ${JSON.stringify(grant)}`);
       }
     }
   });

@@ -1,93 +1,123 @@
 /**
- * Decides what a token for a program and what a person may do: one table from kinds of requests to kinds of tokens and to roles in
- * an app (decisions, sections 11 and 16).
+ * Says what a caller was given, and decides what it may do with that: one table of rights for tokens, sessions and roles in an
+ * app (specification, "Tokens for programs" and "People of a host").
  */
+import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
+import type { PageOwner } from '../../../protocol/origins.ts';
+import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 
 /**
- * What a request needs. Each but `admin` is about one app: its page and files (`page`), describe and queries (`read`), actions
- * (`write`), its change stream, storing its settings, talking with an agent about its data (`chat`), and the rest: code,
- * versions, logs, runs, SQL (`manage`). `make` is for a new app, from a template or blank; null where its id is chosen later.
+ * What a request needs. Each but `admin` is about one app. `page` is its page and files, `read` its descriptions and queries,
+ * `write` its actions, `stream` its change stream. `settings` is storing its settings, and `chat` talking with an agent about
+ * its data. `manage` is the rest: code, versions, logs, runs, SQL. `make` is a new app, blank or from a template; its app is
+ * null where the id is chosen later.
  */
 export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'chat' | 'manage' | 'make' | 'admin';
 
-/** `read` calls queries and describes, `write` calls actions too, `all` does everything else with its apps. */
-export type GrantTools = 'read' | 'write' | 'all';
-
-/** The rights of a token for a program. `apps` null means every app, including later ones; `expiresAt` null means never. */
-export type Grant = {
-  readonly id: string;
-  readonly name: string;
-  readonly apps: readonly string[] | null;
-  readonly tools: GrantTools;
-  /** Milliseconds since the epoch. */
-  readonly expiresAt: number | null;
-};
-
-/** Roles of people in the gateway: an owner may do everything, an author makes apps and manages those, a member uses what is shared. */
+/**
+ * The roles of people in the gateway. An owner may do everything, an author makes apps and manages those, a member uses what is
+ * shared.
+ */
 export const GATEWAY_ROLES = ['owner', 'author', 'member'] as const;
 export type GatewayRole = (typeof GATEWAY_ROLES)[number];
 
-/** Roles of people in an app; each may do what those before it may. */
+/** The roles of people in an app. Each may do what those before it may. */
 export const APP_ROLES = ['viewer', 'editor', 'manager'] as const;
 export type AppRole = (typeof APP_ROLES)[number];
 
-/** The least that a token must be for, and that a person must be in the app; null: no token of a program, no role. */
-const LEAST: Record<Capability, { tools: GrantTools | null; role: AppRole | null }> = {
-  page: { tools: 'read', role: 'viewer' },
-  read: { tools: 'read', role: 'viewer' },
-  stream: { tools: 'read', role: 'viewer' },
-  write: { tools: 'write', role: 'editor' },
-  settings: { tools: 'write', role: 'manager' },
-  chat: { tools: 'all', role: 'editor' },
-  manage: { tools: 'all', role: 'manager' },
-  make: { tools: null, role: 'manager' },
-  admin: { tools: null, role: null },
+const VIEWED = ['page', 'read', 'stream'] as const;
+const PAGE = [...VIEWED, 'write', 'settings', 'chat'] as const;
+const MANAGED = [...PAGE, 'manage', 'make'] as const;
+
+/**
+ * How much a grant gives: what an administrator and the console may do, a page with its cookie and page key, and with the cookie
+ * alone; a token of a program for each of its `tools`; a person in each role.
+ */
+export const RIGHTS = {
+  everything: [...MANAGED, 'admin'],
+  page: PAGE,
+  cookie: ['page'],
+  read: VIEWED,
+  write: [...VIEWED, 'write', 'settings'],
+  all: [...PAGE, 'manage'],
+  viewer: VIEWED,
+  editor: [...VIEWED, 'write', 'chat'],
+  manager: MANAGED,
+} as const satisfies Record<string, readonly Capability[]>;
+
+/**
+ * For what: everything there is; the one live app or draft of `key`, or with null what is about none; or apps by their ids (null:
+ * every one, and what is about none), with their drafts for who may `manage` them.
+ */
+type GrantedFor = 'everything' | { readonly key: string | null } | { readonly apps: ((id: string) => boolean) | null };
+
+/** What a caller was given: for what, how much, and until when. */
+export type Grant = {
+  readonly on: GrantedFor;
+  readonly rights: readonly Capability[];
+  /** In milliseconds since the epoch; null when it does not end by itself. */
+  readonly expiresAt: number | null;
+  /** False once it has expired or was taken back. A request may take minutes to arrive, so each question asks anew. */
+  isGood(): boolean;
 };
 
-const RANK: Record<GrantTools, number> = { read: 0, write: 1, all: 2 };
-
-/**
- * Whether the grant allows `capability` on `app`, the key of a live app or of a draft; null means a request about all apps,
- * which needs a grant for every app. A draft needs the right to manage its app.
- */
-export function may(grant: Pick<Grant, 'apps' | 'tools'>, capability: Capability, app: string | null): boolean {
-  const isDraft = app !== null && isDraftKey(app);
-  const { tools } = LEAST[capability];
-  const least = isDraft && tools !== null ? 'all' : tools;
-  if (least === null || !(RANK[grant.tools] >= RANK[least])) return false;
-  return grant.apps === null || (app !== null && grant.apps.includes(appOfKey(app)));
+/** A grant that stands as long as what it was made for. */
+export function standing(on: GrantedFor, rights: readonly Capability[]): Grant {
+  return { on, rights, expiresAt: null, isGood: () => true };
 }
 
-/** The roles of a person. `apps` comes from a host and may hold anything. */
-type Roles = { readonly id: string; readonly role: GatewayRole; readonly apps?: Readonly<Record<string, unknown>> };
-
-/** The id of the person who made an app; null when it was none, undefined when there is no such app. */
-export type MakerOf = (app: string) => string | null | undefined;
-
-/** The strongest role of a person in a live app, or in one that they could make; null for none. */
-export function roleIn({ id, role, apps }: Roles, app: string, makerOf: MakerOf): AppRole | null {
-  if (role === 'owner') return 'manager';
-  if (role === 'author') {
-    const maker = makerOf(app);
-    if (maker === undefined || maker === id) return 'manager';
-  }
-  const given = apps !== undefined && Object.hasOwn(apps, app) ? apps[app] : undefined;
-  return APP_ROLES.find((one) => one === given) ?? null;
+/** Who makes a request, and what it was given. Each request has one of its own, unless all requests of its kind are alike. */
+export interface Caller {
+  readonly kind: 'admin' | 'host' | 'session' | 'token' | 'agent' | 'public' | 'person';
+  /** The app or draft whose page calls; null for other callers. That page is at `/` of its origin too. */
+  readonly owner: PageOwner | null;
+  /** The client that limits count: the token or sign-in that was presented. */
+  readonly client: string;
+  /** Who the caller is beyond one sign-in. Idempotency keys belong to it. */
+  readonly identity: string;
+  /** One that allows it is enough. */
+  readonly grants: readonly Grant[];
+  /** True once what was presented is good no more. The caller then may do nothing, and its streams end. */
+  readonly ended: boolean;
+  /** What a host allows. The caller may do no more than that. */
+  readonly also?: Also;
+  /** True for the cookie of a session without the page key. */
+  readonly keyless?: boolean;
+  /** The caller as handlers see it. `app` is the key of their app or draft. */
+  shown(app: string): HandlerCaller;
+  /** Why the caller may not: the message of the `FORBIDDEN` answer. */
+  refusal(app: string | null): string;
 }
 
-/**
- * As `may`, for a person. A request about all apps needs an owner; opening a session, somebody who manages an app or makes some.
- */
-export function mayAs(person: Roles, capability: Capability, app: string | null, makerOf: MakerOf): boolean {
-  const { role, apps = {} } = person;
-  if (role === 'owner') return true;
-  if (app === null) {
-    if (role === 'author') return capability === 'manage' || capability === 'make';
-    return capability === 'manage' && Object.values(apps).some((one) => one === 'manager');
-  }
-  const { role: weakest } = LEAST[capability];
-  const least = isDraftKey(app) && weakest !== null ? 'manager' : weakest;
-  const own = roleIn(person, appOfKey(app), makerOf);
-  return least !== null && own !== null && APP_ROLES.indexOf(own) >= APP_ROLES.indexOf(least);
+/** What the host's `authorize` allows. */
+export type Also = (capability: Capability, app: string | null) => boolean;
+
+/** Whether a caller may. `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
+export function may(
+  { grants, also }: Pick<Caller, 'grants' | 'also'>,
+  capability: Capability,
+  app: string | null,
+): boolean {
+  const isGiven = grants.some((one) => one.rights.includes(capability) && covers(one, app) && one.isGood());
+  return isGiven && (also === undefined || also(capability, app));
+}
+
+/** Throws `FORBIDDEN` unless the caller may. */
+export function demand(caller: Caller, capability: Capability, app: string | null): void {
+  if (!may(caller, capability, app)) throw new SvcError('FORBIDDEN', caller.refusal(app));
+}
+
+/** The strongest role in an app of which these grants give all; null for none. */
+export function roleIn(grants: readonly Grant[], app: string): AppRole | null {
+  const has = (role: AppRole) =>
+    grants.some((one) => covers(one, app) && RIGHTS[role].every((capability) => one.rights.includes(capability)));
+  return APP_ROLES.findLast(has) ?? null;
+}
+
+function covers({ on, rights }: Grant, app: string | null): boolean {
+  if (on === 'everything') return true;
+  if ('key' in on) return app === on.key;
+  if (app !== null && isDraftKey(app) && !rights.includes('manage')) return false;
+  return on.apps === null || (app !== null && on.apps(appOfKey(app)));
 }

@@ -1,24 +1,26 @@
 /**
- * A person whom an embedding host names: checks what the host says, and asks the table of rights what they may do (decisions,
- * sections 15 and 16).
+ * Checks what an embedding host says of the person who calls, and asks the table of rights what they may do (specification,
+ * "People of a host").
  */
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
-import type { Caller, HostRequest } from './access.ts';
+import type { HostRequest } from './callers.ts';
 import {
+  type Also,
   APP_ROLES,
   type AppRole,
-  type Capability,
+  type Caller,
   GATEWAY_ROLES,
   type GatewayRole,
-  type MakerOf,
-  mayAs,
+  type Grant,
+  RIGHTS,
   roleIn,
+  standing,
 } from './grants.ts';
 
-/** `id` and `name` are 1 to 500 characters without control characters; `apps` has the roles by id of the app. */
+/** A person. `id` and `name` have 1 to 500 characters without control characters. `apps` has the roles by the id of the app. */
 export type Person = {
   readonly id: string;
   readonly name: string;
@@ -27,40 +29,37 @@ export type Person = {
   readonly apps?: Readonly<Record<string, AppRole>>;
 };
 
-/** Says at once who makes a request; null for nobody. */
+/** Says at once who makes a request. Null is nobody. */
 export type Identify = (request: HostRequest) => Person | null | undefined;
 
-/** Allowed by the host to do no more than this as well. */
-type Also = (capability: Capability, app: string | null) => boolean;
+/** The id of the person who made an app. It is null when no person did, and undefined when there is no such app. */
+export type MakerOf = (app: string) => string | null | undefined;
 
+/** A person as caller. */
 export class PersonCaller implements Caller {
   readonly kind = 'person';
   readonly owner = null;
   readonly client: string;
   readonly identity: string;
-  readonly expiresAt = null;
-  readonly ended = false;
   readonly person: Person;
-  readonly #makerOf: MakerOf;
-  readonly #also: Also;
+  readonly grants: readonly Grant[];
+  readonly ended = false;
+  readonly also: Also;
 
+  /** `also`: the host allows no more than this as well. */
   constructor(person: Person, makerOf: MakerOf, also: Also = () => true) {
     this.person = person;
     this.client = `person ${person.id}`;
     this.identity = this.client;
-    this.#makerOf = makerOf;
-    this.#also = also;
+    this.grants = grantsOf(person, makerOf);
+    this.also = also;
   }
 
   /** The role that handlers see is the one in their app; an owner's is `owner`. */
   shown(app: string): HandlerCaller {
     const { id, name, email, role } = this.person;
-    const own = role === 'owner' ? role : (roleIn(this.person, appOfKey(app), this.#makerOf) ?? role);
+    const own = role === 'owner' ? role : (roleIn(this.grants, appOfKey(app)) ?? role);
     return { kind: 'person', name, user: { id, name, ...(email === undefined ? {} : { email }), role: own } };
-  }
-
-  may(capability: Capability, app: string | null): boolean {
-    return mayAs(this.person, capability, app, this.#makerOf) && this.#also(capability, app);
   }
 
   refusal(app: string | null): string {
@@ -68,7 +67,7 @@ export class PersonCaller implements Caller {
     const id = appOfKey(app);
     const named = `"${id.slice(0, 80)}"`;
     const given: unknown = givenRole(this.person, id);
-    const role = roleIn(this.person, id, this.#makerOf);
+    const role = roleIn(this.grants, id);
     if (role === 'manager') return 'The server that this gateway is part of does not allow this.';
     if (role !== null) return `Your role in ${named} is ${role}, and this needs more.`;
     if (given === undefined) return `The app ${named} is not shared with you.`;
@@ -76,20 +75,35 @@ export class PersonCaller implements Caller {
   }
 }
 
+/** An author manages what they made, and what they could make. Who manages an app, or makes some, may open a session. */
+function grantsOf({ id, role, apps = {} }: Person, makerOf: MakerOf): Grant[] {
+  if (role === 'owner') return [standing('everything', RIGHTS.everything)];
+  const shared = Object.entries(apps).filter(([, given]) => APP_ROLES.includes(given));
+  const grants = shared.map(([app, given]) => standing({ apps: (one) => one === app }, RIGHTS[given]));
+  if (role === 'author') {
+    const made = (app: string): boolean => {
+      const maker = makerOf(app);
+      return maker === undefined || maker === id;
+    };
+    grants.push(standing({ apps: made }, RIGHTS.manager), standing({ key: null }, ['manage', 'make']));
+  } else if (shared.some(([, given]) => given === 'manager')) grants.push(standing({ key: null }, ['manage']));
+  return grants;
+}
+
 function givenRole({ apps }: Person, app: string): unknown {
   return apps !== undefined && Object.hasOwn(apps, app) ? apps[app] : undefined;
 }
 
 /**
- * Who publishes what this caller sends: `maker`, whose apps those are that are new, is the id of a person, null for a caller that is
- * none; `by` is the name that versions show.
+ * Who publishes what this caller sends. `maker` is the id of a person, to whom new apps belong, and null for other callers.
+ * `by` is the name that versions show.
  */
 export function publisherIn(caller: Caller): { maker: string | null; by: string | null } {
   const maker = caller instanceof PersonCaller ? caller.person.id : null;
   return { maker, by: caller.shown('').name ?? null };
 }
 
-/** The person whom a host named; null for nobody. Throws `INTERNAL`, which says what is wrong with the answer. */
+/** The person whom a host named. Null is nobody. Throws `INTERNAL`, which says what is wrong with the host's answer. */
 export function personOf(answer: unknown): Person | null {
   if (answer === null || answer === undefined) return null;
   if (typeof answer !== 'object') throw wrong('it must be an object, or null for nobody');
@@ -114,7 +128,7 @@ export function personOf(answer: unknown): Person | null {
   };
 }
 
-/** Idempotency keys and limits are kept under it, in texts of which it is one line. */
+/** Whether a value is a text of one line. Idempotency keys and limits are kept under such texts. */
 function isLine(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= LIMITS.textChars && !/\p{Cc}/u.test(value);
 }

@@ -1,6 +1,6 @@
 /**
- * Makes, checks and revokes tokens for programs (decisions, section 11). The identity database stores their SHA-256 digests,
- * never their text; all are in memory, so that no request waits for the database.
+ * Makes, checks and revokes tokens for programs (specification, "Tokens for programs"). The identity database stores their
+ * SHA-256 digests, never their texts. All of them are in memory, so that no request waits for the database.
  */
 import { hash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -9,9 +9,8 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
-import { survive } from '../../outlive-writer.ts';
+import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
 import { SerialByKey } from '../../serial.ts';
-import type { Grant, GrantTools } from './grants.ts';
 
 const PREFIX = 'svct_';
 const SCHEMA = `
@@ -26,28 +25,43 @@ const SCHEMA = `
     last_used_at INTEGER
   )`;
 
-/** `apps` undefined is every app; `expiresInDays` undefined is never. */
+/**
+ * What a token for programs is for. `read` calls queries and describes, `write` also calls actions, `all` also does the rest.
+ */
+export type TokenTools = 'read' | 'write' | 'all';
+
+/** The rights of a token for a program. `apps` null means every app, including later ones; `expiresAt` null means never. */
+export type ProgramToken = {
+  readonly id: string;
+  readonly name: string;
+  readonly apps: readonly string[] | null;
+  readonly tools: TokenTools;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number | null;
+};
+
+/** A token to be made. Without `apps` it is for every app, and without `expiresInDays` it never expires. */
 export type NewProgramToken = {
   name: string;
   apps: readonly string[] | undefined;
-  tools: GrantTools;
+  tools: TokenTools;
   expiresInDays: number | undefined;
 };
 
-/** A token as it is listed. Times in milliseconds since the epoch. */
-export type ProgramTokenRow = Grant & { createdAt: number; lastUsedAt: number | null };
+/** A token as it is listed. Times are milliseconds since the epoch. */
+export type ProgramTokenRow = ProgramToken & { createdAt: number; lastUsedAt: number | null };
 
 type Entry = {
-  grant: Grant;
+  given: ProgramToken;
   readonly digest: string;
   readonly createdAt: number;
   lastUsedAt: number | null;
-  /** Refused from now on; its row may still have to be deleted. */
+  /** True once the token is refused. Its row may still have to be deleted. */
   revoked: boolean;
 };
 
 type ProgramTokensOptions = {
-  /** The gateway's identity database, and its file: without the file there are no stored tokens. */
+  /** The gateway's identity database, and its file. Without the file there are no stored tokens. */
   db: DbClient;
   file: string;
   /** Whether an app of this id is registered. */
@@ -57,14 +71,14 @@ type ProgramTokensOptions = {
   now?: () => number;
 };
 
-/** Every statement here may run twice: see `survive`. */
+/** Every statement here may run twice: see `retryIfWriterLost`. */
 export class ProgramTokens {
   readonly #options: ProgramTokensOptions;
   readonly #now: () => number;
-  /** In the order in which they were made. */
+  /** All tokens, in the order in which they were made. */
   readonly #byId = new Map<string, Entry>();
   readonly #byDigest = new Map<string, Entry>();
-  /** Tokens whose last use is not stored yet. */
+  /** The tokens whose last use is not stored yet. */
   readonly #used = new Set<Entry>();
   readonly #serial = new SerialByKey();
   #loading: Promise<void> | null = null;
@@ -78,23 +92,23 @@ export class ProgramTokens {
     this.#now = options.now ?? Date.now;
   }
 
-  /** Reads all tokens. Where that fails it says so in the log, refuses every token, and tries again. */
+  /** Reads all tokens. Where that fails, the log says so, every token is refused, and the read is tried again. */
   static async open(options: ProgramTokensOptions): Promise<ProgramTokens> {
     const tokens = new ProgramTokens(options);
     await tokens.#load().catch(() => {});
     return tokens;
   }
 
-  /** Called with the id of a token that was revoked: what was opened with it must end. */
+  /** `call` runs with the id of a token that was revoked. What was opened with it must end then. */
   whenRevoked(call: (id: string) => void): void {
     this.#onRevoked = call;
   }
 
   /**
-   * The rights of a presented token; undefined for an unknown, revoked or expired one. Notes the use. Its timing depends only
-   * on the digest of the sent text, which does not reveal a token.
+   * The rights of a presented token. They are undefined for an unknown, revoked or expired one. Notes the use. The timing
+   * depends only on the digest of the sent text, which does not reveal a token.
    */
-  find(token: string): Grant | undefined {
+  find(token: string): ProgramToken | undefined {
     if (!token.startsWith(PREFIX)) return undefined;
     const entry = this.#byDigest.get(digestOf(token));
     if (entry === undefined || entry.revoked) return undefined;
@@ -103,40 +117,42 @@ export class ProgramTokens {
     entry.lastUsedAt = now;
     this.#used.add(entry);
     this.#noteTimer ??= this.#later(LIMITS.programTokenNoteMs, () => void this.#storeUses());
-    return entry.grant;
+    return entry.given;
   }
 
   /**
-   * Makes a token; its text is in the answer and nowhere else. Durable once it resolves. Rejects with `UNKNOWN_APP`, the app in
-   * `path`, and with `CONFLICT` when there are `LIMITS.programTokens`; those that have expired make room first.
+   * Makes a token, durably once this resolves. Its text is in the answer and nowhere else. Rejects with `UNKNOWN_APP`, with the
+   * app in `path`, and with `CONFLICT` when there are `LIMITS.programTokens`. Expired ones make room first.
    */
   create({ name, apps, tools, expiresInDays }: NewProgramToken): Promise<ProgramTokenRow & { token: string }> {
     const { db, log } = this.#options;
     return this.#changing(async () => {
-      // Within the turn: an app that is removed after this look is dropped from the token in a later one.
+      // This look is within the turn of the change. An app that is removed after it is dropped from the token in a later turn.
       this.#checkRegistered(apps ?? []);
       await this.#makeRoom();
       const token = PREFIX + randomBytes(32).toString('hex');
       const createdAt = this.#now();
       const expiresAt = expiresInDays === undefined ? null : createdAt + expiresInDays * LIMITS.dayMs;
       const id = `tok_${randomBytes(6).toString('hex')}`;
-      const grant: Grant = { id, name, apps: apps === undefined ? null : [...new Set(apps)], tools, expiresAt };
+      const given: ProgramToken = { id, name, apps: apps === undefined ? null : [...new Set(apps)], tools, expiresAt };
       const digest = digestOf(token);
-      await survive(() => db.exec(SCHEMA));
-      await survive(() =>
+      await retryIfWriterLost(() => db.exec(SCHEMA));
+      await retryIfWriterLost(() =>
         db.run(
           'INSERT OR IGNORE INTO program_tokens (id, digest, name, apps, tools, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
-          [id, digest, name, textOf(grant.apps), tools, createdAt, expiresAt],
+          [id, digest, name, textOf(given.apps), tools, createdAt, expiresAt],
         ),
       );
-      const entry: Entry = { grant, digest, createdAt, lastUsedAt: null, revoked: false };
+      const entry: Entry = { given, digest, createdAt, lastUsedAt: null, revoked: false };
       this.#keep(entry);
       log.info({ token: id, name }, 'A token for a program was made.');
       return { ...rowOf(entry), token };
     });
   }
 
-  /** Newest first, those that follow the id `before`. Rejects with `UNKNOWN_TOKEN` when there is no such id. */
+  /**
+   * Lists tokens, newest first, from the one behind the id `before` on. Rejects with `UNKNOWN_TOKEN` when there is no such id.
+   */
   async list({ limit, before }: { limit: number; before: string | null }): Promise<ProgramTokenRow[]> {
     await this.#load();
     const rows = [...this.#byId.values()].reverse().map(rowOf);
@@ -145,7 +161,7 @@ export class ProgramTokens {
     return rows.slice(at, at + limit);
   }
 
-  /** Revokes it at once, and durably once this resolves. Rejects with `UNKNOWN_TOKEN`. */
+  /** Revokes a token at once, and durably once this resolves. Rejects with `UNKNOWN_TOKEN`. */
   async revoke(id: string): Promise<void> {
     await this.#load();
     const entry = this.#byId.get(id);
@@ -153,7 +169,7 @@ export class ProgramTokens {
     // When the row cannot be deleted, the token stays in the list, so that it can be revoked again.
     this.#refuse(entry);
     await this.#changing(() => this.#delete([entry]));
-    this.#options.log.info({ token: id, name: entry.grant.name }, 'A token for a program was revoked.');
+    this.#options.log.info({ token: id, name: entry.given.name }, 'A token for a program was revoked.');
   }
 
   /**
@@ -162,13 +178,13 @@ export class ProgramTokens {
    */
   forgetApp(app: string): Promise<void> {
     return this.#changing(async () => {
-      const named = [...this.#byId.values()].filter(({ grant }) => grant.apps?.includes(app));
-      const left = ({ grant }: Entry): readonly string[] => (grant.apps ?? []).filter((other) => other !== app);
+      const named = [...this.#byId.values()].filter(({ given }) => given.apps?.includes(app));
+      const left = ({ given }: Entry): readonly string[] => (given.apps ?? []).filter((other) => other !== app);
       const emptied = named.filter((entry) => left(entry).length === 0);
       const kept = named.filter((entry) => left(entry).length > 0);
       const sql = 'UPDATE program_tokens SET apps = ? WHERE id = ?';
-      await this.#batch(kept.map((entry) => [sql, [textOf(left(entry)), entry.grant.id]]));
-      for (const entry of kept) entry.grant = { ...entry.grant, apps: left(entry) };
+      await this.#batch(kept.map((entry) => [sql, [textOf(left(entry)), entry.given.id]]));
+      for (const entry of kept) entry.given = { ...entry.given, apps: left(entry) };
       for (const entry of emptied) this.#refuse(entry);
       await this.#delete(emptied);
     });
@@ -194,17 +210,17 @@ export class ProgramTokens {
     return this.#loading;
   }
 
-  /** Only reads: a gateway also starts on a full disk. */
+  /** Reads the stored tokens, and writes nothing: a gateway also starts on a full disk. */
   async #read(): Promise<void> {
     const { db, file } = this.#options;
     if (!existsSync(file)) return;
     const table = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'program_tokens'";
-    if ((await survive(() => db.get(table))) === null) return;
-    const rows = await survive(() => db.all('SELECT * FROM program_tokens ORDER BY rowid'));
+    if ((await retryIfWriterLost(() => db.get(table))) === null) return;
+    const rows = await retryIfWriterLost(() => db.all('SELECT * FROM program_tokens ORDER BY rowid'));
     for (const row of rows) this.#keep(entryOf(row));
   }
 
-  /** One after the other, on what is stored. */
+  /** Runs changes one after the other, each on what is stored. */
   #changing<T>(work: () => Promise<T>): Promise<T> {
     return this.#serial.run('tokens', async () => {
       await this.#load();
@@ -228,39 +244,39 @@ export class ProgramTokens {
   }
 
   #keep(entry: Entry): void {
-    this.#byId.set(entry.grant.id, entry);
+    this.#byId.set(entry.given.id, entry);
     this.#byDigest.set(entry.digest, entry);
   }
 
   #refuse(entry: Entry): void {
     if (entry.revoked) return;
     entry.revoked = true;
-    this.#onRevoked(entry.grant.id);
+    this.#onRevoked(entry.given.id);
   }
 
   async #delete(entries: Entry[]): Promise<void> {
-    await this.#batch(entries.map(({ grant }) => ['DELETE FROM program_tokens WHERE id = ?', [grant.id]]));
+    await this.#batch(entries.map(({ given }) => ['DELETE FROM program_tokens WHERE id = ?', [given.id]]));
     for (const entry of entries) {
-      this.#byId.delete(entry.grant.id);
+      this.#byId.delete(entry.given.id);
       this.#byDigest.delete(entry.digest);
       this.#used.delete(entry);
     }
   }
 
   async #batch(statements: SqlStatement[]): Promise<void> {
-    if (statements.length > 0) await survive(() => this.#options.db.batch(statements));
+    if (statements.length > 0) await retryIfWriterLost(() => this.#options.db.batch(statements));
   }
 
-  /** Uses that cannot be stored now are stored with the next ones. */
+  /** Stores the last uses. Those that cannot be stored now are stored with the next ones. */
   async #storeUses(): Promise<void> {
     this.#noteTimer = undefined;
     const entries = [...this.#used];
     this.#used.clear();
     const sql = 'UPDATE program_tokens SET last_used_at = ? WHERE id = ?';
     try {
-      await this.#batch(entries.map(({ grant, lastUsedAt }) => [sql, [lastUsedAt, grant.id]]));
+      await this.#batch(entries.map(({ given, lastUsedAt }) => [sql, [lastUsedAt, given.id]]));
     } catch (error) {
-      for (const entry of entries) if (this.#byId.has(entry.grant.id)) this.#used.add(entry);
+      for (const entry of entries) if (this.#byId.has(entry.given.id)) this.#used.add(entry);
       this.#options.log.warn({ err: error }, 'The last use of tokens for programs could not be stored.');
     }
   }
@@ -274,29 +290,29 @@ function digestOf(token: string): string {
   return hash('sha256', token);
 }
 
-function isExpired({ grant }: Entry, now: number): boolean {
-  return grant.expiresAt !== null && grant.expiresAt <= now;
+function isExpired({ given }: Entry, now: number): boolean {
+  return given.expiresAt !== null && given.expiresAt <= now;
 }
 
 function textOf(apps: readonly string[] | null): string | null {
   return apps === null ? null : JSON.stringify(apps);
 }
 
-function rowOf({ grant, createdAt, lastUsedAt }: Entry): ProgramTokenRow {
-  const { id, name, apps, tools, expiresAt } = grant;
+function rowOf({ given, createdAt, lastUsedAt }: Entry): ProgramTokenRow {
+  const { id, name, apps, tools, expiresAt } = given;
   return { id, name, apps, tools, createdAt, expiresAt, lastUsedAt };
 }
 
 function entryOf(row: Row): Entry {
-  const grant: Grant = {
+  const given: ProgramToken = {
     id: String(row.id),
     name: String(row.name),
     apps: row.apps === null ? null : JSON.parse(String(row.apps)),
-    tools: row.tools as GrantTools,
+    tools: row.tools as TokenTools,
     expiresAt: row.expires_at === null ? null : Number(row.expires_at),
   };
   return {
-    grant,
+    given,
     digest: String(row.digest),
     createdAt: Number(row.created_at),
     lastUsedAt: row.last_used_at === null ? null : Number(row.last_used_at),

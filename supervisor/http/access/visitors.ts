@@ -1,4 +1,6 @@
-/** Admits visitors without a token to what apps make public, and counts their calls by address (decisions, section 11). */
+/**
+ * Admits visitors without a token to what apps make public, and counts their calls by address (specification, "Public apps").
+ */
 import type { BlockList } from 'node:net';
 import { isIP } from 'node:net';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -10,35 +12,36 @@ import type { Config } from '../../config.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { BodyBudget } from '../../edge/exchange.ts';
 import type { Params } from '../router.ts';
-import { BEARER, type Caller, unauthorized } from './access.ts';
+import { BEARER, unauthorized } from './access.ts';
 import { isOfOtherOrigin } from './fetch-metadata.ts';
+import type { Caller } from './grants.ts';
 import type { Place } from './places.ts';
 
 type PublicUse = 'reads' | 'writes';
 
-/** Files of a version by its id, which may be an old one. */
+/** Where the files of a version are, which may be an old one. */
 const PINNED = '/_v/';
 /** An address with a port, as some proxies write it. */
 const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+)):\d+$/;
 
-/** Calls of the visitors at one address since `opened`. */
+/** The calls of visitors at one address since `opened`. */
 type Window = { opened: number; reads: number; writes: number };
 
 export type VisitorsOptions = {
   apps: { hasPublicPage(app: string): boolean | Promise<boolean> };
   config: Pick<Config, 'trustedProxies' | 'publicLimits'>;
-  /** Milliseconds, never going back. */
+  /** A clock in milliseconds that never goes back. */
   now?: () => number;
 };
 
 export class Visitors {
-  /** For bodies that are read before it is known whether what they ask for is public. */
+  /** The budget of bodies that are read before it is known whether they ask for something public. */
   readonly bodies = new BodyBudget(LIMITS.visitorBodiesBytes);
   readonly #apps: VisitorsOptions['apps'];
   readonly #limits: Record<PublicUse, number>;
   readonly #proxies: BlockList;
   readonly #now: () => number;
-  /** By address, in the order in which the windows opened. */
+  /** The windows by address, in the order in which they opened. */
   readonly #windows = new Map<string, Window>();
 
   constructor({ apps, config: { trustedProxies, publicLimits }, now = () => performance.now() }: VisitorsOptions) {
@@ -54,8 +57,9 @@ export class Visitors {
   }
 
   /**
-   * The visitor without a token for this `use`; null where nothing is public, and for a request with any token, even a wrong
-   * one. Called in the turn in which the exchange was handed over. `fromListed`: by a page of an origin in `corsOrigins`.
+   * The visitor who makes a request without a token for this `use`. It is null where nothing is public, and for a request with
+   * any token, even a wrong one. Called in the turn in which the exchange was handed over. `fromListed` is true for a page of
+   * an origin in `corsOrigins`.
    */
   visitor(exchange: Exchange, place: Place, use: 'page' | 'tool', fromListed: boolean): Visitor | null {
     // A draft's origin uses nothing live, and no page runs at the console's.
@@ -70,15 +74,18 @@ export class Visitors {
     return this.#apps.hasPublicPage(app) !== false;
   }
 
-  /** Whether these are of a public page, as it is live, and `place` is where it is shown. */
+  /**
+   * Whether the parameters of an address name a public page or its files, of the live version and at the place where it is
+   * shown.
+   */
   mayOpen({ id: app = '', '*': rest = '' }: Params, place: Place): boolean | Promise<boolean> {
     const isItsPlace = place.kind !== 'page' || pageHost({ app }) === place.label;
     return isItsPlace && !rest.startsWith(PINNED) && this.#apps.hasPublicPage(app);
   }
 
   /**
-   * Where a request came from: the socket's address; when that is a trusted proxy's, the last one of `X-Forwarded-For` that is not.
-   * What a visitor wrote there stands before what the proxies added, and is not looked at.
+   * The address that a request came from. It is the socket's. Where that is a trusted proxy's, it is the last one in
+   * `X-Forwarded-For` that is none. What a visitor wrote there stands before what proxies added, and is not looked at.
    */
   addressOf(exchange: Pick<Exchange, 'remoteAddress' | 'header'>): string {
     let address = bareAddress(exchange.remoteAddress);
@@ -87,19 +94,19 @@ export class Visitors {
       const text = forwarded.pop()?.trim() ?? '';
       const [, v6, v4] = WITH_PORT.exec(text) ?? [];
       const before = v6 ?? v4 ?? text;
-      // Stops at a proxy without a readable header.
+      // A proxy without a readable header counts as the visitor.
       if (isIP(before) === 0) break;
       address = bareAddress(before);
     }
     return address;
   }
 
-  /** The same as limits count it: of IPv6 the network that a client has. */
+  /** The address as limits count it. Of IPv6 that is the network of a client. */
   clientOf(exchange: Pick<Exchange, 'remoteAddress' | 'header'>): string {
     return subscriberOf(this.addressOf(exchange));
   }
 
-  /** Throws `RATE_LIMITED` when this address has made as many calls in its window as it may; else counts one more. */
+  /** Counts one more call of an address. Throws `RATE_LIMITED` when it has made as many in its window as it may. */
   count(address: string, use: PublicUse): void {
     const now = this.#now();
     const window = this.#window(subscriberOf(address), now);
@@ -120,7 +127,7 @@ export class Visitors {
   #window(key: string, now: number): Window {
     const known = this.#windows.get(key);
     if (known && now - known.opened < LIMITS.visitorWindowMs) return known;
-    // Opened again, so that the order stays.
+    // An old window is opened again, so that the order stays.
     this.#windows.delete(key);
     for (const [old, { opened }] of this.#windows) {
       if (now - opened < LIMITS.visitorWindowMs && this.#windows.size < LIMITS.visitorAddresses) break;
@@ -134,18 +141,18 @@ export class Visitors {
 
 const SHOWN: HandlerCaller = { kind: 'public' };
 
-/** Has no token and no rights: a route that admits visitors checks whether the request is public. */
+/** The caller without a token. It has no rights: a route that admits visitors checks whether the request is public. */
 export class Visitor implements Caller {
   readonly kind = 'public';
   readonly owner = null;
   readonly client = 'public';
-  readonly expiresAt = null;
+  readonly grants = [];
   readonly ended = false;
   readonly #visitors: Visitors;
   readonly #address: string;
   readonly #isForeign: boolean;
 
-  /** `isForeign`: a page of another origin makes the browser ask. */
+  /** `isForeign` is true when a page of another origin makes the browser ask. */
   constructor(visitors: Visitors, address: string, isForeign: boolean) {
     this.#visitors = visitors;
     this.#address = address;
@@ -164,15 +171,11 @@ export class Visitor implements Caller {
     return this.#visitors.bodies;
   }
 
-  may(): boolean {
-    return false;
-  }
-
   refusal(): string {
     return 'This is not public.';
   }
 
-  /** Before a public tool runs. Throws `FORBIDDEN` for a page of another site, and `RATE_LIMITED`. */
+  /** Lets a call in, before a public tool runs. Throws `FORBIDDEN` for a page of another site, and `RATE_LIMITED`. */
   enter(use: PublicUse): void {
     if (this.#isForeign) {
       throw new SvcError('FORBIDDEN', 'Pages of other sites may not call this; their origin is not in corsOrigins.');
@@ -181,17 +184,17 @@ export class Visitor implements Caller {
   }
 }
 
-/** The labels of a draft's origin are two. */
+/** Whether a place is the origin of a draft, which has two labels. */
 function isOfDraft({ kind, label }: Place): boolean {
   return kind === 'page' && label.includes('.');
 }
 
-/** The same for everything that is not public, whether it is there or not. */
+/** The answer to a visitor for everything that is not public, whether it is there or not. */
 export function notPublic(): SvcError {
   return unauthorized('Send the access token as "Authorization: Bearer <token>".');
 }
 
-/** Codes whose messages are about the request, and reveal nothing about the app or the gateway. */
+/** The codes whose messages are about the request, and reveal nothing of the app or the gateway. */
 const PLAIN = new Set([
   'BAD_REQUEST',
   'UNAUTHORIZED',
@@ -203,7 +206,7 @@ const PLAIN = new Set([
   'CONFLICT',
 ]);
 
-/** An error as a visitor gets it: the owner finds the rest in the logs. */
+/** An error as a visitor gets it. The owner finds the rest in the logs. */
 export function shownToVisitors(error: SvcError): SvcError {
   if (PLAIN.has(error.code)) return error;
   const { headers } = error;

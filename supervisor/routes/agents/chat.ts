@@ -1,62 +1,63 @@
 /**
- * Serves chat windows over HTTP: messages and their turns, lists, histories, answers to agents (specification, "Per-app
- * surface"; decisions, sections 8 and 12).
+ * Serves chat windows over HTTP: messages and their turns, lists, histories, answers to agents (specification, "Chat windows").
  */
 import type { ChatMode } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { checkAppId, isSessionId } from '../../../protocol/ids.ts';
+import { isSessionId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { type Caller, demand } from '../../http/access/access.ts';
+import { formatted, object } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
+import { type Caller, demand, may } from '../../http/access/grants.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
-import { type Params, type Route, route } from '../../http/router.ts';
+import { type Params, type Route, route, withDrafts } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { gitStoreOf } from '../authoring/drafts.ts';
-import { type Body, integerOf, queryOf, readJson, refuse } from '../requests.ts';
-import { answerTurn, flagOf, requestOf, turnRoutes } from './turns.ts';
+import { integerOf, queryOf, readBody, refuse, scopeOf } from '../requests.ts';
+import { answerTurn, checkMessage, MESSAGE, OF_TURN, turnRoutes } from './turns.ts';
+
+const WINDOW_ID = formatted('session id', '1 to 64 of A-Z, a-z, 0-9, "-" and "_"');
+const TURN = shape(object({ windowId: WINDOW_ID, message: MESSAGE }, OF_TURN));
 
 export function chatRoutes(services: Services): Route[] {
-  return [...routesBelow(services, '/svc/:id'), ...routesBelow(services, '/svc/_draft/:sid/:id')];
-}
-
-function routesBelow(services: Services, base: string): Route[] {
-  const { apps, chat } = services;
+  const { apps, chat, scopes } = services;
   /** Rejects unless there is such an app or draft. */
-  const checked = async ({ id = '', sid }: Params, wid = ''): Promise<SessionName> => {
-    checkAppId(id);
-    if (sid === undefined) await apps.registered(id);
-    else await gitStoreOf(services).drafts.draft(sid, id);
-    return { kind: 'window', app: id, id: wid, ...(sid === undefined ? {} : { draft: sid }) };
+  const checked = async (params: Params, wid = ''): Promise<SessionName> => {
+    const { app, session, key } = await scopeOf(scopes, params);
+    await chat.ready(key);
+    return { kind: 'window', app, id: wid, ...(session === undefined ? {} : { draft: session }) };
   };
   const windowOf = async (params: Params, caller: Caller): Promise<SessionName> => {
     const { wid = '' } = params;
     if (!isSessionId(wid)) throw new SvcError('UNKNOWN_WINDOW', 'This cannot be the id of a chat window.');
     const name = await checked(params, wid);
-    permit(caller, name.app, await chat.modeOf(name));
+    permit(caller, name.app, await chat.store.modeOf(name));
     return name;
   };
-  const window = `${base}/_chat/windows/:wid`;
-  return [
-    route('POST', `${base}/_chat`, 'chat', async (exchange, params, caller) => {
-      const body = await readJson(exchange);
-      const name = await checked(params, windowIdOf(body));
-      const request = requestOf(body);
+  const base = '/svc/:id/_chat';
+  const window = `${base}/windows/:wid`;
+  return withDrafts(
+    route('POST', base, 'chat', async (exchange, params, caller) => {
+      const { windowId, detach = false, ...request } = await readBody(exchange, TURN);
+      const name = await checked(params, windowId);
+      checkMessage(request.message);
       if (params.sid === undefined) await apps.get(name.app);
-      const isDetached = flagOf(body, 'detach');
       const held = await chat.turns.accept(name, {
         ...request,
         asker: caller,
-        limited: !caller.may('manage', name.app),
+        limited: !may(caller, 'manage', name.app),
         permit: (mode) => permit(caller, name.app, mode),
       });
-      await answerTurn(services.changes.readers, exchange, held, isDetached);
+      await answerTurn(services.changes.readers, exchange, held, detach);
     }),
-    route('GET', `${base}/_chat/windows`, 'chat', async (exchange, params, caller) => {
+    route('GET', `${base}/windows`, 'chat', async (exchange, params, caller) => {
       const query = queryOf(exchange);
       const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
-      const { app, draft } = await checked(params);
-      const isManager = caller.may('manage', app);
-      const windows = (await chat.list(app, draft)).filter(({ mode }) => isManager || mode !== 'full');
+      const name = await checked(params);
+      const { app } = name;
+      const isManager = may(caller, 'manage', app);
+      const windows = (await chat.store.windows(scopeKey(name.app, name.draft))).filter(
+        ({ mode }) => isManager || mode !== 'full',
+      );
       const before = query.get('before');
       const at = before === null ? 0 : windows.findIndex(({ windowId }) => windowId === before) + 1;
       if (before !== null && at === 0) refuse('before', '"before" must be the id of a chat window.');
@@ -66,7 +67,7 @@ function routesBelow(services: Services, base: string): Route[] {
       const query = queryOf(exchange);
       const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
       const before = integerOf(query, 'before', Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-      const rows = await chat.history(await windowOf(params, caller));
+      const rows = await chat.store.history(await windowOf(params, caller));
       answerJson(exchange, 200, rows.slice(0, before - 1).slice(-limit), NO_STORE);
     }),
     route('DELETE', window, 'chat', async (exchange, params, caller) => {
@@ -75,15 +76,10 @@ function routesBelow(services: Services, base: string): Route[] {
       answerJson(exchange, 200, { windowId: name.id, deleted: true });
     }),
     ...turnRoutes(services, window, 'chat', windowOf),
-  ];
+  );
 }
 
 /** The files of an app are for those who manage it. Throws `FORBIDDEN`. */
 function permit(caller: Caller, app: string, mode: ChatMode): void {
   if (mode === 'full') demand(caller, 'manage', app);
-}
-
-function windowIdOf({ windowId }: Body): string {
-  if (typeof windowId === 'string' && isSessionId(windowId)) return windowId;
-  return refuse('windowId', '"windowId" must be 1 to 64 of A-Z, a-z, 0-9, "-" and "_".');
 }

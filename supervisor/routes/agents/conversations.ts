@@ -1,24 +1,39 @@
-/** Serves conversations over HTTP, with the files attached to their messages (decisions, sections 8 and 12). */
+/** Serves conversations over HTTP, with the files attached to their messages (specification, "Conversations"). */
 
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { listOf, type Of, object, text, words } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import { unknownApp } from '../../../storage/apps/registry.ts';
-import { isRecord } from '../../../storage/files/atomic-file.ts';
-import { checkConversationId, nameOf } from '../../agents/conversations/conversations.ts';
+import { checkConversationId, nameOf } from '../../agents/conversations/chat-store.ts';
 import { sessionOf } from '../../agents/turns/turn-drafts.ts';
+import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
 import { type Exchange, PRIVATE } from '../../edge/edge.ts';
-import { demand } from '../../http/access/access.ts';
+import { demand } from '../../http/access/grants.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { noneMatch } from '../../http/assets.ts';
 import { type Params, type Route, route } from '../../http/router.ts';
 import { sendStream } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
-import { gitStoreOf } from '../authoring/drafts.ts';
-import { type Body, integerOf, optionalText, queryOf, readJson, refuse, requiredText } from '../requests.ts';
-import { answerTurn, flagOf, requestOf, turnRoutes } from './turns.ts';
+import { integerOf, queryOf, readBody, refuse } from '../requests.ts';
+import { answerTurn, checkMessage, MESSAGE, OF_TURN, turnRoutes } from './turns.ts';
+
+const WORDS = words(LIMITS.textChars);
+/** The SHA-256 of a file that was uploaded, or that with the name of its file. */
+const ATTACHMENT_OF_TURN = {
+  anyOf: [text, object({ sha256: text }, { name: { ...words(LIMITS.archiveNameBytes), type: ['string', 'null'] } })],
+  wanted: 'the sha256 of an uploaded file, or { sha256, name }',
+} as const;
+const ATTACHMENTS = {
+  ...listOf(ATTACHMENT_OF_TURN, `a list of at most ${LIMITS.chatAttachments} files`),
+  maxItems: LIMITS.chatAttachments,
+};
+const TURN = shape(object({ conversationId: WORDS, message: MESSAGE }, { ...OF_TURN, attachments: ATTACHMENTS }));
+const CONVERSATION = shape(object({}, { title: WORDS, conversationId: WORDS }));
+const TITLE = shape(object({ title: WORDS }));
 
 /** A browser does not run it, whatever its type. */
 const ATTACHMENT = {
@@ -32,7 +47,7 @@ const MEDIA_TYPE = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,126}\/[a-z0-9][a-z0-9!#$&^_.+-]
 const UNTYPED = 'application/octet-stream';
 
 export function conversationRoutes(services: Services): Route[] {
-  const { apps, registry, chat, conversations, attachments, changes, log } = services;
+  const { apps, registry, chat, attachments, changes, log } = services;
   const list = '/_svc-conversations/apps/:id/sessions';
   const blobs = '/_svc-conversations/apps/:id/blobs';
   /** For an app that was published, or that a session has. Rejects with `NO_GIT_STORE`, `INVALID_ID`, `UNKNOWN_APP`. */
@@ -40,7 +55,7 @@ export function conversationRoutes(services: Services): Route[] {
     const { sessions } = gitStoreOf(services);
     checkAppId(id);
     if (!registry.has(id) && (await sessions.holders(id)).length === 0) throw unknownApp(id);
-    await conversations.open();
+    await chat.open();
   };
   /**
    * The session in which a conversation works about an app that was not published: the one that has it. Undefined otherwise: its
@@ -59,16 +74,13 @@ export function conversationRoutes(services: Services): Route[] {
   };
   const existing = async ({ id = '', sid = '' }: Params): Promise<SessionName> => {
     await check(id);
-    await conversations.get(id, sid);
+    await chat.store.get(id, sid);
     return nameOf(id, sid);
   };
   return [
     route('POST', '/svc/:id/_turn', 'manage', async (exchange, { id = '' }, caller) => {
-      const body = await readJson(exchange);
-      const conversationId = requiredText(body, 'conversationId');
-      const isDetached = flagOf(body, 'detach');
-      const request = requestOf(body);
-      const named = attachmentsOf(body);
+      const { conversationId, attachments: named = [], detach = false, ...request } = await readBody(exchange, TURN);
+      checkMessage(request.message);
       await check(id);
       checkConversationId(conversationId);
       const name = nameOf(id, conversationId);
@@ -77,41 +89,39 @@ export function conversationRoutes(services: Services): Route[] {
         asker: caller,
         ...(await draftOf(name)),
         mode: 'full',
-        attachments: await attachments.take(id, named),
+        attachments: await attachments.take(id, named.map(attachmentOf)),
       });
-      await answerTurn(changes.readers, exchange, held, isDetached);
+      await answerTurn(changes.readers, exchange, held, detach);
     }),
     route('GET', list, 'manage', async (exchange, { id = '' }) => {
       const query = queryOf(exchange);
       const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
       await check(id);
-      answerJson(exchange, 200, await conversations.list(id, limit, query.get('before')), NO_STORE);
+      answerJson(exchange, 200, await chat.store.list(id, limit, query.get('before')), NO_STORE);
     }),
     route('POST', list, 'manage', async (exchange, { id = '' }) => {
-      const body = await readJson(exchange);
-      const title = optionalText(body, 'title') ?? null;
-      const conversationId = optionalText(body, 'conversationId');
+      const { title = null, conversationId } = await readBody(exchange, CONVERSATION);
       await check(id);
       const wanted = { title, ...(conversationId === undefined ? {} : { id: conversationId }) };
-      answerJson(exchange, 201, await conversations.create(id, wanted));
+      answerJson(exchange, 201, await chat.store.create(id, wanted));
     }),
     route('GET', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
       const query = queryOf(exchange);
       const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
       await check(id);
-      const conversation = await conversations.get(id, sid);
-      const messages = await conversations.messages(id, sid, limit, query.get('before'));
-      const text = `${JSON.stringify(conversation).slice(0, -1)},"messages":${await arrayText(messages)}}`;
-      exchange.send(200, NO_STORE, text, JSON_HEADERS);
+      const conversation = await chat.store.get(id, sid);
+      const messages = await chat.store.messages(id, sid, limit, query.get('before'));
+      const answer = `${JSON.stringify(conversation).slice(0, -1)},"messages":${await arrayText(messages)}}`;
+      exchange.send(200, NO_STORE, answer, JSON_HEADERS);
     }),
     route('PATCH', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
-      const title = optionalText(await readJson(exchange), 'title') ?? refuse('title', '"title" must be a text.');
+      const { title } = await readBody(exchange, TITLE);
       await check(id);
-      answerJson(exchange, 200, await conversations.rename(id, sid, title));
+      answerJson(exchange, 200, await chat.store.rename(id, sid, title));
     }),
     route('DELETE', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
       await check(id);
-      await conversations.remove(id, sid);
+      await chat.remove(nameOf(id, sid));
       answerJson(exchange, 200, { conversationId: sid, deleted: true });
     }),
     ...turnRoutes(services, `${list}/:sid`, 'manage', existing),
@@ -121,7 +131,7 @@ export function conversationRoutes(services: Services): Route[] {
         const type = typeOf(exchange);
         await check(id);
         // They are kept in the folder of the app.
-        await apps.registered(id);
+        await apps.of(id).exists();
         const { created, ...record } = await attachments.store(id, body, type);
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         demand(caller, 'manage', id);
@@ -153,19 +163,9 @@ export function conversationRoutes(services: Services): Route[] {
   ];
 }
 
-/** Each is the SHA-256 of one that was uploaded, or that with the name of its file. Throws `BAD_REQUEST`. */
-function attachmentsOf({ attachments = [] }: Body): { sha256: string; name?: string }[] {
-  const most = LIMITS.chatAttachments;
-  if (!Array.isArray(attachments) || attachments.length > most)
-    return refuse('attachments', `"attachments" must be a list of at most ${most} files.`);
-  return attachments.map((attachment: unknown, at) => {
-    const path = `attachments[${at}]`;
-    const named = typeof attachment === 'string' ? { sha256: attachment } : attachment;
-    if (!isRecord(named) || typeof named.sha256 !== 'string')
-      return refuse(path, `"${path}" must be the sha256 of an uploaded file, or { sha256, name }.`);
-    const name = optionalText(named, 'name', LIMITS.archiveNameBytes);
-    return { sha256: named.sha256, ...(name === undefined ? {} : { name }) };
-  });
+function attachmentOf(given: Of<typeof ATTACHMENT_OF_TURN>): { sha256: string; name?: string } {
+  if (typeof given === 'string') return { sha256: given };
+  return { sha256: given.sha256, ...(given.name == null ? {} : { name: given.name }) };
 }
 
 /** Throws `BAD_REQUEST` for a type that is none. */

@@ -1,22 +1,37 @@
 /**
- * Serves turns over HTTP, for windows and conversations: the message, its events, aborting, answers to agents (decisions,
- * section 12).
+ * Serves turns over HTTP, for windows and conversations: the message, its events, aborting, answers to agents (specification,
+ * "Turns").
  */
-import { CHAT_MODES, type ChatMode, THINKING_LEVELS } from '../../../protocol/agents/agents.ts';
+import { CHAT_MODES, THINKING_LEVELS } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { draftKey } from '../../../protocol/ids.ts';
+import { scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { TurnRequest } from '../../agents/turns/turn-lane.ts';
+import { flag, matching, object, oneOf, words } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import { sendTurn } from '../../agents/turns/turn-stream.ts';
 import type { AcceptedTurn, HeldTurn } from '../../agents/turns/turns.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { type Caller, demand } from '../../http/access/access.ts';
+import { type Caller, demand } from '../../http/access/grants.ts';
 import { answerJson } from '../../http/answers.ts';
 import type { EventReaders } from '../../http/event-streams.ts';
 import { type Needs, type Params, type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { type Body, optionalText, readJson, refuse } from '../requests.ts';
+import { readBody, refuse } from '../requests.ts';
+
+/** Members of a message, in the body that begins a turn. */
+export const MESSAGE = matching(/\S/, 'a text');
+export const OF_TURN = {
+  mode: { ...oneOf(...CHAT_MODES), wanted: '"data" or "full"' },
+  runner: words(LIMITS.textChars),
+  model: words(LIMITS.textChars),
+  thinking: oneOf(...THINKING_LEVELS),
+  idempotencyKey: words(LIMITS.idempotencyKeyBytes),
+  detach: flag,
+};
+const CHOICE = shape(
+  object({ optionId: { ...words(LIMITS.textChars), wanted: 'one of the options of the permission' } }),
+);
 
 /**
  * The routes of the turns of what is at `path`; `nameOf` rejects unless it is there, and for this caller. To let an agent do what
@@ -41,10 +56,9 @@ export function turnRoutes(
     }),
     route('POST', `${turn}/permissions/:requestId`, needs, async (exchange, params, caller) => {
       const { turnId = '', requestId = '' } = params;
-      const optionId = optionalText(await readJson(exchange), 'optionId');
-      if (optionId === undefined) refuse('optionId', '"optionId" must be one of the options of the permission.');
+      const { optionId } = await readBody(exchange, CHOICE);
       const name = await nameOf(params, caller);
-      const key = name.draft === undefined ? name.app : draftKey(name.draft, name.app);
+      const key = scopeKey(name.app, name.draft);
       const permit = (own: boolean) => demand(caller, own ? 'write' : 'manage', key);
       const { ok } = await chat.turns.choose(name, turnId, requestId, optionId, permit);
       answerJson(exchange, 200, { turnId, requestId, optionId, ok });
@@ -80,34 +94,11 @@ export async function answerTurn(
   await follow(readers, exchange, held, 0, isDetached ? undefined : held.abandon);
 }
 
-/** Throws `BAD_REQUEST`, and `PAYLOAD_TOO_LARGE` for a message that is too long. */
-export function requestOf(body: Body): TurnRequest {
-  const { message, mode, thinking } = body;
-  if (typeof message !== 'string' || message.trim() === '') refuse('message', '"message" must be a text.');
-  if (Buffer.byteLength(message) > LIMITS.chatMessageBytes) {
-    const most = `A message may have at most ${LIMITS.chatMessageBytes} bytes.`;
-    throw new SvcError('PAYLOAD_TOO_LARGE', most, { path: 'message' });
-  }
-  if (mode !== undefined && !CHAT_MODES.includes(mode as ChatMode)) refuse('mode', '"mode" must be "data" or "full".');
-  const level = THINKING_LEVELS.find((one) => one === thinking);
-  if (thinking !== undefined && thinking !== null && level === undefined)
-    refuse('thinking', `"thinking" must be one of ${THINKING_LEVELS.join(', ')}.`);
-  const runner = optionalText(body, 'runner');
-  const model = optionalText(body, 'model');
-  const idempotencyKey = optionalText(body, 'idempotencyKey', LIMITS.idempotencyKeyBytes);
-  return {
-    message,
-    ...(mode === undefined ? {} : { mode: mode as ChatMode }),
-    ...(runner === undefined ? {} : { runner }),
-    ...(model === undefined ? {} : { model }),
-    ...(level === undefined ? {} : { thinking: level }),
-    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-  };
-}
-
-export function flagOf(body: Body, name: string): boolean {
-  const value = body[name] ?? false;
-  return typeof value === 'boolean' ? value : refuse(name, `"${name}" must be true or false.`);
+/** Throws `PAYLOAD_TOO_LARGE`. */
+export function checkMessage(message: string): void {
+  if (Buffer.byteLength(message) <= LIMITS.chatMessageBytes) return;
+  const most = `A message may have at most ${LIMITS.chatMessageBytes} bytes.`;
+  throw new SvcError('PAYLOAD_TOO_LARGE', most, { path: 'message' });
 }
 
 /** Throws `BAD_REQUEST`. Every event of a turn has a number. */

@@ -1,21 +1,24 @@
-/** Serves files of apps and drafts over HTTP: uploads that stream to disk, downloads with ranges (decisions, section 13). */
+/**
+ * Serves files of apps and drafts over HTTP: uploads that stream to disk, downloads with ranges (specification,
+ * "Files of apps").
+ */
 import type { FileHandle } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
-import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { matching, object, oneOf, text } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import { type BlobQuery, type BlobRecord, isBlobCursor, isMediaType, UNTYPED } from '../../../storage/blobs.ts';
 import { type Exchange, PRIVATE, type ResponseHeaders } from '../../edge/edge.ts';
 import { declaredLength } from '../../edge/framing.ts';
-import { demand } from '../../http/access/access.ts';
+import { demand } from '../../http/access/grants.ts';
 import type { Place } from '../../http/access/places.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { isSingleRange, noneMatch, parseRange, rangeApplies } from '../../http/assets.ts';
-import { type Params, type Route, route } from '../../http/router.ts';
+import { type Route, route, withDrafts } from '../../http/router.ts';
 import { goneSignal, sendStream } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
-import { gitStoreOf } from '../authoring/drafts.ts';
-import { integerOf, queryOf, refuse } from '../requests.ts';
+import { integerOf, paramsOf, queryOf, refuse, scopeOf } from '../requests.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 /** So much is answered as a whole. */
@@ -28,76 +31,68 @@ const SCRIPT = /^(?:application|text)\/(?:x-)?(?:java|ecma|live|j)script[\d.]*\s
 const PDF = /^application\/pdf\s*(?:;|$)/i;
 const PASSIVE = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'";
 
-/** Whose blobs an address names: the key of the app or draft. */
-type Owner = (params: Params) => Promise<string>;
-
-export function blobRoutes(services: Services): Route[] {
-  const live: Owner = async ({ id = '' }) => {
-    checkAppId(id);
-    await services.apps.registered(id);
-    return id;
-  };
-  const draft: Owner = async ({ sid = '', id = '' }) => {
-    checkAppId(id);
-    return (await gitStoreOf(services).drafts.draft(sid, id)).key;
-  };
+export function blobRoutes({ scopes, blobs, log }: Services): Route[] {
+  const address = '/svc/:id/_blobs';
   return [
-    route('GET', '/svc/:id/_blobs', 'manage', async (exchange, params) => {
-      const query = listOf(queryOf(exchange));
-      const key = await live(params);
-      const [page, usage] = await Promise.all([services.blobs.list(key, query), services.blobs.usage(key)]);
+    route('GET', address, 'manage', async (exchange, params) => {
+      const query = pageOf(queryOf(exchange));
+      const { key } = await scopeOf(scopes, params);
+      const [page, usage] = await Promise.all([blobs.list(key, query), blobs.usage(key)]);
       answerJson(exchange, 200, { ...page, usage }, NO_STORE);
     }),
-    ...routesOf(services, '/svc/:id/_blobs', live),
-    ...routesOf(services, '/svc/_draft/:sid/:id/_blobs', draft),
-  ];
-}
-
-function listOf(query: URLSearchParams): BlobQuery {
-  const order = query.get('sort') ?? 'newest';
-  const prefix = query.get('prefix') ?? '';
-  const after = query.get('after');
-  if (order !== 'newest' && order !== 'largest') refuse('sort', '"sort" must be newest or largest.');
-  if (!/^[0-9a-f]{0,64}$/.test(prefix))
-    refuse('prefix', '"prefix" must be the beginning of a SHA-256 in lower-case hex.');
-  if (after !== null && !isBlobCursor(after)) refuse('after', '"after" must be the "next" of the page before.');
-  return { order, prefix, after, limit: integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax) };
-}
-
-function routesOf({ blobs, log }: Services, address: string, owner: Owner): Route[] {
-  return [
-    route('PUT', address, 'write', async (exchange, params, caller) => {
-      const body = exchange.streamBody(LIMITS.blobBytes, LIMITS.uploadTimeoutMs);
-      try {
-        const type = exchange.header('content-type') ?? UNTYPED;
-        if (!isMediaType(type))
-          refuse('content-type', 'The content-type must be a media type, such as image/png, of printable ASCII.');
-        const key = await owner(params);
-        // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
-        const permit = () => demand(caller, 'write', key);
-        const record = await blobs.store(key, body, type, { expected: declaredLength(exchange.headers), permit });
-        answerJson(exchange, 201, record, NO_STORE);
-      } finally {
-        body.destroy();
-      }
-    }),
-    {
-      ...route('GET', `${address}/:sha256`, 'read', async (exchange, params, _caller, place) => {
-        const { record, file } = await blobs.open(await owner(params), params.sha256 ?? '');
+    ...withDrafts(
+      route('PUT', address, 'write', async (exchange, params, caller) => {
+        const body = exchange.streamBody(LIMITS.blobBytes, LIMITS.uploadTimeoutMs);
         try {
-          await answerBlob(exchange, record, file, place, log);
+          const type = exchange.header('content-type') ?? UNTYPED;
+          if (!isMediaType(type))
+            refuse('content-type', 'The content-type must be a media type, such as image/png, of printable ASCII.');
+          const { key } = await scopeOf(scopes, params);
+          // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
+          const permit = () => demand(caller, 'write', key);
+          const record = await blobs.store(key, body, type, { expected: declaredLength(exchange.headers), permit });
+          answerJson(exchange, 201, record, NO_STORE);
         } finally {
-          await file.close();
+          body.destroy();
         }
       }),
-      isFile: true,
-    },
-    route('DELETE', `${address}/:sha256`, 'write', async (exchange, params) => {
-      const { sha256 = '' } = params;
-      await blobs.remove(await owner(params), sha256);
-      answerJson(exchange, 200, { sha256, deleted: true });
-    }),
+      {
+        ...route('GET', `${address}/:sha256`, 'read', async (exchange, params, _caller, place) => {
+          const { key } = await scopeOf(scopes, params);
+          const { record, file } = await blobs.open(key, params.sha256 ?? '');
+          try {
+            await answerBlob(exchange, record, file, place, log);
+          } finally {
+            await file.close();
+          }
+        }),
+        isFile: true,
+      },
+      route('DELETE', `${address}/:sha256`, 'write', async (exchange, params) => {
+        const { sha256 = '' } = params;
+        const { key } = await scopeOf(scopes, params);
+        await blobs.remove(key, sha256);
+        answerJson(exchange, 200, { sha256, deleted: true });
+      }),
+    ),
   ];
+}
+
+const PAGE = shape(
+  object(
+    {},
+    {
+      sort: { ...oneOf('newest', 'largest'), wanted: 'newest or largest' },
+      prefix: matching(/^[0-9a-f]{0,64}$/, 'the beginning of a SHA-256 in lower-case hex'),
+      after: text,
+    },
+  ),
+);
+
+function pageOf(query: URLSearchParams): BlobQuery {
+  const { sort: order = 'newest', prefix = '', after = null } = paramsOf(query, PAGE);
+  if (after !== null && !isBlobCursor(after)) refuse('after', '"after" must be the "next" of the page before.');
+  return { order, prefix, after, limit: integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax) };
 }
 
 async function answerBlob(

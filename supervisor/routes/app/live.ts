@@ -1,61 +1,43 @@
-/** Serves live queries over HTTP, of live apps and drafts (decisions, section 13). */
+/** Serves live queries over HTTP (specification, "Live queries"). */
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isSessionId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { SubscribeOptions } from '../../dispatch/changes.ts';
-import type { Dispatcher } from '../../dispatch/dispatcher.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { type Caller, demand } from '../../http/access/access.ts';
-import { notFound, type Route, route } from '../../http/router.ts';
+import { demand } from '../../http/access/grants.ts';
+import { notFound, type Route, route, withDrafts } from '../../http/router.ts';
 import type { FollowedQuery } from '../../live/live-streams.ts';
 import type { Services } from '../../services.ts';
-import { gitStoreOf } from '../authoring/drafts.ts';
 import { parseJson, queryOf, refuse, subscriptionOf } from '../requests.ts';
 import { permit } from './tools.ts';
 
 export function liveRoutes(services: Services): Route[] {
-  const open = async (
-    exchange: Exchange,
-    of: Dispatcher,
-    id: string,
-    caller: Caller,
-    version: () => Promise<string | null>,
-  ) => {
-    const key = of.apps.keyOf(id);
-    await permit(of, caller, 'read', id);
-    const query = queryOf(exchange);
-    const wantsChanges = query.has('changes');
-    const { list, lastChange } = followedOf(exchange, query, wantsChanges);
-    const client = services.clientOf(exchange, caller);
-    const subject = { dispatcher: of, app: id, key, caller: caller.shown(key), client };
-    const [only] = list;
-    if (only !== undefined && list.length === 1 && !wantsChanges) {
-      await services.liveStreams.openOne(exchange, subject, only);
-      return;
-    }
-    let changes: SubscribeOptions | null = null;
-    if (wantsChanges) {
-      demand(caller, 'stream', key);
-      const { lastEventId: _, ...options } = subscriptionOf(exchange, await version());
-      changes = { ...options, ...(lastChange === '' ? {} : { lastEventId: lastChange }) };
-    }
-    services.liveStreams.openMany(exchange, subject, list, changes);
-  };
-  return [
-    route('GET', '/svc/:id/_live', 'route', async (exchange, { id = '' }, caller) => {
-      if (!isAppId(id)) throw notFound();
-      await open(exchange, services.dispatcher, id, caller, () => services.apps.activeVersion(id));
+  return withDrafts(
+    route('GET', '/svc/:id/_live', 'route', async (exchange, { sid, id = '' }, caller) => {
+      if (!isAppId(id) || (sid !== undefined && !isSessionId(sid))) throw notFound();
+      const scopes = services.scopes(sid);
+      const scope = scopes.of(id);
+      const { key } = scope;
+      await permit(scopes, caller, 'read', scope);
+      const query = queryOf(exchange);
+      const wantsChanges = query.has('changes');
+      const { list, lastChange } = followedOf(exchange, query, wantsChanges);
+      const client = services.clientOf(exchange, caller);
+      const subject = { scope, caller: caller.shown(key), client };
+      const [only] = list;
+      if (only !== undefined && list.length === 1 && !wantsChanges) {
+        await services.liveStreams.openOne(exchange, subject, only);
+        return;
+      }
+      let changes: SubscribeOptions | null = null;
+      if (wantsChanges) {
+        demand(caller, 'stream', key);
+        const { lastEventId: _, ...options } = subscriptionOf(exchange, await scope.pageVersion());
+        changes = { ...options, ...(lastChange === '' ? {} : { lastEventId: lastChange }) };
+      }
+      services.liveStreams.openMany(exchange, subject, list, changes);
     }),
-    route('GET', '/svc/_draft/:sid/:id/_live', 'route', async (exchange, { sid = '', id = '' }, caller) => {
-      if (!isAppId(id) || !isSessionId(sid)) throw notFound();
-      const { drafts } = gitStoreOf(services);
-      await open(exchange, drafts.dispatcher(sid), id, caller, async () => {
-        const draft = await drafts.draft(sid, id);
-        await draft.refreshed();
-        return draft.version;
-      });
-    }),
-  ];
+  );
 }
 
 /**

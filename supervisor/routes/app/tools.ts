@@ -1,6 +1,5 @@
 /**
- * Serves the dispatcher over HTTP: `svc_describe`, `svc_read`, `svc_write` (specification, "Three-tool dispatcher"; decisions,
- * section 3).
+ * Serves the dispatcher over HTTP: `svc_describe`, `svc_read`, `svc_write` (specification, "Dispatcher").
  */
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -16,15 +15,18 @@ import {
   toolOf,
 } from '../../dispatch/dispatcher.ts';
 import type { RecordedAnswer } from '../../dispatch/idempotency.ts';
+import type { Scope, Scopes } from '../../dispatch/scope.ts';
 import type { Exchange, ResponseHeaders } from '../../edge/edge.ts';
-import { type Caller, demand } from '../../http/access/access.ts';
-import { AgentCaller } from '../../http/access/agent-caller.ts';
+import { AgentCaller } from '../../http/access/agent-tokens.ts';
+import { type Caller, demand, may } from '../../http/access/grants.ts';
 import { notPublic, shownToVisitors, Visitor } from '../../http/access/visitors.ts';
 import { answerError, JSON_HEADERS, toSvcError } from '../../http/answers.ts';
-import { type Route, route } from '../../http/router.ts';
+import { type Route, route, withDrafts } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { type CallTiming, traceOf } from '../../tree/actor/call.ts';
 import { type Body, parseCall } from '../requests.ts';
+
+type CallParts = Pick<Services, 'dispatcher' | 'log'>;
 
 const EMPTY = Buffer.alloc(0);
 const READ_PREFIX = Buffer.from('{"isError":false,"data":');
@@ -34,28 +36,22 @@ const HIT_TIMING = 'queue;dur=0.00, handler;dur=0.00, cache;desc=hit';
 /** For an answer without a run of the handler. */
 const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0, started: false };
 
-export function toolRoutes({ dispatcher, log }: Services): Route[] {
+export function toolRoutes(services: Services): Route[] {
   const tool = (name: string): Route =>
-    route('POST', `/svc/_tool/${name}`, 'route', (exchange, { tool = name }, caller) =>
-      answerTool(dispatcher, exchange, tool, caller, log),
+    route('POST', `/svc/_tool/${name}`, 'route', (exchange, { tool = name, sid }, caller) =>
+      answerTool(services, services.scopes(sid), exchange, tool, caller),
     );
   return [
     tool('svc_describe'),
     { ...tool('svc_read'), visitors: 'tool' },
     { ...tool('svc_write'), visitors: 'tool' },
-    tool(':tool'),
+    ...withDrafts(tool(':tool')),
   ];
 }
 
 /** Reads a call and answers it. Must be called in the turn in which the exchange was handed over. */
-export function answerTool(
-  dispatcher: Dispatcher,
-  exchange: Exchange,
-  tool: string,
-  caller: Caller,
-  log: Logger,
-): void {
-  const call = new HttpCall(dispatcher, exchange, tool, caller, log);
+export function answerTool(parts: CallParts, scopes: Scopes, exchange: Exchange, tool: string, caller: Caller): void {
+  const call = new HttpCall(parts, scopes, exchange, tool, caller);
   exchange.readBody(
     LIMITS.requestBodyBytes,
     (bytes) => call.begin(bytes),
@@ -67,14 +63,16 @@ export function answerTool(
 /** One call over HTTP: puts the tool's answer into the envelope without parsing it, and sends it. */
 class HttpCall implements Sink, RecordedSink {
   readonly #dispatcher: Dispatcher;
+  readonly #scopes: Scopes;
   readonly #exchange: Exchange;
   readonly #tool: string;
   readonly #kind: Target['kind'];
   readonly #caller: Caller;
   readonly #log: Logger;
 
-  constructor(dispatcher: Dispatcher, exchange: Exchange, tool: string, caller: Caller, log: Logger) {
+  constructor({ dispatcher, log }: CallParts, scopes: Scopes, exchange: Exchange, tool: string, caller: Caller) {
     this.#dispatcher = dispatcher;
+    this.#scopes = scopes;
     this.#exchange = exchange;
     this.#tool = tool;
     this.#kind = tool === 'svc_read' ? 'query' : 'action';
@@ -91,7 +89,7 @@ class HttpCall implements Sink, RecordedSink {
       const body = parseCall(bytes);
       if (this.#tool === 'svc_read' || this.#tool === 'svc_write') this.#call(body, bytes);
       else if (this.#tool === 'svc_describe') {
-        describeText(this.#dispatcher, this.#caller, body)
+        describeText(this.#scopes, this.#caller, body)
           .then((text) => this.#exchange.send(200, { 'server-timing': serverTiming(NO_TIME) }, text, JSON_HEADERS))
           .catch((error: unknown) => this.faulted(error));
       } else throw unknownTool(this.#tool);
@@ -105,7 +103,8 @@ class HttpCall implements Sink, RecordedSink {
     let found: { body: Body; target: Target };
     try {
       const body = parseCall(bytes);
-      const target = await this.#dispatcher.resolve(appOf(body), this.#kind, toolOf(body, this.#kind));
+      const scope = this.#scopes.of(appOf(body));
+      const target = await this.#dispatcher.resolve(scope, this.#kind, toolOf(body, this.#kind));
       found = { body, target };
     } catch (error) {
       if (error instanceof SvcError && error.code === 'OVERLOADED') throw error;
@@ -119,13 +118,13 @@ class HttpCall implements Sink, RecordedSink {
   #call(body: Body, bytes: Buffer): void {
     const dispatcher = this.#dispatcher;
     const kind = this.#kind;
-    const id = appOf(body);
+    const scope = this.#scopes.of(appOf(body));
     const name = toolOf(body, kind);
-    const permitted = permit(dispatcher, this.#caller, kind === 'query' ? 'read' : 'write', id);
+    const permitted = permit(this.#scopes, this.#caller, kind === 'query' ? 'read' : 'write', scope);
     const target =
       permitted instanceof Promise
-        ? permitted.then(() => dispatcher.resolve(id, kind, name))
-        : dispatcher.resolve(id, kind, name);
+        ? permitted.then(() => dispatcher.resolve(scope, kind, name))
+        : dispatcher.resolve(scope, kind, name);
     if (target instanceof Promise) {
       target.then((found) => this.#run(found, body, bytes)).catch((error: unknown) => this.faulted(error));
     } else this.#run(target, body, bytes);
@@ -199,49 +198,44 @@ class HttpCall implements Sink, RecordedSink {
 
 /** Throws or rejects with `FORBIDDEN`. Before it is known whether there is such an app: who may not call it does not learn that. */
 export function permit(
-  dispatcher: Dispatcher,
+  scopes: Scopes,
   caller: Caller,
   capability: 'read' | 'write',
-  id: string,
+  { app, session, key }: Scope,
 ): undefined | Promise<void> {
-  const key = dispatcher.apps.keyOf(id);
-  if (caller.may(capability, key)) return;
+  if (may(caller, capability, key)) return;
   const own = caller.owner;
-  if (own === null || own.session !== undefined || key !== id) {
+  if (own === null || own.session !== undefined || session !== undefined) {
     demand(caller, capability, key);
     return;
   }
-  return Promise.resolve(dispatcher.apps.uses(own.app)).then((uses) => {
-    if (!uses.includes(id)) demand(caller, capability, key);
+  return Promise.resolve(scopes.of(own.app).uses()).then((uses) => {
+    if (!uses.includes(app)) demand(caller, capability, key);
   });
 }
 
-async function describeText(dispatcher: Dispatcher, caller: Caller, body: Body): Promise<string | Buffer> {
+async function describeText(scopes: Scopes, caller: Caller, body: Body): Promise<string | Buffer> {
   const isOfAll = body.app === undefined && body.query === undefined && body.action === undefined;
-  if (isOfAll && caller.may('admin', null)) return await describeAll(dispatcher.apps);
-  return JSON.stringify({ isError: false, data: await describe(dispatcher, caller, body) });
+  if (isOfAll && may(caller, 'admin', null)) return await describeAll(scopes);
+  return JSON.stringify({ isError: false, data: await describe(scopes, caller, body) });
 }
 
 /** The description of the apps that this caller may see. Rejects with the error to answer. */
-export async function describe(dispatcher: Dispatcher, caller: Caller, body: Body): Promise<unknown> {
-  return await describeApps(dispatcher.apps, body, await permittedApps(dispatcher, body, caller));
+export async function describe(scopes: Scopes, caller: Caller, body: Body): Promise<unknown> {
+  return await describeApps(scopes, body, await permittedApps(scopes, body, caller));
 }
 
 /** The apps that a caller who may not see all of them may describe; undefined for all. Rejects with `FORBIDDEN`. */
-async function permittedApps(
-  dispatcher: Dispatcher,
-  { app }: Body,
-  caller: Caller,
-): Promise<readonly string[] | undefined> {
+async function permittedApps(scopes: Scopes, { app }: Body, caller: Caller): Promise<readonly string[] | undefined> {
   if (typeof app === 'string') {
-    await permit(dispatcher, caller, 'read', app);
+    await permit(scopes, caller, 'read', scopes.of(app));
     return undefined;
   }
-  if (caller.may('admin', null)) return undefined;
+  if (may(caller, 'admin', null)) return undefined;
   const isLive = caller.owner !== null && caller.owner.session === undefined;
-  const uses = isLive ? await dispatcher.apps.uses(caller.owner.app) : [];
-  const ids = await dispatcher.apps.ids();
-  return ids.filter((id) => caller.may('read', dispatcher.apps.keyOf(id)) || uses.includes(id));
+  const uses = isLive ? await scopes.of(caller.owner.app).uses() : [];
+  const ids = await scopes.ids();
+  return ids.filter((id) => may(caller, 'read', scopes.of(id).key) || uses.includes(id));
 }
 
 /** A response of these has no body, and the envelope is one. */

@@ -1,48 +1,86 @@
-/** Creates and changes apps over HTTP without an editor: blank ones, templates, names, automations (decisions, section 7). */
+/**
+ * Creates and changes apps over HTTP without an editor: blank ones, templates, names, automations (specification,
+ * "Changes without an editor").
+ */
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { AppChange, AutomationDraft } from '../../authoring/app-edits.ts';
+import { flag, listOf, object, text, words } from '../../../protocol/shapes/schema.ts';
+import { type Shape, shape } from '../../../protocol/shapes/shape.ts';
+import type { AppChange } from '../../authoring/app-edits.ts';
 import { type Authoring, type Staged, type Where, webhooksOf } from '../../authoring/authoring.ts';
+import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { type Caller, demand } from '../../http/access/access.ts';
+import { type Caller, demand } from '../../http/access/grants.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { type Body, optionalText, publicOriginOf, queryOf, readJson, refuse, requiredText } from '../requests.ts';
-import { gitStoreOf } from './drafts.ts';
+import { type Body, nameIn, paramsOf, publicOriginOf, queryOf, readBody, refuse } from '../requests.ts';
+
+const WORDS = words(LIMITS.textChars);
+/** Members of each body here: where the change is staged, and whether it is published. */
+const IN_SESSION = { sessionId: WORDS, publish: flag };
+type InSession = { sessionId?: string; publish?: boolean };
+const OF_AUTOMATION = {
+  manifest: { type: 'object', wanted: 'an object: members of automation.json' },
+  handler: { type: 'string', minLength: 1, wanted: 'the text of handler.js' },
+} as const;
+const NAMED = shape(object({}, { name: WORDS }));
+const NOTHING = shape(object({}, IN_SESSION));
+const NEW_APP = shape(object({ id: WORDS }, { name: WORDS, ...IN_SESSION }));
+const CLONE = shape(object({ templateId: WORDS }, { id: WORDS, name: WORDS, ...IN_SESSION }));
+const FETCH = shape(object({ id: WORDS, url: WORDS }, { name: WORDS, ...IN_SESSION }));
+const DUPLICATE = shape(object({ id: WORDS }, { name: WORDS, data: flag, ...IN_SESSION }));
+const NEW_AUTOMATION = shape(object({ app: WORDS, id: WORDS }, { ...OF_AUTOMATION, ...IN_SESSION }));
+const AUTOMATION = shape(object({}, { ...OF_AUTOMATION, ...IN_SESSION }));
+const CHANGE = shape(
+  object(
+    {},
+    {
+      name: WORDS,
+      description: { ...WORDS, pattern: '^$|\\S' },
+      icon: { ...words(LIMITS.iconBytes), type: ['string', 'null'] },
+      public: listOf(text, 'a list of texts: "page", "query <name>", "action <name>"'),
+      message: words(LIMITS.commitMessageChars),
+      ...IN_SESSION,
+    },
+  ),
+);
 
 export function authoringRoutes(services: Services): Route[] {
   const { templates, newApps } = services;
   const authoring = (): Authoring => gitStoreOf(services).authoring;
-  const read = async (exchange: Exchange, caller: Caller): Promise<{ body: Body; where: Where }> => {
+  const read = async <T extends InSession>(
+    exchange: Exchange,
+    caller: Caller,
+    shape: Shape<T>,
+    permit?: (body: Body) => void,
+  ) => {
     const origin = publicOriginOf(exchange, services);
-    const body = await readJson(exchange);
-    return { body, where: { ...whereOf(body, origin), ...publisherIn(caller) } };
+    const { sessionId, publish = false, ...body } = await readBody(exchange, shape, permit);
+    const where: Where = { ...(sessionId === undefined ? {} : { sessionId }), publish, origin, ...publisherIn(caller) };
+    return { ...body, where };
   };
   return [
     route('GET', '/svc/_templates', 'make', async (exchange) =>
       answerJson(exchange, 200, await templates.list(), NO_STORE),
     ),
     route('POST', '/svc/_apps', 'route', async (exchange, _params, caller) => {
-      const { body, where } = await read(exchange, caller);
-      const id = requiredText(body, 'id');
-      demand(caller, 'make', id);
-      const staged = await authoring().create(id, optionalText(body, 'name'), where);
+      const { id, name, where } = await read(exchange, caller, NEW_APP, mayMake(caller));
+      const staged = await authoring().create(id, name, where);
       answerJson(exchange, 201, { ...shown(staged), webhooks: webhooksOf(staged) });
     }),
     route('POST', '/svc/_apps/_clone', 'route', async (exchange, _params, caller) => {
-      const { body, where } = await read(exchange, caller);
-      const wanted = { id: optionalText(body, 'id'), name: optionalText(body, 'name') };
-      demand(caller, 'make', wanted.id ?? null);
-      const staged = await authoring().clone(requiredText(body, 'templateId'), wanted, where);
+      const { templateId, id, name, where } = await read(exchange, caller, CLONE, mayMake(caller));
+      const staged = await authoring().clone(templateId, { id, name }, where);
       answerJson(exchange, 201, { ...shown(staged), webhooks: webhooksOf(staged) });
     }),
     route('POST', '/svc/_apps/:id/meta', 'manage', async (exchange, { id = '' }, caller) => {
-      const { body, where } = await read(exchange, caller);
+      const { where, message: given, ...change } = await read(exchange, caller, CHANGE);
       checkAppId(id);
-      const change = changeOf(body);
-      const message = optionalText(body, 'message', LIMITS.commitMessageChars) ?? wordsOf(change);
+      if (Object.keys(change).length === 0)
+        refuse('name', 'Say what to change: "name", "description", "icon" or "public".');
+      const message = given ?? wordsOf(change);
       if (services.gitStore === null && where.publish && where.sessionId === undefined) {
         const { versionId, migrationsApplied } = await newApps.change(id, change, { ...where, message });
         answerJson(exchange, 200, { app: id, sessionId: null, staged: false, version: versionId, migrationsApplied });
@@ -57,7 +95,7 @@ export function authoringRoutes(services: Services): Route[] {
       try {
         const id = query.get('id') ?? '';
         demand(caller, 'make', id);
-        const name = optionalText({ name: query.get('name') }, 'name') ?? null;
+        const { name = null } = paramsOf(query, NAMED);
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         const received = () => demand(caller, 'make', id);
         const wanted = { id, name, origin, ...publisherIn(caller) };
@@ -67,40 +105,36 @@ export function authoringRoutes(services: Services): Route[] {
       }
     }),
     route('POST', '/svc/_apps/_fetch', 'route', async (exchange, _params, caller) => {
-      const { body, where } = await read(exchange, caller);
-      const wanted = wantedIn(body, where);
-      demand(caller, 'make', wanted.id);
-      answerJson(exchange, 201, await newApps.fromAddress(requiredText(body, 'url'), wanted));
+      const { id, name = null, url, where } = await read(exchange, caller, FETCH, mayMake(caller));
+      answerJson(exchange, 201, await newApps.fromAddress(url, { id, name, ...makerIn(where) }));
     }),
     route('POST', '/svc/_apps/:id/duplicate', 'manage', async (exchange, { id = '' }, caller) => {
-      const { body, where } = await read(exchange, caller);
+      const { id: copy, name = null, data = false, where } = await read(exchange, caller, DUPLICATE, mayMake(caller));
       checkAppId(id);
-      const wanted = wantedIn(body, where);
-      demand(caller, 'make', wanted.id);
-      const { data = false } = body;
-      if (typeof data !== 'boolean') refuse('data', '"data" must be true or false.');
-      answerJson(exchange, 201, await newApps.duplicate(id, wanted, { data }));
+      answerJson(exchange, 201, await newApps.duplicate(id, { id: copy, name, ...makerIn(where) }, { data }));
     }),
     route('POST', '/svc/_automations', 'route', async (exchange, _params, caller) => {
-      const { body, where } = await read(exchange, caller);
-      const app = requiredText(body, 'app');
+      const {
+        app,
+        id,
+        manifest = {},
+        where,
+        ...draft
+      } = await read(exchange, caller, NEW_AUTOMATION, (body) => demand(caller, 'manage', nameIn(body.app)));
       checkAppId(app);
-      demand(caller, 'manage', app);
-      const id = requiredText(body, 'id');
-      const staged = await authoring().createAutomation(app, { id, ...draftOf(body) }, where);
+      const staged = await authoring().createAutomation(app, { id, manifest, ...draft }, where);
       answerJson(exchange, 201, shownAutomation(staged, id));
     }),
     route('PATCH', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }, caller) => {
-      const { body, where } = await read(exchange, caller);
+      const { manifest = {}, where, ...draft } = await read(exchange, caller, AUTOMATION);
       checkAppId(app);
-      const draft = draftOf(body);
-      if (draft.handler === undefined && Object.keys(draft.manifest).length === 0)
+      if (draft.handler === undefined && Object.keys(manifest).length === 0)
         refuse('manifest', 'Say what to change: members of "manifest", or "handler".');
-      const staged = await authoring().updateAutomation(app, { id, ...draft }, where);
+      const staged = await authoring().updateAutomation(app, { id, manifest, ...draft }, where);
       answerJson(exchange, 200, shownAutomation(staged, id));
     }),
     route('DELETE', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }, caller) => {
-      const { where } = await read(exchange, caller);
+      const { where } = await read(exchange, caller, NOTHING);
       checkAppId(app);
       const staged = await authoring().deleteAutomation(app, id, where);
       answerJson(exchange, 200, { ...shown(staged), id, deleted: true });
@@ -108,27 +142,13 @@ export function authoringRoutes(services: Services): Route[] {
   ];
 }
 
-/** What a new app is to be called. */
-function wantedIn(body: Body, { origin, maker = null, by = null }: Where) {
-  return { id: requiredText(body, 'id'), name: optionalText(body, 'name') ?? null, origin, maker, by };
+/** For a new app of the id that the body names. */
+function mayMake(caller: Caller): (body: Body) => void {
+  return ({ id }) => demand(caller, 'make', nameIn(id));
 }
 
-function changeOf(body: Body): AppChange {
-  const name = optionalText(body, 'name');
-  const description = body.description === '' ? '' : optionalText(body, 'description');
-  const icon = body.icon === null ? null : optionalText(body, 'icon', LIMITS.iconBytes);
-  const open = body.public;
-  if (open !== undefined && !(Array.isArray(open) && open.every((part) => typeof part === 'string')))
-    refuse('public', '"public" must be a list of texts: "page", "query <name>", "action <name>".');
-  const change: AppChange = {
-    ...(name === undefined ? {} : { name }),
-    ...(description === undefined ? {} : { description }),
-    ...(icon === undefined ? {} : { icon }),
-    ...(open === undefined ? {} : { public: open as string[] }),
-  };
-  if (Object.keys(change).length === 0)
-    refuse('name', 'Say what to change: "name", "description", "icon" or "public".');
-  return change;
+function makerIn({ origin, maker = null, by = null }: Where) {
+  return { origin, maker, by };
 }
 
 /** The message of a publication that nobody wrote one for. */
@@ -143,21 +163,4 @@ function shown({ app, sessionId, staged, published }: Staged): Record<string, un
 function shownAutomation(staged: Staged, id: string): Record<string, unknown> {
   const webhook = webhooksOf(staged).find(({ automationId }) => automationId === id);
   return { ...shown(staged), id, ...(webhook === undefined ? {} : { webhook }) };
-}
-
-function whereOf(body: Body, origin: string): Where {
-  const publish = body.publish ?? false;
-  if (typeof publish !== 'boolean') refuse('publish', '"publish" must be true or false.');
-  const sessionId = optionalText(body, 'sessionId');
-  return { ...(sessionId === undefined ? {} : { sessionId }), publish, origin };
-}
-
-function draftOf(body: Body): AutomationDraft {
-  const manifest = body.manifest ?? {};
-  const handler = body.handler ?? undefined;
-  if (typeof manifest !== 'object' || Array.isArray(manifest))
-    refuse('manifest', '"manifest" must be an object: members of automation.json.');
-  if (handler !== undefined && (typeof handler !== 'string' || handler === ''))
-    refuse('handler', '"handler" must be the text of handler.js.');
-  return { manifest: manifest as Record<string, unknown>, ...(handler === undefined ? {} : { handler }) };
 }

@@ -1,63 +1,27 @@
 /**
- * Serves drafts over HTTP: previews of the apps of a session, with their own tools, streams, logs, settings and data
- * (decisions, section 7).
+ * Serves what only drafts have: pages that show their faults and report errors, and fresh data (specification, "Drafts"). All else is
+ * served for drafts as for live apps, see `withDrafts`.
  */
 import { SvcError } from '../../../protocol/errors.ts';
-import { checkAppId, draftKey } from '../../../protocol/ids.ts';
+import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type BridgeOwner, bridgeTag } from '../../../protocol/origins.ts';
-import { readSettings, writeSettings } from '../../../storage/settings.ts';
-import type { GitStoreServices } from '../../authoring/open-authoring.ts';
+import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { Draft } from '../../drafts/draft.ts';
 import type { Drafts } from '../../drafts/drafts.ts';
 import { checkPageReport } from '../../drafts/page-reports.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { demand } from '../../http/access/access.ts';
 import type { Place } from '../../http/access/places.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import { pagePolicy } from '../../pages/page-policy.ts';
 import { redirectToFolder, sendPageError } from '../../pages/pages.ts';
 import type { Services } from '../../services.ts';
-import { answerTool } from '../app/tools.ts';
-import { answerLogs } from '../operations/system.ts';
-import { parseBody, queryOf, readBytes, readJson, subscriptionOf } from '../requests.ts';
+import { parseBody, readBytes } from '../requests.ts';
 
 export function draftRoutes(services: Services): Route[] {
   const drafts = (): Drafts => gitStoreOf(services).drafts;
-
-  const settings = async (session: string, id: string) => {
-    checkAppId(id);
-    const draft = await drafts().draft(session, id);
-    await draft.refreshed();
-    const { knobs } = draft.snapshot.summary;
-    const [prefs, stored] = await Promise.all([
-      services.preferences.read(),
-      readSettings(services.layout.app(draft.key)),
-    ]);
-    return { draft, answer: { knobs, prefs, settings: stored } };
-  };
-
   return [
-    route('POST', '/svc/_draft/:sid/_tool/:tool', 'route', (exchange, { sid = '', tool = '' }, caller) =>
-      answerTool(drafts().dispatcher(sid), exchange, tool, caller, services.log),
-    ),
-    route('GET', '/svc/_draft/:sid/_logs', 'route', async (exchange, { sid = '' }, caller) => {
-      const app = queryOf(exchange).get('app');
-      if (app === null) throw new SvcError('BAD_REQUEST', 'Name the app: ?app=<id>.', { path: 'app' });
-      demand(caller, 'manage', draftKey(sid, app));
-      const { key } = await drafts().draft(sid, app);
-      await answerLogs(services, exchange, key);
-    }),
-    route('GET', '/svc/_draft/:sid/_apps/:id/settings', 'read', async (exchange, { sid = '', id = '' }) =>
-      answerJson(exchange, 200, (await settings(sid, id)).answer, NO_STORE),
-    ),
-    route('PUT', '/svc/_draft/:sid/_apps/:id/settings', 'settings', async (exchange, { sid = '', id = '' }) => {
-      const wanted = await readJson(exchange);
-      const { draft, answer } = await settings(sid, id);
-      const stored = await writeSettings(services.layout.app(draft.key), wanted);
-      answerJson(exchange, 200, { ...answer, settings: stored });
-    }),
     route('POST', '/svc/_sessions/:sid/apps/:id/reset-data', 'manage', async (exchange, { sid = '', id = '' }) => {
       checkAppId(id);
       answerJson(exchange, 200, await drafts().resetData(sid, id));
@@ -68,12 +32,6 @@ export function draftRoutes(services: Services): Route[] {
       const report = checkPageReport(parseBody(await readBytes(exchange, LIMITS.pageErrorsBytes)));
       (await drafts().draft(sid, id)).reports.take(report);
       exchange.send(204, NO_STORE, '');
-    }),
-    route('GET', '/svc/_draft/:sid/:id/_changes', 'stream', async (exchange, { sid = '', id = '' }) => {
-      const draft = await drafts().draft(sid, id);
-      await draft.refreshed();
-      services.changes.subscribe(draft.key, exchange, subscriptionOf(exchange, draft.version));
-      draft.reports.greet();
     }),
     route(
       'GET',
@@ -147,10 +105,4 @@ ${where}${issues.length === 0 ? '' : `<ul>${issues.join('')}</ul>`}
 
 function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-}
-
-/** Looked up with each request: the table of routes is made without a gateway too. Throws `NO_GIT_STORE`. */
-export function gitStoreOf({ gitStore }: Pick<Services, 'gitStore'>): NonNullable<GitStoreServices> {
-  if (gitStore) return gitStore;
-  throw new SvcError('NO_GIT_STORE', 'Drafts need the git store: stop the gateway, then svc convert --store git.');
 }

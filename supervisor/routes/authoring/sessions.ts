@@ -1,14 +1,17 @@
-/** Serves sessions over HTTP: opening and closing, the files of their apps, diffs, publishing (decisions, section 7). */
+/** Serves sessions over HTTP: opening and closing, the files of their apps, diffs, publishing (specification, "Sessions"). */
 
 import { LIMITS } from '../../../protocol/limits.ts';
+import { object, words } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import type { FileConditions } from '../../../protocol/wire/jobs.ts';
 import { checkDraft } from '../../authoring/draft-check.ts';
+import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { SessionDiff } from '../../authoring/sessions.ts';
 import { type PendingWebhookOf, pendingWebhooks } from '../../automations/pending-webhooks.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { demand } from '../../http/access/access.ts';
+import { demand } from '../../http/access/grants.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import { isSameMachine } from '../../http/access/places.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
@@ -16,18 +19,14 @@ import { type Route, route } from '../../http/router.ts';
 import { goneSignal } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { answerRaw, pathOf } from '../app/raw-files.ts';
-import {
-  type Body,
-  integerOf,
-  optionalText,
-  publicOriginOf,
-  queryOf,
-  readBytes,
-  readJson,
-  refuse,
-  requiredText,
-} from '../requests.ts';
-import { gitStoreOf } from './drafts.ts';
+import { integerOf, nameIn, publicOriginOf, queryOf, readBody, readBytes } from '../requests.ts';
+
+const WORDS = words(LIMITS.textChars);
+const NAME = words(LIMITS.sessionNameChars);
+const SESSION = shape(object({}, { sessionId: WORDS, name: NAME }));
+const NAME_OF_SESSION = shape(object({ name: NAME }));
+const BASE = shape(object({ version: WORDS }, { folder: WORDS }));
+const PUBLICATION = shape(object({}, { app: WORDS, message: words(LIMITS.commitMessageChars) }));
 
 export function sessionRoutes(services: Services): Route[] {
   const sessions = () => gitStoreOf(services).sessions;
@@ -44,11 +43,11 @@ export function sessionRoutes(services: Services): Route[] {
   };
   return [
     route('POST', '/svc/_sessions', 'manage', async (exchange) => {
-      const body = await readJson(exchange);
-      answerJson(exchange, 201, await sessions().create(optionalText(body, 'sessionId'), { name: nameIn(body) }));
+      const { sessionId, name } = await readBody(exchange, SESSION);
+      answerJson(exchange, 201, await sessions().create(sessionId, { name }));
     }),
     route('PATCH', '/svc/_sessions/:sid', 'admin', async (exchange, { sid = '' }) => {
-      const name = nameIn(await readJson(exchange)) ?? refuse('name', 'Send the name, as "name".');
+      const { name } = await readBody(exchange, NAME_OF_SESSION);
       answerJson(exchange, 200, await sessions().rename(sid, name));
     }),
     route('GET', '/svc/_sessions', 'admin', async (exchange) => {
@@ -91,10 +90,9 @@ export function sessionRoutes(services: Services): Route[] {
       answerJson(exchange, 200, { version: await sessions().baseVersion(sid, id) }, NO_STORE);
     }),
     route('PUT', base, 'manage', async (exchange, { sid = '', id = '' }) => {
-      const body = await readJson(exchange);
-      const said = { version: requiredText(body, 'version'), folder: optionalText(body, 'folder') };
+      const { version, folder } = await readBody(exchange, BASE);
       await loaded(id);
-      answerJson(exchange, 200, { version: await sessions().setBase(sid, id, said) }, NO_STORE);
+      answerJson(exchange, 200, { version: await sessions().setBase(sid, id, { version, folder }) }, NO_STORE);
     }),
     route(
       'GET',
@@ -130,17 +128,13 @@ export function sessionRoutes(services: Services): Route[] {
     }),
     route('POST', '/svc/_sessions/:sid/publish', 'route', async (exchange, { sid = '' }, caller) => {
       const origin = publicOriginOf(exchange, services);
-      const body = await readJson(exchange);
-      const app = optionalText(body, 'app') ?? null;
-      demand(caller, app === null ? 'admin' : 'manage', app);
-      const message = optionalText(body, 'message', LIMITS.commitMessageChars) ?? null;
+      const { app = null, message = null } = await readBody(exchange, PUBLICATION, (body) => {
+        const named = nameIn(body.app);
+        demand(caller, named === null ? 'admin' : 'manage', named);
+      });
       answerJson(exchange, 201, await sessions().publish(sid, { app, message, origin, ...publisherIn(caller) }));
     }),
   ];
-}
-
-function nameIn(body: Body): string | undefined {
-  return optionalText(body, 'name', LIMITS.sessionNameChars);
 }
 
 function answerFile(exchange: Exchange, status: number, file: GitFile): void {

@@ -1,6 +1,6 @@
 /**
- * Serves the automations of live versions over HTTP: lists, switches and runs them, mints and receives webhooks (decisions,
- * section 6).
+ * Serves the automations of live versions over HTTP: lists, switches and runs them, mints and receives webhooks (specification,
+ * "Automation files" and "Webhook requests").
  */
 import type { AutomationRow, ShownRun, ShownTrigger } from '../../../protocol/answers.ts';
 import {
@@ -12,20 +12,24 @@ import {
   webhookUrl,
 } from '../../../protocol/automations/automation.ts';
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
-import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { CronTimes } from '../../../protocol/rules/cron-times.ts';
+import { flag, object, text } from '../../../protocol/shapes/schema.ts';
+import { shape, type ValueOf } from '../../../protocol/shapes/shape.ts';
 import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../../automations/catalog.ts';
 import { type Enablement, unknownAutomation } from '../../automations/enablement.ts';
 import type { Fires } from '../../automations/fires/fires.ts';
 import { upcomingFires } from '../../automations/schedule/upcoming.ts';
 import { answerFailedRun, type Webhooks } from '../../automations/webhooks/webhooks.ts';
 import type { Exchange } from '../../edge/edge.ts';
-import { demand } from '../../http/access/access.ts';
+import { demand } from '../../http/access/grants.ts';
 import { answerJson } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
-import { integerOf, pageOf, queryOf, readJson } from '../requests.ts';
+import { integerOf, pageOf, queryOf, readBody, readJson, refuse } from '../requests.ts';
+
+const ENABLED = shape(object({ enabled: flag }));
+const PROVISION = shape(object({}, { app: text, ref: text, renew: flag }));
 
 type AutomationRoutesOptions = {
   catalog: AutomationCatalog;
@@ -104,15 +108,13 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
     }),
     route('POST', '/svc/_automations/:app/:id/enabled', 'manage', async (exchange, { app = '', id = '' }) => {
       const origin = options.publicOrigin(exchange);
-      const { enabled } = await readJson(exchange);
+      const { enabled } = await readBody(exchange, ENABLED);
       checkAppId(app);
-      if (typeof enabled !== 'boolean')
-        throw new SvcError('BAD_REQUEST', '"enabled" must be true or false.', { path: 'enabled' });
       answerJson(exchange, 200, await rowOf(await enablement.setEnabled(app, id, enabled), origin));
     }),
     route('POST', '/svc/_automations/_provision', 'route', async (exchange, _params, caller) => {
       const origin = options.publicOrigin(exchange);
-      const { one, app } = provisionRequest(await readJson(exchange));
+      const { one, app } = provisionRequest(await readBody(exchange, PROVISION));
       const named = one?.app ?? app;
       demand(caller, named === null ? 'admin' : 'manage', named);
       const webhooks = one
@@ -125,19 +127,14 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
 
 type ProvisionRequest = { one: { app: string; id: string; renew: boolean } | null; app: string | null };
 
-function provisionRequest({ app, ref, renew = false }: Record<string, unknown>): ProvisionRequest {
-  if (app !== undefined && typeof app !== 'string')
-    throw new SvcError('BAD_REQUEST', '"app" must be a string.', { path: 'app' });
-  if (typeof renew !== 'boolean')
-    throw new SvcError('BAD_REQUEST', '"renew" must be true or false.', { path: 'renew' });
+function provisionRequest({ app, ref, renew = false }: ValueOf<typeof PROVISION>): ProvisionRequest {
   if (ref === undefined) {
-    if (renew) throw new SvcError('BAD_REQUEST', '"renew" needs the "ref" of one automation.', { path: 'ref' });
+    if (renew) refuse('ref', '"renew" needs the "ref" of one automation.');
     if (app !== undefined) checkAppId(app);
     return { one: null, app: app ?? null };
   }
-  if (app !== undefined) throw new SvcError('BAD_REQUEST', 'Send "app" or "ref", not both.', { path: 'ref' });
-  const parsed = typeof ref === 'string' ? parseRef(ref) : null;
-  if (parsed === null) throw new SvcError('BAD_REQUEST', '"ref" must be "<app>/<automation>".', { path: 'ref' });
+  if (app !== undefined) refuse('ref', 'Send "app" or "ref", not both.');
+  const parsed = parseRef(ref) ?? refuse('ref', '"ref" must be "<app>/<automation>".');
   return { one: { ...parsed, renew }, app: null };
 }
 

@@ -1,18 +1,20 @@
-/** Serves runs over HTTP: their history, their events, and operations on a run (decisions, section 6). */
+/** Serves runs over HTTP: their history, their events, and operations on a run (specification, "Runs"). */
 import { AUTOMATION_ID, parseRef } from '../../../protocol/automations/automation.ts';
 import { CHAT_RUNS, RUN_STATES, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { flag, formatted, matching, object, oneOf, text } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import type { RunFilter } from '../../../storage/automations/run-rows.ts';
 import type { RunLedger } from '../../automations/history/ledger.ts';
 import { firstRunIdAt } from '../../automations/history/retention.ts';
 import type { RunEvents } from '../../automations/history/run-events.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
-import { type Caller, demand } from '../../http/access/access.ts';
+import { type Caller, demand } from '../../http/access/grants.ts';
 import { answerJson, JSON_HEADERS } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
-import { integerOf, queryOf, readJson } from '../requests.ts';
+import { bodyOf, integerOf, paramsOf, queryOf, readJson, refuse } from '../requests.ts';
 
 type RunServices = {
   runs: RunLedger;
@@ -22,6 +24,19 @@ type RunServices = {
 };
 
 const RUN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const PIN = shape(object({ pinned: flag }));
+const FILTER = shape(
+  object(
+    {},
+    {
+      ref: text,
+      app: formatted('app id', 'the id of an app'),
+      state: oneOf(...RUN_STATES),
+      before: matching(RUN_ID, 'the id of a run'),
+      failing: { const: '1', wanted: '1' },
+    },
+  ),
+);
 const NO_STORE = { 'cache-control': 'no-store' };
 
 export function runRoutes(services: RunServices): Route[] {
@@ -74,11 +89,9 @@ export function runRoutes(services: RunServices): Route[] {
       await services.runEvents.follow(runId, exchange);
     }),
     route('POST', '/svc/_runs/:runId/pin', 'route', async (exchange, { runId = '' }, caller) => {
-      const { pinned } = await readJson(exchange);
+      const body = await readJson(exchange);
       await known(runId, caller);
-      if (typeof pinned !== 'boolean') {
-        throw new SvcError('BAD_REQUEST', '"pinned" must be true or false.', { path: 'pinned' });
-      }
+      const { pinned } = bodyOf(body, PIN);
       answerJson(exchange, 200, found(await services.runs.pin(runId, pinned)));
     }),
     route('POST', '/svc/_runs/:runId/cancel', 'route', async (exchange, { runId = '' }, caller) => {
@@ -113,21 +126,12 @@ function refOf(name: string): { app: string; id: string } | null {
 
 /** Throws `BAD_REQUEST` with the parameter's name in `path`. */
 function filterOf(query: URLSearchParams): RunFilter {
-  const refused = (path: string, message: string) => new SvcError('BAD_REQUEST', message, { path });
-  const [name, app, state, before, failing] = ['ref', 'app', 'state', 'before', 'failing'].map((one) => query.get(one));
-  const ref = typeof name === 'string' ? refOf(name) : undefined;
-  if (ref === null)
-    throw refused('ref', `"ref" must be <app>/<automation>; an automation's id matches ${AUTOMATION_ID}.`);
-  if (typeof app === 'string' && !isAppId(app)) throw refused('app', '"app" must be the id of an app.');
-  const known = RUN_STATES.find((one) => one === state);
-  if (typeof state === 'string' && !known) throw refused('state', `"state" must be one of ${RUN_STATES.join(', ')}.`);
-  if (typeof before === 'string' && !isRunId(before)) throw refused('before', '"before" must be the id of a run.');
-  if (typeof failing === 'string' && failing !== '1') throw refused('failing', '"failing" must be 1.');
+  const { ref: name, failing, ...filter } = paramsOf(query, FILTER);
+  const ref = name === undefined ? undefined : refOf(name);
+  if (ref === null) refuse('ref', `"ref" must be <app>/<automation>; an automation's id matches ${AUTOMATION_ID}.`);
   return {
+    ...filter,
     ...(ref && { ref }),
-    ...(app && { app }),
-    ...(known && { state: known }),
-    ...(before && { before }),
     ...(failing && { failingFrom: firstRunIdAt(Date.now() - LIMITS.dayMs) }),
   };
 }

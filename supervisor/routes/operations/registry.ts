@@ -1,10 +1,12 @@
-/** Serves the registry over HTTP: apps, their versions and uploads (specification, "Registry"; decisions, section 2). */
+/** Serves the registry over HTTP: apps, their versions and uploads (specification, "Registry" and "Uploads"). */
 import type { ActivityAnswer } from '../../../protocol/answers.ts';
 import { LIST_ICON } from '../../../protocol/icons.ts';
 import { checkAppId, isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { object, text, words } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import { arrayText, KeptArray } from '../../dispatch/kept-array.ts';
-import { demand } from '../../http/access/access.ts';
+import { demand } from '../../http/access/grants.ts';
 import { publisherIn } from '../../http/access/person.ts';
 import type { Place } from '../../http/access/places.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
@@ -12,8 +14,13 @@ import { type Route, route } from '../../http/router.ts';
 import { goneSignal } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
 import { answerRaw, pathOf } from '../app/raw-files.ts';
-import { integerOf, optionalText, pageOf, publicOriginOf, queryOf, readJson, refuse } from '../requests.ts';
+import { integerOf, pageOf, paramsOf, publicOriginOf, queryOf, readBody, refuse } from '../requests.ts';
 import { sendFile } from './transfers.ts';
+
+const UPLOAD = shape(object({}, { message: words(LIMITS.textChars) }));
+const ACTIVATION = shape(object({ versionId: text }));
+const ROLLBACK = shape(object({}, { version: { type: ['string', 'integer'], wanted: 'a number or a version id' } }));
+const REPAIR = shape(object({}, { restore: text, newData: { const: true, wanted: 'true' } }));
 
 export function registryRoutes(services: Services): Route[] {
   /** Of the app's page, for a browser where the request came from; a path where all share an origin. */
@@ -61,10 +68,10 @@ export function registryRoutes(services: Services): Route[] {
         const query = queryOf(exchange);
         const activate = query.get('activate') !== '0';
         const ifLive = query.get('ifLive') ?? undefined;
-        const message = optionalText({ message: query.get('message') }, 'message');
+        const { message = null } = paramsOf(query, UPLOAD);
         // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
         const received = () => demand(caller, 'manage', id);
-        const options = { activate, ifLive, message: message ?? null, origin, received, ...publisherIn(caller) };
+        const options = { activate, ifLive, message, origin, received, ...publisherIn(caller) };
         const result = await deployments.upload(id, body, options);
         answerJson(exchange, result.deduplicated ? 200 : 201, result);
       } finally {
@@ -80,18 +87,15 @@ export function registryRoutes(services: Services): Route[] {
     }),
     route('POST', '/svc/_apps/:id/activate', 'manage', async (exchange, { id = '' }) => {
       const origin = publicOriginOf(exchange, services);
-      const { versionId } = await readJson(exchange);
+      const { versionId } = await readBody(exchange, ACTIVATION);
       checkAppId(id);
-      if (typeof versionId !== 'string') refuse('versionId', '"versionId" must be a string.');
       answerJson(exchange, 200, await deployments.activate(id, versionId, { origin }));
     }),
     route('POST', '/svc/_apps/:id/rollback', 'manage', async (exchange, { id = '' }) => {
       const origin = publicOriginOf(exchange, services);
-      const { version = null } = await readJson(exchange);
+      const { version = null } = await readBody(exchange, ROLLBACK);
       checkAppId(id);
-      if (version !== null && typeof version !== 'string' && !Number.isSafeInteger(version))
-        refuse('version', '"version" must be a number or a version id.');
-      answerJson(exchange, 200, await deployments.rollback(id, version as number | string | null, { origin }));
+      answerJson(exchange, 200, await deployments.rollback(id, version, { origin }));
     }),
     route('GET', `${version}/files`, 'manage', async (exchange, { id = '', versionId = '' }) => {
       checkAppId(id);
@@ -112,8 +116,8 @@ export function registryRoutes(services: Services): Route[] {
       checkAppId(id);
       const from = queryOf(exchange).get('from') ?? undefined;
       const { files, ...rest } = await versionFiles.diff(id, versionId, from);
-      const text = `${JSON.stringify(rest).slice(0, -1)},"files":${await arrayText(files)}}`;
-      exchange.send(200, NO_STORE, text, JSON_HEADERS);
+      const answer = `${JSON.stringify(rest).slice(0, -1)},"files":${await arrayText(files)}}`;
+      exchange.send(200, NO_STORE, answer, JSON_HEADERS);
     }),
     route('DELETE', version, 'manage', async (exchange, { id = '', versionId = '' }) => {
       checkAppId(id);
@@ -124,18 +128,16 @@ export function registryRoutes(services: Services): Route[] {
       answerJson(exchange, 201, { id, copy: await deployments.copyAside(id) });
     }),
     route('POST', '/svc/_apps/:id/repair', 'admin', async (exchange, { id = '' }) => {
-      const { restore, newData } = await readJson(exchange);
+      const { restore, newData } = await readBody(exchange, REPAIR);
       checkAppId(id);
       if ((restore === undefined) === (newData === undefined))
         refuse('restore', 'The body needs "restore", the name or path of a backup, or "newData": true.');
-      if (newData !== undefined && newData !== true) refuse('newData', '"newData" must be true.');
-      if (restore !== undefined && typeof restore !== 'string') refuse('restore', '"restore" must be a string.');
       const file = restore === undefined ? null : await scheduledBackups.fileOf(restore);
       answerJson(exchange, 200, await dataRepair.repair(id, file));
     }),
     route('GET', '/svc/_apps/:id/activity', 'manage', async (exchange, { id = '' }) => {
       checkAppId(id);
-      await apps.registered(id);
+      await apps.of(id).exists();
       const actor = tree.apps.get(id);
       const [points, { files, bytes, quota }] = await Promise.all([activity.of(id), blobs.usage(id)]);
       const answer: ActivityAnswer = {

@@ -1,5 +1,6 @@
 /** Serves the gateway itself over HTTP: its health, process tree, logs, metrics and OpenAPI documents, and SQL by hand. */
-import { checkAppId } from '../../../protocol/ids.ts';
+import { eventText } from '../../../protocol/event-stream.ts';
+import { checkAppId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import { type LogCursor, parseCursor } from '../../../storage/logs/log-pages.ts';
@@ -7,9 +8,9 @@ import { noActiveVersion } from '../../dispatch/apps.ts';
 import type { Sink } from '../../dispatch/dispatcher.ts';
 import { type Exchange, PRIVATE } from '../../edge/edge.ts';
 import { constantHeaders } from '../../edge/exchange.ts';
-import { demand } from '../../http/access/access.ts';
+import { demand } from '../../http/access/grants.ts';
 import { answerError, answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
-import { type Route, route } from '../../http/router.ts';
+import { type Route, route, withDrafts } from '../../http/router.ts';
 import { appDocument } from '../../openapi/app-document.ts';
 import { gatewayDocument } from '../../openapi/gateway-document.ts';
 import { Metrics } from '../../operations/metrics/metrics.ts';
@@ -29,7 +30,7 @@ const LOGS_FOLLOW = Buffer.from(': log entries follow\n\n');
 
 /** `allRoutes` are those that the OpenAPI document of the gateway describes. */
 export function systemRoutes(services: Services, allRoutes: () => readonly Route[]): Route[] {
-  const { apps, version } = services;
+  const { apps, scopes, version } = services;
   const metrics = new Metrics(services);
   // The same for as long as the gateway runs.
   let gatewayText: Buffer | null = null;
@@ -41,12 +42,16 @@ export function systemRoutes(services: Services, allRoutes: () => readonly Route
     route('GET', '/svc/_metrics', 'admin', async (exchange) =>
       exchange.send(200, NO_STORE, await metrics.text(), METRICS_HEADERS),
     ),
-    route('GET', '/svc/_logs', 'route', async (exchange, _params, caller) => {
-      const app = queryOf(exchange).get('app');
-      demand(caller, app === null ? 'admin' : 'manage', app);
-      if (app !== null) await apps.registered(app);
-      await answerLogs(services, exchange, app);
-    }),
+    ...withDrafts(
+      route('GET', '/svc/_logs', 'route', async (exchange, { sid }, caller) => {
+        const app = queryOf(exchange).get('app');
+        if (app === null && sid !== undefined) refuse('app', 'Name the app: ?app=<id>.');
+        demand(caller, app === null ? 'admin' : 'manage', app === null ? null : scopeKey(app, sid));
+        const scope = app === null ? null : scopes(sid).of(app);
+        await scope?.exists();
+        await answerLogs(services, exchange, scope?.key ?? null);
+      }),
+    ),
     route('POST', '/svc/_apps/:id/sql', 'manage', async (exchange, { id = '' }) => {
       const bytes = await readBytes(exchange, LIMITS.requestBodyBytes);
       if (isTooDeep(bytes)) checkShape('depth');
@@ -68,7 +73,7 @@ export function systemRoutes(services: Services, allRoutes: () => readonly Route
  * Answers with the last entries of what is kept under `key`, or with `?follow=1` with those to come; of all live apps when `key`
  * is null.
  */
-export async function answerLogs(services: Services, exchange: Exchange, key: string | null): Promise<void> {
+async function answerLogs(services: Services, exchange: Exchange, key: string | null): Promise<void> {
   const query = queryOf(exchange);
   if (query.get('follow') === '1') {
     followLogs(services, exchange, key);
@@ -95,23 +100,26 @@ function placeOf(query: URLSearchParams): number | LogCursor | undefined {
 
 /** A reader that does not read misses lines; the file has them all. */
 function followLogs({ changes, logs }: Services, exchange: Exchange, key: string | null): void {
-  const reader = changes.readers.open(exchange, { gone: () => unfollow(), caughtUp: () => {} });
+  const reader = changes.readers.open(exchange);
   if (reader === null) return;
   reader.write(LOGS_FOLLOW);
-  const unfollow = logs.follow(
-    key,
-    (_key, line) => reader.deliver(Buffer.from(`event: log\ndata: ${line}\n\n`)),
-    () => reader.end(),
-  );
+  const take = (_key: string, line: string): boolean => reader.deliver(Buffer.from(eventText('log', line)));
+  reader.add(logs.follow(key, take, () => reader.end()));
 }
 
-async function runSql({ dispatcher, log }: Services, exchange: Exchange, id: string, body: Buffer): Promise<void> {
+async function runSql(
+  { dispatcher, apps, log }: Services,
+  exchange: Exchange,
+  id: string,
+  body: Buffer,
+): Promise<void> {
   checkAppId(id);
+  const scope = apps.of(id);
   const fail = (error: unknown) => answerError(exchange, error, log);
   const sink: Sink = {
     answered: (status, answer) => exchange.send(status, {}, Buffer.from(answer), JSON_HEADERS),
     failed: fail,
     faulted: fail,
   };
-  exchange.onAbort(await dispatcher.sql(id, { body, traceId: () => traceOf(exchange), source: 'external' }, sink));
+  exchange.onAbort(await dispatcher.sql(scope, { body, traceId: () => traceOf(exchange), source: 'external' }, sink));
 }

@@ -1,17 +1,34 @@
-/** Makes, lists and revokes tokens for programs over HTTP (decisions, section 11). */
+/** Makes, lists and revokes tokens for programs over HTTP (specification, "Tokens for programs"). */
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { GrantTools } from '../../http/access/grants.ts';
-import type { NewProgramToken } from '../../http/access/program-tokens.ts';
+import { closed, integer, listOf, oneOf, text, words } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { type Body, integerOf, optionalText, queryOf, readJson, refuse } from '../requests.ts';
+import { integerOf, queryOf, readBody } from '../requests.ts';
 
-const MEMBERS: readonly string[] = ['name', 'apps', 'tools', 'expiresInDays'] satisfies (keyof NewProgramToken)[];
-const SHOWN_CHARS = 100;
-const TOOLS: readonly unknown[] = ['read', 'write', 'all'] satisfies GrantTools[];
+const { programTokenNameChars, programTokenApps, programTokenDays } = LIMITS;
+const NAME = words(programTokenNameChars);
+const APPS = listOf(
+  { ...text, wanted: 'the id of an app' },
+  `an array of 1 to ${programTokenApps} app ids; leave it out for every app`,
+);
+const DAYS = integer(1, programTokenDays);
+/** A limit under another name would be no limit. */
+const NEW_TOKEN = shape(
+  closed(
+    {
+      name: { ...NAME, wanted: `${NAME.wanted} that says who uses it` },
+      tools: { ...oneOf('read', 'write', 'all'), wanted: '"read", "write" or "all"' },
+    },
+    {
+      apps: { ...APPS, minItems: 1, maxItems: programTokenApps },
+      expiresInDays: { ...DAYS, wanted: `${DAYS.wanted}; leave it out for never` },
+    },
+  ),
+);
 
 export function tokenRoutes({ access, programTokens }: Services): Route[] {
   const checkOwned = () => {
@@ -21,7 +38,9 @@ export function tokenRoutes({ access, programTokens }: Services): Route[] {
   return [
     route('POST', '/svc/_tokens', 'admin', async (exchange) => {
       checkOwned();
-      answerJson(exchange, 201, await programTokens.create(newTokenOf(await readJson(exchange))), NO_STORE);
+      const { name, tools, apps, expiresInDays } = await readBody(exchange, NEW_TOKEN);
+      checkApps(apps ?? []);
+      answerJson(exchange, 201, await programTokens.create({ name, tools, apps, expiresInDays }), NO_STORE);
     }),
     route('GET', '/svc/_tokens', 'admin', async (exchange) => {
       checkOwned();
@@ -37,25 +56,9 @@ export function tokenRoutes({ access, programTokens }: Services): Route[] {
   ];
 }
 
-/** Throws `BAD_REQUEST`, and `INVALID_ID` or `RESERVED_ID` for what can be no app. */
-function newTokenOf(body: Body): NewProgramToken {
-  // A limit under another name would be no limit.
-  const unknown = Object.keys(body).find((member) => !MEMBERS.includes(member));
-  if (unknown !== undefined)
-    refuse(unknown.slice(0, SHOWN_CHARS), `A token takes these members and no others: ${MEMBERS.join(', ')}.`);
-  const name = optionalText(body, 'name', LIMITS.programTokenNameChars);
-  if (name === undefined) refuse('name', 'Give the token a name that says who uses it.');
-  if (!TOOLS.includes(body.tools)) refuse('tools', '"tools" must be "read", "write" or "all".');
-  return { name, apps: appsOf(body.apps), tools: body.tools as GrantTools, expiresInDays: daysOf(body.expiresInDays) };
-}
-
-function appsOf(apps: unknown): readonly string[] | undefined {
-  if (apps === undefined || apps === null) return undefined;
-  const most = LIMITS.programTokenApps;
-  if (!Array.isArray(apps) || apps.length === 0 || apps.length > most)
-    refuse('apps', `"apps" must be an array of 1 to ${most} app ids; leave it out for every app.`);
+/** Throws `INVALID_ID` or `RESERVED_ID` for what can be no app. */
+function checkApps(apps: readonly string[]): void {
   for (const [i, app] of apps.entries()) {
-    if (typeof app !== 'string') refuse(`apps[${i}]`, 'An app is named by its id, a text.');
     try {
       checkAppId(app);
     } catch (error) {
@@ -63,12 +66,4 @@ function appsOf(apps: unknown): readonly string[] | undefined {
       throw new SvcError(code, message, { path: `apps[${i}]` });
     }
   }
-  return apps;
-}
-
-function daysOf(days: unknown): number | undefined {
-  if (days === undefined || days === null) return undefined;
-  const most = LIMITS.programTokenDays;
-  if (Number.isInteger(days) && (days as number) >= 1 && (days as number) <= most) return days as number;
-  return refuse('expiresInDays', `"expiresInDays" must be a whole number from 1 to ${most}; leave it out for never.`);
 }

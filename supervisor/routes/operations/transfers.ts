@@ -1,17 +1,20 @@
-/** Transfers large files over HTTP: backups, and the code of all apps with its history (decisions, section 7). */
+/**
+ * Transfers large files over HTTP: backups, and the code of all apps with its history (specification, "Backups" and
+ * "Transfer of code").
+ */
 import { open } from 'node:fs/promises';
 import type { Logger } from 'pino';
-import { SvcError } from '../../../protocol/errors.ts';
 import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
-import type { BackupSchedule } from '../../../storage/backup/record.ts';
+import type { BackupSchedule } from '../../../storage/backup/kept.ts';
+import { gitStoreOf } from '../../authoring/open-authoring.ts';
+import { SCHEDULE } from '../../config-shape.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
 import { goneSignal, sendStream } from '../../http/send-stream.ts';
-import { type ConfiguredSchedule, scheduleFault } from '../../operations/backup-schedule.ts';
+import { cronFault } from '../../operations/backup-schedule.ts';
 import type { Services } from '../../services.ts';
-import { gitStoreOf } from '../authoring/drafts.ts';
-import { type Body, publicOriginOf, readJson } from '../requests.ts';
+import { type Body, publicOriginOf, readJson, refusal } from '../requests.ts';
 
 const CHUNK_BYTES = 256 * 1024;
 
@@ -69,11 +72,10 @@ export function transferRoutes(services: Services): Route[] {
 }
 
 function scheduleOf(body: Body): BackupSchedule {
-  const fault = scheduleFault(body, Date.now());
-  if (fault === null) return { ...DEFAULTS.backups, ...(body as ConfiguredSchedule) };
-  const { at, wanted } = typeof fault === 'string' ? { at: '', wanted: fault } : fault;
-  const path = at === '' ? {} : { path: at };
-  throw new SvcError('BAD_REQUEST', `${at === '' ? 'The body' : `"${at}"`} must be ${wanted}.`, path);
+  if (!SCHEDULE.holds(body)) throw refusal(SCHEDULE.fault(body));
+  const fault = cronFault(body.cron, Date.now());
+  if (fault !== null) throw refusal(fault);
+  return { ...DEFAULTS.backups, ...body };
 }
 
 /** Answers with a file that was made for this request; `name` is the one that a browser gives it. Its length is announced, so that a reader knows when it has all of it. */

@@ -1,9 +1,10 @@
-/** Lists, restores and deletes removed apps in the trash over HTTP (decisions, section 14). */
+/** Lists, restores and deletes removed apps in the trash over HTTP (specification, "Removal and trash"). */
 import type { TrashRow } from '../../../protocol/answers.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { isRecord } from '../../../protocol/shapes/shape.ts';
 import { listTrash, parseTrashed, type Trashed, trashedBytes } from '../../../storage/apps/trash.ts';
 import { readCurrent } from '../../../storage/apps/versions.ts';
-import { isRecord, readJson } from '../../../storage/files/atomic-file.ts';
+import { readJson } from '../../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../../storage/layout.ts';
 import { answerJson } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';

@@ -265,7 +265,7 @@ describe('harm to others', () => {
     let current = thread;
     for (let n = 0; n < LIMITS.harmTimes; n++) {
       world.call(actor, { action: true, input: String(n) });
-      actor.blame('it held up the test');
+      actor.harmedOthers('it held up the test');
       assert.equal(current.stopAsked, 'by force');
       current.end('stopped');
       assert.equal(actor.lastExit, 'unresponsive: it held up the test');
@@ -274,7 +274,7 @@ describe('harm to others', () => {
       current = await world.liveThread();
       current.answer(next.call);
     }
-    actor.blame('it held up the test');
+    actor.harmedOthers('it held up the test');
     assert.equal(actor.state, 'quarantined');
     const refused = world.call(actor);
     assert.match(
@@ -442,8 +442,8 @@ describe('any events in any order', () => {
         () => void renewOrSwap(any(), version(`v${++versions}`)),
         () => random() < 0.3 && cancelOne(),
         () => random() < 0.3 && any().restart(),
-        () => any().rest('idle'),
-        () => random() < 0.2 && any().blame('the test wants it'),
+        () => any().evict('idle'),
+        () => random() < 0.2 && any().harmedOthers('the test wants it'),
         () => random() < 0.1 && any().quarantine('the test wants it'),
         () => world.rotate(),
         () => abandonOne(),

@@ -15,7 +15,7 @@ import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
 import type { Damage } from '../../../storage/apps/app-data.ts';
 import type { Meter } from '../../operations/metrics/meters.ts';
-import { COLD, heated, type Population, type Tenant } from '../population.ts';
+import { NEVER_USED, type Population, type Tenant, useAfter } from '../population.ts';
 import { type Call, type Deadlines, Mailbox } from './call.ts';
 import {
   CRASH_LOOP,
@@ -68,7 +68,7 @@ export class Actor implements Tenant {
   restarts = 0;
   lastExit: string | null = null;
   lastUsed = 0;
-  heat = COLD;
+  use = NEVER_USED;
   /** The version whose tools are callable. */
   summary: VersionSummary;
   readonly mailbox: Mailbox<Call>;
@@ -124,7 +124,7 @@ export class Actor implements Tenant {
    * It can be stopped: between two calls, if it runs one at a time. Calls that were answered at their deadline do not count,
    * even if they never end.
    */
-  get rested(): boolean {
+  get evictable(): boolean {
     const { current, next } = this.#generations;
     if (this.state !== 'live' || !current || next || (!this.#serial && !this.mailbox.empty)) return false;
     return current.answered === current.inFlight.size;
@@ -155,7 +155,7 @@ export class Actor implements Tenant {
     }
     call.watch(this.#env.deadlines, this.#expired);
     this.lastUsed = call.queuedAt;
-    this.heat = heated(this.heat, call.queuedAt);
+    this.use = useAfter(this.use, call.queuedAt);
     this.#pump();
   }
 
@@ -203,8 +203,8 @@ export class Actor implements Tenant {
     this.#pump();
   }
 
-  rest(reason: 'idle' | 'evicted'): void {
-    if (this.rested) this.#vacate(reason);
+  evict(reason: 'idle' | 'evicted'): void {
+    if (this.evictable) this.#vacate(reason);
   }
 
   /** False also when a newer thread is about to take over. Where calls come one at a time, their turn ends with the call. */
@@ -237,7 +237,7 @@ export class Actor implements Tenant {
   }
 
   /** It harmed other apps: ends its threads, and quarantines an app that does so again and again. */
-  blame(detail: string): void {
+  harmedOthers(detail: string): void {
     this.#say('error', detail);
     // A newer version's thread, too: it may have been given a writer that the app has left.
     for (const thread of [this.#generations.current, this.#generations.next]) thread?.terminate('unresponsive', detail);
@@ -309,7 +309,7 @@ export class Actor implements Tenant {
     holder.cancel(call, reason);
     this.#replaceIfClogged(holder);
     this.#pump();
-    if (this.rested) this.#population.rested(this);
+    if (this.evictable) this.#population.becameEvictable(this);
   }
 
   /** Handlers that never settle hold their places; a thread that is half full of them is replaced. */
@@ -327,7 +327,7 @@ export class Actor implements Tenant {
       if (this.automation === null) this.#env.started(this.app);
       this.#pump();
       // The calls that it was started for may be gone.
-      if (this.rested) this.#population.rested(this);
+      if (this.evictable) this.#population.becameEvictable(this);
     },
     onOverdue: (generation, call) => {
       if (generation !== this.#generations.current || this.state !== 'live') return;
@@ -342,10 +342,10 @@ export class Actor implements Tenant {
       if (this.#serial) {
         // Its idle time begins; if others wait for a place, its next turn comes after theirs.
         this.lastUsed = this.#env.now();
-        this.#population.rested(this);
+        this.#population.becameEvictable(this);
       } else if (generation !== this.#generations.current) return;
       this.#pump();
-      if (generation.inFlight.size === 0) this.#population.rested(this);
+      if (generation.inFlight.size === 0) this.#population.becameEvictable(this);
     },
     onGone: (generation, death) => this.#died(generation, death),
     onLog: (line) => this.#env.appLog(this.app, line),

@@ -193,7 +193,7 @@ describe('a fire', () => {
     appThread.answer(query.call);
     let { actor, thread } = await firing();
     for (let n = 0; n <= LIMITS.harmTimes; n++) {
-      actor.blame('it held up the test');
+      actor.harmedOthers('it held up the test');
       thread.end('stopped');
       if (n === LIMITS.harmTimes) break;
       await world.pass(1000);

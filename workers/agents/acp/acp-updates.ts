@@ -83,13 +83,9 @@ export class AcpUpdates {
     }
   }
 
-  /** Ends the turn: tools without a result get one. */
+  /** Ends the turn: tools that were announced are shown, as such without a result. */
   finish(): void {
-    for (const [toolCallId, call] of this.#calls) {
-      this.#start(toolCallId, call);
-      const errorText = 'The turn ended before the tool did.';
-      this.#emit({ type: 'tool.result', toolCallId, toolName: call.toolName, ok: false, errorText });
-    }
+    for (const [toolCallId, call] of this.#calls) this.#start(toolCallId, call);
     this.#calls.clear();
   }
 

@@ -13,8 +13,8 @@ import {
   type RunnerSpec,
   type TurnOrder,
 } from '../../../protocol/agents/agents.ts';
-import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { isRecord } from '../../../protocol/shapes/shape.ts';
 import { listModels } from '../model-list.ts';
 import { TOOL_SERVER } from '../own-tools.ts';
 import type { AgentProgram } from '../program.ts';
@@ -186,7 +186,7 @@ class ClaudeAgent implements Agent {
       subtype: 'mcp_set_servers',
       servers: { [TOOL_SERVER]: server },
     });
-    const error = isObject(errors) ? errors[TOOL_SERVER] : undefined;
+    const error = isRecord(errors) ? errors[TOOL_SERVER] : undefined;
     if (error !== undefined) throw new SvcError('AGENT_FAILED', `Claude Code cannot use the app's tools: ${error}`);
     this.#token = token;
   }
@@ -278,7 +278,7 @@ async function asked(program: AgentProgram, want: 'models' | 'tools'): Promise<P
 
 function modelsOf(models: unknown): AgentModel[] {
   if (!Array.isArray(models)) return [];
-  return models.filter(isObject).map(({ value, displayName, description }) => ({
+  return models.filter(isRecord).map(({ value, displayName, description }) => ({
     id: String(value),
     ...(typeof displayName === 'string' ? { name: displayName } : {}),
     ...(typeof description === 'string' ? { description } : {}),
@@ -287,7 +287,7 @@ function modelsOf(models: unknown): AgentModel[] {
 }
 
 function isSignedIn(account: unknown): boolean | undefined {
-  if (!isObject(account)) return undefined;
+  if (!isRecord(account)) return undefined;
   const sources = [account.tokenSource, account.apiKeySource];
   return sources.some((source) => typeof source === 'string' && source !== 'none');
 }
@@ -327,7 +327,7 @@ function serverOf(baseUrl: string): string {
 /** Without them it would go on, and the model would say that the app has no tools. */
 function refuseWithoutTools({ subtype, mcp_servers: servers }: ClaudeMessage): void {
   if (subtype !== 'init' || !Array.isArray(servers)) return;
-  const status = servers.filter(isObject).find(({ name }) => name === TOOL_SERVER)?.status;
+  const status = servers.filter(isRecord).find(({ name }) => name === TOOL_SERVER)?.status;
   if (status === 'failed' || status === 'needs-auth') {
     throw new SvcError('AGENT_FAILED', `Claude Code lost the app's tools (${status}).`);
   }
@@ -360,7 +360,7 @@ function blockOf({ name, type, bytes }: { name: string; type: string; bytes: Buf
 
 /** The action it asks for, as text for people. */
 function detailOf(input: unknown): string {
-  const { command, file_path: path } = isObject(input) ? input : {};
+  const { command, file_path: path } = isRecord(input) ? input : {};
   if (typeof command === 'string') return command;
   return typeof path === 'string' ? path : JSON.stringify(input ?? {});
 }

@@ -1,7 +1,7 @@
 /** Exchanges JSON lines with a Claude Code process, including requests and responses in both directions. */
 import { randomUUID } from 'node:crypto';
-import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { isRecord } from '../../../protocol/shapes/shape.ts';
 import type { AgentProgram } from '../program.ts';
 
 /** One of its lines. Names only members that we use; their types are unchecked. */
@@ -81,8 +81,8 @@ export class ClaudeProcess {
 
   async #take(message: ClaudeMessage, listener: ClaudeListener): Promise<void> {
     const { type, request_id: id } = message;
-    if (type === 'control_response' && isObject(message.response)) this.#answer(message.response);
-    else if (type === 'control_request' && typeof id === 'string' && isObject(message.request)) {
+    if (type === 'control_response' && isRecord(message.response)) this.#answer(message.response);
+    else if (type === 'control_request' && typeof id === 'string' && isRecord(message.request)) {
       listener.onRequest(id, message.request);
     } else if (type === 'control_cancel_request' && typeof id === 'string') listener.onRequestCancelled(id);
     else await listener.onMessage(message);
@@ -91,7 +91,7 @@ export class ClaudeProcess {
   #answer({ request_id: id, subtype, response, error }: ClaudeMessage): void {
     const waiting = this.#waiting.get(String(id));
     this.#waiting.delete(String(id));
-    if (subtype === 'success') waiting?.resolve(isObject(response) ? response : {});
+    if (subtype === 'success') waiting?.resolve(isRecord(response) ? response : {});
     else waiting?.reject(new SvcError('AGENT_FAILED', `Claude Code refused: ${String(error)}`));
   }
 }
@@ -99,7 +99,7 @@ export class ClaudeProcess {
 function parse(line: string): ClaudeMessage {
   try {
     const message: unknown = JSON.parse(line);
-    if (isObject(message)) return message;
+    if (isRecord(message)) return message;
   } catch {
     // Thrown below.
   }

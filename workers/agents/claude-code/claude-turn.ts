@@ -1,7 +1,7 @@
 /** Translates the messages of one turn of Claude Code into events. */
 import type { RunnerEvent, TurnUsage } from '../../../protocol/agents/agents.ts';
-import { isObject } from '../../../protocol/entry-checks.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { isRecord } from '../../../protocol/shapes/shape.ts';
 import { sqlOf, TOOL_SERVER, textResult } from '../own-tools.ts';
 import type { ClaudeMessage } from './claude-process.ts';
 
@@ -83,9 +83,9 @@ export class ClaudeTurn {
   }
 
   async #piece(event: unknown): Promise<void> {
-    if (!isObject(event)) return;
-    if (event.type === 'message_start' && isObject(event.message)) this.#streamed = event.message.id;
-    if (event.type !== 'content_block_delta' || !isObject(event.delta)) return;
+    if (!isRecord(event)) return;
+    if (event.type === 'message_start' && isRecord(event.message)) this.#streamed = event.message.id;
+    if (event.type !== 'content_block_delta' || !isRecord(event.delta)) return;
     const { text: delta, thinking } = event.delta;
     if (typeof delta === 'string') await this.#emit({ type: 'assistant.delta', delta });
     if (typeof thinking === 'string') await this.#emit({ type: 'reasoning.delta', delta: thinking });
@@ -93,7 +93,7 @@ export class ClaudeTurn {
 
   async #said(message: ClaudeMessage): Promise<void> {
     if (message.error === 'authentication_failed') this.#isSignedOut = true;
-    const said = isObject(message.message) ? message.message : {};
+    const said = isRecord(message.message) ? message.message : {};
     // An error text of the program itself, which the result repeats.
     if (message.error !== undefined || said.model === '<synthetic>') return;
     const names = new Map(objects(message.tool_use_meta).map(({ id, tool_name: name }) => [id, name]));
@@ -114,7 +114,7 @@ export class ClaudeTurn {
   }
 
   async #results(message: ClaudeMessage): Promise<void> {
-    const { content } = isObject(message.message) ? message.message : {};
+    const { content } = isRecord(message.message) ? message.message : {};
     for (const block of objects(content)) {
       const toolCallId = String(block.tool_use_id);
       const toolName = this.#tools.get(toolCallId);
@@ -157,8 +157,8 @@ export class ClaudeTurn {
 
 /** The turn's usage from its result; null when the model was not reached. */
 function usageOf(message: ClaudeMessage, model: string | undefined, hasOwnServer: boolean): TurnUsage | null {
-  const usage = isObject(message.usage) ? message.usage : {};
-  const models = isObject(message.model_usage_since_last_result) ? message.model_usage_since_last_result : {};
+  const usage = isRecord(message.usage) ? message.usage : {};
+  const models = isRecord(message.model_usage_since_last_result) ? message.model_usage_since_last_result : {};
   const parts = objects(Object.values(models));
   if (parts.length === 0) return null;
   // For a model of unknown price it uses another model's price.
@@ -184,9 +184,9 @@ function usageOf(message: ClaudeMessage, model: string | undefined, hasOwnServer
 
 /** The text of a tool's result. `shown` is what the model gets: the beginning of a long one, and the structured one without text. */
 function resultOf(shown: unknown, whole: unknown): string {
-  const parts = isObject(whole) ? whole.content : whole;
+  const parts = isRecord(whole) ? whole.content : whole;
   if (Array.isArray(parts)) return textOf(parts);
-  const structured = isObject(whole) ? whole.structuredContent : undefined;
+  const structured = isRecord(whole) ? whole.structuredContent : undefined;
   return structured === undefined ? textOf(shown) : textResult(structured);
 }
 
@@ -202,7 +202,7 @@ function ownName(name: string): string {
 }
 
 function objects(value: unknown): ClaudeMessage[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
+  return Array.isArray(value) ? value.filter(isRecord) : [];
 }
 
 function text(value: unknown): string | undefined {

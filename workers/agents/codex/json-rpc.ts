@@ -1,6 +1,7 @@
 /** Speaks JSON-RPC with a program in both directions, one message a line. Codex leaves out the member `jsonrpc`; so do we. */
-import { isObject } from '../../../protocol/entry-checks.ts';
+
 import { SvcError } from '../../../protocol/errors.ts';
+import { isRecord } from '../../../protocol/shapes/shape.ts';
 import type { AgentProgram } from '../program.ts';
 
 /** Members of a message; their types are unchecked. */
@@ -81,7 +82,7 @@ export class JsonRpc {
 
   async #take({ id, method, params, result, error }: Params): Promise<void> {
     if (typeof method === 'string') {
-      const given = isObject(params) ? params : {};
+      const given = isRecord(params) ? params : {};
       if (id === undefined) await this.#listener.onNotification(method, given);
       else void this.#answer(id, method, given);
       return;
@@ -89,8 +90,8 @@ export class JsonRpc {
     const waiting = this.#waiting.get(Number(id));
     if (!waiting) return;
     this.#waiting.delete(Number(id));
-    if (isObject(error)) waiting.reject(new RpcError(String(error.message)));
-    else waiting.resolve(isObject(result) ? result : {});
+    if (isRecord(error)) waiting.reject(new RpcError(String(error.message)));
+    else waiting.resolve(isRecord(result) ? result : {});
   }
 
   async #answer(id: unknown, method: string, params: Params): Promise<void> {
@@ -107,7 +108,7 @@ export class JsonRpc {
 function parse(line: string): Params {
   try {
     const message: unknown = JSON.parse(line);
-    if (isObject(message)) return message;
+    if (isRecord(message)) return message;
   } catch {
     // Thrown below.
   }

@@ -4,8 +4,8 @@ import type { ToolSet } from 'ai';
 import type { TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { HttpTransport } from '../../mcp/http.ts';
 import { cutText } from '../bounded-event.ts';
+import { HttpTransport } from '../mcp/http.ts';
 import { DraftFiles } from './draft-files.ts';
 import { FILE_TOOLS } from './file-tools.ts';
 

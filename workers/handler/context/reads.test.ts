@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { type Program, UNKNOWN_PROGRAM } from '../../writer/programs.ts';
 import { effect } from '../effects.ts';
 import { Reads, statementRuns, writerAsked } from './reads.ts';
 
-const program = (tables: string[] | null, steady = true) => ({ reads: tables, writes: [], steady });
+const program = (reads: string[] | null, steady = true): Program => ({ ...UNKNOWN_PROGRAM, reads, writes: [], steady });
 
 test('the tables of a query are recorded until a statement or an effect makes its result vary', () => {
   const reads = new Reads();

@@ -1,6 +1,6 @@
 /** The secrets of an app in its thread: gives them to handlers, and takes their values out of what leaves the thread. */
 
-import { appOfKey, isDraftKey, sessionOfKey } from '../../../protocol/ids.ts';
+import { appOfKey, sessionOfKey } from '../../../protocol/ids.ts';
 import type { Redactor } from '../../../protocol/redactor.ts';
 import { isSecretName, setSecretCommand } from '../../../protocol/secrets.ts';
 import type { FrameOf } from '../../../protocol/wire/frames.ts';
@@ -45,14 +45,14 @@ export class ActorSecrets {
       });
     const value = this.#values.get(name);
     if (value !== undefined) return value;
-    const session = isDraftKey(this.#key) ? sessionOfKey(this.#key) : null;
+    const session = sessionOfKey(this.#key);
     const command = setSecretCommand(appOfKey(this.#key), name, session);
     if (this.#unreadable === null || this.#unreadable.includes(name))
       throw new AskError({
         code: 'SECRET_UNREADABLE',
         message: `The secret "${name}" cannot be read. ${this.#fault} The command is: ${command}`,
       });
-    const owner = session === null ? 'The app' : 'The draft';
+    const owner = session === undefined ? 'The app' : 'The draft';
     throw new AskError({
       code: 'UNKNOWN_SECRET',
       message: `${owner} has no secret "${name}". Set it with: ${command}`,

@@ -1,4 +1,7 @@
-/** Puts the page bridge into a page and finds its inline scripts, as a browser parses it (decisions, section 5). Pure. */
+/**
+ * Puts the page bridge into a page and finds its inline scripts, as a browser parses it (specification, "Page bridge" and
+ * "Page policy"). Pure.
+ */
 import { createHash } from 'node:crypto';
 import {
   type DefaultTreeAdapterMap,
@@ -46,7 +49,7 @@ const SOURCES = new Map<string, string>([
 const IMPLIED_ELEMENTS = 3;
 /** The byte order mark that a browser's decoder removes before parsing. */
 const BYTE_ORDER_MARK = '\uFEFF';
-const NOWHERE: Token.ElementLocation = {
+const NO_LOCATION: Token.ElementLocation = {
   startLine: 0,
   startCol: 0,
   startOffset: 0,
@@ -85,7 +88,7 @@ function scan(html: string, path: string): Page {
       if (node.nodeName === 'head') headAt = location ? before : before + leadingSpace(html.slice(before));
     },
     /** Called where an element ends: only for scripts. */
-    getNodeSourceCodeLocation: (node) => (open.has(node as Element) ? NOWHERE : null),
+    getNodeSourceCodeLocation: (node) => (open.has(node as Element) ? NO_LOCATION : null),
     /** A script without its end tag does not run, so it needs no hash. */
     updateNodeSourceCodeLocation(node, { endTag }) {
       const text = open.get(node as Element);

@@ -169,7 +169,7 @@ const UNDRAWN: [name: string, icon: string | Buffer, why: RegExp][] = [
     ),
     /takes more than 2 s; make it simpler/,
   ],
-  ['has a layer for each of many groups', svg(deep(900, 'opacity=".9"')), /too much memory/],
+  ['has a layer for each of many groups', svg(deep(900, 'opacity=".9"')), /too much memory|takes more than 2 s/],
   ['nests more than any stack holds', svg(deep(30_000, '')), /limit/],
   [
     'refers to itself ten by ten',

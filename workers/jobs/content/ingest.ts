@@ -1,4 +1,4 @@
-/** Gathers, checks, commits and prepares the files of a version (decisions, sections 2 and 7). */
+/** Gathers, checks, commits and prepares the files of a version (specification, "Uploads" and "Publication"). */
 import { createHash } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
@@ -72,7 +72,7 @@ export async function review(job: IngestJob): Promise<InputIssue[]> {
     const { app, uploadedAt } = job;
     const sha256 = contentHash(files);
     const content = { app, versionId: versionId(uploadedAt, sha256), uploadedAt, sha256, files };
-    const { checked, warnings, built } = await judge(job, content, staged, active);
+    const { checked, warnings, built } = await checkContent(job, content, staged, active);
     const preparation = { owner: { app }, compressed: false, before: active, icons: NO_ICONS, built };
     return prepareFiles(content, { ...checked, warnings }, staged, preparation).warnings ?? [];
   } finally {
@@ -169,7 +169,7 @@ async function prepare(
   const { app, uploadedAt } = job;
   const id = await nameVersion(job, sha256);
   const content = { app, versionId: id, uploadedAt, sha256, files, note: job.note };
-  const { checked, warnings, erased, built } = await judge(job, content, staged, active);
+  const { checked, warnings, erased, built } = await checkContent(job, content, staged, active);
   const { manifest, automations } = checked;
   const icons = await drawIcons(staged.code, files);
   const preparation = { owner: { app }, compressed: true, before: active, icons, built };
@@ -185,7 +185,7 @@ async function prepare(
 }
 
 /** Findings of the gates in the files, and the page as it is built. Throws those that refuse the version. */
-async function judge(
+async function checkContent(
   job: IngestJob,
   content: VersionContent,
   { code }: VersionPaths,

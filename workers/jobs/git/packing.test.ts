@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { BackupWorkspace, packSources } from '../../../storage/backup/pack.ts';
+import { BackupWorkspace, packPart } from '../../../storage/backup/pack.ts';
 import { isPackable, type PackLimits, packLoose } from '../../../storage/git/packing.ts';
 import { contents, GitFixture, NEEDS_GIT } from '../../../testing/git-fixture.ts';
 import { whyNoShim } from '../../../testing/shim/compile.ts';
@@ -165,10 +165,14 @@ describe('packing', NEEDS_GIT, () => {
     for (const file of [workspace.files, workspace.databases]) writeFileSync(file, '');
     let looks = 0;
     const objects = join(store.repository, 'objects');
-    await packSources(workspace, [{ kind: 'folder', path: 'code-store/apps.git/objects', from: objects }], () => {
-      // In the middle of the loose ones, and once more in the middle of the packs.
-      if (++looks === 6 || looks === 20) store.git('repack', '-a', '-d', '-q', looks === 6 ? '-f' : '-F');
-    });
+    await packPart(
+      workspace,
+      { sources: [{ kind: 'files', path: 'code-store/apps.git/objects', from: objects }] },
+      () => {
+        // In the middle of the loose ones, and once more in the middle of the packs.
+        if (++looks === 6 || looks === 20) store.git('repack', '-a', '-d', '-q', looks === 6 ? '-f' : '-F');
+      },
+    );
     const restored = store.folder();
     spawnSync('tar', ['-xzf', workspace.archive, '-C', restored]);
     rmSync(objects, { recursive: true });

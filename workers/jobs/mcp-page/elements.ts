@@ -31,7 +31,7 @@ const LOADING = new Set(
 /** Elements whose text is looked at too. */
 const TEXTS = new Set(['script', 'style']);
 const BYTE_ORDER_MARK = '\uFEFF';
-const NOWHERE = { startLine: 0, startCol: 0, startOffset: 0, endLine: 0, endCol: 0, endOffset: 0 };
+const NO_LOCATION = { startLine: 0, startCol: 0, startOffset: 0, endLine: 0, endCol: 0, endOffset: 0 };
 
 type Element = DefaultTreeAdapterTypes.Element;
 
@@ -69,7 +69,7 @@ export function elementsOf(html: string): PageElement[] {
       found.push(element);
       if (TEXTS.has(element.name)) open.set(node, element);
     },
-    getNodeSourceCodeLocation: (node) => (open.has(node as Element) ? NOWHERE : null),
+    getNodeSourceCodeLocation: (node) => (open.has(node as Element) ? NO_LOCATION : null),
     updateNodeSourceCodeLocation(node, { endTag }) {
       const element = open.get(node as Element);
       open.delete(node as Element);

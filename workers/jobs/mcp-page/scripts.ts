@@ -1,8 +1,8 @@
-/** Gathers the modules of a page, with everything that they import, as one script (decisions, section 15). */
+/** Gathers the modules of a page, with everything that they import, as one script (specification, "MCP Apps"). */
 import { LIMITS } from '../../../protocol/limits.ts';
 import { PAGE_FILE } from '../../../protocol/mcp-app.ts';
 import { Lines, stepsWithin, TookTooLong } from '../../../protocol/rules/gates/syntax.ts';
-import { isRecord } from '../../../storage/files/atomic-file.ts';
+import { isRecord } from '../../../protocol/shapes/shape.ts';
 import type { PageFiles } from './app-files.ts';
 import { scriptJson, scriptText } from './escapes.ts';
 import { type ModuleText, moduleText } from './module-text.ts';

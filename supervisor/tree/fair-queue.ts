@@ -1,25 +1,26 @@
-/** Orders jobs: one app never gets all threads or all places in the queue, and apps take turns. Pure. */
-import type { JobPool } from '../../protocol/wire/jobs.ts';
+/** Orders questions to child processes: one app never gets all places, running or waiting, and apps take turns. Pure. */
 
-export type QueuedJob<P extends string = JobPool> = {
-  pool: P;
+export type Queued = {
+  /** Each pool has its own threads, see `QueueLimits`. */
+  pool: string;
   /** Whom it is done for, an app as a rule; null for the gateway itself, which is bound by the threads alone. */
   party: string | null;
   /** Runs alone: it may have caused the end of its last process. */
   alone: boolean;
 };
 
-type QueueLimits<P extends string> = { threads: Record<P, number>; waiting: number };
+/** How many run at a time, by pool, and how many may wait. */
+export type QueueLimits = { threads: Record<string, number>; waiting: number };
 
-export class JobQueue<J extends QueuedJob<P>, P extends string = JobPool> {
-  readonly #limits: QueueLimits<P>;
+export class FairQueue<J extends Queued> {
+  readonly #limits: QueueLimits;
   #waiting: J[] = [];
   readonly #running = new Set<J>();
   /** When a party that waits last had a job started, as a count of starts. */
   readonly #turns = new Map<string | null, number>();
   #starts = 0;
 
-  constructor(limits: QueueLimits<P>) {
+  constructor(limits: QueueLimits) {
     this.#limits = limits;
   }
 
@@ -44,10 +45,10 @@ export class JobQueue<J extends QueuedJob<P>, P extends string = JobPool> {
     return true;
   }
 
-  /** Puts jobs that were under way back in front of all others, each to run alone. */
-  again(jobs: J[]): void {
+  /** Puts jobs that were under way back in front of all others, each to run `alone` if that is so. */
+  again(jobs: J[], alone: boolean): void {
     for (const job of jobs) {
-      job.alone = true;
+      job.alone = alone;
       this.#running.delete(job);
     }
     this.#waiting = [...jobs, ...this.#waiting];
@@ -76,7 +77,7 @@ export class JobQueue<J extends QueuedJob<P>, P extends string = JobPool> {
 
   #mayStart(job: J, running: J[]): boolean {
     const mine = running.filter(({ pool }) => pool === job.pool);
-    const threads = this.#limits.threads[job.pool];
+    const threads = this.#limits.threads[job.pool] ?? 0;
     if (mine.length >= threads) return false;
     return job.party === null || count(mine, ({ party }) => party === job.party) < half(threads);
   }

@@ -1,26 +1,25 @@
 // The order in which jobs start, without any process.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { JobPool } from '../../protocol/wire/jobs.ts';
-import { JobQueue, type QueuedJob } from './job-queue.ts';
+import { FairQueue, type Queued } from './fair-queue.ts';
 
-type Job = QueuedJob & { name: string };
+type Job = Queued & { name: string };
 
-const job = (name: string, party: string | null, pool: JobPool = 'work'): Job => ({ name, party, pool, alone: false });
-const queue = (work = 2, waiting = 8) => new JobQueue<Job>({ threads: { work, drafts: 1, long: 1 }, waiting });
+const job = (name: string, party: string | null, pool = 'work'): Job => ({ name, party, pool, alone: false });
+const queue = (work = 2, waiting = 8) => new FairQueue<Job>({ threads: { work, drafts: 1, long: 1 }, waiting });
 
-function add(to: JobQueue<Job>, ...jobs: Job[]): boolean[] {
+function add(to: FairQueue<Job>, ...jobs: Job[]): boolean[] {
   return jobs.map((one) => to.add(one));
 }
 
 /** Starts as many as may start; their names. */
-function started(from: JobQueue<Job>): string[] {
+function started(from: FairQueue<Job>): string[] {
   const names: string[] = [];
   for (let one = from.next(); one !== null; one = from.next()) names.push(one.name);
   return names;
 }
 
-function end(of: JobQueue<Job>, name: string): void {
+function end(of: FairQueue<Job>, name: string): void {
   of.remove([...of.running].find((one) => one.name === name) as Job);
 }
 
@@ -70,7 +69,7 @@ test('a repeated job runs alone, before all others', () => {
   const [a, b] = [job('a', 'a'), job('b', 'b')];
   add(jobs, a, b, job('c', 'c', 'drafts'));
   assert.deepEqual(started(jobs), ['a', 'b', 'c']);
-  jobs.again([a, b]);
+  jobs.again([a, b], true);
   assert.deepEqual(started(jobs), [], 'c is still there');
   end(jobs, 'c');
   add(jobs, job('d', 'd'));

@@ -17,9 +17,9 @@ import {
   type ToolServerEntry,
   type ToolServerLimits,
   type ToolServerState,
-} from '../../protocol/agents/tool-servers.ts';
-import { SvcError } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
+} from '../../../protocol/agents/tool-servers.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import { HttpTransport } from './http.ts';
 import { StdioTransport } from './stdio.ts';
 

@@ -9,8 +9,8 @@ import {
   type JSONRPCMessage,
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
-import type { HttpServerEntry } from '../../protocol/agents/tool-servers.ts';
-import { LIMITS } from '../../protocol/limits.ts';
+import type { HttpServerEntry } from '../../../protocol/agents/tool-servers.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 
 type SendOptions = NonNullable<Parameters<StreamableHTTPClientTransport['send']>[1]>;
 

@@ -3,21 +3,26 @@ import { type TestContext, test } from 'node:test';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { NewTurn, StoredEvent } from '../../../protocol/agents/turns.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { HistoryFold } from '../../../storage/chat/transcript.ts';
+import type { SqlStatement } from '../../../protocol/wire/frames.ts';
+import { HistoryFold, Tally } from '../../../storage/chat/history.ts';
+import { Layout } from '../../../storage/layout.ts';
 import { startWriter } from '../../../testing/run-ledger.ts';
-import { ConversationTurns, Tally } from './conversation-turns.ts';
-import { Conversations } from './conversations.ts';
+import { ChatStore, nameOf } from './chat-store.ts';
 
 const NOW = 1_700_000_000_000;
 
 async function setUp(t: TestContext) {
   const writer = await startWriter(t);
   const db = writer.client('runtime');
-  const rows = new ConversationTurns(db, () => NOW + 5);
-  const turns = { whileClosed: () => assert.fail(), settle: () => assert.fail() };
-  const conversations = new Conversations({ db, rows, turns, drafts: null, now: () => NOW });
-  await conversations.open();
-  return { writer, db, conversations, turns: rows };
+  const log = { warn: () => assert.fail() };
+  const conversations = new ChatStore({ db, layout: new Layout(writer.folder), log, now: () => NOW + 5 });
+  await conversations.prepare();
+  const turns = {
+    open: (app: string, id: string) => conversations.open(nameOf(app, id)),
+    messages: (id: string, limit: number, before: string | null) => conversations.messages('notes', id, limit, before),
+    unended: (after: string, limit: number) => conversations.unended(after, limit),
+  };
+  return { writer, db, conversations, turns };
 }
 
 function newTurn(n: number, more: Partial<NewTurn> = {}): NewTurn {
@@ -140,7 +145,7 @@ test('unfinished turns of an earlier gateway are found, ended and counted', asyn
   const open = await turns.open('notes', 'c');
   const turn = await open.begin(newTurn(1, { idempotencyKey: 'k' }), [started('turn-1')]);
   await open.append(turn, SAID);
-  assert.deepEqual(await turns.unended('', 10), [{ app: 'notes', conversationId: 'c' }]);
+  assert.deepEqual(await turns.unended('', 10), [nameOf('notes', 'c')]);
   const next = await turns.open('notes', 'c');
   const [left] = next.turns;
   assert.ok(left);
@@ -153,6 +158,31 @@ test('unfinished turns of an earlier gateway are found, ended and counted', asyn
   );
   const { state, counts } = await conversations.get('notes', 'c');
   assert.deepEqual([state, counts], ['interrupted', { turns: 1, messages: 4 }]);
+});
+
+test('a turn is stored with its run, or neither is', async (t) => {
+  const { turns, db } = await setUp(t);
+  await db.exec('CREATE TABLE IF NOT EXISTS told (what TEXT PRIMARY KEY)');
+  const told = (what: string) => [`INSERT INTO told VALUES ('${what}')`, []] as SqlStatement;
+  const run = {
+    begin: (turn: SqlStatement[]) => db.batch([...turn, told('begin')]).then(() => {}),
+    end: (turn: SqlStatement[]) => db.batch([...turn, told('end')]).then(() => {}),
+  };
+  const open = await turns.open('notes', 'c');
+  const turn = await open.begin(newTurn(1), [started('turn-1')], run);
+  await assert.rejects(open.begin(newTurn(2), [started('turn-2')], run), { code: 'SQLITE_CONSTRAINT_PRIMARYKEY' });
+  await db.run("DELETE FROM told WHERE what = 'begin'");
+  await open.append(turn, [{ type: 'end' }], { end: 'ok' });
+  const second = await open.begin(newTurn(2), [started('turn-2')], run);
+  await assert.rejects(open.append(second, [{ type: 'end' }], { end: 'ok' }), { code: 'SQLITE_CONSTRAINT_PRIMARYKEY' });
+  const stored = (await turns.open('notes', 'c')).turns;
+  assert.deepEqual(
+    stored.map(({ turnId, state, lastId }) => [turnId, state, lastId]),
+    [
+      ['turn-1', 'ok', 2],
+      ['turn-2', 'running', 1],
+    ],
+  );
 });
 
 test('another runner goes on without the session of the one before', async (t) => {

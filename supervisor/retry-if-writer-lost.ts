@@ -7,7 +7,7 @@ import { DbError } from '../protocol/wire/db-client.ts';
  * Asks again when the writer was lost, `LIMITS.writerLostTries` times. A lost statement may have been stored, so it must be
  * harmless when it runs twice. Calls `onLost` for each loss.
  */
-export async function survive<T>(ask: () => Promise<T>, onLost: () => void = () => {}): Promise<T> {
+export async function retryIfWriterLost<T>(ask: () => Promise<T>, onLost: () => void = () => {}): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await ask();

@@ -1,0 +1,331 @@
+/**
+ * Stores conversations and chat windows as rows of `runtime.sqlite` (specification, "Conversations"). The transcripts of windows are
+ * copies of them.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { ChatMode } from '../../../protocol/agents/agents.ts';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type { HistoryRow, NewTurn, OpenConversation, TurnState } from '../../../protocol/agents/turns.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { isSessionId, scopeKey } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
+import {
+  ADDED_COLUMNS,
+  ADDED_INDEXES,
+  CHAT_SCHEMA,
+  type ChatWindow,
+  type ConversationRecord,
+  conversationOf,
+  GET_CONVERSATION,
+  itemsOf,
+  LIST_WINDOWS,
+  listConversations,
+  type NamedAttachment,
+  nameOfRow,
+  rowIdOf,
+  unpacked,
+  windowOf,
+} from '../../../storage/chat/chat-rows.ts';
+import { HistoryFold } from '../../../storage/chat/history.ts';
+import { isDamaged } from '../../../storage/chat/transcript.ts';
+import type { Layout } from '../../../storage/layout.ts';
+import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+import { demandRoom, StoredConversation } from './stored-conversation.ts';
+import { WindowCopies } from './window-copies.ts';
+
+const INSERT = `INSERT INTO conversations (conversation_id, app_id, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
+  ON CONFLICT (conversation_id) DO NOTHING`;
+const COLUMNS = "SELECT name FROM pragma_table_info('conversations')";
+const HEAD = `SELECT app_id, mode, limited, adapter, adapter_session, transcript_bytes FROM conversations WHERE conversation_id = ?`;
+const TURNS = `SELECT turn_id, idempotency_key, message_hash, state, last_id, runner,
+  iif(ended_at IS NULL, message, '') AS message FROM turns
+  WHERE conversation_id = ? ORDER BY turn_id`;
+const SAID = `SELECT turn_id, message, answer FROM turns WHERE conversation_id = ? AND ended_at IS NOT NULL ORDER BY turn_id DESC LIMIT ?`;
+const OPEN_TURNS = `SELECT DISTINCT app_id, conversation_id FROM turns JOIN conversations USING (conversation_id)
+  WHERE ended_at IS NULL AND conversation_id > ? ORDER BY conversation_id LIMIT ?`;
+const DRAFT_KEYS = `SELECT DISTINCT app_id FROM conversations WHERE app_id >= '_drafts/' AND app_id < '_drafts0'`;
+/** A page of turns, the latest first, and how many messages were before it. */
+const PAGE = `SELECT turn_id, message, attachments, state, runner, started_at,
+  octet_length(message) + (SELECT total(octet_length(events)) FROM items WHERE items.turn_id = turns.turn_id) AS bytes FROM turns
+  WHERE conversation_id = ? AND turn_id < ? ORDER BY turn_id DESC LIMIT ?`;
+const MESSAGES_BEFORE = 'SELECT total(messages) AS messages FROM turns WHERE conversation_id = ? AND turn_id < ?';
+const ALL_TURNS =
+  'SELECT turn_id, message, attachments, state, runner, started_at FROM turns WHERE conversation_id = ? ORDER BY turn_id';
+/** Comes behind every id. */
+const LAST = '~';
+/** Few at a time, so that long ones do not keep the writer from everything else. */
+const FORGET = `DELETE FROM conversations WHERE conversation_id IN
+  (SELECT conversation_id FROM conversations WHERE app_id = ? AND kind = ? LIMIT 16)`;
+
+export type Message = HistoryRow & { attachments?: NamedAttachment[] };
+
+type ChatStoreOptions = {
+  /** The gateway's runtime database. */
+  db: DbClient;
+  layout: Layout;
+  log: Pick<Logger, 'warn'>;
+  /** Milliseconds since the epoch. */
+  now?: () => number;
+};
+
+/**
+ * The id of a conversation belongs to one app: what is worked on is the session of that name. Every statement here may run twice:
+ * see `retryIfWriterLost`.
+ */
+export class ChatStore {
+  readonly copies: WindowCopies;
+  readonly #db: DbClient;
+  readonly #now: () => number;
+
+  constructor(options: ChatStoreOptions) {
+    this.copies = new WindowCopies(options);
+    this.#db = options.db;
+    this.#now = options.now ?? Date.now;
+  }
+
+  /** Makes the tables, or adds what those of earlier releases do not have. */
+  async prepare(): Promise<void> {
+    await retryIfWriterLost(async () => {
+      await this.#db.exec(CHAT_SCHEMA);
+      const known = (await this.#db.all(COLUMNS)).map(({ name }) => name);
+      const missing = ADDED_COLUMNS.filter((column) => !known.includes(column.split(' ', 1)[0] as string));
+      if (missing.length > 0)
+        await this.#db.exec(missing.map((column) => `ALTER TABLE conversations ADD COLUMN ${column};`).join('\n'));
+      await this.#db.exec(ADDED_INDEXES);
+    });
+  }
+
+  /**
+   * For turns; stores nothing until one begins. Rejects with `CONFLICT` when another app has a conversation of this id. A window
+   * whose transcript cannot be read has no turns, and none begins: `begin` rejects with `WINDOW_DAMAGED`.
+   */
+  async open(name: SessionName): Promise<OpenConversation> {
+    let damage: SvcError | null = null;
+    const head = await this.#head(name).catch((error: unknown) => {
+      if (!isDamaged(error)) throw error;
+      damage = error;
+      return null;
+    });
+    if (head !== null && head.app_id !== scopeKey(name.app, name.draft)) {
+      const message = `The conversation "${name.id}" is about another app; choose another id.`;
+      throw new SvcError('CONFLICT', message, { path: 'conversationId' });
+    }
+    const id = rowIdOf(name);
+    const [turns, said] = await Promise.all([this.#all(TURNS, [id]), this.#all(SAID, [id, LIMITS.listRowsMax])]);
+    const tools = { db: this.#db, now: this.#now, copies: this.copies };
+    return new StoredConversation(tools, name, { head, turns, said, damage });
+  }
+
+  /** Conversations and windows with a turn that has not ended, in order, a limited number after the row `after`. */
+  async unended(after: string, limit: number): Promise<SessionName[]> {
+    const rows = await this.#all(OPEN_TURNS, [after, limit]);
+    return rows.map((row) => nameOfRow(String(row.conversation_id), String(row.app_id)));
+  }
+
+  /** The keys of drafts that have windows. */
+  async draftKeys(): Promise<string[]> {
+    return (await this.#all(DRAFT_KEYS, [])).map((row) => String(row.app_id));
+  }
+
+  /** The windows of an app or draft; the one that was used last comes first. */
+  async windows(key: string): Promise<ChatWindow[]> {
+    await this.copies.look(key);
+    const rows = await this.#all(LIST_WINDOWS, [key]);
+    return rows.flatMap((row) => {
+      const found = windowOf(row);
+      if (found === null) return [];
+      const { session: _session, bytes: _bytes, ...window } = found;
+      return [window];
+    });
+  }
+
+  /** The mode of a window. One that cannot be read may have been of mode `full`. Rejects with `UNKNOWN_WINDOW`. */
+  async modeOf(name: SessionName): Promise<ChatMode> {
+    try {
+      const head = await this.#head(name);
+      if (head !== null) return head.mode as ChatMode;
+    } catch (error) {
+      if (!isDamaged(error)) throw error;
+      return 'full';
+    }
+    throw unknownWindow(name);
+  }
+
+  /** The messages of a window in the order in which they were stored. Rejects with `UNKNOWN_WINDOW`, `WINDOW_DAMAGED`. */
+  async history(name: SessionName): Promise<HistoryRow[]> {
+    if ((await this.#head(name)) === null) throw unknownWindow(name);
+    const turns = await this.#all(ALL_TURNS, [rowIdOf(name)]);
+    const placed = await this.#placed(turns);
+    // Turns that wait are stored among the events of the one that runs.
+    placed.sort((one, other) => one.place - other.place);
+    return placed.map(({ row }, at) => ({ ...row, seq: at + 1 }));
+  }
+
+  /** Rejects with `INVALID_ID`, or with `CONFLICT` when there is one of this id, or too many. */
+  async create(
+    app: string,
+    { id = `c${randomBytes(8).toString('hex')}`, title = null }: { id?: string; title?: string | null },
+  ): Promise<ConversationRecord> {
+    checkConversationId(id);
+    await demandRoom(this.#db, nameOf(app, id));
+    const now = this.#now();
+    let lost = false;
+    const { changes } = await retryIfWriterLost(
+      () => this.#db.run(INSERT, [id, app, title, now, now]),
+      () => {
+        lost = true;
+      },
+    );
+    const found = await this.#find(id);
+    // The lost statement may have been stored: then the row is ours.
+    const isOwn = changes > 0 || (lost && found?.app === app && found.createdAt === now);
+    if (found === null || !isOwn)
+      throw new SvcError('CONFLICT', `A conversation "${id}" already exists.`, { path: 'conversationId' });
+    return found;
+  }
+
+  /** Rejects with `UNKNOWN_CONVERSATION`, also for one of another app. */
+  async get(app: string, id: string): Promise<ConversationRecord> {
+    const found = await this.#find(id);
+    if (found?.app !== app) throw unknownConversation(id);
+    return found;
+  }
+
+  /** The one that was used last first. Rejects with `UNKNOWN_CONVERSATION` for `before`. */
+  async list(app: string, limit: number, before: string | null): Promise<ConversationRecord[]> {
+    if (before !== null) await this.get(app, before);
+    const [sql, params] = listConversations(app, limit, before);
+    return (await this.#all(sql, params)).map(conversationOf);
+  }
+
+  async rename(app: string, id: string, title: string): Promise<ConversationRecord> {
+    await this.get(app, id);
+    await retryIfWriterLost(() =>
+      this.#db.run('UPDATE conversations SET title = ? WHERE conversation_id = ?', [title, id]),
+    );
+    return this.get(app, id);
+  }
+
+  /**
+   * Messages and tool calls of the latest turns of a conversation, or of those before the turn `before`, oldest first: at most
+   * `limit` turns, fewer if they exceed `LIMITS.conversationPageBytes` together. `seq` counts through the conversation. Rejects with
+   * `UNKNOWN_CONVERSATION`.
+   */
+  async messages(app: string, id: string, limit: number, before: string | null): Promise<Message[]> {
+    await this.get(app, id);
+    const turns: Row[] = [];
+    let bytes = 0;
+    for (const turn of await this.#all(PAGE, [id, before ?? LAST, limit])) {
+      bytes += Number(turn.bytes);
+      if (turns.length > 0 && bytes > LIMITS.conversationPageBytes) break;
+      turns.unshift(turn);
+    }
+    const first = String(turns[0]?.turn_id ?? '');
+    const [earlier] = await this.#all(MESSAGES_BEFORE, [id, first]);
+    const placed = await this.#placed(turns);
+    return placed.map(({ row }, at) => ({ ...row, seq: Number(earlier?.messages ?? 0) + at + 1 }));
+  }
+
+  /** With its turns, of which none is under way. */
+  async remove(name: SessionName): Promise<void> {
+    await retryIfWriterLost(() => this.#db.run('DELETE FROM conversations WHERE conversation_id = ?', [rowIdOf(name)]));
+    if (name.kind === 'window') await this.copies.remove(name);
+  }
+
+  /** The windows of an app or draft are no more; their files are left. */
+  async forgetWindows(key: string): Promise<void> {
+    await this.#forget(key, 'window');
+    this.copies.forget(key);
+  }
+
+  /** The app was removed, and with its folder its attachments and transcripts. Resolves with the ids of its conversations. */
+  async forgetApp(app: string): Promise<string[]> {
+    const rows = await this.#all(
+      `SELECT conversation_id FROM conversations WHERE app_id = ? AND kind = 'conversation'`,
+      [app],
+    );
+    await this.forgetWindows(app);
+    await this.#forget(app, 'conversation');
+    await retryIfWriterLost(() => this.#db.run('DELETE FROM attachments WHERE app_id = ?', [app]));
+    return rows.map((row) => String(row.conversation_id));
+  }
+
+  async #forget(key: string, kind: SessionName['kind']): Promise<void> {
+    while ((await retryIfWriterLost(() => this.#db.run(FORGET, [key, kind]))).changes > 0);
+  }
+
+  /** Null when there is none. Rejects with `WINDOW_DAMAGED`. */
+  async #head(name: SessionName): Promise<Row | null> {
+    const get = () => retryIfWriterLost(() => this.#db.get(HEAD, [rowIdOf(name)]));
+    if (name.kind === 'conversation') return get();
+    await this.copies.look(scopeKey(name.app, name.draft));
+    const head = await get();
+    return head !== null || (await this.copies.complete(name)) === 0 ? head : get();
+  }
+
+  /** The messages and tool calls of turns, by turn, each with the place of the item that began it. */
+  async #placed(turns: Row[]): Promise<{ row: Message; place: number }[]> {
+    const fold = new HistoryFold();
+    const placed: { row: Message; place: number }[] = [];
+    const byTurn = new Map(turns.map((turn) => [String(turn.turn_id), turn]));
+    let begun = '';
+    for await (const { turnId, firstId, events, ts, place } of itemsOf(this.#all, [...byTurn.keys()])) {
+      const turn = byTurn.get(turnId) as Row;
+      if (turnId !== begun) {
+        begun = turnId;
+        fold.message(newTurnOf(turn));
+        const attachments = JSON.parse(String(turn.attachments)) as NamedAttachment[];
+        if (attachments.length > 0) Object.assign(fold.rows.at(-1) as Message, { attachments });
+      }
+      const state = turn.state as TurnState;
+      const end = state === 'running' ? {} : { end: state };
+      for (const { event } of unpacked(firstId, events)) fold.event({ turnId, ts, ...end }, event);
+      for (const row of fold.rows.slice(placed.length)) placed.push({ row, place });
+    }
+    return placed;
+  }
+
+  readonly #all = (sql: string, params: SqlParams): Promise<Row[]> =>
+    retryIfWriterLost(() => this.#db.all(sql, params));
+
+  async #find(id: string): Promise<ConversationRecord | null> {
+    const row = await retryIfWriterLost(() => this.#db.get(GET_CONVERSATION, [id]));
+    return row && conversationOf(row);
+  }
+}
+
+/** The key of a conversation for turns. */
+export function nameOf(app: string, id: string): SessionName {
+  return { kind: 'conversation', app, id };
+}
+
+/** Throws `INVALID_ID`. */
+export function checkConversationId(id: string): void {
+  if (isSessionId(id)) return;
+  throw new SvcError(
+    'INVALID_ID',
+    'A conversation id has 1 to 64 of A-Z, a-z, 0-9, "-" and "_", not "-" or "_" first.',
+    { path: 'conversationId' },
+  );
+}
+
+function unknownConversation(id: string): SvcError {
+  return new SvcError('UNKNOWN_CONVERSATION', `The app has no conversation "${id.slice(0, 80)}".`);
+}
+
+function unknownWindow({ app, id }: SessionName): SvcError {
+  return new SvcError('UNKNOWN_WINDOW', `"${app}" has no chat window "${id}".`);
+}
+
+function newTurnOf(row: Row): NewTurn {
+  return {
+    turnId: row.turn_id as string,
+    message: row.message as string,
+    mode: 'full',
+    runner: row.runner as string,
+    ts: row.started_at as number,
+  };
+}

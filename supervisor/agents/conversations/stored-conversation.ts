@@ -1,0 +1,228 @@
+/** A conversation or chat window that is open for turns: stores them as rows, and reads them again (specification, "Turns"). */
+import type { ChatMode, TurnEvent } from '../../../protocol/agents/agents.ts';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
+import type {
+  NewTurn,
+  OpenConversation,
+  SaidText,
+  StoredEvent,
+  StoredRun,
+  StoredTurn,
+  TurnEnd,
+  TurnState,
+} from '../../../protocol/agents/turns.ts';
+import { SvcError } from '../../../protocol/errors.ts';
+import { scopeKey } from '../../../protocol/ids.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
+import type { DbClient } from '../../../protocol/wire/db-client.ts';
+import type { Row, SqlParams, SqlStatement } from '../../../protocol/wire/frames.ts';
+import {
+  COUNT_CONVERSATIONS,
+  copiedTo,
+  endTurn,
+  hashOf,
+  insertItem,
+  insertTurn,
+  itemsOf,
+  nameSession,
+  packed,
+  rowIdOf,
+  unpacked,
+  usedAt,
+} from '../../../storage/chat/chat-rows.ts';
+import { endOf, Tally } from '../../../storage/chat/history.ts';
+import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+import type { Ending, WindowCopies } from './window-copies.ts';
+
+type Tools = { db: DbClient; now: () => number; copies: WindowCopies };
+/** `damage` is why the transcript of a window without rows cannot be read. */
+type Found = { head: Row | null; turns: Row[]; said: Row[]; damage: SvcError | null };
+type OpenTurn = { -readonly [Member in keyof StoredTurn]: StoredTurn[Member] } & {
+  readonly message: string;
+  /** For a turn that this gateway runs; null for others. */
+  tally: Tally | null;
+  run: StoredRun | undefined;
+};
+
+/** Every statement here may run twice: see `retryIfWriterLost`. */
+export class StoredConversation implements OpenConversation {
+  readonly turns: OpenTurn[];
+  mode: ChatMode | null;
+  limited: boolean;
+  readonly #tools: Tools;
+  readonly #name: SessionName;
+  readonly #rowId: string;
+  readonly #damage: SvcError | null;
+  readonly #said: SaidText[] = [];
+  #isNew: boolean;
+  #saidChars = 0;
+  #adapter: string | null;
+  #session: string | null;
+  /** The length of its transcript; null while that is not as the rows left it. */
+  #bytes: number | null;
+  /** Ends of turns, one after the other: each adds to the transcript. */
+  #ending: Promise<unknown> = Promise.resolve();
+
+  constructor(tools: Tools, name: SessionName, { head, turns, said, damage }: Found) {
+    this.#tools = tools;
+    this.#name = name;
+    this.#rowId = rowIdOf(name);
+    this.#damage = damage;
+    this.turns = turns.map(turnOf);
+    this.#isNew = head === null;
+    this.mode = name.kind === 'conversation' ? 'full' : ((head?.mode ?? null) as ChatMode | null);
+    this.limited = head?.limited === 1;
+    this.#adapter = (head?.adapter ?? null) as string | null;
+    this.#session = (head?.adapter_session ?? null) as string | null;
+    this.#bytes = head === null ? 0 : (head.transcript_bytes as number | null);
+    for (const { turn_id, message, answer } of said.reverse())
+      this.#say(String(turn_id), String(message), String(answer));
+  }
+
+  get said(): SaidText[] {
+    return [...this.#said];
+  }
+
+  resume(runner: string): string | null {
+    return this.#adapter === runner ? this.#session : null;
+  }
+
+  async begin(turn: NewTurn, events: TurnEvent[], run?: StoredRun): Promise<StoredTurn> {
+    const { turnId, idempotencyKey, message, runner, mode, limited, ts } = turn;
+    const { db, copies } = this.#tools;
+    const name = this.#name;
+    if (this.#damage !== null) throw this.#damage;
+    if (name.kind === 'window' && Number(this.#bytes) > LIMITS.chatTranscriptBytes)
+      throw new SvcError('CONFLICT', 'This window is full; go on in a new one.', { path: 'windowId' });
+    if (this.#isNew) await demandRoom(db, name);
+    if (this.#isNew && name.kind === 'window') await copies.makeFolder(name);
+    const statements = [...insertTurn(name, turn), ...insertItem(turnId, 1, events, ts)];
+    if (this.#isNew && name.kind === 'window') statements.push(copiedTo(this.#rowId, 0));
+    await (run?.begin(statements) ?? retryIfWriterLost(() => db.batch(statements)));
+    this.#isNew = false;
+    this.mode ??= mode;
+    this.limited ||= limited === true;
+    if (this.#adapter !== runner) this.#session = null;
+    this.#adapter = runner;
+    const tally = new Tally();
+    for (const event of events) tally.take(event);
+    const stored: OpenTurn = {
+      turnId,
+      idempotencyKey: idempotencyKey ?? null,
+      messageHash: hashOf(message),
+      state: 'running',
+      lastId: events.length,
+      runner,
+      message,
+      tally,
+      run,
+    };
+    this.turns.push(stored);
+    if (name.kind === 'window') copies.indexSoon(scopeKey(name.app, name.draft));
+    return stored;
+  }
+
+  async append(
+    turn: OpenTurn,
+    events: TurnEvent[],
+    { session, end }: { session?: string; end?: TurnEnd } = {},
+  ): Promise<void> {
+    const { db, now } = this.#tools;
+    const ts = now();
+    const { turnId, lastId, runner } = turn;
+    const tally = turn.tally ?? (await this.#tallyOf(turnId));
+    for (const event of events) tally.take(event);
+    const statements = insertItem(turnId, lastId + 1, events, ts);
+    if (session !== undefined) statements.push(nameSession(this.#rowId, runner, session));
+    if (end === undefined) await retryIfWriterLost(() => db.batch(statements));
+    else {
+      statements.push(endTurn(turnId, end, tally.answer, tally.messages, ts), usedAt(this.#rowId, ts));
+      const item = { turnId, firstId: lastId + 1, events: packed(events), ts };
+      const named = this.#adapter === runner ? session : undefined;
+      const ended = this.#ending.then(() => this.#end(turn, statements, { turnId, end, item, session: named }));
+      this.#ending = ended.catch(() => {});
+      await ended;
+    }
+    turn.lastId = lastId + events.length;
+    if (session !== undefined && this.#adapter === runner) this.#session = session;
+    if (end === undefined) return;
+    turn.state = end;
+    turn.tally = null;
+    turn.run = undefined;
+    this.#say(turnId, turn.message, tally.answer);
+  }
+
+  async *events({ turnId, lastId }: StoredTurn, after: number): AsyncGenerator<StoredEvent> {
+    // Events that are added meanwhile are read with the next call.
+    const last = lastId;
+    if (after >= last) return;
+    for await (const { firstId, events } of itemsOf(this.#all, [turnId], after))
+      for (const stored of unpacked(firstId, events)) {
+        if (stored.id > last) return;
+        if (stored.id > after) yield stored;
+      }
+  }
+
+  async close(): Promise<void> {
+    await this.#ending;
+  }
+
+  /** Stores the end of a turn, with that of a window in its transcript too. */
+  async #end({ run }: OpenTurn, statements: SqlStatement[], ending: Ending): Promise<void> {
+    const { db, copies } = this.#tools;
+    const name = this.#name;
+    const store = (all: SqlStatement[]) => run?.end(all) ?? retryIfWriterLost(() => db.batch(all));
+    if (name.kind === 'conversation') return void (await store(statements));
+    // First the copy: if it is longer than the row says, the next gateway looks at it.
+    const bytes = await copies.add(name, this.#bytes, ending);
+    this.#bytes = null;
+    await store(bytes === null ? statements : [...statements, copiedTo(this.#rowId, bytes)]);
+    this.#bytes = bytes ?? (await copies.mend(name));
+    copies.indexSoon(scopeKey(name.app, name.draft));
+  }
+
+  readonly #all = (sql: string, params: SqlParams): Promise<Row[]> =>
+    retryIfWriterLost(() => this.#tools.db.all(sql, params));
+
+  async #tallyOf(turnId: string): Promise<Tally> {
+    const tally = new Tally();
+    for await (const { firstId, events } of itemsOf(this.#all, [turnId]))
+      for (const { event } of unpacked(firstId, events)) tally.take(event);
+    return tally;
+  }
+
+  #say(turnId: string, message: string, answer: string): void {
+    for (const [role, text] of [
+      ['user', endOf(message)],
+      ['assistant', answer],
+    ] as const) {
+      if (text === '') continue;
+      this.#said.push({ turnId, role, text });
+      this.#saidChars += text.length;
+    }
+    while (this.#saidChars > LIMITS.chatHistoryChars) this.#saidChars -= this.#said.shift()?.text.length ?? 0;
+  }
+}
+
+/** Rejects with `CONFLICT` when the app or draft has as many conversations or windows as it may. */
+export async function demandRoom(db: DbClient, name: SessionName): Promise<void> {
+  const [most, what] =
+    name.kind === 'window' ? [LIMITS.chatWindows, 'chat windows'] : [LIMITS.conversations, 'conversations'];
+  const row = await retryIfWriterLost(() => db.get(COUNT_CONVERSATIONS, [scopeKey(name.app, name.draft), name.kind]));
+  if (Number(row?.count) < most) return;
+  throw new SvcError('CONFLICT', `The app has ${most} ${what}, the maximum; delete some.`);
+}
+
+function turnOf(row: Row): OpenTurn {
+  return {
+    turnId: row.turn_id as string,
+    idempotencyKey: row.idempotency_key as string | null,
+    messageHash: row.message_hash as string,
+    state: row.state as TurnState,
+    lastId: row.last_id as number,
+    runner: row.runner as string,
+    message: row.message as string,
+    tally: null,
+    run: undefined,
+  };
+}

@@ -1,0 +1,81 @@
+/** Defines what a change of an app works with, and what the steps of several changes share. */
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import type { Logger } from 'pino';
+import type { Registry } from '../../storage/apps/registry.ts';
+import { pruneWebhookKeys } from '../../storage/automations/automations.ts';
+import type { Layout } from '../../storage/layout.ts';
+import type { Databases } from '../databases.ts';
+import type { Apps } from '../dispatch/apps.ts';
+import type { Jobs } from '../jobs/jobs.ts';
+import type { CodeStore } from './store/code-store.ts';
+import type { WebhookClaims } from './webhook-claims.ts';
+
+export type ChangeOptions = {
+  layout: Layout;
+  registry: Registry;
+  store: CodeStore;
+  jobs: Pick<Jobs, 'ingest' | 'review' | 'prepareAgain'>;
+  databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable' | 'close'>;
+  apps: Pick<Apps, 'swap' | 'versionsAtWork' | 'stop' | 'forget' | 'regain'>;
+  claims: WebhookClaims;
+  /** For a publication from a session, which nobody edits meanwhile. */
+  follow: FollowSession;
+  /** Versions kept on disk for each app; the active one always is. */
+  versionRetention: number;
+  log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  now(): number;
+};
+
+/** The commit that may become live, the fingerprint of the files that a session sent, and whether the commit has the very same. */
+export type PublishedFiles = { commit: string; files: string; same?: boolean };
+
+/** The copy of an app that a session has, as its publication uses it. */
+export type SessionCopy = {
+  id: string;
+  folder: string;
+  /** The commit that the files were taken from; null when the app was not on `main` then. */
+  base: string | null;
+};
+
+/**
+ * Gives a session the published files of an app, and their commit as the base of what is edited next. False: it is worth another try.
+ * Never rejects.
+ */
+export type FollowSession = (session: string, app: string, published: PublishedFiles) => Promise<boolean>;
+
+/** For what follows a change and cannot take it back: a failure is logged, and answered with false. */
+export async function afterwards(
+  { log }: Pick<ChangeOptions, 'log'>,
+  app: string,
+  message: string,
+  work: () => Promise<unknown>,
+): Promise<boolean> {
+  try {
+    await work();
+    return true;
+  } catch (error) {
+    log.error({ app, err: error }, message);
+    return false;
+  }
+}
+
+/** No call of the app runs, and no process has its files open. */
+export async function letGo(
+  { apps, databases }: ChangeOptions,
+  id: string,
+  talk: { keepsTalk?: boolean } = {},
+): Promise<void> {
+  await apps.stop(id, talk);
+  await databases.close(id);
+}
+
+export async function pruneKeys(options: ChangeOptions, id: string): Promise<void> {
+  await afterwards(options, id, 'Old keys of webhooks could not be removed.', () =>
+    pruneWebhookKeys(options.layout.app(id)),
+  );
+}
+
+export function stagingFolder({ tmpDir }: Layout): string {
+  return join(tmpDir, `publication-${randomUUID()}`);
+}

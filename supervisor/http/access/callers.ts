@@ -1,0 +1,160 @@
+/**
+ * Makes the callers with the administrator's token, a session, or a token for a program, and those that a host lets through
+ * (specification, "Access token", "Tokens for programs" and "Page key").
+ */
+import type { IncomingMessage } from 'node:http';
+import { scopeKey } from '../../../protocol/ids.ts';
+import type { PageOwner } from '../../../protocol/origins.ts';
+import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import type { SignIn } from './cookie.ts';
+import { type Also, type Caller, type Capability, type Grant, RIGHTS, standing } from './grants.ts';
+import type { ProgramToken } from './program-tokens.ts';
+
+const SIGNED_IN: HandlerCaller = { kind: 'session' };
+
+const ENDED = 'What this was asked with has ended meanwhile.';
+
+/** The caller with the token of `token.bin`. `isGood` says whether that is still the token. */
+export function administrator(isGood: () => boolean): Caller {
+  return {
+    kind: 'admin',
+    shown: () => ADMIN_CALLER,
+    owner: null,
+    client: 'admin',
+    identity: ADMIN_CALLER.kind,
+    grants: [{ on: 'everything', rights: RIGHTS.everything, expiresAt: null, isGood }],
+    get ended() {
+      return !isGood();
+    },
+    refusal: () => ENDED,
+  };
+}
+
+/** The caller of a gateway that asks for no token: it may do everything. */
+export const ADMIN: Caller = administrator(() => true);
+
+/** The caller of an open route. Nothing was asked of it, and it may do nothing. */
+export const NOBODY: Caller = {
+  kind: 'session',
+  shown: () => SIGNED_IN,
+  owner: null,
+  client: 'nobody',
+  identity: 'nobody',
+  grants: [],
+  ended: false,
+  refusal: () => 'Sign in first.',
+};
+
+/** The caller with `metricsToken` of the configuration, where it asks for metrics. */
+export const SCRAPER: Caller = { ...ADMIN, kind: 'token', shown: () => ({ kind: 'token', name: 'metrics' }) };
+
+/**
+ * The scope of a session. The session of the console reaches everything. That of a shared origin reaches the pages of all apps,
+ * without administration. That of a page's origin reaches its own app or draft.
+ */
+type Reach = 'console' | 'shared' | PageOwner;
+
+/**
+ * The caller with a session. A session without its page key is only a cookie, which other servers on this machine get as well.
+ * It opens pages and loads their files.
+ */
+export function sessionCaller(reach: Reach, { id, expiresAt }: SignIn, isGood: () => boolean, keyless = false): Caller {
+  const owner = typeof reach === 'string' ? null : reach;
+  const rights = keyless ? RIGHTS.cookie : reach === 'console' ? RIGHTS.everything : RIGHTS.page;
+  const on: Grant['on'] = owner === null ? 'everything' : { key: scopeKey(owner.app, owner.session) };
+  return {
+    kind: 'session',
+    shown: () => SIGNED_IN,
+    owner,
+    client: `session ${id}`,
+    // All sign-ins have one identity, because the gateway knows one person only.
+    identity: 'person',
+    grants: [{ on, rights, expiresAt, isGood }],
+    get ended() {
+      return !isGood();
+    },
+    keyless,
+    refusal(app) {
+      if (keyless) return KEYLESS;
+      if (!isGood() || reach === 'console') return ENDED;
+      return reach === 'shared' ? SHARED : refusalOfPage(reach, app);
+    },
+  };
+}
+
+/** The caller with a token for programs. */
+export function tokenCaller({ id, name, apps, tools, expiresAt }: ProgramToken, isGood: () => boolean): Caller {
+  const shown: HandlerCaller = { kind: 'token', name };
+  const client = `token ${id}`;
+  const on = { apps: apps === null ? null : (app: string) => apps.includes(app) };
+  return {
+    kind: 'token',
+    shown: () => shown,
+    owner: null,
+    client,
+    identity: client,
+    grants: [{ on, rights: RIGHTS[tools], expiresAt, isGood }],
+    get ended() {
+      return !isGood();
+    },
+    refusal() {
+      if (!isGood()) return ENDED;
+      const which = apps === null ? 'every app' : apps.map((app) => `"${app}"`).join(', ') || 'no app';
+      return `The token "${name}" may do "${tools}" with ${which}, and this needs more.`;
+    },
+  };
+}
+
+/** What a host is asked in place of the Bearer check. `app` is null for a request that is about no app. */
+export type HostNeed = { app: string | null; capability: Capability };
+/**
+ * A request as a host sees it. `raw` is the request that the host handed over, with what its middleware put there. It is null
+ * where `serve` listens.
+ */
+export type HostRequest = {
+  method: string;
+  path: string;
+  query: string;
+  header(name: string): string | undefined;
+  raw: IncomingMessage | null;
+};
+/** A host's decision. It is made at once: the host looks up who is signed in before it hands a request over. */
+export type Authorize = (request: HostRequest, need: HostNeed) => boolean;
+
+/** Whether a request comes with what the host itself checks, such as its own token. It is decided at once. */
+export type Admits = (request: HostRequest) => boolean;
+
+/** What a host decides for a request: only `true` allows. */
+export function saidBy(authorize: Authorize, request: HostRequest): Also {
+  return (capability, app) => authorize(request, { app, capability }) === true;
+}
+
+/** The caller that a host's own server let through. `also` decides what it may do. */
+export function hostCaller(also: Also): Caller {
+  return {
+    kind: 'host',
+    shown: () => SIGNED_IN,
+    owner: null,
+    client: 'host',
+    identity: 'host',
+    grants: [standing('everything', RIGHTS.everything)],
+    ended: false,
+    also,
+    refusal: () => 'The server that this gateway is part of does not allow this.',
+  };
+}
+
+export const KEYLESS =
+  'The session cookie alone opens pages. A page sends its page key with each call: call svc.fetch, and show files by svc.url.';
+
+const SHARED =
+  'All apps share this address, so a browser session may not administer here. Use the access token; or open ' +
+  'http://svc.localhost with the port of the gateway on its own machine, or set appDomain in the configuration: ' +
+  'there each app and the console have separate addresses.';
+
+function refusalOfPage(owner: PageOwner, app: string | null): string {
+  const what = owner.session === undefined ? `A page of "${owner.app}"` : `The draft of "${owner.app}"`;
+  const scope = `${what} may use its own files, tools, changes and settings only.`;
+  if (app === null || app === scopeKey(owner.app, owner.session) || owner.session !== undefined) return scope;
+  return `${scope} To call tools of "${app.slice(0, 80)}", name it under "uses" in the app.json of "${owner.app}".`;
+}

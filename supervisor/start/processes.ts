@@ -1,0 +1,77 @@
+/** The second phase of a start: the tree of processes, the databases that they open, and what follows their commits. */
+import type { Logger } from 'pino';
+import { blobFolders } from '../../storage/blobs.ts';
+import type { Layout } from '../../storage/layout.ts';
+import { makeSocketFolder } from '../../storage/processes/socket-folder.ts';
+import type { Config } from '../config.ts';
+import { Databases } from '../databases.ts';
+import { ChangeStreams } from '../dispatch/changes.ts';
+import { Commits } from '../results/commits.ts';
+import { Results } from '../results/results.ts';
+import type { TreeOptions } from '../tree/specifications.ts';
+import { Tree } from '../tree/tree.ts';
+import { codeDirs } from './data-directory.ts';
+import type { Host } from './host.ts';
+import type { Phases } from './phases.ts';
+
+/** What the processes tell and ask is answered by parts that are made later. */
+type Callbacks = Pick<
+  TreeOptions,
+  'appLog' | 'onProcess' | 'onDamaged' | 'secrets' | 'keepBlob' | 'notice' | 'onGaveUp' | 'onStarted'
+>;
+type ProcessesOptions = Callbacks & { config: Config; layout: Layout; log: Logger; host: Host };
+
+/** `treeReady` resolves when the writer is ready; it rejects when that does not come up. */
+export function startProcesses(phases: Phases, { config, layout, log, host, ...callbacks }: ProcessesOptions) {
+  phases.begin('processes');
+  const changes = new ChangeStreams();
+  phases.ends(() => changes.closeAll());
+  const commits = new Commits({ file: (app) => layout.app(app).data });
+  phases.ends(() => commits.close());
+  const results = new Results(commits);
+  commits.onChanged = (app) => results.forget(app);
+  const onWriterLost = (app: string) => {
+    commits.changed(app);
+    changes.reset(app);
+  };
+  const tree = new Tree({
+    ...treeOptions(config, layout, log, host),
+    ...callbacks,
+    onWriterLost,
+    onCommitted: commits.committed.bind(commits),
+    simulation: host.simulation,
+  });
+  phases.ends((drainMs) => tree.stop(drainMs));
+  const databases = new Databases(tree, layout, callbacks.onDamaged);
+  const treeReady = tree.start();
+  // Observed here too, so that a failure below does not leave it unhandled.
+  treeReady.catch(() => {});
+  return { changes, commits, results, tree, treeReady, databases };
+}
+
+export const egressOf = ({ egress }: Config) => ({ allow: egress.allow ?? [], deny: egress.deny ?? [] });
+
+/** Where the gateway listens; null while nobody knows. */
+export function portOf(config: Config, listening: Host['listening']): number | null {
+  const url = listening()?.url;
+  if (url === undefined) return config.port || null;
+  const { port, protocol } = new URL(url);
+  return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
+}
+
+function treeOptions(config: Config, layout: Layout, log: Logger, { listening, onFatal }: Host) {
+  return {
+    ...config,
+    egress: egressOf(config),
+    codeDirs: codeDirs(layout),
+    socketFolder: makeSocketFolder(layout.sockets),
+    paths: (app, versionId) => {
+      const paths = layout.app(app);
+      const { code, prepared } = paths.version(versionId);
+      return { codeDir: code, preparedDir: prepared, dataFile: paths.data, blobs: blobFolders(layout, app) };
+    },
+    log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
+    onFatal,
+    gatewayPort: () => portOf(config, listening),
+  } satisfies Partial<TreeOptions>;
+}
