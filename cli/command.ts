@@ -95,11 +95,19 @@ export class Arguments {
     return this.#options.get(option) ?? [];
   }
 
-  /** The word after a verb, which `what` describes. Throws `UsageError` without one. */
-  wordOf(command: string, what: string, hint: string): string {
-    const word = this.optionalAt(1);
+  /** The word at `index`, which `what` describes, with those after it: `<version> <path>`. Throws `UsageError` without one. */
+  wordAt(index: number, command: string, what: string, hint: string): string {
+    const word = this.optionalAt(index);
     if (word !== undefined) return word;
-    throw new UsageError(`${what} is missing: ${command} ${this.at(0)} ${what}.`, hint);
+    const [missing] = /^<[^>]+>/.exec(what) ?? [what];
+    const before = this.#positionals.slice(0, index).join(' ');
+    throw new UsageError(`${missing} is missing: ${command} ${before} ${what}.`, hint);
+  }
+
+  /** Throws `UsageError` for words from `index` on. */
+  endsAt(index: number, hint?: (extra: string) => string): void {
+    const extra = this.optionalAt(index);
+    if (extra !== undefined) throw new UsageError(`"${extra}" is one argument too many.`, hint?.(extra));
   }
 
   /** A whole number of at least `min` and at most `max`. */
@@ -176,6 +184,25 @@ export function runVerb(context: CommandContext, verbs: Record<string, RunComman
   const verb = Object.hasOwn(verbs, name) ? verbs[name] : undefined;
   if (verb !== undefined) return verb(context);
   throw new UsageError(`"${name}" is not a verb.`, `Verbs: ${Object.keys(verbs).filter(Boolean).join(', ')}`);
+}
+
+/**
+ * As `runVerb` for `<verb|app> [app]`, with the verb `''` for an app alone: a word is a verb only if an app follows it, because an
+ * app may have the same name. `example` is a verb.
+ */
+export function runVerbOfApp(
+  context: CommandContext,
+  verbs: Record<string, RunCommand>,
+  command: string,
+  example: string,
+): ReturnType<RunCommand> {
+  const { args, subject } = context;
+  const [first, app] = [args.at(0), args.optionalAt(1)];
+  subject.app = app ?? first;
+  const verb = app === undefined ? verbs[''] : Object.hasOwn(verbs, first) ? verbs[first] : undefined;
+  if (verb !== undefined) return verb(context);
+  const names = Object.keys(verbs).filter(Boolean).join(', ');
+  throw new UsageError(`"${first}" is not a verb.`, `Verbs: ${names}. Such as: ${command} ${example} ${first} ${app}`);
 }
 
 /** `positionals` is the command's usage text: it says which of them is an app. */

@@ -1,25 +1,26 @@
 /** What may follow the words of a command line that is being typed: commands, options, and names from the gateway. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { LIMITS } from '../protocol/limits.ts';
-import type { Knob } from '../protocol/manifest.ts';
 import type { Command } from './command.ts';
 import { findVersion } from './commands/apps/versions.ts';
 import { COMMANDS } from './commands.ts';
-import {
-  allApps,
-  allAutomations,
-  allSessions,
-  allTokens,
-  allTrash,
-  type DescribedApp,
-  type FileList,
-  route,
-  type ToolAnswer,
-  withQuery,
-} from './gateway/api.ts';
+import { describeApp } from './gateway/api.ts';
 import { Client } from './gateway/client.ts';
 import { resolveConnection, type Surroundings } from './gateway/connection.ts';
 import { allConversations } from './gateway/conversations.ts';
+import { type Names, type Resource, readAll } from './resource.ts';
+import {
+  APPS,
+  AUTOMATIONS,
+  CONVERSATIONS,
+  FILES,
+  SESSIONS,
+  SETTINGS,
+  TEMPLATES,
+  TOKENS,
+  TRASH,
+  VERSION_FILES,
+  VERSIONS,
+} from './resources.ts';
 
 /** A candidate word with its meaning, or a request for names of files or folders, which the shell completes. */
 type Candidate = { word: string; about: string } | ':file' | ':dir';
@@ -35,61 +36,44 @@ type Source = (client: Client, typed: Typed, before: string[]) => Promise<Candid
 const tools =
   (...lists: ('queries' | 'actions')[]): Source =>
   async (client, _typed, [app = '']) => {
-    const { data } = await client.post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app });
+    const described = await describeApp(client, app);
     return lists.flatMap((list) =>
-      data[list].map(({ name, description = '' }) => ({ word: name, about: description })),
+      described[list].map(({ name, description = '' }) => ({ word: name, about: description })),
     );
   };
 
-const knobsOf = async (client: Client, app: string): Promise<Knob[]> =>
-  (await client.get<{ knobs: Knob[] }>(route`/svc/_apps/${app}/settings`)).knobs;
+/** The rows of a resource, by the names of the app before. */
+const names =
+  <Row>(resource: Resource<Row> & Names<Row>): Source =>
+  async (client, _typed, [app = '']) =>
+    candidatesFrom(await readAll(client, resource, [app]), resource);
+
+const candidatesFrom = <Row>(rows: Row[], { named }: Names<Row>): Candidate[] =>
+  rows.map(named).map(([word, about]) => ({ word, about }));
 
 /** By the names of places in the usage of commands. */
 const SOURCES: Record<string, Source> = {
-  app: async (client, { command }) =>
-    command.name === 'trash'
-      ? (await allTrash(client)).map(({ app, name }) => ({ word: app, about: name }))
-      : (await allApps(client)).map(({ id, name }) => ({ word: id, about: name })),
+  app: (client, typed, before) => (typed.command.name === 'trash' ? names(TRASH) : names(APPS))(client, typed, before),
   query: tools('queries'),
   action: tools('actions'),
   tool: tools('queries', 'actions'),
-  version: async (client, _typed, [app = '']) => {
-    const rows = await client.get<{ versionId: string; active: boolean }[]>(
-      withQuery(route`/svc/_apps/${app}/versions`, { limit: 50 }),
-    );
-    return rows.map(({ versionId, active }) => ({ word: versionId, about: active ? 'live' : '' }));
-  },
+  version: names(VERSIONS),
   path: async (client, _typed, [app = '', version = '']) => {
-    const files = route`/svc/_apps/${app}/versions/${await findVersion(client, app, version)}/files`;
-    return (await client.get<{ path: string }[]>(files)).map(({ path }) => ({ word: path, about: '' }));
+    const id = await findVersion(client, app, version);
+    return candidatesFrom(await readAll(client, VERSION_FILES, [app, id]), VERSION_FILES);
   },
-  session: async (client) =>
-    (await allSessions(client)).map(({ sessionId, name, apps }) => ({
-      word: sessionId,
-      about: [...(name === sessionId ? [] : [name]), ...apps].join(', '),
-    })),
-  'app/automation': async (client) =>
-    (await allAutomations(client)).rows.map(({ ref, name }) => ({ word: ref, about: name })),
-  token: async (client) => (await allTokens(client)).map(({ name, tools: may }) => ({ word: name, about: may })),
-  template: async (client) =>
-    (await client.get<{ id: string; name: string }[]>('/svc/_templates')).map(({ id, name }) => ({
-      word: id,
-      about: name,
-    })),
-  sha256: async (client, { positionals: [verb] }, [app = '']) => {
-    if (verb === 'ls') return [];
-    const { files } = await client.get<FileList>(withQuery(route`/svc/${app}/_blobs`, { limit: LIMITS.listRows }));
-    return files.map(({ sha256, type }) => ({ word: sha256, about: type }));
+  session: names(SESSIONS),
+  'app/automation': names(AUTOMATIONS),
+  token: names(TOKENS),
+  template: names(TEMPLATES),
+  sha256: async (client, typed, before) => (typed.positionals[0] === 'ls' ? [] : names(FILES)(client, typed, before)),
+  key: names(SETTINGS),
+  value: async (client, _typed, [app = '', key]) => {
+    const knob = (await readAll(client, SETTINGS, [app])).find((one) => one.key === key);
+    return (knob?.options ?? []).map(({ value, label }) => ({ word: value, about: label }));
   },
-  key: async (client, _typed, [app = '']) =>
-    (await knobsOf(client, app)).map(({ key, label }) => ({ word: key, about: label })),
-  value: async (client, _typed, [app = '', key]) =>
-    ((await knobsOf(client, app)).find((knob) => knob.key === key)?.options ?? []).map(({ value, label }) => ({
-      word: value,
-      about: label,
-    })),
   window: async (client, _typed, [app = '']) =>
-    (await allConversations(client, app)).rows.map(({ id, title }) => ({ word: id, about: title })),
+    candidatesFrom((await allConversations(client, app)).rows, CONVERSATIONS),
   file: async () => [':file'],
   dir: async () => [':dir'],
 };

@@ -3,17 +3,10 @@ import { ERROR_CODES, type ErrorBody, type ErrorCode, type InputIssue, SvcError 
 import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import type { Subject } from './command.ts';
 import { CommandError, GatewayError, messageOf, systemStep } from './failure.ts';
-import {
-  allApps,
-  allAutomations,
-  allSessions,
-  allTrash,
-  type DescribedApp,
-  findRow,
-  shownSession,
-  type ToolAnswer,
-} from './gateway/api.ts';
+import { describeApp, shownSession } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
+import { find, readAll, readList } from './resource.ts';
+import { APPS, AUTOMATIONS, SESSIONS, TEMPLATES, TRASH } from './resources.ts';
 import { nearest } from './terminal/nearest.ts';
 
 type Explanation = { title: string; lines: string[] };
@@ -81,7 +74,7 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
   const ask = async <T>(question: (client: Client) => Promise<T[]>): Promise<T[] | null> =>
     client === undefined ? null : question(client).catch(() => null);
   const appsOf = async (id: string): Promise<string[] | null> =>
-    client === undefined ? null : ((await findRow(client, id).catch(() => undefined))?.apps ?? null);
+    client === undefined ? null : ((await find(client, SESSIONS, id).catch(() => undefined))?.apps ?? null);
 
   switch (body.code) {
     case 'UNAUTHORIZED':
@@ -90,7 +83,7 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
       return requestAdvice(subject);
     case 'UNKNOWN_APP': {
       const own = worksIn === undefined ? null : await appsOf(worksIn);
-      const live = (await ask(allApps))?.map(({ id }) => id) ?? null;
+      const live = (await ask((open) => readAll(open, APPS)))?.map(({ id }) => id) ?? null;
       if (own?.length) return suggest(app, own, `Apps of ${worksIn}`, '', live ?? []);
       return (
         (await notLive(app, ask)) ?? suggest(app, live, 'Registered apps', 'No app is registered yet: svc push <dir>')
@@ -99,24 +92,21 @@ async function ownSteps(body: ErrorBody, client: Client | undefined, subject: Su
     case 'UNKNOWN_QUERY':
     case 'UNKNOWN_ACTION': {
       const list = body.code === 'UNKNOWN_QUERY' ? 'queries' : 'actions';
-      const tools = await ask(async (open) => {
-        const { data } = await open.post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app });
-        return data[list].map(({ name }) => name);
-      });
+      const tools = await ask(async (open) => (await describeApp(open, app))[list].map(({ name }) => name));
       return suggest(tool, tools, `Its ${list}`, `It has no ${list}.`);
     }
     case 'UNKNOWN_AUTOMATION': {
-      const list = await ask(async (open) => (await allAutomations(open, app)).rows);
+      const list = await ask(async (open) => (await readList(open, AUTOMATIONS, [], { app })).rows);
       const ids = list?.map(({ id }) => id) ?? null;
       return suggest(automation, ids, `Automations of ${app}`, `${app} has no automations.`);
     }
     case 'UNKNOWN_SESSION': {
-      const open = (await ask(allSessions))?.map(({ sessionId }) => sessionId) ?? null;
-      return suggest(session, open, 'Open sessions', 'No open sessions. Open one: svc sessions open');
+      const ids = (await ask((open) => readAll(open, SESSIONS)))?.map(({ sessionId }) => sessionId) ?? null;
+      return suggest(session, ids, 'Open sessions', 'No open sessions. Open one: svc sessions open');
     }
     case 'UNKNOWN_TEMPLATE': {
       // The message lists them all.
-      const templates = await ask((open) => open.get<{ id: string }[]>('/svc/_templates'));
+      const templates = await ask((open) => readAll(open, TEMPLATES));
       const meant = nearest(template, templates?.map(({ id }) => id) ?? []);
       return meant === undefined ? [] : [`Did you mean "${meant}"?`];
     }
@@ -135,10 +125,10 @@ async function notLive(
   app: string,
   ask: <T>(question: (client: Client) => Promise<T[]>) => Promise<T[] | null>,
 ): Promise<string[] | null> {
-  const removed = (await ask(allTrash))?.some((row) => row.app === app);
+  const removed = (await ask((open) => readAll(open, TRASH)))?.some((row) => row.app === app);
   // A session of a removed app would publish it with empty data.
   if (removed) return [`It was removed. Get it back: svc trash restore ${app}`];
-  const row = (await ask(allSessions))?.find(({ apps }) => apps.includes(app));
+  const row = (await ask((open) => readAll(open, SESSIONS)))?.find(({ apps }) => apps.includes(app));
   if (row === undefined) return null;
   const session = row.sessionId;
   return [

@@ -1,9 +1,7 @@
 /** Asks the gateway: JSON over its HTTP routes, with errors of one shape. */
-
-import type { InputIssue } from '../protocol/errors.ts';
+import { allRows, errorIn } from '../protocol/client.ts';
+import type { ErrorBody, InputIssue } from '../protocol/errors.ts';
 import { keyHeaders } from './bridge/page-key.ts';
-
-type Details = { path?: string; issues?: readonly InputIssue[]; files?: readonly string[] };
 
 /** What the gateway answered instead of a result. `status` is 0 when no answer came. */
 export class GatewayError extends Error {
@@ -16,9 +14,8 @@ export class GatewayError extends Error {
   /** Those of a `MERGE_CONFLICT`. */
   readonly files: readonly string[];
 
-  constructor(status: number, code: string, message: string, { path, issues = [], files = [] }: Details = {}) {
+  constructor(status: number, { code, message, path, issues = [], files = [] }: ErrorBody) {
     super(message);
-    this.name = 'GatewayError';
     this.status = status;
     this.code = code;
     this.path = path;
@@ -27,8 +24,8 @@ export class GatewayError extends Error {
   }
 }
 
-export const unreachable = (): GatewayError =>
-  new GatewayError(0, 'UNREACHABLE', 'The gateway does not answer. Is it running?');
+export const unreachable = (message = 'The gateway does not answer. Is it running?'): GatewayError =>
+  new GatewayError(0, { code: 'UNREACHABLE', message });
 
 /** Dispatched on `window` when a request was refused because the session has ended, and when there is one again. */
 export const SIGNED_OUT = 'svc-console:signed-out';
@@ -41,8 +38,7 @@ let signedOut = false;
 let isLost = false;
 
 /** What a proxy says in place of a gateway that does not answer it; the gateway's own errors have a code. */
-const isAway = (status: number, code: string | undefined): boolean =>
-  code === undefined && (status === 502 || status === 504);
+const AWAY = new Set([502, 504]);
 
 /** Polling stops then, because the gateway counts refused requests. */
 export const isSignedOut = (): boolean => signedOut;
@@ -57,7 +53,9 @@ export function setSignedOut(ended: boolean): void {
 export const call = (path: string, init: RequestInit = {}): Promise<Response> =>
   fetch(path, { ...init, headers: { ...keyHeaders(), ...(init.headers as Record<string, string> | undefined) } });
 
-type ErrorAnswer = { error?: { code?: string; message?: string } & Details };
+/** What an answer of this status means, by the gateway's `error` in it if there is one. */
+export const refusal = (status: number, error: ErrorBody | undefined): GatewayError =>
+  new GatewayError(status, error ?? { code: 'INTERNAL', message: `The gateway answered with status ${status}.` });
 
 /** The whole response, for what is not JSON. Rejects with a `GatewayError` unless it succeeded. */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
@@ -69,8 +67,8 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
     isLost = true;
     throw unreachable();
   }
-  const { error = {} } = response.ok ? {} : ((await response.json().catch(() => ({}))) as ErrorAnswer);
-  if (isAway(response.status, error.code)) {
+  const error = response.ok ? undefined : errorIn(await response.json().catch(() => null));
+  if (!error && AWAY.has(response.status)) {
     isLost = true;
     throw unreachable();
   }
@@ -80,8 +78,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
   }
   if (response.ok) return response;
   if (response.status === 401) setSignedOut(true);
-  const message = error.message ?? `The gateway answered with status ${response.status}.`;
-  throw new GatewayError(response.status, error.code ?? 'INTERNAL', message, error);
+  throw refusal(response.status, error);
 }
 
 async function answer<T>(path: string, init: RequestInit = {}): Promise<T> {
@@ -106,16 +103,9 @@ export const patch = <T>(path: string, value: unknown): Promise<T> =>
 
 export const remove = <T>(path: string): Promise<T> => answer<T>(path, { method: 'DELETE' });
 
-/** Every row of a list that is sorted by `id` and comes in pages of 500. */
-export async function getAll<T extends { id: string }>(path: string): Promise<T[]> {
-  const rows: T[] = [];
-  for (;;) {
-    const last = rows.at(-1);
-    const page = await get<T[]>(last === undefined ? path : `${path}?after=${encodeURIComponent(last.id)}`);
-    rows.push(...page);
-    if (page.length < 500) return rows;
-  }
-}
+/** Every row of a list: `next` stands between its address and the id of the last row, for the page after that. */
+export const getAll = <T extends { id: string }>(list: string, next: string, signal: AbortSignal): Promise<T[]> =>
+  allRows((last?: T) => get<T[]>(last ? list + next + encodeURIComponent(last.id) : list, signal));
 
 /** A path with its parts encoded: path`/svc/_apps/${id}/versions`. */
 export function path(strings: TemplateStringsArray, ...parts: (string | number)[]): string {

@@ -1,6 +1,7 @@
 /** The browser's session: whether there is one, signing in and out, and where the address asked to go on to. */
+import { errorIn } from '../protocol/client.ts';
 import { keepPageKey, withPageKey } from './bridge/page-key.ts';
-import { GatewayError, get, post, remove } from './gateway.ts';
+import { GatewayError, get, post, refusal, remove } from './gateway.ts';
 
 /** `place` is what this origin may do; `console` the address of the console, or null. */
 export type Session = {
@@ -77,15 +78,13 @@ export const followLink = (code: string): Promise<void> =>
     'This link was already used or has expired. Get a new one with “svc open”, or paste the access token.',
   );
 
-/** Rejects with `refusal` where the gateway does not take what it was given. */
-async function open(init: RequestInit, refusal: string): Promise<void> {
+/** Rejects with `unknown` where the gateway does not know what it was given. */
+async function open(init: RequestInit, unknown: string): Promise<void> {
   const response = await fetch('/svc/_session', { method: 'POST', ...init });
-  if (response.status === 401) throw new Error(refusal);
-  if (!response.ok) {
-    const { error } = (await response.json().catch(() => ({}))) as { error?: { message?: string } };
-    throw new Error(error?.message ?? `The gateway answered with status ${response.status}.`);
-  }
-  keepPageKey(((await response.json()) as { pageKey: string }).pageKey);
+  if (response.status === 401) throw new Error(unknown);
+  const answer = await response.json().catch(() => null);
+  if (!response.ok) throw refusal(response.status, errorIn(answer));
+  keepPageKey((answer as { pageKey: string }).pageKey);
 }
 
 /** Ends this sign-in, at the origins of apps too. */

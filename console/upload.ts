@@ -1,6 +1,7 @@
 /** Sends a file to the gateway and says how far it is, which `fetch` does not tell. */
+import { errorIn } from '../protocol/client.ts';
 import { keyHeaders } from './bridge/page-key.ts';
-import { GatewayError } from './gateway.ts';
+import { refusal, unreachable } from './gateway.ts';
 
 type Upload = {
   method: 'POST' | 'PUT';
@@ -17,13 +18,14 @@ export function upload<T>({ method, address, file, type, onProgress, signal }: U
   return new Promise((resolve, reject) => {
     const xhr = new XMLHttpRequest();
     xhr.open(method, address);
+    xhr.responseType = 'json';
     for (const [name, value] of Object.entries(keyHeaders())) xhr.setRequestHeader(name, value);
     xhr.setRequestHeader('content-type', type);
     xhr.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 1 : loaded / total);
     xhr.onloadend = () => {
-      const { status, responseText } = xhr;
-      if (status === 200 || status === 201) return resolve(JSON.parse(responseText));
-      reject(status === 0 ? new GatewayError(0, 'UNREACHABLE', CUT_OFF) : refusalOf(status, responseText));
+      const { status, response } = xhr;
+      if (status === 200 || status === 201) return resolve(response);
+      reject(status === 0 ? unreachable(CUT_OFF) : refusal(status, errorIn(response)));
     };
     signal?.addEventListener('abort', () => xhr.abort());
     xhr.send(file);
@@ -31,12 +33,3 @@ export function upload<T>({ method, address, file, type, onProgress, signal }: U
 }
 
 const CUT_OFF = 'The connection ended before it was stored.';
-
-function refusalOf(status: number, text: string): GatewayError {
-  try {
-    const { error } = JSON.parse(text) as { error: { code: string; message: string; path?: string } };
-    return new GatewayError(status, error.code, error.message, error);
-  } catch {
-    return new GatewayError(status, 'INTERNAL', `The gateway answered with status ${status}.`);
-  }
-}

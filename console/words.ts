@@ -1,4 +1,5 @@
 /** Writes numbers, sizes, times and shell words. */
+export { formatBytes as bytes } from '../protocol/client.ts';
 
 export const plural = (count: number, noun: string): string =>
   `${count.toLocaleString()} ${count === 1 ? noun : noun.replace(/(?<![aeiou])y$/, 'ie').concat('s')}`;
@@ -25,18 +26,6 @@ export const ahead = (at: number): string => (at - Date.now() < 1000 ? 'now' : `
 
 export const clock = (at: number): string =>
   new Date(at).toLocaleString([], { dateStyle: 'medium', timeStyle: 'medium' });
-
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-
-export function bytes(count: number): string {
-  let unit = 0;
-  let value = count;
-  while (value >= 1024 && unit < UNITS.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
-}
 
 /** A word of a POSIX shell. */
 export const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -2,7 +2,6 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after } from 'node:test';
-import { disassemble } from '../../supervisor/wiring.ts';
 import { TestClock, timeOf } from './clock.ts';
 import { Outside } from './outside.ts';
 import { type Prepared, startParts } from './parts.ts';
@@ -64,7 +63,7 @@ async function openPlace(now: number): Promise<Place> {
   });
   const app = new TestApp(parts, prepared, clock, outside, folder);
   const close = async (): Promise<void> => {
-    await disassemble(parts, 0);
+    await parts.end(0);
     app.close();
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   };

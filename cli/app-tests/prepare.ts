@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { disassemble } from '../../supervisor/wiring.ts';
 import { packApp, readAppId } from '../dev/app-folder.ts';
 import { type Prepared, startParts } from './parts.ts';
 
@@ -20,7 +19,7 @@ export async function prepareApp(folder: string): Promise<{ prepared: Prepared; 
       const minted = webhooks.flatMap((one) => ('secret' in one ? [[one.automationId, one.secret] as const] : []));
       return { prepared: { folder, app, dataDir, minted: Object.fromEntries(minted) }, root };
     } finally {
-      await disassemble(parts, 0);
+      await parts.end(0);
     }
   } catch (error) {
     rmSync(root, { recursive: true, force: true });

@@ -7,15 +7,16 @@ import { readToken, rotateToken } from '../../storage/token.ts';
 import type { ProgramTokenRow } from '../../supervisor/http/access/program-tokens.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
 import { CommandError, GatewayError, UnreachableError, UsageError } from '../failure.ts';
-import { allTokens, filesPath, route } from '../gateway/api.ts';
+import { filesPath, route } from '../gateway/api.ts';
 import { Client } from '../gateway/client.ts';
 import { daemonOf } from '../gateway/connection.ts';
 import { gatewaysElsewhere } from '../gateway/elsewhere.ts';
 import { makeLink } from '../gateway/pages.ts';
 import { linkForPhone } from '../gateway/phone.ts';
+import { readAll, remove, showList } from '../resource.ts';
+import { appsOfToken, TOKEN_EXAMPLE, TOKENS } from '../resources.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
-import type { Column } from '../terminal/table.ts';
-import { formatAge, formatClock, formatWait } from '../terminal/units.ts';
+import { formatClock, formatWait } from '../terminal/units.ts';
 
 export async function open(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
@@ -68,8 +69,7 @@ export function token(context: CommandContext): ReturnType<RunCommand> {
     .flat()
     .find((option) => args.has(option) && !(Object.hasOwn(OPTIONS, verb) && OPTIONS[verb]?.includes(option)));
   if (foreign !== undefined) throw new UsageError(`--${foreign} is not for "${`svc token ${verb}`.trim()}".`);
-  const extra = verb === 'revoke' ? undefined : args.optionalAt(1);
-  if (extra !== undefined) throw new UsageError(`"${extra}" is one argument too many.`);
+  if (verb !== 'revoke') args.endsAt(1);
   return runVerb(context, { '': print, rotate, create, ls: list, revoke });
 }
 
@@ -127,15 +127,14 @@ async function isTaken(context: CommandContext, text: string): Promise<boolean> 
 
 /** What a token of each kind may do. */
 const TOOLS: Record<string, string> = { read: 'read', write: 'read and write', all: 'do everything with' };
-const EXAMPLE = 'svc token create --name zapier --app todos --tools read --expires 90d';
 
 async function create({ args, terminal, connect }: CommandContext): Promise<void> {
   const name = args.text('name');
   const tools = args.text('tools');
   if (name === undefined)
-    throw new UsageError('--name is required: it says who uses the token.', `Such as: ${EXAMPLE}`);
+    throw new UsageError('--name is required: it says who uses the token.', `Such as: ${TOKEN_EXAMPLE}`);
   if (tools === undefined)
-    throw new UsageError('--tools is required: it says what the token may do.', `Such as: ${EXAMPLE}`);
+    throw new UsageError('--tools is required: it says what the token may do.', `Such as: ${TOKEN_EXAMPLE}`);
   if (!Object.hasOwn(TOOLS, tools))
     throw new UsageError(`--tools takes one of ${Object.keys(TOOLS).join(', ')}; not "${tools}".`);
   const apps = args.list('app');
@@ -148,7 +147,7 @@ async function create({ args, terminal, connect }: CommandContext): Promise<void
     const ends = expiresAt === null ? 'never expires' : `expires ${formatWait(expiresAt, Date.now())}`;
     terminal.line(answer.token);
     terminal.note(
-      `${noteStyle('green', '✓')} ${answer.name} (${id}) may ${TOOLS[answer.tools]} ${appsOf(answer)}, and ${ends}`,
+      `${noteStyle('green', '✓')} ${answer.name} (${id}) may ${TOOLS[answer.tools]} ${appsOfToken(answer)}, and ${ends}`,
     );
     terminal.note(noteStyle('yellow', 'Keep the token now: it is not shown again.'));
     const body = JSON.stringify(answer.apps === null ? {} : { app: answer.apps[0] });
@@ -171,39 +170,14 @@ function daysOf(text: string | undefined): number | undefined {
 }
 
 async function list({ terminal, connect }: CommandContext): Promise<void> {
-  const now = Date.now();
-  const none = `There are no tokens for programs. Make one: ${EXAMPLE}`;
-  const columns: Column[] = [
-    'TOKEN',
-    { title: 'NAME', squeeze: true },
-    { title: 'APPS', squeeze: true, drop: 2 },
-    { title: 'TOOLS', drop: 4 },
-    { title: 'EXPIRES', drop: 1 },
-    { title: 'LAST USE', drop: 3 },
-  ];
-  terminal.list(await allTokens(connect()), none, columns, ({ expiresAt, lastUsedAt, ...row }) => [
-    row.id,
-    { text: row.name, format: 'bold' },
-    appsOf(row),
-    row.tools,
-    expiresAt !== null && expiresAt <= now
-      ? { text: 'expired', format: 'red' }
-      : expiresAt === null
-        ? 'never'
-        : formatWait(expiresAt, now),
-    { text: lastUsedAt === null ? 'never' : formatAge(lastUsedAt, now), format: 'dim' },
-  ]);
-}
-
-function appsOf({ apps }: Pick<ProgramTokenRow, 'apps'>): string {
-  return apps === null ? 'every app' : apps.join(', ');
+  showList(terminal, TOKENS, await readAll(connect(), TOKENS));
 }
 
 /** Takes the id of a token, or its name if no other token has it. */
-async function revoke({ args, terminal, connect }: CommandContext): Promise<void> {
-  const named = args.wordOf('svc token', '<id or name>', 'Tokens: svc token ls');
-  const client = connect();
-  const rows = await allTokens(client);
+async function revoke(context: CommandContext): Promise<void> {
+  const { args, connect } = context;
+  const named = args.wordAt(1, 'svc token', '<id or name>', 'Tokens: svc token ls');
+  const rows = await readAll(connect(), TOKENS);
   const byName = rows.filter(({ name }) => name === named);
   const isId = rows.some(({ id }) => id === named);
   if (!isId && byName.length > 1)
@@ -213,6 +187,5 @@ async function revoke({ args, terminal, connect }: CommandContext): Promise<void
     );
   // The gateway refuses a text that is neither an id nor a name.
   const id = isId ? named : (byName[0]?.id ?? named);
-  const answer = await client.delete(route`/svc/_tokens/${id}`);
-  terminal.answer(answer, () => terminal.done(`${named} is revoked, and refused from now on`));
+  await remove(context, { path: route`/svc/_tokens/${id}`, done: `${named} is revoked, and refused from now on` });
 }

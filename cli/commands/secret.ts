@@ -4,14 +4,15 @@ import { buffer as bufferOf } from 'node:stream/consumers';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { SecretRecord } from '../../protocol/secrets.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
-import { CommandError, UsageError } from '../failure.ts';
+import { CommandError } from '../failure.ts';
 import { route } from '../gateway/api.ts';
-import { formatAge } from '../terminal/units.ts';
+import { readAll, remove, showList } from '../resource.ts';
+import { SECRETS } from '../resources.ts';
 
 const NOTHING_STORED = 'Nothing was stored.';
 
 export function secret(context: CommandContext): ReturnType<RunCommand> {
-  return runVerb(context, { set, ls: list, rm: remove });
+  return runVerb(context, { set, ls: list, rm: removeSecret });
 }
 
 async function set(context: CommandContext): Promise<void> {
@@ -33,42 +34,26 @@ async function set(context: CommandContext): Promise<void> {
 
 async function list(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
-  const extra = args.optionalAt(2);
-  if (extra !== undefined) throw new UsageError(`"${extra}" is one argument too many.`);
-  const rows = await connect().get<SecretRecord[]>(pathOf(context));
-  const now = Date.now();
-  const whenNone = `There are no secrets. Set one: svc secret set ${args.at(1)} <name>`;
-  terminal.list(rows, whenNone, ['SECRET', 'STATE', 'SET'], ({ name, state, updatedAt }) => [
-    { text: name, format: 'bold' },
-    { text: STATES[state], format: state === 'set' ? 'green' : 'yellow' },
-    { text: updatedAt === null ? '–' : formatAge(updatedAt, now), format: 'dim' },
-  ]);
+  args.endsAt(2);
+  showList(terminal, SECRETS, await readAll(connect(), SECRETS, scopeOf(context)), { scope: scopeOf(context) });
 }
 
-const STATES: Record<SecretRecord['state'], string> = {
-  set: 'set',
-  unreadable: 'unreadable: set it again',
-  missing: 'no value in the draft',
-};
-
-async function remove(context: CommandContext): Promise<void> {
-  const { terminal, connect } = context;
+async function removeSecret(context: CommandContext): Promise<void> {
   const name = nameOf(context);
-  const answer = await connect().delete(pathOf(context, name));
-  terminal.answer(answer, () => terminal.done(`${name} of ${ownerOf(context)} is removed`));
+  await remove(context, { path: pathOf(context, name), done: `${name} of ${ownerOf(context)} is removed` });
 }
 
 function nameOf({ args }: CommandContext): string {
-  const name = args.optionalAt(2);
-  if (name !== undefined) return name;
-  throw new UsageError(`<name> is missing: svc secret ${args.at(0)} ${args.at(1)} <name>.`, 'Such as: STRIPE_KEY');
+  return args.wordAt(2, 'svc secret', '<name>', 'Such as: STRIPE_KEY');
 }
 
-function pathOf({ args }: CommandContext, name?: string): string {
-  const [app, session] = [args.at(1), args.text('session')];
-  const all =
-    session === undefined ? route`/svc/_apps/${app}/secrets` : route`/svc/_draft/${session}/_apps/${app}/secrets`;
-  return name === undefined ? all : all + route`/${name}`;
+/** The app, and the session whose draft of it is meant. */
+function scopeOf({ args }: CommandContext): string[] {
+  return [args.at(1), ...args.list('session').slice(-1)];
+}
+
+function pathOf(context: CommandContext, name: string): string {
+  return SECRETS.path(...scopeOf(context)) + route`/${name}`;
 }
 
 function ownerOf({ args, terminal }: CommandContext): string {

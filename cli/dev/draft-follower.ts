@@ -3,14 +3,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody, InputIssue } from '../../protocol/errors.ts';
+import type { ServerSentEvent } from '../../protocol/event-stream.ts';
 import { blockedAddresses } from '../../protocol/mcp-app.ts';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import { explain } from '../explain.ts';
 import { CommandError, errorBodyOf, GatewayError, UnreachableError } from '../failure.ts';
-import { type DescribedApp, findRow, route, type ToolAnswer, withQuery } from '../gateway/api.ts';
-import type { Client, ServerSentEvent } from '../gateway/client.ts';
+import { type DescribedApp, route, type ToolAnswer, withQuery } from '../gateway/api.ts';
+import type { Client } from '../gateway/client.ts';
 import { findPages, makeLink, openBrowser } from '../gateway/pages.ts';
+import { find } from '../resource.ts';
+import { SESSIONS } from '../resources.ts';
 import type { Progress } from '../terminal/terminal.ts';
 import { plural } from '../terminal/units.ts';
 import { scanAppFolder } from './app-folder.ts';
@@ -99,11 +102,11 @@ export class DraftFollower {
   /** Opens the session unless it is open, names it, and creates the app in it unless it is published. */
   async open(): Promise<void> {
     const { session, name, app } = this.#options;
-    const row = await findRow(this.#client, session);
+    const row = await find(this.#client, SESSIONS, session);
     if (row === undefined) await this.#client.post('/svc/_sessions', { sessionId: session, name });
     else if (name !== undefined && name !== row.name)
       await this.#client.patch(route`/svc/_sessions/${session}`, { name });
-    this.#createdAt = (await findRow(this.#client, session))?.createdAt ?? 0;
+    this.#createdAt = (await find(this.#client, SESSIONS, session))?.createdAt ?? 0;
     try {
       // It starts as a blank app; the first sync replaces its files.
       await this.#client.post('/svc/_apps', { id: app, sessionId: session });
@@ -290,7 +293,7 @@ export class DraftFollower {
     const { session, connect } = this.#options;
     const { url } = this.#client;
     this.#client = connect(true);
-    const row = await findRow(this.#client, session);
+    const row = await find(this.#client, SESSIONS, session);
     if (row === undefined) throw new GatewayError(404, { code: 'UNKNOWN_SESSION', message: '' });
     if (row.createdAt !== null && row.createdAt !== this.#createdAt) this.#files.forget();
     this.#createdAt = row.createdAt ?? this.#createdAt;

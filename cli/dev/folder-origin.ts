@@ -1,6 +1,6 @@
 /**
  * Keeps in an app folder, in `.svc-app`, which version of which app its files were last pushed, published or pulled as, and compares
- * that with what is live (decisions, section 19).
+ * that with what is live (specification, "Uploads").
  */
 import { createHash } from 'node:crypto';
 import { readFileSync, realpathSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { isArchiveVersion, isVersionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
-import { isRecord } from '../../storage/files/atomic-file.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 import { fileFault, GatewayError } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';

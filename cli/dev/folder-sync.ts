@@ -114,16 +114,16 @@ export class FolderSync {
       progress(done, total);
     };
     const toSend: LocalFile[] = [];
-    const judge = async (path: string): Promise<Outcome> => {
+    const compare = async (path: string): Promise<Outcome> => {
       const bytes = this.#read(path);
       if (bytes === null) return null;
-      const outcome = await this.#judge(client, path, objectId('blob', bytes), there.get(path));
-      if (outcome === 'edited') return judge(path);
+      const outcome = await this.#reconcile(client, path, objectId('blob', bytes), there.get(path));
+      if (outcome === 'edited') return compare(path);
       if (outcome === 'differs') toSend.push({ path, bytes });
       else count(bytes.length);
       return outcome === 'differs' ? null : outcome;
     };
-    await inParallel(files, AT_ONCE, (path) => note(path, judge(path)));
+    await inParallel(files, AT_ONCE, (path) => note(path, compare(path)));
     const alone = await this.#sendTogether(client, toSend, async ({ path, bytes }, sha) => {
       await note(path, Promise.resolve(this.#sent(path, sha, there.get(path))));
       count(bytes.length);
@@ -148,7 +148,7 @@ export class FolderSync {
   }
 
   /** What to do about a file whose content is `here`; `there` is its content in the session. */
-  #judge(
+  #reconcile(
     client: Client,
     path: string,
     here: string,

@@ -4,11 +4,12 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import type { ServerSentEvent } from '../../protocol/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { temporaryFolder } from '../../testing/command-line.ts';
 import { eventually } from '../../testing/edges.ts';
 import { GatewayError, UnreachableError } from '../failure.ts';
-import { Client, EventStreamParser, type ServerSentEvent } from './client.ts';
+import { boundedReader, Client } from './client.ts';
 
 async function clientOf(t: TestContext, listener: RequestListener): Promise<Client> {
   const server = createServer(listener);
@@ -86,59 +87,12 @@ test("an action's own status is a result, not an error", async (t) => {
   assert.deepEqual([answer.status, (answer.body as { data: unknown }).data], [409, { status: 409, body: 'taken' }]);
 });
 
-const STREAM = [
-  'retry: 1500\n: connected\n\n',
-  'id: 7\nevent: change\ndata: {"a":1}\n\n',
-  ':\n\n',
-  'data: two\r\ndata:lines\r\n\r\n',
-  'id: 8\revent: reset\rdata\r\r',
-].join('');
-const EVENTS = [
-  { event: 'change', data: '{"a":1}' },
-  { event: 'message', data: 'two\nlines' },
-  { event: 'reset', data: '' },
-];
-
-test('events are the same, however the bytes are split', () => {
-  for (let size = 1; size <= STREAM.length; size++) {
-    const parser = new EventStreamParser();
-    const events = [];
-    for (let at = 0; at < STREAM.length; at += size) events.push(...parser.push(STREAM.slice(at, at + size)));
-    // The last line end may be incomplete until more bytes come.
-    events.push(...parser.push(':\n'));
-    assert.deepEqual(events, EVENTS, `split every ${size}`);
-    assert.equal(parser.lastEventId, '8');
-    assert.equal(parser.retryMs, 1500);
-  }
-});
-
-test('a large event costs no more than its length', () => {
-  const [piece, count] = ['x'.repeat(1000), 20_000];
-  const parser = new EventStreamParser();
-  const split = String.prototype.split;
-  let looked = 0;
-  // What is looked at again and again grows with the square of the event.
-  String.prototype.split = function (this: string, ...given: never[]) {
-    looked += this.length;
-    return Reflect.apply(split, this, given) as string[];
-  };
-  try {
-    parser.push('data: ');
-    for (let at = 0; at < count; at++) assert.deepEqual(parser.push(piece), []);
-    const [event, ...others] = parser.push('\n\n');
-    assert.deepEqual([event?.data.length, others], [piece.length * count, []]);
-  } finally {
-    String.prototype.split = split;
-  }
-  assert.ok(looked < 2 * piece.length * count, `${looked} characters`);
-});
-
 test('an event that is larger than any answer is an error', () => {
-  const parser = new EventStreamParser();
+  const read = boundedReader();
   const piece = 'x'.repeat(LIMITS.frameBytes / 8);
-  parser.push('data: ');
-  for (let at = 0; at < 7; at++) parser.push(`${piece}\ndata: `);
-  assert.throws(() => parser.push(piece), /The gateway sent an answer of more than/);
+  read(Buffer.from('data: '));
+  for (let at = 0; at < 7; at++) read(Buffer.from(`${piece}\ndata: `));
+  assert.throws(() => read(Buffer.from(piece)), /The gateway sent an answer of more than/);
 });
 
 async function eventsOf(events: AsyncGenerator<ServerSentEvent>, count: number): Promise<string[]> {
@@ -200,18 +154,6 @@ test('a refusal after a reconnect is final, and a gateway that starts is waited 
     { status: 404 },
   );
   assert.deepEqual(seen, ['4', '1']);
-});
-
-test('an incomplete event does not change the last id', () => {
-  const parser = new EventStreamParser('5');
-  assert.deepEqual(parser.push('id: 6\nevent: change\ndata: x\n'), []);
-  assert.equal(parser.lastEventId, '5');
-});
-
-test('an id without an event counts too: the gateway opens its streams with one', () => {
-  const parser = new EventStreamParser('5');
-  assert.deepEqual(parser.push('retry: 1000\nid: 9\n: changes of notes\n\n'), []);
-  assert.equal(parser.lastEventId, '9');
 });
 
 test('a download that breaks off has created its file by then, so that it can be removed', async (t) => {

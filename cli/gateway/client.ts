@@ -8,7 +8,9 @@ import { request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { errorIn } from '../../protocol/client.ts';
 import type { ErrorBody } from '../../protocol/errors.ts';
+import { eventReader, followEvents, type ServerSentEvent, streamPlace } from '../../protocol/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
 import type { Connection } from './connection.ts';
@@ -27,8 +29,6 @@ type RequestOptions = {
 
 /** An answer below 400, or an action's own status: then the body is not an error envelope. */
 type Answer = { status: number; headers: Headers; body: unknown };
-
-export type ServerSentEvent = { event: string; data: string };
 
 export type FollowOptions = {
   /** Called when a stream is open, before its events are read; `again` after a reconnect. What it throws ends the stream. */
@@ -156,32 +156,30 @@ export class Client {
    * `onLost` throw.
    */
   async *follow(path: string, { onOpen, onLost, signal }: FollowOptions = {}): AsyncGenerator<ServerSentEvent> {
-    let lastEventId = '';
-    let retryMs: number = LIMITS.changeRetryMs;
     let connectedBefore = false;
-    for (;;) {
-      const resume = lastEventId === '' ? {} : { 'last-event-id': lastEventId };
+    const read = async function* (response: IncomingMessage): AsyncGenerator<Buffer> {
+      try {
+        await onOpen?.(connectedBefore);
+        connectedBefore = true;
+        yield* untilItBreaks(response);
+      } finally {
+        response.destroy();
+      }
+      signal?.throwIfAborted();
+      onLost?.();
+    };
+    const place = streamPlace();
+    const open = async (): Promise<AsyncIterable<Buffer> | Buffer[]> => {
+      const resume = place.lastEventId === '' ? {} : { 'last-event-id': place.lastEventId };
       const headers: Headers = { accept: 'text/event-stream', ...resume };
       const response = await this.#open('GET', path, { headers, timeoutMs: SILENCE_MS, signal }).catch((error) => {
         if (!connectedBefore || !mayPass(error)) throw error;
         return null;
       });
-      if (response !== null) {
-        const parser = new EventStreamParser(lastEventId);
-        try {
-          await onOpen?.(connectedBefore);
-          connectedBefore = true;
-          for await (const chunk of untilItBreaks(response)) yield* parser.push(chunk);
-        } finally {
-          response.destroy();
-        }
-        signal?.throwIfAborted();
-        onLost?.();
-        lastEventId = parser.lastEventId;
-        retryMs = parser.retryMs ?? retryMs;
-      }
-      await sleep(retryMs, undefined, signal && { signal });
-    }
+      return response === null ? [] : read(response);
+    };
+    const wait = () => sleep(place.retryMs, undefined, signal && { signal });
+    yield* followEvents(place, open, wait, boundedReader);
   }
 
   /** The events with which a POST is answered, to the end of the stream. */
@@ -189,9 +187,9 @@ export class Client {
     const body = Buffer.from(JSON.stringify(value));
     const headers: Headers = { accept: 'text/event-stream', 'content-type': 'application/json' };
     const response = await this.#open('POST', path, { headers, body, timeoutMs: SILENCE_MS, signal });
-    const parser = new EventStreamParser();
+    const read = boundedReader();
     try {
-      for await (const chunk of response.setEncoding('utf8')) yield* parser.push(chunk as string);
+      for await (const chunk of response) yield* read(chunk as Buffer);
     } catch (error) {
       throw this.#unreachable(error, signal, true);
     }
@@ -259,10 +257,22 @@ function mayPass(error: unknown): boolean {
   return error instanceof UnreachableError || (error instanceof GatewayError && error.status >= 500);
 }
 
-/** The text of an answer, as far as the connection lasts. */
-async function* untilItBreaks(response: IncomingMessage): AsyncGenerator<string> {
+/** As `eventReader`; throws for an event that is larger than any answer. */
+export function boundedReader(...place: Parameters<typeof eventReader>): ReturnType<typeof eventReader> {
+  const read = eventReader(...place);
+  let bytes = 0;
+  return (chunk) => {
+    const events = read(chunk);
+    bytes = events.length === 0 ? bytes + chunk.length : 0;
+    checkSize(bytes);
+    return events;
+  };
+}
+
+/** The bytes of an answer, as far as the connection lasts. */
+export async function* untilItBreaks<Chunk extends Uint8Array>(answer: AsyncIterable<Chunk>): AsyncGenerator<Chunk> {
   try {
-    for await (const chunk of response.setEncoding('utf8')) yield chunk as string;
+    for await (const chunk of answer) yield chunk;
   } catch {
     // The gateway went away, or was silent for too long: whoever follows connects again.
   }
@@ -297,69 +307,6 @@ function parseBody(bytes: Buffer): unknown {
 }
 
 function errorOf(body: unknown, status: number): ErrorBody {
-  const error = (body as { error?: ErrorBody } | null | undefined)?.error;
-  if (typeof error?.code === 'string' && typeof error.message === 'string') return error;
-  return { code: 'INTERNAL', message: `The answer has status ${status} and is not a gateway's. Is the address right?` };
-}
-
-/** Cuts `text/event-stream` into events, and remembers what a reconnect needs. */
-export class EventStreamParser {
-  /** Id of the last complete event. */
-  lastEventId: string;
-  /** Milliseconds that the server wants between two connections, if it has said so. */
-  retryMs: number | undefined;
-  /** The parts of a line that is not complete: a long one is put together once. */
-  #parts: string[] = [];
-  /** Characters since the last event. */
-  #length = 0;
-  /** The last chunk ended with a carriage return, which ended a line: a line feed may follow it. */
-  #returned = false;
-  #event = '';
-  #data: string[] = [];
-  #id: string;
-
-  constructor(lastEventId = '') {
-    this.lastEventId = lastEventId;
-    this.#id = lastEventId;
-  }
-
-  /** The events that `chunk` completes. Half an event waits for the next chunk. Throws for one that is larger than any. */
-  push(chunk: string): ServerSentEvent[] {
-    const events: ServerSentEvent[] = [];
-    const text = this.#returned && chunk.startsWith('\n') ? chunk.slice(1) : chunk;
-    if (chunk !== '') this.#returned = chunk.endsWith('\r');
-    const lines = text.split(/\r\n|\n|\r/);
-    for (const [at, part] of lines.entries()) {
-      if (part !== '') this.#parts.push(part);
-      this.#length += part.length;
-      checkSize(this.#length);
-      if (at === lines.length - 1) break;
-      const event = this.#line(this.#parts.join(''));
-      this.#parts = [];
-      if (event !== undefined) events.push(event);
-    }
-    return events;
-  }
-
-  #line(line: string): ServerSentEvent | undefined {
-    if (line === '') return this.#dispatch();
-    const colon = line.indexOf(':');
-    const field = colon < 0 ? line : line.slice(0, colon);
-    const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');
-    if (field === 'event') this.#event = value;
-    else if (field === 'data') this.#data.push(value);
-    else if (field === 'id' && !value.includes('\0')) this.#id = value;
-    else if (field === 'retry' && /^\d+$/.test(value)) this.retryMs = Number(value);
-    return undefined;
-  }
-
-  #dispatch(): ServerSentEvent | undefined {
-    const event = this.#event || 'message';
-    const data = this.#data;
-    this.#event = '';
-    this.#data = [];
-    this.#length = 0;
-    this.lastEventId = this.#id;
-    return data.length === 0 ? undefined : { event, data: data.join('\n') };
-  }
+  const message = `The answer has status ${status} and is not a gateway's. Is the address right?`;
+  return errorIn(body) ?? { code: 'INTERNAL', message };
 }

@@ -4,7 +4,7 @@
  */
 import { LIMITS } from '../../protocol/limits.ts';
 import { GatewayError } from '../failure.ts';
-import { allRows, type ChatWindow, route, withQuery } from './api.ts';
+import { allListed, type ChatWindow, route, withQuery } from './api.ts';
 import type { Client } from './client.ts';
 
 type Kind = 'window' | 'conversation';
@@ -30,14 +30,14 @@ export async function allConversations(
 ): Promise<{ rows: ConversationRow[]; hasCode: boolean }> {
   const limit = LIMITS.listRowsMax;
   let unknown: GatewayError | null = null;
-  const windows = await allRows<ChatWindow>((last) =>
+  const windows = await allListed<ChatWindow>((last) =>
     client.get(withQuery(route`/svc/${app}/_chat/windows`, { limit, before: last?.windowId })),
   ).catch((error): ChatWindow[] => {
     if (!(error instanceof GatewayError) || error.body.code !== 'UNKNOWN_APP') throw error;
     unknown = error;
     return [];
   });
-  const aboutCode = await allRows<CodeConversation>((last) =>
+  const aboutCode = await allListed<CodeConversation>((last) =>
     client.get(withQuery(route`/_svc-conversations/apps/${app}/sessions`, { limit, before: last?.conversationId })),
   ).catch((error) => {
     if (unknown === null && error instanceof GatewayError && error.body.code === 'NO_GIT_STORE') return null;

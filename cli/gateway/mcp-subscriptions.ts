@@ -4,9 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { LIMITS } from '../../protocol/limits.ts';
+import { eventReader, followEvents, streamPlace } from '../../protocol/event-stream.ts';
 import { GatewayError } from '../failure.ts';
-import { EventStreamParser } from './client.ts';
+import { untilItBreaks } from './client.ts';
 
 export type McpMessage = {
   jsonrpc?: string;
@@ -102,22 +102,25 @@ export class McpSubscriptions {
 
   async #follow(): Promise<void> {
     const { signal } = this.#leaving;
-    let parser = new EventStreamParser();
-    while (!signal.aborted) {
-      try {
-        parser = new EventStreamParser(parser.lastEventId);
-        const headers = { ...this.headers, accept: 'text/event-stream', 'last-event-id': parser.lastEventId };
-        const response = await this.#fetch('GET', null, { headers, signal });
-        if (response.ok) for await (const message of messagesOf(response, parser)) this.#tell(message);
-        else if (response.status === 404) {
-          await this.#beginAgain();
-          parser = new EventStreamParser();
-          continue;
-        }
-      } catch {
-        // The gateway may come back; the next round asks again.
+    const place = streamPlace();
+    const open = async (): Promise<AsyncIterable<Uint8Array> | Uint8Array[]> => {
+      const headers = { ...this.headers, accept: 'text/event-stream', 'last-event-id': place.lastEventId };
+      const { ok, status, body } = await this.#fetch('GET', null, { headers, signal });
+      if (status !== 404) return ok && body ? untilItBreaks(body) : [];
+      await this.#beginAgain();
+      place.lastEventId = '';
+      return await open();
+    };
+    // The gateway may come back; the next attempt asks again.
+    const tryOpen = () => open().catch(() => []);
+    const wait = () => sleep(place.retryMs, undefined, { signal });
+    try {
+      for await (const { data } of followEvents(place, tryOpen, wait)) {
+        const message = parsed(data);
+        if (message !== null) this.#tell(message);
       }
-      await sleep(LIMITS.changeRetryMs, undefined, { signal }).catch(() => {});
+    } catch {
+      // Its client has left.
     }
   }
 
@@ -128,12 +131,11 @@ export class McpSubscriptions {
 }
 
 /** The messages of an answer. Throws for one that the gateway refused before it read the message. */
-export async function* messagesOf(response: Response, parser = new EventStreamParser()): AsyncGenerator<McpMessage> {
+export async function* messagesOf(response: Response): AsyncGenerator<McpMessage> {
   if (response.headers.get('content-type')?.startsWith('text/event-stream') && response.body) {
-    const decoder = new TextDecoder();
+    const read = eventReader();
     for await (const chunk of response.body)
-      for (const { data } of parser.push(decoder.decode(chunk, { stream: true })))
-        if (data !== '') yield JSON.parse(data) as McpMessage;
+      for (const { data } of read(chunk)) if (data !== '') yield JSON.parse(data) as McpMessage;
     return;
   }
   const text = await response.text();
@@ -149,9 +151,9 @@ export async function* messagesOf(response: Response, parser = new EventStreamPa
 }
 
 /** Null for a text that is not JSON, such as the page of another server. */
-function parsed(text: string): object | null {
+function parsed(text: string): McpMessage | null {
   try {
-    return JSON.parse(text) as object | null;
+    return JSON.parse(text) as McpMessage | null;
   } catch {
     return null;
   }

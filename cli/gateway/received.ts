@@ -34,26 +34,26 @@ export class ReceivedFiles {
   readonly #folder: string;
   readonly #rules = new ArchiveRules('The app');
   /** Name → why it is refused; null for one that is permitted. */
-  readonly #judged = new Map<string, string | null>();
+  readonly #faults = new Map<string, string | null>();
 
   /** `known` are the names that the folder has already: another may not differ from one in upper and lower case only. */
   constructor(folder: string, known: Iterable<string> = []) {
     this.#folder = folder;
-    for (const path of known) this.#judge(path);
+    for (const path of known) this.#nameFault(path);
   }
 
   /** Where the file of this name goes. Throws when it would lead elsewhere, also through a link that is there. */
   place(path: string): string {
-    const fault = this.#judge(path) ?? this.#linkBefore(path);
+    const fault = this.#nameFault(path) ?? this.#linkBefore(path);
     if (fault !== null) throw refused(`the name ${shown(path)}, which is not taken. ${fault}`.replace(/\.$/, ''));
     return join(this.#folder, path);
   }
 
-  #judge(path: string): string | null {
-    let fault = this.#judged.get(path);
+  #nameFault(path: string): string | null {
+    let fault = this.#faults.get(path);
     if (fault === undefined) {
       fault = this.#faultOf(path);
-      this.#judged.set(path, fault);
+      this.#faults.set(path, fault);
     }
     return fault;
   }

@@ -1,6 +1,6 @@
 /** Log entries, each on one line and those of its stack: those of apps, and those of the gateway's own log. */
 
-import { isRecord } from '../../storage/files/atomic-file.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import type { Format, Style } from './style.ts';
 import { formatMoment } from './units.ts';

@@ -15,3 +15,9 @@ export function nearest(typed: string, names: Iterable<string>): string | undefi
   }
   return best;
 }
+
+/** The advice for a mistyped name: the one that was meant, or else `otherwise`. */
+export function didYouMean(typed: string, names: Iterable<string>, otherwise: string): string {
+  const meant = nearest(typed, names);
+  return meant === undefined ? otherwise : `Did you mean "${meant}"?`;
+}

@@ -154,14 +154,6 @@ export class Terminal {
     else draw();
   }
 
-  /** The answer of a command that lists: a table, or a note when there are no rows. */
-  list<T>(rows: T[], whenNone: string, columns: Column[], cells: (row: T) => Cell[]): void {
-    this.answer(rows, () => {
-      if (rows.length === 0) this.note(whenNone);
-      else this.table(columns, rows.map(cells));
-    });
-  }
-
   /** A value that has no table: JSON either way, with colours for a reader. */
   value(value: unknown): void {
     if (this.interactive) this.lines(drawJson(value, this.style));

@@ -1,5 +1,6 @@
 /** Draws one turn of an agent as its events come: its text to stdout, everything else to stderr. */
-import type { TurnEvent, TurnUsage } from '../../protocol/agents/agents.ts';
+import type { TurnEvent } from '../../protocol/agents/agents.ts';
+import { TurnCost } from '../../protocol/agents/turn-cost.ts';
 import type { Terminal } from './terminal.ts';
 import { TextFlow } from './text-flow.ts';
 import { formatCount, formatDuration } from './units.ts';
@@ -23,8 +24,7 @@ export class TurnDrawing {
   readonly #startedAt = Date.now();
   readonly #tools = new Map<string, ToolStart>();
   readonly #questions = new Map<string, Question>();
-  readonly #usage: TurnUsage = {};
-  #runner = '';
+  readonly #cost = new TurnCost();
   #flow: { kind: 'text' | 'reasoning'; flow: TextFlow } | null = null;
   /** Text came after the last tool. */
   #hasText = false;
@@ -37,10 +37,9 @@ export class TurnDrawing {
   show(event: TurnEvent): void {
     const terminal = this.#terminal;
     const style = terminal.noteStyle;
+    this.#cost.take(event);
     switch (event.type) {
       case 'assistant.start':
-        this.#runner = event.runner;
-        if (event.model !== undefined) this.#usage.model = event.model;
         terminal.passing(style('dim', `${event.runner} …`));
         return;
       case 'assistant.delta':
@@ -75,9 +74,6 @@ export class TurnDrawing {
         this.pause();
         terminal.hint(`· ${event.phase}${event.detail ? `: ${event.detail}` : ''}`);
         return;
-      case 'usage':
-        this.#add(event);
-        return;
       case 'final':
         if (!this.#hasText) this.#say('text', event.text);
         this.pause();
@@ -96,7 +92,8 @@ export class TurnDrawing {
         return;
       case 'end':
         this.pause();
-        terminal.hint(this.#summary());
+        // `codex · gpt-5 · 1,204 tokens in, 88 out · $0.01 · 3 s`.
+        terminal.hint([...this.#cost.facts(formatCount), formatDuration(Date.now() - this.#startedAt)].join(' · '));
         return;
       default:
         return;
@@ -139,26 +136,5 @@ export class TurnDrawing {
     const unanswered = optionId === null && policy === '' ? 'no answer, ' : '';
     const what = detail === '' || detail === toolName ? toolName : `${toolName} ${detail}`;
     return `${ok ? style('green', '✓') : style('red', '✗')} ${what}: ${unanswered}${label}${policy}`;
-  }
-
-  #add({ type: _, ...usage }: { type: string } & TurnUsage): void {
-    const sum = this.#usage;
-    if (usage.model !== undefined) sum.model = usage.model;
-    for (const name of ['inputTokens', 'outputTokens', 'costUsd'] as const) {
-      const value = usage[name];
-      if (value !== undefined) sum[name] = (sum[name] ?? 0) + value;
-    }
-  }
-
-  /** `codex · gpt-5 · 1,204 tokens in, 88 out · $0.01 · 3 s`. */
-  #summary(): string {
-    const { model, inputTokens, outputTokens, costUsd } = this.#usage;
-    const tokens =
-      inputTokens === undefined && outputTokens === undefined
-        ? ''
-        : `${formatCount(inputTokens ?? 0)} tokens in, ${formatCount(outputTokens ?? 0)} out`;
-    const cost = costUsd === undefined ? '' : `$${costUsd.toFixed(costUsd < 0.1 ? 4 : 2)}`;
-    const took = formatDuration(Date.now() - this.#startedAt);
-    return [this.#runner, model ?? '', tokens, cost, took].filter((part) => part !== '').join(' · ');
   }
 }

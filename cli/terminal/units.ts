@@ -1,24 +1,12 @@
 /** Numbers as people read them: bytes, durations, times. */
+export { formatBytes } from '../../protocol/client.ts';
 
-const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 const TIME_UNITS: [name: string, ms: number][] = [
   ['d', 86_400_000],
   ['h', 3_600_000],
   ['min', 60_000],
   ['s', 1000],
 ];
-
-/** `0 B`, `38.2 KiB`, `12 MiB`. */
-export function formatBytes(bytes: number): string {
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1024 && unit < BYTE_UNITS.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  const digits = unit === 0 || value >= 100 ? 0 : 1;
-  return `${Number(value.toFixed(digits))} ${BYTE_UNITS[unit]}`;
-}
 
 /** The two largest units of a time in milliseconds: `12 ms`, `45 s`, `2 h 14 min`. */
 export function formatDuration(ms: number): string {

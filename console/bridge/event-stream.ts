@@ -1,8 +1,6 @@
 /** Reads an event stream as an EventSource does, but with `fetch`: an EventSource sends no header, and so no page key. */
+import { followEvents, streamPlace } from '../../protocol/event-stream.ts';
 import { keyHeaders } from './page-key.ts';
-
-/** Until the stream says another one. */
-const RETRY_MS = 3000;
 
 /** Of the page, before a script that watches its requests takes its place. */
 const { fetch: send } = globalThis;
@@ -17,16 +15,11 @@ export class EventStream extends EventTarget {
   static readonly CLOSED = 2;
 
   readyState: number = EventStream.CONNECTING;
-  readonly #address: string;
   readonly #closing = new AbortController();
-  #lastId = '';
-  #retryMs = RETRY_MS;
-  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(address: string) {
     super();
-    this.#address = address;
-    void this.#open();
+    void this.#follow(address);
   }
 
   /** Events by their names, which have data; `open` and `error` have none. */
@@ -36,71 +29,51 @@ export class EventStream extends EventTarget {
 
   close(): void {
     this.readyState = EventStream.CLOSED;
-    clearTimeout(this.#timer);
     this.#closing.abort();
   }
 
-  async #open(): Promise<void> {
-    const headers = {
-      accept: 'text/event-stream',
-      ...(this.#lastId === '' ? {} : { 'last-event-id': this.#lastId }),
-      ...keyHeaders(),
+  async #follow(address: string): Promise<void> {
+    const { signal } = this.#closing;
+    const place = streamPlace();
+    const become = (state: number, type: string) => {
+      this.readyState = state;
+      this.dispatchEvent(new Event(type));
     };
-    try {
-      const response = await send(this.#address, { headers, cache: 'no-store', signal: this.#closing.signal });
+    const open = async () => {
+      const last = place.lastEventId;
+      const headers = { accept: 'text/event-stream', ...(last && { 'last-event-id': last }), ...keyHeaders() };
+      const response = await send(address, { headers, cache: 'no-store', signal }).catch(() => null);
+      if (!response) return [];
       if (response.status !== 200 || !response.headers.get('content-type')?.startsWith('text/event-stream')) {
         this.close();
-        this.dispatchEvent(new Event('error'));
-        return;
+        become(EventStream.CLOSED, 'error');
+        return [];
       }
-      this.readyState = EventStream.OPEN;
-      this.dispatchEvent(new Event('open'));
-      if (response.body !== null) await this.#read(response.body);
+      become(EventStream.OPEN, 'open');
+      return chunksOf(response.body!.getReader());
+    };
+    const lost = async () => {
+      signal.throwIfAborted();
+      become(EventStream.CONNECTING, 'error');
+      await new Promise((resolve) => setTimeout(resolve, place.retryMs));
+      signal.throwIfAborted();
+    };
+    try {
+      for await (const { event, data, id } of followEvents(place, open, lost)) {
+        this.dispatchEvent(new MessageEvent(event, { data, lastEventId: id }));
+        if (signal.aborted) return;
+      }
     } catch {
-      // As if it had ended.
-    }
-    if (this.readyState === EventStream.CLOSED) return;
-    this.readyState = EventStream.CONNECTING;
-    this.#timer = setTimeout(() => void this.#open(), this.#retryMs);
-    this.dispatchEvent(new Event('error'));
-  }
-
-  async #read(body: ReadableStream<Uint8Array>): Promise<void> {
-    const reader = body.getReader();
-    const decoder = new TextDecoder();
-    /** What came of a line whose end did not. */
-    let begun: string[] = [];
-    let event: string[] = [];
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      const lines = decoder.decode(value, { stream: true }).split('\n');
-      const last = lines.pop() as string;
-      for (const line of lines) {
-        const whole = [...begun, line].join('').replace(/\r$/, '');
-        begun = [];
-        if (whole !== '') event.push(whole);
-        else {
-          this.#tell(event);
-          event = [];
-        }
-        if (this.readyState === EventStream.CLOSED) return;
-      }
-      begun.push(last);
+      // It was closed.
     }
   }
+}
 
-  #tell(lines: readonly string[]): void {
-    let type = 'message';
-    const data: string[] = [];
-    for (const line of lines) {
-      const [, name, value = ''] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
-      if (name === 'event') type = value;
-      else if (name === 'data') data.push(value);
-      else if (name === 'id') this.#lastId = value;
-      else if (name === 'retry' && /^\d+$/.test(value)) this.#retryMs = Number(value);
-    }
-    if (data.length === 0) return;
-    this.dispatchEvent(new MessageEvent(type, { data: data.join('\n'), lastEventId: this.#lastId }));
+/** Not every browser iterates over a body. */
+async function* chunksOf(reader: ReadableStreamDefaultReader<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value;
+  } catch {
+    // As if it had ended.
   }
 }

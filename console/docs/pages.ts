@@ -14,6 +14,7 @@ export const DOCUMENTS: readonly (readonly [name: string, title: string])[] = [
   ['handler-rules', 'Handler rules'],
   ['cli', 'Command line'],
   ['mcp', 'MCP for agents'],
+  ['specification', 'Specification'],
   ['http-api', 'HTTP reference'],
   ['install', 'Install'],
   ['configuration', 'Configuration'],

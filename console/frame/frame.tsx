@@ -46,7 +46,7 @@ async function readGateway(signal: AbortSignal): Promise<Read> {
   if (!isShared) {
     try {
       const [apps, system] = await Promise.all([
-        getAll<AppRecord>('/svc/_apps'),
+        getAll<AppRecord>('/svc/_apps', '?after=', signal),
         get<SystemStatus>('/svc/_system', signal),
       ]);
       return { apps, system, isShared };

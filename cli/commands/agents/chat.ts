@@ -16,11 +16,12 @@ import {
   sendingTo,
   turnPath,
 } from '../../gateway/conversations.ts';
-import { nearest } from '../../terminal/nearest.ts';
-import { right } from '../../terminal/table.ts';
+import { tableOf } from '../../resource.ts';
+import { CONVERSATIONS } from '../../resources.ts';
+import { didYouMean } from '../../terminal/nearest.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { TurnDrawing } from '../../terminal/turn-drawing.ts';
-import { formatAge, plural } from '../../terminal/units.ts';
+import { plural } from '../../terminal/units.ts';
 import { drawMinted, drawPending } from '../apps/versions.ts';
 
 type Permission = Extract<TurnEvent, { type: 'permission' }>;
@@ -91,17 +92,11 @@ function withoutFiles(known: ConversationRow | undefined, hasCode: boolean): Com
 
 /** A name that no conversation has begins a new one. It may be a typo, so this lists the others. */
 function drawOthers(terminal: Terminal, named: string, rows: ConversationRow[]): void {
-  const meant = nearest(
-    named,
-    rows.map(({ id }) => id),
-  );
-  terminal.hint(`"${named}" is a new conversation.${meant === undefined ? '' : ` Did you mean "${meant}"?`}`);
+  const ids = rows.map(({ id }) => id);
+  terminal.hint(`"${named}" is a new conversation. ${didYouMean(named, ids, '')}`.trimEnd());
   if (!terminal.notesAreSeen) return;
-  const now = Date.now();
-  const shown = rows
-    .slice(0, LISTED)
-    .map(({ id, title, mode, turns, updatedAt }) => [id, title, mode, String(turns), formatAge(updatedAt, now)]);
-  terminal.noteTable(['WINDOW', { title: 'BEGINS', squeeze: true }, 'MODE', right('TURNS'), 'USED'], shown);
+  const columns = CONVERSATIONS.columns.map(({ drop: _, ...column }) => column);
+  terminal.noteTable(...tableOf(columns, rows.slice(0, LISTED)));
   if (rows.length > LISTED) terminal.hint(`… and ${rows.length - LISTED} more`);
 }
 

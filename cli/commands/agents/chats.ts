@@ -1,45 +1,19 @@
 /** `svc chats`: lists the conversations about an app, prints one, and deletes one. */
-import { askFirst, type CommandContext } from '../../command.ts';
-import { CommandError, UsageError } from '../../failure.ts';
+import { type CommandContext, type RunCommand, runVerbOfApp } from '../../command.ts';
+import { CommandError } from '../../failure.ts';
 import { allConversations, type ConversationRow, conversationPath, readHistory } from '../../gateway/conversations.ts';
-import { nearest } from '../../terminal/nearest.ts';
-import { formatAge, plural } from '../../terminal/units.ts';
+import { remove, showList } from '../../resource.ts';
+import { CONVERSATIONS } from '../../resources.ts';
+import { didYouMean } from '../../terminal/nearest.ts';
+import { plural } from '../../terminal/units.ts';
 
-const VERBS = { show, rm: remove };
-
-/** A word is a verb only if an app follows it, because an app may have the same name. */
-export async function chats(context: CommandContext): Promise<void> {
-  const { args, subject } = context;
-  const [first, second] = [args.at(0), args.optionalAt(1)];
-  subject.app = second ?? first;
-  if (second === undefined) return list(context);
-  if (!Object.hasOwn(VERBS, first))
-    throw new UsageError(
-      `"${first}" is not a verb.`,
-      `Verbs: ${Object.keys(VERBS).join(', ')}. Such as: svc chats show ${first} ${second}`,
-    );
-  return VERBS[first as keyof typeof VERBS](context);
+export function chats(context: CommandContext): ReturnType<RunCommand> {
+  return runVerbOfApp(context, { '': list, show, rm: removeConversation }, 'svc chats', 'show');
 }
 
 async function list({ args, terminal, connect }: CommandContext): Promise<void> {
   const app = args.at(0);
-  const { rows } = await allConversations(connect(), app);
-  const now = Date.now();
-  const columns = [
-    'WINDOW',
-    { title: 'BEGINS', squeeze: true as const },
-    { title: 'MODE', drop: 2 },
-    { title: 'TURNS', align: 'right' as const, drop: 1 },
-    'USED',
-  ];
-  const whenNone = `There are no conversations. Begin one: svc chat ${app}`;
-  terminal.list(rows, whenNone, columns, ({ id, title, mode, turns, updatedAt }) => [
-    { text: id, format: 'bold' },
-    title,
-    mode,
-    String(turns),
-    { text: formatAge(updatedAt, now), format: 'dim' },
-  ]);
+  showList(terminal, CONVERSATIONS, (await allConversations(connect(), app)).rows, { scope: [app] });
 }
 
 async function show(context: CommandContext): Promise<void> {
@@ -60,30 +34,23 @@ async function show(context: CommandContext): Promise<void> {
   });
 }
 
-async function remove(context: CommandContext): Promise<void> {
-  const { terminal, connect } = context;
-  const client = connect();
+async function removeConversation(context: CommandContext): Promise<void> {
   const row = await named(context);
   const draft = row.kind === 'conversation' ? ' Its draft is closed, and unpublished changes are lost.' : '';
-  const question = `Delete "${row.title || row.id}" (${plural(row.turns, 'turn')})?${draft}`;
-  await askFirst(context, question);
-  const answer = await client.delete(conversationPath(row));
-  terminal.answer(answer, () => terminal.done(`${terminal.style('bold', row.id)} of ${row.app} is deleted`));
+  await remove(context, {
+    path: conversationPath(row),
+    question: `Delete "${row.title || row.id}" (${plural(row.turns, 'turn')})?${draft}`,
+    done: `${context.terminal.style('bold', row.id)} of ${row.app} is deleted`,
+  });
 }
 
 async function named({ args, connect }: CommandContext): Promise<ConversationRow> {
-  const [app, id] = [args.at(1), args.optionalAt(2)];
+  const app = args.at(1);
   const hint = `List them: svc chats ${app}`;
-  if (id === undefined) throw new UsageError(`<window> is missing: svc chats ${args.at(0)} ${app} <window>.`, hint);
+  const id = args.wordAt(2, 'svc chats', '<window>', hint);
   const { rows } = await allConversations(connect(), app);
   const row = rows.find((candidate) => candidate.id === id);
   if (row !== undefined) return row;
-  const meant = nearest(
-    id,
-    rows.map((candidate) => candidate.id),
-  );
-  throw new CommandError(
-    `There is no conversation "${id}" about ${app}.`,
-    meant === undefined ? hint : `Did you mean "${meant}"?`,
-  );
+  const ids = rows.map((candidate) => candidate.id);
+  throw new CommandError(`There is no conversation "${id}" about ${app}.`, didYouMean(id, ids, hint));
 }

@@ -6,47 +6,29 @@ import {
   type QueryDefinition,
 } from '../../../protocol/manifest.ts';
 import { printable } from '../../../protocol/printable.ts';
-import { askFirst, type CommandContext } from '../../command.ts';
+import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import {
   type AppSummary,
-  allApps,
   type DescribedApp,
   type DescribedPage,
+  describeApp,
   route,
   type ToolAnswer,
   withQuery,
 } from '../../gateway/api.ts';
-import type { Client } from '../../gateway/client.ts';
-import { nearest } from '../../terminal/nearest.ts';
+import { readAll, remove, showList } from '../../resource.ts';
+import { APPS } from '../../resources.ts';
+import { didYouMean } from '../../terminal/nearest.ts';
 import { type Cell, type Column, hasRoom } from '../../terminal/table.ts';
 import { drawJson, type Terminal } from '../../terminal/terminal.ts';
-import { formatAge } from '../../terminal/units.ts';
 import { wrap } from '../../terminal/wrap.ts';
-import { drawState } from '../operations/status.ts';
 import { drawNetwork, drawPublic, drawUses } from './versions.ts';
 
 const INDENT = '  ';
-const NO_APPS = 'No app is registered yet. Make one: svc new notes && svc push notes';
 
 export async function apps({ terminal, connect }: CommandContext): Promise<void> {
-  const now = Date.now();
-  const columns: Column[] = [
-    { title: 'APP', squeeze: true },
-    { title: 'NAME', squeeze: true, drop: 1 },
-    'STATE',
-    { title: 'VERSION', drop: 2 },
-    { title: 'TOOLS', align: 'right', drop: 4 },
-    { title: 'UPDATED', drop: 3 },
-  ];
-  terminal.list(await allApps(connect()), NO_APPS, columns, (app) => [
-    { text: app.id, format: 'bold' },
-    app.name,
-    drawState(app.status),
-    app.version,
-    String(app.queries + app.actions),
-    { text: formatAge(app.updatedAt, now), format: 'dim' },
-  ]);
+  showList(terminal, APPS, await readAll(connect(), APPS));
 }
 
 export async function restart({ args, terminal, connect }: CommandContext): Promise<void> {
@@ -59,15 +41,13 @@ export async function rm(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const app = args.at(0);
   const purge = args.has('purge');
-  const client = connect();
   const path = route`/svc/_apps/${app}`;
-  await client.get(path);
-  const what = purge ? `${app} and all its data permanently` : `${app} (it goes to the trash)`;
-  await askFirst(context, `Remove ${what}?`);
-  const answer = await client.delete<unknown>(withQuery(path, { purge: purge ? 1 : undefined }));
-  terminal.answer(answer, () => {
-    terminal.done(`${terminal.style('bold', app)} is removed${purge ? ', with its data' : ', and kept in the trash'}`);
-    if (!purge) terminal.hint(`  Get it back: svc trash restore ${app}`);
+  await connect().get(path);
+  await remove(context, {
+    path: withQuery(path, { purge: purge ? 1 : undefined }),
+    question: `Remove ${app} ${purge ? 'and all its data permanently' : '(it goes to the trash)'}?`,
+    done: `${terminal.style('bold', app)} is removed${purge ? ', with its data' : ', and kept in the trash'}`,
+    hint: purge ? undefined : `  Get it back: svc trash restore ${app}`,
   });
 }
 
@@ -77,21 +57,17 @@ export async function describe({ args, terminal, connect }: CommandContext): Pro
   const app = args.optionalAt(0);
   const tool = args.optionalAt(1);
   if (app === undefined) {
-    const { apps } = await ask<{ apps: AppSummary[] }>(client, {});
-    terminal.answer(apps, () => drawSummaries(terminal, apps));
+    const { data } = await client.post<ToolAnswer<{ apps: AppSummary[] }>>('/svc/_tool/svc_describe', {});
+    terminal.answer(data.apps, () => drawSummaries(terminal, data.apps));
     return;
   }
-  const manifest = await ask<DescribedApp>(client, { app });
+  const manifest = await describeApp(client, app);
   if (tool === undefined) terminal.answer(manifest, () => drawApp(terminal, manifest));
   else drawTool(terminal, manifest, tool);
 }
 
-async function ask<T>(client: Client, filter: { app?: string }): Promise<T> {
-  return (await client.post<ToolAnswer<T>>('/svc/_tool/svc_describe', filter)).data;
-}
-
 function drawSummaries(terminal: Terminal, summaries: AppSummary[]): void {
-  if (summaries.length === 0) terminal.note(NO_APPS);
+  if (summaries.length === 0) terminal.note(APPS.none());
   const { style } = terminal;
   for (const summary of summaries) {
     if ('error' in summary) {
@@ -182,8 +158,7 @@ function drawTool(
   const action = actions.find((candidate) => candidate.name === name);
   if (query === undefined && action === undefined) {
     const names = [...queries, ...actions].map((tool) => tool.name);
-    const meant = nearest(name, names);
-    const hint = meant === undefined ? `It has: ${names.join(', ')}` : `Did you mean "${meant}"?`;
+    const hint = didYouMean(name, names, `It has: ${names.join(', ')}`);
     throw new CommandError(`"${app}" has no query or action "${name}".`, hint);
   }
   terminal.answer({ app, name: title, version, ...(query && { query }), ...(action && { action }) }, () => {

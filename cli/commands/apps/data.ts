@@ -4,9 +4,11 @@ import { mayWrite, sweepingKeyword } from '../../../protocol/rules/sql.ts';
 import type { LogEntry } from '../../../storage/logs/log-pages.ts';
 import { askFirst, type CommandContext, jsonArgument } from '../../command.ts';
 import { EXIT, sqlOutcomeUnknown, UnreachableError } from '../../failure.ts';
-import { allApps, route, type SqlAnswer, type ToolAnswer, withQuery } from '../../gateway/api.ts';
+import { route, type SqlAnswer, type ToolAnswer, withQuery } from '../../gateway/api.ts';
 import type { Client, FollowOptions } from '../../gateway/client.ts';
 import { checkPages, listed } from '../../gateway/received.ts';
+import { readAll } from '../../resource.ts';
+import { APPS } from '../../resources.ts';
 import { drawLogEntry } from '../../terminal/log-entry.ts';
 import type { Style } from '../../terminal/style.ts';
 import { valueTable } from '../../terminal/table.ts';
@@ -197,7 +199,7 @@ async function readLastOf(client: Client, app: string, lines: number): Promise<L
 /** Every app has its own log; the newest entries of all are among the newest of each. */
 async function readLastOfAll(client: Client, limit: number): Promise<LogEntry[]> {
   let entries: LogEntry[] = [];
-  for (const { id } of await allApps(client))
+  for (const { id } of await readAll(client, APPS))
     entries = [...entries, ...(await readLastOf(client, id, limit))].sort((a, b) => a.ts - b.ts).slice(-limit);
   return entries;
 }

@@ -6,51 +6,35 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { endingOf, mediaTypeOf } from '../../../protocol/media-types.ts';
 import { type BlobRecord, type BlobRow, UNTYPED } from '../../../storage/blobs.ts';
-import { askFirst, type CommandContext, interruptible, type RunCommand, runVerb } from '../../command.ts';
+import { type CommandContext, interruptible, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { type FileList, route, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { ReceivedContent, receivedSha256 } from '../../gateway/received.ts';
+import { readList, remove, showList } from '../../resource.ts';
+import { FILES, SHOWN_SHA } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
-import { right } from '../../terminal/table.ts';
-import { formatAge, formatBytes, formatCount, plural } from '../../terminal/units.ts';
+import { formatBytes, formatCount, plural } from '../../terminal/units.ts';
 
-const DEFAULT_FILES = 50;
-/** Characters of a SHA-256 that are shown: enough to tell the files of an app apart. */
-const SHOWN_CHARS = 16;
 const PROGRESS_UNSEEN_MS = 300;
 
 export function files(context: CommandContext): ReturnType<RunCommand> {
-  return runVerb(context, { ls: list, get, put, rm: remove });
+  return runVerb(context, { ls: list, get, put, rm: removeFile });
 }
 
 async function list({ args, terminal, connect }: CommandContext): Promise<void> {
   const app = args.at(1);
-  const extra = args.optionalAt(2);
-  if (extra !== undefined)
-    throw new UsageError(`"${extra}" is one argument too many.`, `svc files get ${app} ${extra}`);
+  args.endsAt(2, (extra) => `svc files get ${app} ${extra}`);
   const sort = args.text('sort');
   if (sort !== undefined && sort !== 'newest' && sort !== 'largest')
     throw new UsageError(`--sort takes newest or largest, not "${sort}".`, `svc files ls ${app} --sort largest`);
-  const limit = args.number('lines', 1, LIMITS.listRowsMax) ?? DEFAULT_FILES;
-  const page = await connect().get<FileList>(withQuery(route`/svc/${app}/_blobs`, { limit, sort }));
-  const now = Date.now();
-  const whenNone = `The app keeps no files. Upload one: svc files put ${app} <file>`;
-  terminal.list(
-    page.files,
-    whenNone,
-    ['SHA-256', { title: 'TYPE', squeeze: true, drop: 1 }, right('SIZE'), 'STORED'],
-    ({ sha256, type, size, storedAt }: BlobRow) => [
-      { text: sha256.slice(0, SHOWN_CHARS), format: 'bold' },
-      type,
-      formatBytes(size),
-      { text: formatAge(storedAt, now), format: 'dim' },
-    ],
-  );
-  if (terminal.json || page.files.length === 0) return;
-  const { files: count, bytes, quota } = page.usage;
-  const shown = page.next === null ? '' : `${formatCount(page.files.length)} of `;
-  terminal.note(`${shown}${plural(count, 'file')}, ${formatBytes(bytes)} of ${formatBytes(quota)}`);
+  const limit = args.number('lines', 1, LIMITS.listRowsMax);
+  const { rows, answer } = await readList(connect(), FILES, [app], { limit, sort });
+  showList(terminal, FILES, rows, { scope: [app] });
+  if (terminal.json || rows.length === 0) return;
+  const { usage, next } = answer as FileList;
+  const shown = next === null ? '' : `${formatCount(rows.length)} of `;
+  terminal.note(`${shown}${plural(usage.files, 'file')}, ${formatBytes(usage.bytes)} of ${formatBytes(usage.quota)}`);
 }
 
 async function get(context: CommandContext): Promise<void> {
@@ -58,7 +42,7 @@ async function get(context: CommandContext): Promise<void> {
   const client = connect();
   const row = await findFile(client, args.at(1), shaOf(context));
   const content = new ReceivedContent(row);
-  const out = args.text('out') ?? `${row.sha256.slice(0, SHOWN_CHARS)}${endingOf(row.type)}`;
+  const out = args.text('out') ?? `${row.sha256.slice(0, SHOWN_SHA)}${endingOf(row.type)}`;
   const file = resolve(cwd, out);
   const shown = shortPath(file, context);
   if (existsSync(file)) throw new CommandError(`${shown} already exists.`, 'Name another file: --out <file>');
@@ -83,9 +67,7 @@ async function get(context: CommandContext): Promise<void> {
 async function put(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const app = args.at(1);
-  const named = args.optionalAt(2);
-  if (named === undefined)
-    throw new UsageError(`<file> is missing: svc files put ${app} <file>.`, 'Such as: photo.jpg');
+  const named = args.wordAt(2, 'svc files', '<file>', 'Such as: photo.jpg');
   const bytes = readLocal(named, context);
   const type = args.text('type') ?? mediaTypeOf(named) ?? UNTYPED;
   const client = connect();
@@ -100,16 +82,16 @@ async function put(context: CommandContext): Promise<void> {
   });
 }
 
-async function remove(context: CommandContext): Promise<void> {
+async function removeFile(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const app = args.at(1);
-  const client = connect();
-  const { sha256, size, type } = await findFile(client, app, shaOf(context));
-  const name = sha256.slice(0, SHOWN_CHARS);
-  const question = `Delete ${name} (${type}, ${formatBytes(size)}) of ${app}? Rows that refer to it stay.`;
-  await askFirst(context, question);
-  const answer = await client.delete(route`/svc/${app}/_blobs/${sha256}`);
-  terminal.answer(answer, () => terminal.done(`${terminal.style('bold', name)} of ${app} is deleted`));
+  const { sha256, size, type } = await findFile(connect(), app, shaOf(context));
+  const name = sha256.slice(0, SHOWN_SHA);
+  await remove(context, {
+    path: route`/svc/${app}/_blobs/${sha256}`,
+    question: `Delete ${name} (${type}, ${formatBytes(size)}) of ${app}? Rows that refer to it stay.`,
+    done: `${terminal.style('bold', name)} of ${app} is deleted`,
+  });
 }
 
 /** Asks before the upload: a gateway that refuses one may close the connection before its answer can be read. */
@@ -127,17 +109,14 @@ async function checkRoom(client: Client, app: string, size: number): Promise<voi
 
 /** The SHA-256, or the beginning of one, that the command line names. */
 function shaOf({ args }: CommandContext): string {
-  const named = args.optionalAt(2)?.toLowerCase();
-  const [verb, app] = [args.at(0), args.at(1)];
-  const hint = `List them: svc files ls ${app}`;
-  if (named === undefined) throw new UsageError(`<sha256> is missing: svc files ${verb} ${app} <sha256>.`, hint);
+  const hint = `List them: svc files ls ${args.at(1)}`;
+  const named = args.wordAt(2, 'svc files', '<sha256>', hint).toLowerCase();
   if (/^[0-9a-f]{1,64}$/.test(named)) return named;
   throw new UsageError(`"${args.at(2)}" is not a SHA-256 or the beginning of one.`, hint);
 }
 
 async function findFile(client: Client, app: string, named: string): Promise<BlobRow> {
-  const query = withQuery(route`/svc/${app}/_blobs`, { prefix: named, limit: 2 });
-  const [first, second] = (await client.get<FileList>(query)).files;
+  const [first, second] = (await readList(client, FILES, [app], { prefix: named, limit: 2 })).rows;
   const hint = `List them: svc files ls ${app}`;
   if (first === undefined) throw new CommandError(`No file of "${app}" begins with ${named}.`, hint);
   if (second === undefined) return { ...first, sha256: receivedSha256(first.sha256, named) };

@@ -10,7 +10,7 @@ import { scanAppFolder } from '../../dev/app-folder.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import type { StagedAnswer } from '../../gateway/api.ts';
 import { findPages } from '../../gateway/pages.ts';
-import { nearest } from '../../terminal/nearest.ts';
+import { didYouMean } from '../../terminal/nearest.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import { drawMinted } from './versions.ts';
 
@@ -60,9 +60,8 @@ async function inFolder(context: CommandContext, folder: string): Promise<void> 
 function copyTemplate(template: string, folder: string, id: string, name: string | undefined): string[] {
   const bundled = templateIds();
   if (!bundled.includes(template)) {
-    const meant = nearest(template, bundled);
     throw new UsageError(`There is no template "${template}".`, [
-      meant === undefined ? `Available: ${bundled.join(', ')}` : `Did you mean "${meant}"?`,
+      didYouMean(template, bundled, `Available: ${bundled.join(', ')}`),
       `For one of the gateway's catalog, leave out the folder: svc new --clone ${template}`,
     ]);
   }

@@ -2,8 +2,9 @@
 import type { Knob } from '../../../protocol/manifest.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
-import { nearest } from '../../terminal/nearest.ts';
+import { name, showList, text } from '../../resource.ts';
+import { SETTINGS } from '../../resources.ts';
+import { didYouMean } from '../../terminal/nearest.ts';
 
 /** `prefs` are the user's preferences for all apps; they replace the default of a setting that is not set. */
 type Settings = { knobs: Knob[]; prefs: Record<string, unknown>; settings: Record<string, unknown> };
@@ -17,8 +18,7 @@ export async function settings(context: CommandContext): Promise<void> {
   if (value !== undefined && isReset)
     throw new UsageError('A value and --default cannot be combined.', 'Omit one of them.');
   const session = args.text('session');
-  const path =
-    session === undefined ? route`/svc/_apps/${app}/settings` : route`/svc/_draft/${session}/_apps/${app}/settings`;
+  const path = SETTINGS.path(app, ...(session === undefined ? [] : [session]));
   const client = connect();
   const now = await client.get<Settings>(path);
   if (key === undefined) return list(context, now);
@@ -40,22 +40,17 @@ export async function settings(context: CommandContext): Promise<void> {
 }
 
 function list({ args, terminal }: CommandContext, now: Settings): void {
-  terminal.answer(now, () => {
-    if (now.knobs.length === 0) {
-      terminal.note(`The page of ${args.at(0)} has no settings: its app.json has no "knobs".`);
-      return;
-    }
-    const columns = ['SETTING', 'VALUE', { title: 'TAKES', squeeze: true as const }, { title: 'LABEL', drop: 1 }];
-    terminal.table(
-      columns,
-      now.knobs.map((knob) => [
-        { text: knob.key, format: 'bold' },
-        now.settings[knob.key] === undefined ? { text: shownValue(knob, now), format: 'dim' } : shownValue(knob, now),
-        knob.options.map(({ value }) => value).join(', '),
-        { text: knob.label, format: 'dim' },
-      ]),
-    );
-  });
+  const none = () => `The page of ${args.at(0)} has no settings: its app.json has no "knobs".`;
+  const columns = [
+    name<Knob>('SETTING', ({ key }) => key),
+    text<Knob>('VALUE', (knob) => {
+      const value = shownValue(knob, now);
+      return now.settings[knob.key] === undefined ? { text: value, format: 'dim' } : value;
+    }),
+    text<Knob>('TAKES', ({ options }) => options.map(({ value }) => value).join(', '), { squeeze: true }),
+    text<Knob>('LABEL', ({ label }) => ({ text: label, format: 'dim' }), { drop: 1 }),
+  ];
+  showList(terminal, { columns, none }, now.knobs, { answer: now });
 }
 
 /** The value that the page shows. */
@@ -66,11 +61,8 @@ function shownValue({ key, default: otherwise }: Knob, { prefs, settings: chosen
 function knobOf({ knobs }: Settings, app: string, key: string): Knob {
   const knob = knobs.find((candidate) => candidate.key === key);
   if (knob !== undefined) return knob;
-  const meant = nearest(
-    key,
-    knobs.map((candidate) => candidate.key),
-  );
-  const hint = meant === undefined ? `List them: svc settings ${app}` : `Did you mean "${meant}"?`;
+  const keys = knobs.map((candidate) => candidate.key);
+  const hint = didYouMean(key, keys, `List them: svc settings ${app}`);
   throw new CommandError(`The page of ${app} has no setting "${key}".`, hint);
 }
 

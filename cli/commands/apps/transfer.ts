@@ -8,9 +8,11 @@ import { type CommandContext, interruptible } from '../../command.ts';
 import { uploadApp } from '../../dev/app-folder.ts';
 import { fillFolder } from '../../dev/fill-folder.ts';
 import { CommandError, EXIT, errorBodyOf } from '../../failure.ts';
-import { allApps, filesPath, route } from '../../gateway/api.ts';
+import { filesPath, route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles, receivedApp } from '../../gateway/received.ts';
+import { readAll } from '../../resource.ts';
+import { APPS } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import { formatBytes, plural } from '../../terminal/units.ts';
 import { drawMinted, drawWarnings } from './versions.ts';
@@ -37,7 +39,7 @@ export async function exportCode(context: CommandContext): Promise<void> {
     throw new CommandError(`${shown} is a file.`, 'Name a new folder, or a file that ends in .bundle.');
   if (existsSync(target) && readdirSync(target).length > 0)
     throw new CommandError(`${shown} is not empty.`, 'Name a new folder.');
-  const records = await allApps(client);
+  const records = await readAll(client, APPS);
   const apps = records.filter(({ activeVersion }) => activeVersion !== null).map(({ id }) => receivedApp(id));
   const skipped = records.filter(({ activeVersion }) => activeVersion === null).map(({ id }) => id);
   await interruptible((signal) => fillFolder(target, (folder) => readApps(client, apps, folder, signal)));

@@ -3,47 +3,28 @@ import type { TrashRow } from '../../../protocol/answers.ts';
 import type { RestoreResult } from '../../../supervisor/deployments/removal.ts';
 import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
-import { allTrash, route } from '../../gateway/api.ts';
-import { nearest } from '../../terminal/nearest.ts';
-import { type Column, right } from '../../terminal/table.ts';
-import { formatAge, formatBytes, formatWait, plural } from '../../terminal/units.ts';
-
-const EMPTY = 'The trash is empty. "svc rm <app>" moves an app there.';
-const COLUMNS: Column[] = [
-  'APP',
-  { title: 'NAME', squeeze: true, drop: 3 },
-  { title: 'VERSION', drop: 4 },
-  'REMOVED',
-  right('SIZE'),
-  { title: 'EXPIRES', drop: 1 },
-  { title: 'ID', drop: 2 },
-];
+import { route } from '../../gateway/api.ts';
+import { readAll, showList } from '../../resource.ts';
+import { TRASH } from '../../resources.ts';
+import { didYouMean } from '../../terminal/nearest.ts';
+import { formatAge, formatBytes, plural } from '../../terminal/units.ts';
 
 export function trash(context: CommandContext): ReturnType<RunCommand> {
   return runVerb(context, { '': list, restore, empty });
 }
 
 async function list({ terminal, connect }: CommandContext): Promise<void> {
-  const now = Date.now();
-  const rows = await allTrash(connect());
-  terminal.list(rows, EMPTY, COLUMNS, ({ id, app, name, version, removedAt, keptUntil, bytes }) => [
-    { text: app, format: 'bold' },
-    name,
-    version,
-    formatAge(removedAt, now),
-    formatBytes(bytes),
-    formatWait(keptUntil, now),
-    { text: id, format: 'dim' },
-  ]);
+  const rows = await readAll(connect(), TRASH);
+  showList(terminal, TRASH, rows);
   const [newest] = rows;
   if (newest !== undefined && !terminal.json) terminal.hint(`Restore one: svc trash restore ${newest.app}`);
 }
 
 async function restore(context: CommandContext): Promise<void> {
   const { args, terminal, connect, subject } = context;
-  const named = args.wordOf('svc trash', '<app or id>', 'List them: svc trash');
+  const named = args.wordAt(1, 'svc trash', '<app or id>', 'List them: svc trash');
   const client = connect();
-  const rows = await allTrash(client);
+  const rows = await readAll(client, TRASH);
   const row = findRow(rows, named);
   subject.app = row.app;
   const others = rows.filter(({ app, id }) => app === row.app && id !== row.id);
@@ -65,7 +46,7 @@ async function empty(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
   const named = args.optionalAt(1);
   const client = connect();
-  const rows = await allTrash(client);
+  const rows = await readAll(client, TRASH);
   const going = named === undefined ? rows : [findRow(rows, named)];
   const bytes = going.reduce((sum, row) => sum + row.bytes, 0);
   const [only] = going;
@@ -73,7 +54,7 @@ async function empty(context: CommandContext): Promise<void> {
   if (going.length > 0) await askFirst(context, `Delete ${what} permanently?`);
   for (const { id } of going) await client.delete(route`/svc/_trash/${id}`);
   terminal.answer({ deleted: going.map(({ id }) => id), bytes }, () => {
-    if (going.length === 0) terminal.note(EMPTY);
+    if (going.length === 0) terminal.note(TRASH.none());
     else terminal.done(`${plural(going.length, 'removed app')} deleted permanently, ${formatBytes(bytes)} freed`);
   });
 }
@@ -82,12 +63,9 @@ async function empty(context: CommandContext): Promise<void> {
 function findRow(rows: TrashRow[], named: string): TrashRow {
   const row = rows.find(({ id }) => id === named) ?? rows.find(({ app }) => app === named);
   if (row !== undefined) return row;
-  const meant = nearest(
-    named,
-    rows.flatMap(({ app, id }) => [app, id]),
-  );
-  const hint = rows.length === 0 ? EMPTY : 'List them: svc trash';
-  throw new CommandError(`The trash has no "${named}".`, meant === undefined ? hint : `Did you mean "${meant}"?`);
+  const names = rows.flatMap(({ app, id }) => [app, id]);
+  const hint = rows.length === 0 ? TRASH.none() : 'List them: svc trash';
+  throw new CommandError(`The trash has no "${named}".`, didYouMean(named, names, hint));
 }
 
 /** `notes (Notes 1.2.0, 38.2 KiB, removed 2 d ago)`. */

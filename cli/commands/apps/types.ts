@@ -6,7 +6,7 @@ import { isPath } from '../../app-argument.ts';
 import type { CommandContext } from '../../command.ts';
 import { readAppId } from '../../dev/app-folder.ts';
 import { CommandError, reasonOf, systemStep } from '../../failure.ts';
-import type { DescribedApp, ToolAnswer } from '../../gateway/api.ts';
+import { describeApp } from '../../gateway/api.ts';
 import { shortPath } from '../../terminal/paths.ts';
 import { clientOf, declarationsOf } from '../../types/declarations.ts';
 
@@ -40,6 +40,5 @@ async function manifestOf({ cwd, connect }: CommandContext, app: string) {
     const id = readAppId(folder);
     return checkManifest(readFileSync(join(folder, 'app.json'), 'utf8'), id);
   }
-  const { data } = await connect().post<ToolAnswer<DescribedApp>>('/svc/_tool/svc_describe', { app });
-  return { ...data, id: app };
+  return { ...(await describeApp(connect(), app)), id: app };
 }

@@ -4,49 +4,40 @@
  */
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { VersionRecord } from '../../../protocol/answers.ts';
-import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import type { VersionDiff } from '../../../supervisor/deployments/version-files.ts';
-import { askFirst, type CommandContext } from '../../command.ts';
-import { CommandError, GatewayError, UsageError } from '../../failure.ts';
-import { route, withQuery } from '../../gateway/api.ts';
+import { type CommandContext, type RunCommand, runVerbOfApp } from '../../command.ts';
+import { CommandError, GatewayError } from '../../failure.ts';
+import { route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
+import { readAll, readList, remove, showList } from '../../resource.ts';
+import { VERSION_FILES, VERSIONS } from '../../resources.ts';
 import { drawChanges } from '../../terminal/changes.ts';
-import { nearest } from '../../terminal/nearest.ts';
+import { didYouMean } from '../../terminal/nearest.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
-import { right } from '../../terminal/table.ts';
 import { formatBytes, plural } from '../../terminal/units.ts';
 import { findVersion, listVersions } from './versions.ts';
 
-const VERBS = { files: listFiles, show: showFile, diff: diffVersion, rm: removeVersion };
+const VERBS = { '': listVersions, files: listFiles, show: showFile, diff: diffVersion, rm: removeVersion };
 
-/** A word is a verb only if an app follows it, because an app may have the same name. */
-export function versions(context: CommandContext): Promise<void> {
-  const { args, subject } = context;
-  const [first, second] = [args.at(0), args.optionalAt(1)];
-  subject.app = second ?? first;
-  if (second === undefined) return listVersions(context);
-  if (!Object.hasOwn(VERBS, first)) {
-    const hint = `Verbs: ${Object.keys(VERBS).join(', ')}. Such as: svc versions files ${first} ${second}`;
-    throw new UsageError(`"${first}" is not a verb.`, hint);
-  }
-  const extra = first === 'show' ? undefined : args.optionalAt(3);
-  if (extra === undefined) return VERBS[first as keyof typeof VERBS](context);
-  const hint = `To print a file: svc versions show ${second} ${args.optionalAt(2)} ${extra}`;
-  throw new UsageError(`"${extra}" is one argument too many.`, hint);
+export function versions(context: CommandContext): ReturnType<RunCommand> {
+  const { args } = context;
+  const [verb, app, version] = [args.at(0), args.optionalAt(1), args.optionalAt(2)];
+  if (Object.hasOwn(VERBS, verb) && verb !== 'show')
+    args.endsAt(3, (extra) => `To print a file: svc versions show ${app} ${version} ${extra}`);
+  return runVerbOfApp(context, VERBS, 'svc versions', 'files');
 }
 
 /** Permanently deletes a version that is not live. */
 async function removeVersion(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
-  const [app, version] = [args.at(1), args.optionalAt(2)];
-  if (version === undefined)
-    throw new UsageError(`<version> is missing: svc versions rm ${app} <version>.`, `List them: svc versions ${app}`);
-  const client = connect();
-  const versionId = await findVersion(client, app, version);
-  await askFirst(context, `Delete ${versionId} of ${app}? It cannot be made live again.`);
-  const answer = await client.delete(route`/svc/_apps/${app}/versions/${versionId}`);
-  terminal.answer(answer, () => terminal.done(`${versionId} of ${terminal.style('bold', app)} is deleted`));
+  const app = args.at(1);
+  const version = args.wordAt(2, 'svc versions', '<version>', `List them: svc versions ${app}`);
+  const versionId = await findVersion(connect(), app, version);
+  await remove(context, {
+    path: route`/svc/_apps/${app}/versions/${versionId}`,
+    question: `Delete ${versionId} of ${app}? It cannot be made live again.`,
+    done: `${versionId} of ${terminal.style('bold', app)} is deleted`,
+  });
 }
 
 /** Those of the live version, unless another is named. */
@@ -55,8 +46,8 @@ async function listFiles({ args, terminal, connect }: CommandContext): Promise<v
   const app = args.at(1);
   const named = args.optionalAt(2);
   const versionId = named === undefined ? await liveVersion(client, app) : await findVersion(client, app, named);
-  const files = await filesOf(client, app, versionId);
-  terminal.list(files, 'It has no files.', ['FILE', right('SIZE')], ({ path, size }) => [path, formatBytes(size)]);
+  const files = await readAll(client, VERSION_FILES, [app, versionId]);
+  showList(terminal, VERSION_FILES, files);
   if (terminal.json || files.length === 0) return;
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
   terminal.note(`${plural(files.length, 'file')}, ${formatBytes(bytes)}, of ${versionId}`);
@@ -65,12 +56,9 @@ async function listFiles({ args, terminal, connect }: CommandContext): Promise<v
 /** Prints a file, byte for byte if a program reads it, or writes it to another file. */
 async function showFile(context: CommandContext): Promise<void> {
   const { args, terminal, connect, cwd } = context;
-  const [app, version, path] = [args.at(1), args.optionalAt(2), args.optionalAt(3)];
-  if (version === undefined || path === undefined) {
-    const lacking = version === undefined ? '<version>' : '<path>';
-    const hint = `List them: svc versions${version === undefined ? '' : ' files'} ${app}${version ? ` ${version}` : ''}`;
-    throw new UsageError(`${lacking} is missing: svc versions show ${app} ${version ?? '<version>'} <path>.`, hint);
-  }
+  const app = args.at(1);
+  const version = args.wordAt(2, 'svc versions', '<version> <path>', `List them: svc versions ${app}`);
+  const path = args.wordAt(3, 'svc versions', '<path>', `List them: svc versions files ${app} ${version}`);
   const client = connect();
   const versionId = await findVersion(client, app, version);
   const bytes = await readFile(client, app, versionId, path);
@@ -111,18 +99,14 @@ async function diffVersion({ args, terminal, connect }: CommandContext): Promise
   });
 }
 
-const filesOf = (client: Client, app: string, versionId: string): Promise<GitFile[]> =>
-  client.get(route`/svc/_apps/${app}/versions/${versionId}/files`);
-
 async function readFile(client: Client, app: string, versionId: string, path: string): Promise<Buffer> {
   try {
     return await client.getBytes(route`/svc/_apps/${app}/versions/${versionId}/files/${path}`);
   } catch (error) {
     if (!(error instanceof GatewayError) || error.body.code !== 'NOT_FOUND') throw error;
-    const paths = (await filesOf(client, app, versionId)).map((file) => file.path);
-    const meant = nearest(path, paths);
-    const hint = meant === undefined ? `List them: svc versions files ${app} ${versionId}` : `Did you mean "${meant}"?`;
-    throw new CommandError(`${versionId} has no file ${path}.`, hint);
+    const paths = (await readAll(client, VERSION_FILES, [app, versionId])).map((file) => file.path);
+    const hint = `List them: svc versions files ${app} ${versionId}`;
+    throw new CommandError(`${versionId} has no file ${path}.`, didYouMean(path, paths, hint));
   }
 }
 
@@ -134,8 +118,7 @@ async function liveVersion(client: Client, app: string): Promise<string> {
 
 async function versionBefore(client: Client, app: string): Promise<string> {
   const before = await liveVersion(client, app);
-  const path = withQuery(route`/svc/_apps/${app}/versions`, { before, limit: 1 });
-  const [older] = await client.get<VersionRecord[]>(path);
+  const [older] = (await readList(client, VERSIONS, [app], { before, limit: 1 })).rows;
   if (older !== undefined) return older.versionId;
   throw new CommandError(`No version of "${app}" is older than the live one.`, `Name one of: svc versions ${app}`);
 }

@@ -1,17 +1,17 @@
 /** `svc versions <app>`, `svc activate`, `svc rollback`: the stored versions of an app, and what is printed when one goes live. */
-import type { UploadAnswer, VersionRecord } from '../../../protocol/answers.ts';
+import type { UploadAnswer } from '../../../protocol/answers.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { RULES } from '../../../protocol/rules/gates/rules.ts';
-import type { ActivationResult } from '../../../supervisor/deployments/deploy.ts';
+import type { ActivationResult } from '../../../supervisor/deployments/deployed.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
-import { route, withQuery } from '../../gateway/api.ts';
+import { route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
-import type { Column } from '../../terminal/table.ts';
+import { readList, showList } from '../../resource.ts';
+import { VERSIONS } from '../../resources.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { formatAge, formatBytes, formatCount } from '../../terminal/units.ts';
 
 /** The end of an id of the tarball store, or the number of a version of the git store. */
 const SHORT_ID = /^[0-9a-f]{6}$/;
@@ -19,33 +19,9 @@ const NUMBER = /^v?(\d{1,9})$/;
 
 export async function listVersions({ args, terminal, connect }: CommandContext): Promise<void> {
   const app = args.at(0);
-  const limit = args.number('lines', 1, LIMITS.listRowsMax) ?? LIMITS.listRows;
-  const before = args.text('before');
-  const path = withQuery(route`/svc/_apps/${app}/versions`, { limit, before });
-  const rows = await connect().get<VersionRecord[]>(path);
-  const now = Date.now();
-  const isSigned = rows.some(({ by }) => by !== undefined);
-  const isSaid = rows.some(({ message }) => message !== undefined);
-  const columns: Column[] = [
-    'VERSION',
-    '',
-    { title: 'APP VERSION', drop: 1 },
-    'UPLOADED',
-    { title: 'FILES', align: 'right', drop: 3 },
-    { title: 'SIZE', align: 'right', drop: 2 },
-    ...(isSigned ? [{ title: 'BY', drop: 2 }] : []),
-    ...(isSaid ? [{ title: 'MESSAGE', squeeze: true as const }] : []),
-  ];
-  terminal.list(rows, 'No version is stored.', columns, (version) => [
-    { text: version.versionId, format: version.active ? 'bold' : 'reset' },
-    version.active ? { text: '● live', format: 'green' } : '',
-    version.version,
-    { text: formatAge(version.uploadedAt, now), format: 'dim' },
-    formatCount(version.files),
-    formatBytes(version.bytes),
-    ...(isSigned ? [version.by ?? ''] : []),
-    ...(isSaid ? [version.message?.split('\n', 1)[0] ?? ''] : []),
-  ]);
+  const limit = args.number('lines', 1, LIMITS.listRowsMax) ?? VERSIONS.limit;
+  const { rows } = await readList(connect(), VERSIONS, [app], { limit, before: args.text('before') });
+  showList(terminal, VERSIONS, rows);
   const last = rows.length === limit && !terminal.json ? rows.at(-1) : undefined;
   if (last !== undefined) terminal.note(`Older ones, if any: svc versions ${app} --before ${last.versionId}`);
 }
@@ -74,8 +50,8 @@ export function shortVersion(versionId: string): string {
 export async function findVersion(client: Client, app: string, typed: string): Promise<string> {
   const number = NUMBER.exec(typed)?.[1];
   if (number === undefined && !SHORT_ID.test(typed)) return typed;
-  const path = withQuery(route`/svc/_apps/${app}/versions`, { limit: LIMITS.listRowsMax });
-  const ids = (await client.get<VersionRecord[]>(path)).map(({ versionId }) => versionId);
+  const { rows } = await readList(client, VERSIONS, [app], { limit: LIMITS.listRowsMax });
+  const ids = rows.map(({ versionId }) => versionId);
   const matches = ids.filter((id) => id.endsWith(`_${typed}`));
   if (matches.length > 1)
     throw new CommandError(`"${typed}" matches ${matches.length} versions.`, ['Use the whole id:', ...matches]);

@@ -1,23 +1,21 @@
 /** `svc sessions`, `svc diff`, `svc check`, `svc publish`: sessions, what they change, and how that goes live. */
 import { resolve } from 'node:path';
-import type { VersionRecord } from '../../../protocol/answers.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
 import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
 import type { SessionDiff } from '../../../supervisor/authoring/sessions.ts';
 import type { PendingWebhookOf } from '../../../supervisor/automations/pending-webhooks.ts';
-import type { PublishResult } from '../../../supervisor/deployments/deploy.ts';
+import type { PublishResult } from '../../../supervisor/deployments/deployed.ts';
 import { isPath } from '../../app-argument.ts';
-import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
+import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { writeOrigin } from '../../dev/folder-origin.ts';
 import { stageFolder } from '../../dev/stage-folder.ts';
 import { CommandError, EXIT, UsageError } from '../../failure.ts';
-import { type AutomationList, allSessions, findRow, route, shownSession, withQuery } from '../../gateway/api.ts';
+import { type AutomationList, route, shownSession, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { findPages } from '../../gateway/pages.ts';
+import { find, readAll, readList, remove, showList } from '../../resource.ts';
+import { SESSIONS, VERSIONS } from '../../resources.ts';
 import { drawChanges } from '../../terminal/changes.ts';
 import { nearest } from '../../terminal/nearest.ts';
-import type { Column } from '../../terminal/table.ts';
-import { formatAge } from '../../terminal/units.ts';
 import {
   drawMinted,
   drawNetwork,
@@ -32,25 +30,12 @@ import {
 const OPEN_ONE = 'Open one: svc dev <dir>, svc new --clone <template>, or svc sessions open';
 
 export function sessions(context: CommandContext): ReturnType<RunCommand> {
-  return runVerb(context, { '': list, open, rename, update, rm: remove });
+  return runVerb(context, { '': list, open, rename, update, rm: close });
 }
 
 async function list({ terminal, connect }: CommandContext): Promise<void> {
-  const rows = await allSessions(connect());
-  const now = Date.now();
-  const columns: Column[] = [
-    'SESSION',
-    { title: 'NAME', squeeze: true, drop: 2 },
-    { title: 'APPS', squeeze: true },
-    { title: 'LAST EDIT', drop: 1 },
-  ];
-  const whenNone = 'No open sessions. Open one: svc dev <dir>, or svc sessions open';
-  terminal.list(rows, whenNone, columns, ({ sessionId, name, apps, touchedAt, damaged }) => [
-    { text: sessionId, format: 'bold' },
-    name === undefined || name === sessionId ? '–' : name,
-    `${apps.join(', ') || '–'}${damaged === undefined ? '' : ' (damaged)'}`,
-    { text: formatAge(touchedAt, now), format: now - touchedAt > LIMITS.sessionStaleMs ? 'yellow' : 'dim' },
-  ]);
+  const rows = await readAll(connect(), SESSIONS);
+  showList(terminal, SESSIONS, rows);
   if (!terminal.json) for (const { damaged } of rows) if (damaged !== undefined) terminal.note(damaged);
 }
 
@@ -61,24 +46,22 @@ async function open({ args, terminal, connect }: CommandContext): Promise<void> 
 }
 
 async function rename({ args, terminal, connect }: CommandContext): Promise<void> {
-  const id = args.wordOf('svc sessions', '<id>', 'Open ones: svc sessions');
-  const name = args.optionalAt(2);
-  if (name === undefined)
-    throw new UsageError(`<name> is missing: svc sessions rename ${id} <name>.`, 'Such as: "Larger headings"');
+  const id = args.wordAt(1, 'svc sessions', '<id>', 'Open ones: svc sessions');
+  const name = args.wordAt(2, 'svc sessions', '<name>', 'Such as: "Larger headings"');
   const answer = await connect().patch<{ sessionId: string; name: string }>(route`/svc/_sessions/${id}`, { name });
   terminal.answer(answer, () => terminal.done(`session ${id} is called ${terminal.style('bold', answer.name)}`));
 }
 
-async function remove(context: CommandContext): Promise<void> {
-  const { args, terminal, connect } = context;
-  const id = args.wordOf('svc sessions', '<id>', 'Open ones: svc sessions');
-  const client = connect();
+async function close(context: CommandContext): Promise<void> {
+  const { args, connect } = context;
+  const id = args.wordAt(1, 'svc sessions', '<id>', 'Open ones: svc sessions');
   // The gateway refuses an unknown session: no need to ask about it.
-  const row = await findRow(client, id);
-  const question = `Close ${shownSession(row ?? { sessionId: id })}? Its unpublished changes are lost.`;
-  if (row !== undefined) await askFirst(context, question);
-  const answer = await client.delete(route`/svc/_sessions/${id}`);
-  terminal.answer(answer, () => terminal.done(`session ${id} is closed`));
+  const row = await find(connect(), SESSIONS, id);
+  await remove(context, {
+    path: route`/svc/_sessions/${id}`,
+    question: row && `Close ${shownSession(row)}? Its unpublished changes are lost.`,
+    done: `session ${id} is closed`,
+  });
 }
 
 async function update(context: CommandContext): Promise<void> {
@@ -101,7 +84,7 @@ async function update(context: CommandContext): Promise<void> {
 }
 
 async function onlyApp(client: Client, session: string, how = '--app <app>'): Promise<string> {
-  const [app, ...others] = (await findRow(client, session))?.apps ?? [];
+  const [app, ...others] = (await find(client, SESSIONS, session))?.apps ?? [];
   if (app !== undefined && others.length === 0) return app;
   throw new UsageError(`Name the app: ${how}.`, `Apps of the session: svc sessions`);
 }
@@ -122,7 +105,7 @@ async function findSession(
 }
 
 async function onlySession(client: Client, app: string | undefined, how: string): Promise<string> {
-  const rows = await allSessions(client);
+  const rows = await readAll(client, SESSIONS);
   const fitting = app === undefined ? rows : rows.filter(({ apps }) => apps.includes(app));
   const [only, ...others] = fitting;
   if (only === undefined) {
@@ -245,7 +228,6 @@ async function flatFaults(client: Client, app: string): Promise<AutomationList['
 /** Whether an older version is stored; after a removal of the app there is none. */
 async function hasOlder(client: Client, { id, version, tag }: PublishResult): Promise<boolean> {
   if (version === 1) return false;
-  const path = withQuery(route`/svc/_apps/${id}/versions`, { limit: 1, before: tag });
-  const older = await client.get<VersionRecord[]>(path).catch(() => []);
-  return older.length > 0;
+  const older = await readList(client, VERSIONS, [id], { limit: 1, before: tag }).catch(() => null);
+  return older !== null && older.rows.length > 0;
 }

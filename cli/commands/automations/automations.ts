@@ -1,13 +1,13 @@
 /** `svc automations`: lists automations, switches them on or off, and creates their webhooks. */
-import type { AutomationRow, ShownTrigger, UpcomingAnswer } from '../../../protocol/answers.ts';
+import type { AutomationRow, UpcomingAnswer } from '../../../protocol/answers.ts';
 import { type NewWebhook, parseRef } from '../../../protocol/automations/automation.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { UsageError } from '../../failure.ts';
-import { allAutomations, automationPath, type DescribedAutomation } from '../../gateway/api.ts';
-import type { Cell } from '../../terminal/table.ts';
-import { formatAge, formatMoment, formatWait, plural } from '../../terminal/units.ts';
+import { type AutomationList, automationPath, type DescribedAutomation, withQuery } from '../../gateway/api.ts';
+import { readList, tableOf } from '../../resource.ts';
+import { AUTOMATIONS } from '../../resources.ts';
+import { formatMoment, formatWait, plural } from '../../terminal/units.ts';
 import { drawMinted } from '../apps/versions.ts';
-import { drawRunState } from './runs.ts';
 
 export function automations(context: CommandContext): ReturnType<RunCommand> {
   return runVerb(context, {
@@ -33,26 +33,11 @@ async function show(context: CommandContext): Promise<void> {
 }
 
 async function list({ args, terminal, connect }: CommandContext): Promise<void> {
-  const answer = await allAutomations(connect(), args.text('app'));
-  const { rows, errors } = answer;
+  const { rows, answer } = await readList(connect(), AUTOMATIONS, [], { app: args.text('app') });
+  const { errors } = answer as AutomationList;
   terminal.answer(answer, () => {
-    if (rows.length + errors.length === 0) {
-      terminal.line('No automations yet. They live in automations/<name>/ of an app: see docs/automations.md.');
-      return;
-    }
-    const now = Date.now();
-    if (rows.length > 0)
-      terminal.table(
-        [
-          { title: 'AUTOMATION', squeeze: true },
-          { title: 'NAME', squeeze: true, drop: 4 },
-          'STATE',
-          { title: 'FIRES', squeeze: true, drop: 2 },
-          { title: 'NEXT', drop: 1 },
-          { title: 'LAST RUN', drop: 3 },
-        ],
-        rows.map((row) => drawRow(row, now)),
-      );
+    if (rows.length + errors.length === 0) terminal.line(AUTOMATIONS.none());
+    if (rows.length > 0) terminal.table(...tableOf(AUTOMATIONS.columns, rows));
     for (const { ref, triggers } of rows)
       for (const trigger of triggers)
         if ('url' in trigger && trigger.problem !== undefined)
@@ -66,12 +51,8 @@ async function list({ args, terminal, connect }: CommandContext): Promise<void> 
 
 /** What fires in the next days, in order. */
 async function upcoming({ args, terminal, connect }: CommandContext): Promise<void> {
-  const query = new URLSearchParams();
-  for (const name of ['app', 'days']) {
-    const value = args.text(name);
-    if (value !== undefined) query.set(name, value);
-  }
-  const answer = await connect().get<UpcomingAnswer>(`/svc/_automations/_upcoming?${query}`);
+  const path = withQuery('/svc/_automations/_upcoming', { app: args.text('app'), days: args.text('days') });
+  const answer = await connect().get<UpcomingAnswer>(path);
   terminal.answer(answer, () => {
     const fires = answer.rows.flatMap(byDay).sort((a, b) => a.at - b.at);
     if (fires.length === 0) {
@@ -104,24 +85,6 @@ function byDay({ ref, fires }: UpcomingAnswer['rows'][number]): { ref: string; a
     else days.set(day, { ref, at, times: 1 });
   }
   return [...days.values()];
-}
-
-function drawRow({ ref, name, enabled, triggers, nextRunAt, lastRun }: AutomationRow, now: number): Cell[] {
-  return [
-    { text: ref, format: 'bold' },
-    name,
-    enabled ? { text: '● on', format: 'green' } : { text: '○ off', format: 'yellow' },
-    triggers.map(drawTrigger).join(', ') || 'by hand',
-    nextRunAt ? formatWait(nextRunAt, now) : '',
-    lastRun === undefined
-      ? { text: 'never', format: 'dim' }
-      : drawRunState(lastRun.state, formatAge(lastRun.startedAt ?? lastRun.queuedAt, now)),
-  ];
-}
-
-function drawTrigger(trigger: ShownTrigger): string {
-  if (trigger.kind === 'cron') return trigger.tz ? `${trigger.expr} ${trigger.tz}` : trigger.expr;
-  return 'pending' in trigger ? 'webhook (pending)' : `webhook ${trigger.id.slice(0, 6)}…`;
 }
 
 async function toggle(context: CommandContext, enabled: boolean): Promise<void> {

@@ -6,42 +6,25 @@ import {
   type RunEvent,
   type RunNode,
   type RunRecord,
-  type RunState,
 } from '../../../protocol/automations/runs.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import { type CommandContext, jsonArgument } from '../../command.ts';
 import { CommandError, EXIT, GatewayError, UsageError } from '../../failure.ts';
 import { automationPath, type DescribedAutomation, route, withQuery } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
-import type { Format, Style } from '../../terminal/style.ts';
-import type { Column } from '../../terminal/table.ts';
+import { readList, showList } from '../../resource.ts';
+import { outcomeOf, RUNS, runTime } from '../../resources.ts';
+import { drawRunState } from '../../terminal/states.ts';
+import type { Style } from '../../terminal/style.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { formatAge, formatDuration, formatMoment } from '../../terminal/units.ts';
+import { formatDuration, formatMoment } from '../../terminal/units.ts';
 import { notesOfStream } from '../apps/data.ts';
-
-const DEFAULT_RUNS = 20;
-const MAX_RUNS = 500;
-
-const STATES: Record<RunState, { sign: string; format: Format }> = {
-  queued: { sign: '◌', format: 'dim' },
-  running: { sign: '▶', format: 'blue' },
-  ok: { sign: '✓', format: 'green' },
-  error: { sign: '✗', format: 'red' },
-  aborted: { sign: '■', format: 'yellow' },
-  interrupted: { sign: '■', format: 'red' },
-  skipped: { sign: '↷', format: 'yellow' },
-};
-
-/** `✓ ok`, `✗ error`, with `more` behind it. */
-export function drawRunState(state: RunState, more = ''): { text: string; format: Format } {
-  const { sign, format } = STATES[state];
-  return { text: `${sign} ${state} ${more}`.trimEnd(), format };
-}
 
 export async function run(context: CommandContext): Promise<number> {
   const { args, terminal, connect } = context;
   const client = connect();
   const what = args.at(0);
-  const runId = () => args.wordOf('svc run', '<run>', 'Latest runs: svc runs');
+  const runId = () => args.wordAt(1, 'svc run', '<run>', 'Latest runs: svc runs');
   if (what === 'show') {
     const path = route`/svc/_runs/${runId()}`;
     const record = await client.get<RunRecord>(path);
@@ -108,7 +91,7 @@ function draw(terminal: Terminal, record: RunRecord, nodes: RunNode[] = []): voi
     terminal.facts({
       fired: drawTrigger(record),
       started: startedAt === null ? '' : `${formatMoment(startedAt)}, took ${runTime(record, Date.now())}`,
-      outcome: outcome(record),
+      outcome: outcomeOf(record),
       parent: parentRunId,
     });
     for (const node of nodes) terminal.line(`  ${drawNode(node, style)}`);
@@ -129,30 +112,11 @@ export async function runs({ args, terminal, connect }: CommandContext): Promise
     await checkNamed(client, filter);
     return follow(client, terminal, withQuery('/svc/_runs/_events', filter));
   }
-  const limit = args.number('lines', 1, MAX_RUNS) ?? DEFAULT_RUNS;
-  const rows = await client.get<RunRecord[]>(withQuery('/svc/_runs', { ...filter, state, limit }));
+  const limit = args.number('lines', 1, LIMITS.listRowsMax);
+  const { rows } = await readList(client, RUNS, [], { ...filter, state, limit });
   // Runs can outlive their automation. Without any run, the named app or automation may not exist.
   if (rows.length === 0) await checkNamed(client, filter);
-  const now = Date.now();
-  const none = 'No run is recorded. Fire one: svc run <app>/<automation>';
-  const columns: Column[] = [
-    'STATE',
-    { title: 'AUTOMATION', squeeze: true },
-    { title: 'FIRED BY', drop: 5 },
-    { title: 'WHEN', drop: 1 },
-    { title: 'TOOK', align: 'right', drop: 4 },
-    { title: 'RUN', drop: 2 },
-    { title: 'OUTCOME', squeeze: true, drop: 3 },
-  ];
-  terminal.list(rows, none, columns, (record) => [
-    drawRunState(record.state),
-    { text: record.ref, format: 'bold' },
-    record.trigger.kind,
-    { text: formatAge(record.startedAt ?? record.queuedAt, now), format: 'dim' },
-    runTime(record, now),
-    { text: record.runId, format: 'dim' },
-    outcome(record),
-  ]);
+  showList(terminal, RUNS, rows);
 }
 
 /** Rejects with `UNKNOWN_APP` and `UNKNOWN_AUTOMATION`. */
@@ -194,7 +158,7 @@ function drawRunEvent(event: RunEvent, refs: Map<string, string>, style: Style):
       refs.delete(end.runId);
       const { text, format } = drawRunState(end.state);
       const took = end.startedAt === null ? '' : `  ${style('dim', runTime(end, end.startedAt))}`;
-      return line(end.endedAt ?? end.queuedAt, end.ref, `${style(format, text)}${took}  ${outcome(end)}`);
+      return line(end.endedAt ?? end.queuedAt, end.ref, `${style(format, text)}${took}  ${outcomeOf(end)}`);
     }
     default:
       return null;
@@ -203,16 +167,6 @@ function drawRunEvent(event: RunEvent, refs: Map<string, string>, style: Style):
   function line(at: number, ref: string | undefined, text: string): string {
     return `${style('dim', formatMoment(at))}  ${style('bold', ref ?? '…')}  ${text}`.trimEnd();
   }
-}
-
-/** How long it ran, or has been running. */
-function runTime({ startedAt, endedAt }: RunRecord, now: number): string {
-  return startedAt === null ? '' : formatDuration((endedAt ?? now) - startedAt);
-}
-
-/** Its summary, or why it failed. */
-function outcome({ summary, error }: RunRecord): string {
-  return error ? `${error.code}: ${error.message}` : (summary ?? '');
 }
 
 /** `✓ svc_read {"app":"todos",…}  3 ms`, `✓ GET https://example.com/feed  200  41 ms`. */

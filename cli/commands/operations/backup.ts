@@ -9,7 +9,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { BACKUP_EXTENSION, type BackupManifest, damagedIn } from '../../../storage/backup/format.ts';
-import { BackupWorkspace, packManifest, packSources } from '../../../storage/backup/pack.ts';
+import { BackupWorkspace, packPart } from '../../../storage/backup/pack.ts';
 import { readBackup, restoreBackup, verifyBackup } from '../../../storage/backup/read.ts';
 import { takeBackup } from '../../../storage/backup/take.ts';
 import { checkFormat } from '../../../storage/data-format.ts';
@@ -36,15 +36,14 @@ export async function backup(context: CommandContext): Promise<void> {
   if (args.optionalAt(0) === 'verify') return verify(context);
   if (args.optionalAt(0) === 'ls') return listKept(context);
   if (args.optionalAt(0) === 'now') return makeKept(context);
-  if (args.optionalAt(1) !== undefined)
-    throw new UsageError(`"${args.optionalAt(1)}" is one argument too many.`, 'One file, or: svc backup verify <file>');
+  args.endsAt(1, () => 'One file, or: svc backup verify <file>');
   const file = outputFile(resolve(cwd, args.optionalAt(0) ?? '.'), context);
   const unfinished = join(dirname(file), `.${basename(file)}.${randomUUID()}.tmp`);
   if (terminal.interactive) terminal.hint('Making a backup …');
   const manifest = await interruptible(async (signal) => {
     try {
       await write(context, unfinished, signal);
-      const read = await readBackup(unfinished, null, signal);
+      const read = await readBackup(unfinished, { check: () => signal.throwIfAborted() });
       await sync(unfinished);
       await rename(unfinished, file);
       await syncDir(dirname(file));
@@ -74,7 +73,7 @@ async function verify(context: CommandContext): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-verify-'));
   try {
     const manifest = await interruptible((signal) =>
-      verifyBackup(file, join(folder, 'database.sqlite'), () => signal.throwIfAborted(), signal),
+      verifyBackup(file, join(folder, 'database.sqlite'), () => signal.throwIfAborted()),
     );
     const { size } = statSync(file);
     const facts = factsOf(manifest);
@@ -148,7 +147,6 @@ async function backUpStopped(dataDirectory: string, file: string, signal: AbortS
     const found = await checkFormat(layout);
     const apps = (await readEntries(layout.registry)) ?? new Map<string, number>();
     const workspace = new BackupWorkspace(folder);
-    const check = () => signal.throwIfAborted();
     await takeBackup({
       layout,
       config: null,
@@ -160,10 +158,7 @@ async function backUpStopped(dataDirectory: string, file: string, signal: AbortS
         await work();
         return apps.get(id) ?? null;
       },
-      pack: async (work) =>
-        'finish' in work
-          ? { files: 1, bytes: await packManifest(workspace, work.finish) }
-          : packSources(workspace, work.sources, check),
+      pack: (work) => packPart(workspace, work, () => signal.throwIfAborted()),
     });
     await rename(workspace.archive, file);
     return true;

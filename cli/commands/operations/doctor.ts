@@ -15,10 +15,12 @@ import { loadUws, NoUws } from '../../../supervisor/edge/uws-binding.ts';
 import type { SystemStatus } from '../../../supervisor/operations/status.ts';
 import type { CommandContext } from '../../command.ts';
 import { EXIT, fileFault, GatewayError, reasonOf } from '../../failure.ts';
-import { allApps, allSessions, shownSession } from '../../gateway/api.ts';
+import { shownSession } from '../../gateway/api.ts';
 import { Client } from '../../gateway/client.ts';
 import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../../gateway/connection.ts';
 import { whoListens } from '../../gateway/listener.ts';
+import { readAll } from '../../resource.ts';
+import { APPS, SESSIONS } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { formatAge, formatBytes, formatDuration } from '../../terminal/units.ts';
@@ -166,7 +168,7 @@ async function checkData(dataDirectory: string, context: CommandContext): Promis
   );
   if (!isOurs) return [];
   const daemon = daemonOf(dataDirectory, context);
-  const apps = daemon === null ? [] : await allApps(new Client(daemon), LIMITS.helloMs).catch(() => []);
+  const apps = daemon === null ? [] : await readAll(new Client(daemon), APPS, [], LIMITS.helloMs).catch(() => []);
   const noticed = apps.filter(({ damage }) => damage !== undefined);
   if (deep && terminal.interactive) terminal.hint('Reading every file …');
   return (await import('./stored-data.ts')).checkStored(dataDirectory, deep, noticed);
@@ -339,7 +341,7 @@ async function findSessions(dataDirectory: string, surroundings: Surroundings): 
   const daemon = daemonOf(dataDirectory, surroundings);
   if (daemon !== null) {
     try {
-      return await allSessions(new Client(daemon), LIMITS.helloMs);
+      return await readAll(new Client(daemon), SESSIONS, [], LIMITS.helloMs);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.body.code !== 'NO_GIT_STORE') throw error;
     }

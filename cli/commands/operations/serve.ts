@@ -15,14 +15,15 @@ import { templateFolder, templateIds } from '../../../supervisor/tree/entry-poin
 import { type CommandContext, packageVersion } from '../../command.ts';
 import { readAppId, uploadApp } from '../../dev/app-folder.ts';
 import { CommandError, UsageError } from '../../failure.ts';
-import { allApps } from '../../gateway/api.ts';
 import { Client } from '../../gateway/client.ts';
 import type { Surroundings } from '../../gateway/connection.ts';
 import { whoListens } from '../../gateway/listener.ts';
 import { makeLink, openBrowser } from '../../gateway/pages.ts';
 import { networkAddresses } from '../../gateway/phone.ts';
+import { readAll } from '../../resource.ts';
+import { APPS } from '../../resources.ts';
 import { drawPinoLine } from '../../terminal/log-entry.ts';
-import { nearest } from '../../terminal/nearest.ts';
+import { didYouMean } from '../../terminal/nearest.ts';
 import { shortPath } from '../../terminal/paths.ts';
 import { createStyle, type Style, visible } from '../../terminal/style.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
@@ -99,11 +100,8 @@ function folderWith(word: string, cwd: string): string {
   const isTemplate = isAppId(word) && !existsSync(named);
   const templates = templateIds();
   if (isTemplate && !templates.includes(word)) {
-    const meant = nearest(word, templates);
-    throw new UsageError(
-      `There is no folder and no template "${word}".`,
-      meant === undefined ? `Templates: ${templates.join(', ')}` : `Did you mean "${meant}"?`,
-    );
+    const hint = didYouMean(word, templates, `Templates: ${templates.join(', ')}`);
+    throw new UsageError(`There is no folder and no template "${word}".`, hint);
   }
   const folder = isTemplate ? templateFolder(word) : named;
   readAppId(folder);
@@ -113,7 +111,7 @@ function folderWith(word: string, cwd: string): string {
 /** Uploads an app's folder unless its id is registered; answers the webhooks that were created. */
 async function install(client: Client, folder: string, log: Pick<Logger, 'warn'>): Promise<NewWebhook[]> {
   const id = readAppId(folder);
-  if ((await allApps(client)).some((app) => app.id === id)) return [];
+  if ((await readAll(client, APPS)).some((app) => app.id === id)) return [];
   const { warnings = [], webhooks } = await uploadApp(client, folder);
   for (const warning of warnings)
     log.warn({ app: id, rule: warning.keyword }, `${placeOf(warning)} ${warning.message}`);
@@ -229,7 +227,7 @@ async function greet(context: CommandContext, gateway: RunningGateway, client: C
   const isBehindProxy = config.appDomain !== null || config.trustedProxies.length > 0;
   if (!isLoopback(config.host) && !isBehindProxy) warnOfPlainHttp(terminal, config.host, new URL(url).port);
   if (!terminal.interactive) return;
-  const apps = await allApps(client);
+  const apps = await readAll(client, APPS);
   const shown = apps.slice(0, LISTED).map(async ({ id }) => ({ id, open: (await makeLink(client, { app: id })).url }));
   const facts: Welcome = {
     open: (await makeLink(client)).url,

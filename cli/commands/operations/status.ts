@@ -3,26 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { automationRef } from '../../../protocol/automations/automation.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../../../supervisor/operations/status.ts';
 import type { CommandContext } from '../../command.ts';
+import { failureOf, nameOfChannel } from '../../resources.ts';
+import { drawState } from '../../terminal/states.ts';
 import type { Format, Style } from '../../terminal/style.ts';
 import { type Cell, type Column, drawTable, right } from '../../terminal/table.ts';
 import { formatAge, formatBytes, formatCount, formatDuration, formatWait } from '../../terminal/units.ts';
 import { joined, wrap } from '../../terminal/wrap.ts';
 import { shortVersion } from '../apps/versions.ts';
-import { failureOf, nameOf } from './notify.ts';
 
 const REFRESH_MS = 1000;
-
-const GOOD = new Set(['active', 'running', 'ready', 'up', 'live', 'connected']);
-const BAD = new Set([
-  'quarantined',
-  'damaged',
-  'failed',
-  'failed_to_start',
-  'stopped',
-  'dead',
-  'crashed',
-  'unresponsive',
-]);
 
 const number = (title: string, drop: number): Column => ({ title, align: 'right', drop });
 /** On a narrow terminal columns are left out, `PID` first. */
@@ -168,7 +157,7 @@ function noticeLines({ notices }: SystemStatus, width: number, style: Style): st
   // An older gateway does not report them.
   const failing = (notices ?? []).filter(({ state }) => state === 'failing');
   return failing.flatMap((status) => {
-    const parts = [style('red', '● failing'), nameOf(status), ...failureOf(status, Date.now()).split(' ')];
+    const parts = [style('red', '● failing'), nameOfChannel(status), ...failureOf(status, Date.now()).split(' ')];
     return listed('notices', joined(parts, ' ', width - COUNTERS_INDENT), style);
   });
 }
@@ -220,10 +209,4 @@ function drawCounter(name: string, count: number): string {
 /** `droppedLogLines` → `dropped log lines`. */
 function words(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
-}
-
-/** `● running`, `● no active version`: green when it is good, red when it is bad, else yellow. */
-export function drawState(state: string): { text: string; format: Format } {
-  const format = GOOD.has(state) ? 'green' : BAD.has(state) ? 'red' : 'yellow';
-  return { text: `● ${state.replaceAll('_', ' ')}`, format };
 }

@@ -1,5 +1,6 @@
 /** The conversations about an app: its windows and, on the git store, those that change its code. Lists them, and reads and sends alike. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import { eventReader } from '../../../protocol/event-stream.ts';
 import { get, path, request } from '../../gateway.ts';
 
 /** What one request lists. */
@@ -154,15 +155,14 @@ type TurnStart = Extract<TurnEvent, { type: 'assistant.start' }>;
 
 /** The first event of a turn's stream, which is then left; null when it never came. */
 async function startOf(response: Response): Promise<TurnStart | null> {
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let text = '';
+  const reader = response.body!.getReader();
+  const cut = eventReader();
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return null;
-    text += value;
-    const [, data] = /^data: ?(.*"assistant\.start".*)\r?\n/m.exec(text) ?? [];
-    if (data === undefined) continue;
+    const start = cut(value).find(({ event }) => event === 'assistant.start');
+    if (start === undefined) continue;
     reader.cancel().catch(() => {});
-    return JSON.parse(data);
+    return JSON.parse(start.data);
   }
 }

@@ -1,7 +1,7 @@
 /** The conversation that is shown: its turns, those that run followed as they go on, earlier ones read on demand. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import { EventStream } from '../../bridge/event-stream.ts';
-import { GatewayError, remove, setSignedOut } from '../../gateway.ts';
+import { GatewayError, remove, setSignedOut, unreachable } from '../../gateway.ts';
 import { readSession } from '../../session.ts';
 import type { Conversations, HistoryRow, Message, Mode, Talk } from './conversations.ts';
 import { Turn } from './turn.ts';
@@ -102,7 +102,7 @@ export class Thread {
     this.#listener.changed();
     try {
       const start = await this.#conversations.send(this.talk, mode, message);
-      if (!start) throw new GatewayError(0, 'UNREACHABLE', 'The gateway ended before the turn began.');
+      if (!start) throw unreachable('The gateway ended before the turn began.');
       turn.turnId = start.turnId;
       if (!this.#isClosed) this.#follow(turn);
     } catch (error) {

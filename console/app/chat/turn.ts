@@ -1,10 +1,6 @@
 /** What is known of one turn of an agent: the message, and what the agent said, thought, did and asked, in order. */
-import {
-  INSTALL_CLAUDE_CODE,
-  type PermissionOption,
-  type TurnEvent,
-  type TurnUsage,
-} from '../../../protocol/agents/agents.ts';
+import { INSTALL_CLAUDE_CODE, type PermissionOption, type TurnEvent } from '../../../protocol/agents/agents.ts';
+import { TurnCost } from '../../../protocol/agents/turn-cost.ts';
 import type { AttachedFile, HistoryRow, ToolCall, TurnState } from './conversations.ts';
 
 /** Of a tool's arguments in its head, and of a value below it. */
@@ -73,8 +69,7 @@ export class Turn {
   /** Called when it has changed. */
   onChange: () => void = () => {};
   readonly #tools = new Map<string, ToolBlock>();
-  readonly #usage: TurnUsage = {};
-  #runner = '';
+  readonly #cost = new TurnCost();
   /** Its answer is tried again. */
   #isVoid = false;
 
@@ -101,16 +96,13 @@ export class Turn {
   show(event: TurnEvent): void {
     const words = WORDS[event.type];
     if (words !== undefined) this.status = words;
+    this.#cost.take(event);
     this.#take(event);
     this.onChange();
   }
 
   #take(event: TurnEvent): void {
     switch (event.type) {
-      case 'assistant.start':
-        this.#runner = event.runner;
-        if (event.model) this.#usage.model = event.model;
-        break;
       case 'assistant.delta':
         this.status = 'Writing …';
         this.#append('text', event.delta);
@@ -137,9 +129,6 @@ export class Turn {
       case 'phase':
         this.#isVoid ||= event.phase === 'retrying';
         this.status = event.detail ? `${event.phase}: ${event.detail}` : `${event.phase} …`;
-        break;
-      case 'usage':
-        this.#add(event);
         break;
       case 'error':
         this.fail(event);
@@ -173,16 +162,8 @@ export class Turn {
   end(state: TurnState = this.state): void {
     this.state = state === 'running' ? 'ok' : state;
     for (const block of this.blocks) if (block.kind === 'question') this.#answered(block.requestId, null);
-    const { model, inputTokens, outputTokens, costUsd } = this.#usage;
-    const parts = [
-      ENDED[this.state],
-      this.#runner,
-      model,
-      (inputTokens || outputTokens) &&
-        `${(inputTokens ?? 0).toLocaleString()} tokens in, ${(outputTokens ?? 0).toLocaleString()} out`,
-      costUsd && `$${costUsd.toFixed(costUsd < 0.1 ? 4 : 2)}`,
-    ];
-    this.say(parts.filter(Boolean).join(' · '));
+    const facts = this.#cost.facts((tokens) => tokens.toLocaleString());
+    this.say([ENDED[this.state], ...facts].filter(Boolean).join(' · '));
   }
 
   #append(kind: 'text' | 'thought', text: string): void {
@@ -233,13 +214,6 @@ export class Turn {
     for (const block of this.blocks) {
       if (block.kind !== 'question' || block.requestId !== requestId || block.chosen !== null) continue;
       block.chosen = block.options.find((option) => option.optionId === optionId)?.label ?? 'No answer: refused';
-    }
-  }
-
-  #add({ type: _, model, provider: _provider, ...numbers }: Extract<TurnEvent, { type: 'usage' }>): void {
-    if (model) this.#usage.model = model;
-    for (const [name, value] of Object.entries(numbers) as [keyof typeof numbers, number | undefined][]) {
-      if (typeof value === 'number') this.#usage[name] = (this.#usage[name] ?? 0) + value;
     }
   }
 }

@@ -21,7 +21,10 @@ export function Preview({ app, base, sha256, onDelete, onClose }: Props) {
   const load = async (signal: AbortSignal) => {
     const [row] = (await get<BlobPage>(`${base}?prefix=${encodeURIComponent(sha256)}&limit=1`, signal)).files;
     if (row === undefined)
-      throw new GatewayError(404, 'UNKNOWN_BLOB', 'There is no such file; it may have been deleted.');
+      throw new GatewayError(404, {
+        code: 'UNKNOWN_BLOB',
+        message: 'There is no such file; it may have been deleted.',
+      });
     return row;
   };
   const { value: row, error } = usePolled(load, `${base} ${sha256}`, 0);

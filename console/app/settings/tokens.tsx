@@ -1,6 +1,7 @@
 /** Tokens for programs that may use an app: lists, makes and revokes them. The text of one is shown once. */
 import { useState } from 'preact/hooks';
-import { GatewayError, get, post, remove } from '../../gateway.ts';
+import { PAGE_ROWS } from '../../../protocol/client.ts';
+import { GatewayError, getAll, post, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Confirm, CopyButton, Dialog, Field, Loading, Problem } from '../../ui/parts.tsx';
@@ -23,19 +24,10 @@ const TOOLS = {
   all: 'all: and uploads, logs, SQL, chat',
 } as const;
 
-const PAGE = 500;
-
 /** Null where the gateway's host asks who calls, and there are no tokens. */
 async function readTokens(signal: AbortSignal): Promise<Token[] | null> {
-  const rows: Token[] = [];
   try {
-    for (;;) {
-      const last = rows.at(-1);
-      const before = last === undefined ? '' : `&before=${encodeURIComponent(last.id)}`;
-      const page = await get<Token[]>(`/svc/_tokens?limit=${PAGE}${before}`, signal);
-      rows.push(...page);
-      if (page.length < PAGE) return rows;
-    }
+    return await getAll<Token>(`/svc/_tokens?limit=${PAGE_ROWS}`, '&before=', signal);
   } catch (error) {
     if (error instanceof GatewayError && error.status === 404) return null;
     throw error;

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { lastStarted, stopAndWait } from '../../../cli/gateway/background.ts';
+import packageJson from '../../../package.json' with { type: 'json' };
 import { Layout } from '../../../storage/layout.ts';
 import { isRunning } from '../../../storage/processes/process-identity.ts';
 import { appOf } from '../../../testing/apps.ts';
@@ -32,7 +33,7 @@ describe('the desktop program', () => {
   const crashes = () => readFileSync(join(folder, 'user/crashes.log'), 'utf8');
 
   /** The program as another start of it would be. */
-  function again({ store = 'present', version = '0.1.0' }: { store?: Store; version?: string } = {}): void {
+  function again({ store = 'present', version = packageJson.version }: { store?: Store; version?: string } = {}): void {
     desktop?.quit();
     shell = new TestShell(folder, store);
     shell.version = version;
@@ -123,7 +124,7 @@ describe('the desktop program', () => {
 
   test('after an update of the package the gateway that runs is replaced', async () => {
     const { pid, url } = daemon();
-    again({ version: '0.2.0' });
+    again({ version: `${packageJson.version}-next` });
     await desktop.start(['--hidden']);
     assert.notEqual(daemon().pid, pid);
     assert.equal(daemon().url, url);

@@ -1,10 +1,12 @@
 /** The desktop program: its gateways, their windows, the tray, and links. */
 import { CommandError } from '../../../cli/failure.ts';
-import { allApps, route } from '../../../cli/gateway/api.ts';
+import { route } from '../../../cli/gateway/api.ts';
 import { StartError } from '../../../cli/gateway/background.ts';
 import { Client } from '../../../cli/gateway/client.ts';
 import { whoListens } from '../../../cli/gateway/listener.ts';
 import { makeLink } from '../../../cli/gateway/pages.ts';
+import { readAll } from '../../../cli/resource.ts';
+import { APPS } from '../../../cli/resources.ts';
 import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
 import { CrashLog } from './crash-log.ts';
 import { addressOf, EntryError, Gateways, isOpenToNetwork, LOCAL, type Profile } from './gateways.ts';
@@ -245,7 +247,7 @@ export class Desktop {
       const token = await this.#tokens.read(this.gateways.layout(id).token);
       const client = id === LOCAL ? await this.#local.current : clientOf(url, token ?? '');
       if (client === null) return { profile, apps: null };
-      const apps = await allApps(client, LIMITS.helloMs);
+      const apps = await readAll(client, APPS, [], LIMITS.helloMs);
       return { profile, apps: apps.map(({ id, name }) => ({ id, name: name || id })) };
     } catch {
       return { profile, apps: null };

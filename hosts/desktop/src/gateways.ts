@@ -1,11 +1,12 @@
 /**
  * The gateways that the program knows, one folder each: `gateways/<id>/` with `profile.json` and `token.bin`. `local` is its own, and
- * its folder is the whole data directory (specification, "What the service does", item 12).
+ * its folder is the whole data directory (specification, "Hosts that exist").
  */
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freeId, idFromName } from '../../../protocol/ids.ts';
-import { isRecord, mkdirDurable, namesIn, readJson, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
+import { isRecord } from '../../../protocol/shapes/shape.ts';
+import { mkdirDurable, namesIn, readJson, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
 import { Layout } from '../../../storage/layout.ts';
 
 export const LOCAL = 'local';

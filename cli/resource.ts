@@ -1,0 +1,133 @@
+/** Resources are what the gateway keeps a list of (resources.ts): reads and draws their lists, finds one by its name, and removes one. */
+import { askFirst, type CommandContext } from './command.ts';
+import { allListed, type Query, withQuery } from './gateway/api.ts';
+import type { Client } from './gateway/client.ts';
+import { listed } from './gateway/received.ts';
+import type { Format } from './terminal/style.ts';
+import type { Cell, Column } from './terminal/table.ts';
+import type { Terminal } from './terminal/terminal.ts';
+import { formatAge, formatBytes, formatCount } from './terminal/units.ts';
+
+/** Where its rows are. `scope` are the names that it lies below: an app, and perhaps a version or a session. */
+export type Resource<Row> = {
+  /** Where its list is; a row of it is below. */
+  path(...scope: string[]): string;
+  /** What is asked for the rows after `last`, and for the first ones; without it, the list has one page. */
+  page?(last: Row | undefined): Query;
+  /** Rows of the one page, unless a command says how many. */
+  limit?: number;
+  /** The member of the answer that has the rows; without it, the answer is the rows. */
+  member?: string;
+};
+
+/** What a command line calls a row, and what completion says of it. */
+export type Names<Row> = { named(row: Row): [word: string, about: string] };
+
+/** How rows are drawn; `none` is said where there are none. */
+export type Table<Row> = { columns: ListColumn<Row>[]; none(...scope: string[]): string };
+
+/** A column with what a row has there. One with `ifAny` is left out where no row has something. */
+export type ListColumn<Row> = Exclude<Column, string> & { cell(row: Row, now: number): Cell; ifAny?: true };
+type More = Pick<ListColumn<never>, 'squeeze' | 'drop' | 'ifAny'>;
+
+/** A text, or one with a format. */
+export function text<Row>(title: string, of: (row: Row, now: number) => Cell, more: More = {}): ListColumn<Row> {
+  return { title, cell: of, ...more };
+}
+
+/** The text that names a row. */
+export function name<Row>(title: string, of: (row: Row) => string, more: More = {}): ListColumn<Row> {
+  return text(title, (row) => ({ text: of(row), format: 'bold' }), more);
+}
+
+export function count<Row>(title: string, of: (row: Row) => number, more: More = {}): ListColumn<Row> {
+  return { title, align: 'right', cell: (row) => formatCount(of(row)), ...more };
+}
+
+export function size<Row>(title: string, of: (row: Row) => number, more: More = {}): ListColumn<Row> {
+  return { title, align: 'right', cell: (row) => formatBytes(of(row)), ...more };
+}
+
+/** How long ago a time was; `never` where there is none. */
+export function age<Row>(
+  title: string,
+  of: (row: Row) => number | null,
+  { never = '', format = () => 'dim', ...more }: More & { never?: string; format?: (ms: number) => Format } = {},
+): ListColumn<Row> {
+  const cell = (at: number | null, now: number): Cell =>
+    at === null ? { text: never, format: 'dim' } : { text: formatAge(at, now), format: format(now - at) };
+  return text(title, (row, now) => cell(of(row), now), more);
+}
+
+/** Every row, page by page. */
+export async function readAll<Row>(
+  client: Client,
+  resource: Resource<Row>,
+  scope: string[] = [],
+  timeoutMs?: number,
+): Promise<Row[]> {
+  return (await readList(client, resource, scope, {}, timeoutMs)).rows;
+}
+
+/** Every row, or those that `query` asks for, with the whole answer. */
+export async function readList<Row>(
+  client: Client,
+  { path, page, limit, member }: Resource<Row>,
+  scope: string[] = [],
+  query: Query = {},
+  timeoutMs?: number,
+): Promise<{ rows: Row[]; answer: unknown }> {
+  let answer: unknown;
+  const read = async (last?: Row): Promise<Row[]> => {
+    const asked = page === undefined ? { ...query, limit: query.limit ?? limit } : { ...query, ...page(last) };
+    answer = await client.get(withQuery(path(...scope), asked), timeoutMs);
+    return listed(member === undefined ? answer : (answer as Record<string, unknown>)[member]) as Row[];
+  };
+  const rows = page === undefined ? await read() : await allListed(read);
+  return { rows, answer: member === undefined ? rows : { ...(answer as object), [member]: rows } };
+}
+
+/** The row of this id. */
+export async function find<Row>(
+  client: Client,
+  resource: Resource<Row> & Names<Row>,
+  id: string,
+): Promise<Row | undefined> {
+  return (await readAll(client, resource)).find((row) => resource.named(row)[0] === id);
+}
+
+/** Prints rows: a table, a note when there are none, or with `--json` the `answer`. */
+export function showList<Row>(
+  terminal: Terminal,
+  { columns, none }: Table<Row>,
+  rows: Row[],
+  { scope = [], answer = rows }: { scope?: string[]; answer?: unknown } = {},
+): void {
+  terminal.answer(answer, () => {
+    if (rows.length === 0) terminal.note(none(...scope));
+    else terminal.table(...tableOf(columns, rows));
+  });
+}
+
+/** The columns that have something, and the cells of the rows. */
+export function tableOf<Row>(columns: ListColumn<Row>[], rows: Row[]): [Column[], Cell[][]] {
+  const now = Date.now();
+  const shown = columns
+    .map((column) => ({ column, cells: rows.map((row) => column.cell(row, now)) }))
+    .filter(({ column, cells }) => column.ifAny !== true || cells.some((cell) => cell !== ''));
+  return [shown.map(({ column }) => column), rows.map((_, i) => shown.map(({ cells }) => cells[i] as Cell))];
+}
+
+type Removal = { path: string; question?: string | undefined; done: string; hint?: string | undefined };
+
+/** Removes what is at `path`, after the `question` if there is one, and says that it is `done`; `hint` is how to undo it. */
+export async function remove(context: CommandContext, { path, question, done, hint }: Removal): Promise<void> {
+  const { terminal, connect } = context;
+  const client = connect();
+  if (question !== undefined) await askFirst(context, question);
+  const answer = await client.delete(path);
+  terminal.answer(answer, () => {
+    terminal.done(done);
+    if (hint !== undefined) terminal.hint(hint);
+  });
+}

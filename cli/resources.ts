@@ -1,0 +1,302 @@
+/** The table of resources: where each list is, what a row is called, and the columns by which commands draw it. */
+import type { AppRecord, AutomationRow, TemplateRow, TrashRow, VersionRecord } from '../protocol/answers.ts';
+import type { RunRecord } from '../protocol/automations/runs.ts';
+import { LIMITS } from '../protocol/limits.ts';
+import type { Knob } from '../protocol/manifest.ts';
+import type { ChannelStatus } from '../protocol/notices.ts';
+import type { SecretRecord } from '../protocol/secrets.ts';
+import type { GitFile } from '../protocol/wire/git-jobs.ts';
+import type { BackupFile } from '../storage/backup/kept.ts';
+import type { BlobRow } from '../storage/blobs.ts';
+import type { SessionRow } from '../supervisor/authoring/sessions.ts';
+import type { ProgramTokenRow } from '../supervisor/http/access/program-tokens.ts';
+import { route } from './gateway/api.ts';
+import type { ConversationRow } from './gateway/conversations.ts';
+import { age, count, type Names, name, type Resource, size, type Table, text } from './resource.ts';
+import { drawRunState, drawState } from './terminal/states.ts';
+import type { Cell } from './terminal/table.ts';
+import { formatAge, formatDuration, formatWait } from './terminal/units.ts';
+
+export const TOKEN_EXAMPLE = 'svc token create --name zapier --app todos --tools read --expires 90d';
+/** How notices come to reach somebody. */
+export const NOTICES_HOW =
+  'Add "mail" or "notify" to the configuration, or let a browser agree: the console, System, Notices.';
+/** Characters of a SHA-256 that are shown: enough to tell the files of an app apart. */
+export const SHOWN_SHA = 16;
+
+/** Commands list its rows, and name one. */
+type Listed<Row> = Resource<Row> & Names<Row> & Table<Row>;
+
+const limit = LIMITS.listRowsMax;
+
+export const APPS: Listed<AppRecord> = {
+  path: () => '/svc/_apps',
+  page: (last) => ({ after: last?.id }),
+  named: (app) => [app.id, app.name],
+  none: () => 'No app is registered yet. Make one: svc new notes && svc push notes',
+  columns: [
+    name('APP', ({ id }) => id, { squeeze: true }),
+    text('NAME', (app) => app.name, { squeeze: true, drop: 1 }),
+    text('STATE', ({ status }) => drawState(status)),
+    text('VERSION', ({ version }) => version, { drop: 2 }),
+    count('TOOLS', ({ queries, actions }) => queries + actions, { drop: 4 }),
+    age('UPDATED', ({ updatedAt }) => updatedAt, { drop: 3 }),
+  ],
+};
+
+/** Of an app, the newest first. */
+export const VERSIONS: Listed<VersionRecord> = {
+  path: (app = '') => route`/svc/_apps/${app}/versions`,
+  limit: LIMITS.listRows,
+  named: ({ versionId, active }) => [versionId, active ? 'live' : ''],
+  none: () => 'No version is stored.',
+  columns: [
+    text('VERSION', ({ versionId, active }) => ({ text: versionId, format: active ? 'bold' : 'reset' })),
+    text('', ({ active }) => (active ? { text: '● live', format: 'green' } : '')),
+    text('APP VERSION', ({ version }) => version, { drop: 1 }),
+    age('UPLOADED', ({ uploadedAt }) => uploadedAt),
+    count('FILES', ({ files }) => files, { drop: 3 }),
+    size('SIZE', ({ bytes }) => bytes, { drop: 2 }),
+    text('BY', ({ by }) => by ?? '', { drop: 2, ifAny: true }),
+    text('MESSAGE', ({ message }) => message?.split('\n', 1)[0] ?? '', { squeeze: true, ifAny: true }),
+  ],
+};
+
+/** Of a version of an app. */
+export const VERSION_FILES: Listed<GitFile> = {
+  path: (app = '', version = '') => route`/svc/_apps/${app}/versions/${version}/files`,
+  named: ({ path }) => [path, ''],
+  none: () => 'It has no files.',
+  columns: [text('FILE', ({ path }) => path), size('SIZE', (file) => file.size)],
+};
+
+/** Removed apps that are kept, the last one first. */
+export const TRASH: Listed<TrashRow> = {
+  path: () => '/svc/_trash',
+  page: (last) => ({ limit, before: last?.id }),
+  named: (row) => [row.app, row.name],
+  none: () => 'The trash is empty. "svc rm <app>" moves an app there.',
+  columns: [
+    name('APP', ({ app }) => app),
+    text('NAME', (row) => row.name, { squeeze: true, drop: 3 }),
+    text('VERSION', ({ version }) => version, { drop: 4 }),
+    age('REMOVED', ({ removedAt }) => removedAt),
+    size('SIZE', ({ bytes }) => bytes),
+    text('EXPIRES', ({ keptUntil }, now) => formatWait(keptUntil, now), { drop: 1 }),
+    text('ID', ({ id }) => ({ text: id, format: 'dim' }), { drop: 2 }),
+  ],
+};
+
+/** Open ones, the newest first. */
+export const SESSIONS: Listed<SessionRow> = {
+  path: () => '/svc/_sessions',
+  page: (last) => ({ limit, before: last?.sessionId }),
+  named: ({ sessionId, name: called, apps }) => [
+    sessionId,
+    [...(called === sessionId ? [] : [called]), ...apps].join(', '),
+  ],
+  none: () => 'No open sessions. Open one: svc dev <dir>, or svc sessions open',
+  columns: [
+    name('SESSION', ({ sessionId }) => sessionId),
+    text('NAME', (row) => (row.name === undefined || row.name === row.sessionId ? '–' : row.name), {
+      squeeze: true,
+      drop: 2,
+    }),
+    text('APPS', ({ apps, damaged }) => `${apps.join(', ') || '–'}${damaged === undefined ? '' : ' (damaged)'}`, {
+      squeeze: true,
+    }),
+    age('LAST EDIT', ({ touchedAt }) => touchedAt, {
+      drop: 1,
+      format: (ms) => (ms > LIMITS.sessionStaleMs ? 'yellow' : 'dim'),
+    }),
+  ],
+};
+
+export const AUTOMATIONS: Listed<AutomationRow> = {
+  path: () => '/svc/_automations',
+  page: (last) => ({ after: last?.ref }),
+  member: 'rows',
+  named: (row) => [row.ref, row.name],
+  none: () => 'No automations yet. They live in automations/<name>/ of an app: see docs/automations.md.',
+  columns: [
+    name('AUTOMATION', ({ ref }) => ref, { squeeze: true }),
+    text('NAME', (row) => row.name, { squeeze: true, drop: 4 }),
+    text('STATE', ({ enabled }) => (enabled ? { text: '● on', format: 'green' } : { text: '○ off', format: 'yellow' })),
+    text('FIRES', ({ triggers }) => triggers.map(drawTrigger).join(', ') || 'by hand', { squeeze: true, drop: 2 }),
+    text('NEXT', ({ nextRunAt }, now) => (nextRunAt ? formatWait(nextRunAt, now) : ''), { drop: 1 }),
+    text(
+      'LAST RUN',
+      ({ lastRun }, now) =>
+        lastRun === undefined
+          ? { text: 'never', format: 'dim' }
+          : drawRunState(lastRun.state, formatAge(lastRun.startedAt ?? lastRun.queuedAt, now)),
+      { drop: 3 },
+    ),
+  ],
+};
+
+/** The latest first. */
+export const RUNS: Resource<RunRecord> & Table<RunRecord> = {
+  path: () => '/svc/_runs',
+  limit: 20,
+  none: () => 'No run is recorded. Fire one: svc run <app>/<automation>',
+  columns: [
+    text('STATE', ({ state }) => drawRunState(state)),
+    name('AUTOMATION', ({ ref }) => ref, { squeeze: true }),
+    text('FIRED BY', ({ trigger }) => trigger.kind, { drop: 5 }),
+    age('WHEN', ({ startedAt, queuedAt }) => startedAt ?? queuedAt, { drop: 1 }),
+    { title: 'TOOK', align: 'right', drop: 4, cell: (run, now) => runTime(run, now) },
+    text('RUN', ({ runId }) => ({ text: runId, format: 'dim' }), { drop: 2 }),
+    text('OUTCOME', (run) => outcomeOf(run), { squeeze: true, drop: 3 }),
+  ],
+};
+
+/** Those of programs, the newest first. A command line calls one by its name, or by its id. */
+export const TOKENS: Listed<ProgramTokenRow> = {
+  path: () => '/svc/_tokens',
+  page: (last) => ({ limit, before: last?.id }),
+  named: (token) => [token.name, token.tools],
+  none: () => `There are no tokens for programs. Make one: ${TOKEN_EXAMPLE}`,
+  columns: [
+    text('TOKEN', ({ id }) => id),
+    name('NAME', (token) => token.name, { squeeze: true }),
+    text('APPS', appsOfToken, { squeeze: true, drop: 2 }),
+    text('TOOLS', ({ tools }) => tools, { drop: 4 }),
+    text(
+      'EXPIRES',
+      ({ expiresAt }, now) => {
+        if (expiresAt === null) return 'never';
+        return expiresAt <= now ? { text: 'expired', format: 'red' } : formatWait(expiresAt, now);
+      },
+      { drop: 1 },
+    ),
+    age('LAST USE', ({ lastUsedAt }) => lastUsedAt, { drop: 3, never: 'never' }),
+  ],
+};
+
+/** Of an app, or of its draft in a session. */
+export const SECRETS: Resource<SecretRecord> & Table<SecretRecord> = {
+  path: (app = '', session) =>
+    session === undefined ? route`/svc/_apps/${app}/secrets` : route`/svc/_draft/${session}/_apps/${app}/secrets`,
+  none: (app) => `There are no secrets. Set one: svc secret set ${app} <name>`,
+  columns: [
+    name('SECRET', (secret) => secret.name),
+    text('STATE', ({ state }) => ({ text: SECRET_STATES[state], format: state === 'set' ? 'green' : 'yellow' })),
+    age('SET', ({ updatedAt }) => updatedAt, { never: '–' }),
+  ],
+};
+
+const SECRET_STATES: Record<SecretRecord['state'], string> = {
+  set: 'set',
+  unreadable: 'unreadable: set it again',
+  missing: 'no value in the draft',
+};
+
+/** That an app keeps, the newest first. */
+export const FILES: Listed<BlobRow> = {
+  path: (app = '') => route`/svc/${app}/_blobs`,
+  limit: LIMITS.listRows,
+  member: 'files',
+  named: ({ sha256, type }) => [sha256, type],
+  none: (app) => `The app keeps no files. Upload one: svc files put ${app} <file>`,
+  columns: [
+    name('SHA-256', ({ sha256 }) => sha256.slice(0, SHOWN_SHA)),
+    text('TYPE', ({ type }) => type, { squeeze: true, drop: 1 }),
+    size('SIZE', (file) => file.size),
+    age('STORED', ({ storedAt }) => storedAt),
+  ],
+};
+
+/** About an app. They are read by `allConversations`, from two lists. */
+export const CONVERSATIONS: Names<ConversationRow> & Table<ConversationRow> = {
+  named: ({ id, title }) => [id, title],
+  none: (app) => `There are no conversations. Begin one: svc chat ${app}`,
+  columns: [
+    name('WINDOW', ({ id }) => id),
+    text('BEGINS', ({ title }) => title, { squeeze: true }),
+    text('MODE', ({ mode }) => mode, { drop: 2 }),
+    count('TURNS', ({ turns }) => turns, { drop: 1 }),
+    age('USED', ({ updatedAt }) => updatedAt),
+  ],
+};
+
+/** That the gateway keeps in its folder. */
+export const BACKUPS: Resource<BackupFile> & Table<BackupFile> = {
+  path: () => '/svc/_backups/files',
+  none: () => 'The gateway keeps no backups. Make one: svc backup now',
+  columns: [
+    name('FILE', (file) => file.name, { squeeze: true }),
+    age('MADE', ({ madeAt }) => madeAt),
+    size('SIZE', ({ bytes }) => bytes),
+    text(
+      'STATE',
+      ({ damaged }) =>
+        damaged ? { text: 'a database is damaged', format: 'red' } : { text: 'verified', format: 'green' },
+      { drop: 1 },
+    ),
+  ],
+};
+
+/** By which notices reach people. */
+export const CHANNELS: Resource<ChannelStatus> & Table<ChannelStatus> = {
+  path: () => '/svc/_notices',
+  member: 'channels',
+  none: () => `Notices reach nobody. ${NOTICES_HOW}`,
+  columns: [
+    name('CHANNEL', nameOfChannel),
+    text('STATE', ({ state }) => CHANNEL_STATES[state]),
+    age('LAST SENT', ({ lastSentAt }) => lastSentAt, { drop: 3 }),
+    count('WAITING', ({ waiting }) => waiting, { drop: 2 }),
+    text('LAST FAILURE', (status, now) => ({ text: failureOf(status, now), format: 'dim' }), {
+      squeeze: true,
+      drop: 1,
+    }),
+  ],
+};
+
+const CHANNEL_STATES: Record<ChannelStatus['state'], Cell> = {
+  idle: { text: 'nothing sent yet', format: 'dim' },
+  ok: { text: '● works', format: 'green' },
+  failing: { text: '● fails', format: 'red' },
+};
+
+/** Settings of an app's page, or of its draft's in a session. */
+export const SETTINGS: Resource<Knob> & Names<Knob> = {
+  path: (app = '', session) =>
+    session === undefined ? route`/svc/_apps/${app}/settings` : route`/svc/_draft/${session}/_apps/${app}/settings`,
+  member: 'knobs',
+  named: ({ key, label }) => [key, label],
+};
+
+export const TEMPLATES: Resource<TemplateRow> & Names<TemplateRow> = {
+  path: () => '/svc/_templates',
+  named: (template) => [template.id, template.name],
+};
+
+function drawTrigger(trigger: AutomationRow['triggers'][number]): string {
+  if (trigger.kind === 'cron') return trigger.tz ? `${trigger.expr} ${trigger.tz}` : trigger.expr;
+  return 'pending' in trigger ? 'webhook (pending)' : `webhook ${trigger.id.slice(0, 6)}…`;
+}
+
+/** How long it ran, or has been running. */
+export function runTime({ startedAt, endedAt }: RunRecord, now: number): string {
+  return startedAt === null ? '' : formatDuration((endedAt ?? now) - startedAt);
+}
+
+/** Its summary, or why it failed. */
+export function outcomeOf({ summary, error }: RunRecord): string {
+  return error ? `${error.code}: ${error.message}` : (summary ?? '');
+}
+
+export function appsOfToken({ apps }: Pick<ProgramTokenRow, 'apps'>): string {
+  return apps === null ? 'every app' : apps.join(', ');
+}
+
+/** A browser is known by its name. */
+export function nameOfChannel({ channel, browser }: ChannelStatus): string {
+  return browser === undefined ? channel : `${channel} (${browser.name})`;
+}
+
+export function failureOf({ lastFailure }: ChannelStatus, now: number): string {
+  return lastFailure === null ? '' : `${formatAge(lastFailure.at, now)}: ${lastFailure.message}`;
+}
