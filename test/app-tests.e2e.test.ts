@@ -278,7 +278,7 @@ test('a test calls the tools of the app, moves its clock, sends its webhooks and
 });
 
 describe('the templates', () => {
-  const templates = join(root, 'templates');
+  const templates = join(root, 'dist/templates');
   const ids = readdirSync(templates).filter((name) => !name.startsWith('_'));
   let all: TestResult[];
 

@@ -1,12 +1,13 @@
-/** Change streams over HTTP, on both edges (decisions, section 4). */
+/** Change streams over HTTP, on both edges (specification, "Change stream"). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { before, test } from 'node:test';
+import type { ServerSentEvent } from '../protocol/event-stream.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
-import type { ServerEvent, Stream, TestGateway } from '../testing/gateway.ts';
+import type { Stream, TestGateway } from '../testing/gateway.ts';
 
 /** Tables with long names, so that few calls make many bytes. */
 const WIDE = Array.from({ length: 50 }, (_, i) => `${i}_${'t'.repeat(2000)}`);
@@ -57,7 +58,7 @@ const SLOW = appOf('slow', {
   },
 });
 
-const parse = (event: ServerEvent) =>
+const parse = (event: ServerSentEvent) =>
   JSON.parse(event.data) as {
     app: string;
     table: string;
@@ -68,14 +69,14 @@ const parse = (event: ServerEvent) =>
     seq: number;
   };
 
-async function take(stream: Stream, count: number): Promise<ServerEvent[]> {
-  const events: ServerEvent[] = [];
+async function take(stream: Stream, count: number): Promise<ServerSentEvent[]> {
+  const events: ServerSentEvent[] = [];
   while (events.length < count) events.push(await stream.next());
   return events;
 }
 
 /** A missing event cannot be awaited: this event comes after it would have. */
-async function expectNext(gateway: TestGateway, stream: Stream, action: string): Promise<ServerEvent> {
+async function expectNext(gateway: TestGateway, stream: Stream, action: string): Promise<ServerSentEvent> {
   assert.equal((await gateway.write('live', action)).status < 400, true);
   const event = await stream.next();
   assert.equal(parse(event).action, action, event.data);

@@ -1,7 +1,7 @@
-/** Chat windows over HTTP, with a host's own runner (specification, "Chat window"; decisions, sections 8 and 12). */
+/** Chat windows over HTTP, with a host's own runner (specification, "Chat windows" and "Turns"). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -645,6 +645,30 @@ describe('windows', () => {
     await gateway.call('DELETE', turnPath('kept', staying.turnId));
   });
 
+  test('an app that is restored from the trash has its windows, and what runs when it is removed', async () => {
+    assert.equal((await gateway.upload('restored', appOf('restored', {}))).status, 201);
+    await say(gateway, 'restored', 'w', 'session:s2 tool:list say:one', { idempotencyKey: 'k' });
+    const stream = await send(gateway, 'restored', { windowId: 'w', message: 'say:cut hang' });
+    await until(stream, 'assistant.delta');
+    assert.equal((await gateway.call('DELETE', '/svc/_apps/restored')).status, 200);
+    await stream.ended();
+    const [{ id }] = (await gateway.call('GET', '/svc/_trash')).json;
+    assert.equal((await gateway.call('POST', `/svc/_trash/${id}/restore`)).status, 200);
+    const rows = await historyOf(gateway, 'restored', 'w');
+    assert.deepEqual(
+      rows.map(({ seq, kind, text, toolName, state, ok }) => [seq, kind, text ?? toolName, state ?? ok]),
+      [
+        [1, 'user', 'session:s2 tool:list say:one', 'ok'],
+        [2, 'tool', 'list', true],
+        [3, 'assistant', 'one', undefined],
+        [4, 'user', 'say:cut hang', 'aborted'],
+        [5, 'assistant', 'cut', undefined],
+      ],
+    );
+    assert.equal(textOf(await say(gateway, 'restored', 'w', 'resume')), 's2');
+    assert.equal((await gateway.call('DELETE', '/svc/_apps/restored')).status, 200);
+  });
+
   test('removing an app removes its windows', async () => {
     const stream = await send(gateway, 'notes', { windowId: 'w', message: 'say:secret hang' });
     await until(stream, 'assistant.delta');
@@ -733,6 +757,29 @@ test('a stop is reported to followers, and the next gateway continues', async (t
   assert.match(textOf(next), /^s1.*partly/);
   const run = (await gateway.call('GET', `/svc/_runs/${seen[0]?.turnId}`)).json;
   assert.equal(run.state, 'interrupted');
+});
+
+test('a directory of a release that kept windows in files alone is read', async (t) => {
+  const dataDir = folderOf(t);
+  const first = await host(dataDir);
+  await first.stop();
+  const chatDir = join(dataDir, 'apps/notes/_chat');
+  mkdirSync(chatDir);
+  const turnId = '018bcfe5-6800-7000-8000-000000000001';
+  const lines = [
+    `{"kind":"user","turnId":"${turnId}","message":"Hello","mode":"data","runner":"host","ts":1700000000010}`,
+    `{"kind":"events","turnId":"${turnId}","ts":1700000000010,"id":1,"events":[{"type":"assistant.start","turnId":"${turnId}","runner":"host"},{"type":"assistant.delta","deltas":["Hi"]}]}`,
+    '{"kind":"events","turnId":"018bcfe5',
+  ];
+  writeFileSync(join(chatDir, 'wold.jsonl'), lines.join('\n'));
+  const { gateway, stop } = await host(dataDir);
+  t.after(stop);
+  const [window] = (await gateway.call('GET', '/svc/notes/_chat/windows')).json;
+  assert.deepEqual([window.windowId, window.lastTurn], ['old', { turnId, state: 'interrupted' }]);
+  const events = await replay(gateway, 'notes', 'old', turnId);
+  assert.deepEqual(typesOf(events), ['assistant.start', 'assistant.delta', 'error', 'end']);
+  assert.match(textOf(await say(gateway, 'notes', 'old', 'history')), /Hello.*Hi/);
+  assert.equal((await historyOf(gateway, 'notes', 'old')).length, 4);
 });
 
 test('without a runner a message is refused with what to do', async (t) => {

@@ -313,7 +313,7 @@ test('a gateway for other machines prints its address, and warns about plain HTT
 
 test('push and describe show what an app opens to visitors', async () => {
   // A copy: a push writes into the folder.
-  cpSync(join(root, 'templates/contact'), join(home, 'contact'), { recursive: true });
+  cpSync(join(root, 'dist/templates/contact'), join(home, 'contact'), { recursive: true });
   const pushed = await svc('push', 'contact');
   assert.match(pushed.stdout, /public +page, action send, without a token/, pushed.stderr);
   assert.match((await svc('describe', 'contact')).stdout, /visitors may use page, action send, without a token/);

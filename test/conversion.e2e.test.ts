@@ -112,7 +112,7 @@ test('a directory that cannot be converted is left unchanged, with what to do', 
   assert.equal(svc(['convert', '--store', 'tarball', '--data-dir', nowhere]).status, 2);
 
   const dataDir = copyTo(join(folder, 'data'));
-  writeFileSync(join(dataDir, 'apps/words/pending.json'), '{}');
+  writeFileSync(join(dataDir, 'journal/words.json'), '{}');
   const cutOff = convert(dataDir);
   assert.match(`${cutOff.status} ${cutOff.json.error.message}`, /^1 A change of "words" was cut off/);
   assert.match(cutOff.json.error.hint, /svc serve .*--store tarball/);

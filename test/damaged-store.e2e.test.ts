@@ -145,8 +145,7 @@ test('garbage or a folder in place of an intention to publish, of the mark of th
     assert.equal(answer.json.tag, `intended/v${published}`, answer.text);
     assert.equal(await word('intended'), `${published - 1}`);
   };
-  mkdirSync(inStore('publishing'), { recursive: true });
-  const intention = inStore('publishing/intended.json');
+  const intention = join(gateway.dataDir, 'journal/intended.json');
   for (const bad of ['folder', '', '{', 'null', '7', '{"kind": "publish"}', '{"kind": "tide"}', 'link']) {
     replace(intention, bad);
     await change();

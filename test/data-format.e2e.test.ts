@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -80,6 +81,22 @@ for (const name of names) {
     await gateway.stop();
   });
 }
+
+test('a backup that an earlier release made comes back with all its content, and can be written', async (t) => {
+  const dataDir = join(newFolder(t), 'data');
+  const earlier = join(root, 'test/backups/format-1');
+  const restored = await svc('restore', `${earlier}.svc-backup.tar.gz`, '--data-dir', dataDir);
+  assert.equal(restored.code, 0, restored.stderr);
+  copyFileSync(`${earlier}.secrets.key`, join(dataDir, 'secrets.key'));
+  const gateway = new TestGateway(dataDir, []);
+  t.after(() => gateway.stop());
+  await gateway.start();
+  const { runs: _then, ...before } = JSON.parse(readFileSync(`${earlier}.json`, 'utf8'));
+  const { runs: _now, ...after } = JSON.parse(JSON.stringify(await contentOf(gateway)));
+  assert.deepEqual(after, before);
+  assert.equal((await gateway.write('shop', 'add', { text: 'after' })).status, 201);
+  await gateway.stop();
+});
 
 describe('of a gateway with data', () => {
   const gateway = gatewayOfSuite({});

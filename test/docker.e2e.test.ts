@@ -113,7 +113,7 @@ describe('the image', () => {
     assert.deepEqual([init, separator], ['tini', ['--']]);
     const [command, ...args] = listOf('CMD');
     assert.equal(command, 'svc');
-    const more = ['--with', join(made, 'templates/todos'), '--port', String(port), '--json'];
+    const more = ['--with', 'todos', '--port', String(port), '--json'];
     const child = spawn(process.execPath, [ENDS_WITH_PARENT, join(made, 'bin/svc.js'), ...args, ...more], {
       cwd: made,
       env: { PATH: process.env.PATH, HOME: folder, NODE_ENV: 'production', SVC_DATA_DIR: join(folder, 'data') },

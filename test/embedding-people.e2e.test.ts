@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { ConfigError } from '../supervisor/config.ts';
 import { buildGateway, type GatewayOptions } from '../supervisor/gateway.ts';
-import type { HostRequest } from '../supervisor/http/access/access.ts';
+import type { HostRequest } from '../supervisor/http/access/callers.ts';
 import type { Person } from '../supervisor/http/access/person.ts';
 import { appOf } from '../testing/apps.ts';
 import { tarball } from '../testing/archive.ts';

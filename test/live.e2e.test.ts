@@ -1,14 +1,15 @@
-/** Live queries over HTTP, on both edges (decisions, section 13). */
+/** Live queries over HTTP, on both edges (specification, "Live queries"). */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
+import type { ServerSentEvent } from '../protocol/event-stream.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';
-import type { ServerEvent, Stream } from '../testing/gateway.ts';
+import type { Stream } from '../testing/gateway.ts';
 
 const ITEMS = ['CREATE TABLE items (id INTEGER PRIMARY KEY, title TEXT)', 'CREATE TABLE other (n INTEGER)'];
 const LIST =
@@ -43,12 +44,12 @@ const APP = appOf('notes', {
 });
 
 // biome-ignore lint/suspicious/noExplicitAny: the tests look into it
-const dataOf = (event: ServerEvent): any => {
+const dataOf = (event: ServerSentEvent): any => {
   assert.equal(event.event, 'data', event.data);
   return JSON.parse(event.data).data;
 };
 
-const errorOf = (event: ServerEvent): string => {
+const errorOf = (event: ServerSentEvent): string => {
   assert.equal(event.event, 'error', event.data);
   const { isError, error } = JSON.parse(event.data);
   assert.equal(isError, true);
@@ -56,7 +57,7 @@ const errorOf = (event: ServerEvent): string => {
 };
 
 /** The first event for which this holds: states between may be left out. */
-async function until(stream: Stream, holds: (event: ServerEvent) => boolean): Promise<ServerEvent> {
+async function until(stream: Stream, holds: (event: ServerSentEvent) => boolean): Promise<ServerSentEvent> {
   for (;;) {
     const event = await stream.next();
     if (holds(event)) return event;
@@ -259,9 +260,9 @@ onEachEdge({}, (gateway, _edge, store) => {
     const stream = await open('query=count&input={}&query=nothing&input={}&query=list&input={"like":"x"}&changes');
     const events = [await stream.next(), await stream.next(), await stream.next()];
     const byIndex = new Map(events.map((event) => [JSON.parse(event.data).index, event]));
-    assert.deepEqual(dataOf(byIndex.get(0) as ServerEvent), { n: 0 });
-    assert.equal(errorOf(byIndex.get(1) as ServerEvent), 'UNKNOWN_QUERY');
-    assert.deepEqual(dataOf(byIndex.get(2) as ServerEvent), []);
+    assert.deepEqual(dataOf(byIndex.get(0) as ServerSentEvent), { n: 0 });
+    assert.equal(errorOf(byIndex.get(1) as ServerSentEvent), 'UNKNOWN_QUERY');
+    assert.deepEqual(dataOf(byIndex.get(2) as ServerSentEvent), []);
     const had = events[2]?.id ?? '';
     await add('y');
     const after = [await stream.next(), await stream.next()];
@@ -274,7 +275,7 @@ onEachEdge({}, (gateway, _edge, store) => {
     });
     const missed = [await again.next(), await again.next()];
     assert.deepEqual(missed.map(({ event }) => event).sort(), ['change', 'data']);
-    assert.equal(dataOf(missed.find(({ event }) => event === 'data') as ServerEvent).n, 1);
+    assert.equal(dataOf(missed.find(({ event }) => event === 'data') as ServerSentEvent).n, 1);
     again.close();
     const latest = missed.find(({ event }) => event === 'data')?.id as string;
     const silent = await open(

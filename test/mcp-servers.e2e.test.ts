@@ -77,7 +77,7 @@ describe('a server over stdio', () => {
   });
 
   test('nothing is started before the first call', () => {
-    assert.equal(running.tree.toolServers?.state, 'stopped');
+    assert.equal(running.tree.agents?.state, 'stopped');
     assert.deepEqual(running.servers.status()[0], { name: 'one', kind: 'stdio', state: 'idle', lastError: null });
   });
 
@@ -170,7 +170,7 @@ describe('a server over stdio', () => {
     const pids = (await running.call('one.spawn')) as { server: number; child: number };
     const hanging = running.call('one.hang', { file });
     await eventually(() => eventsIn(file) === 'began\n');
-    process.kill(running.tree.toolServers?.pid as number, 'SIGKILL');
+    process.kill(running.tree.agents?.pid as number, 'SIGKILL');
     await assert.rejects(hanging, failsWith(/ended by SIGKILL.*not known/));
     assert.deepEqual(await running.call('one.echo', { again: true }), { again: true });
     await eventually(() => !isRunning(pids.server) && !isRunning(pids.child));
@@ -360,6 +360,6 @@ describe('the end', () => {
     const gateway = await startGateway(t);
     const { processes, toolServers } = (await gateway.call('GET', '/svc/_system')).json;
     assert.deepEqual(toolServers, []);
-    assert.ok(!processes.some(({ role }: { role: string }) => role === 'mcp'), JSON.stringify(processes));
+    assert.ok(!processes.some(({ role }: { role: string }) => role === 'agents'), JSON.stringify(processes));
   });
 });

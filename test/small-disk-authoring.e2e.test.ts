@@ -72,7 +72,7 @@ test('the git store on a disk that runs full', { skip: missing ?? false }, async
       code: filesBelow(join(store, 'worktrees/main')).length,
       left: [
         ...readdirSync(join(gateway.dataDir, 'tmp')),
-        ...readdirSync(join(store, 'publishing')),
+        ...readdirSync(join(gateway.dataDir, 'journal')),
         ...readdirSync(session).filter((name) => name.startsWith('.')),
         ...allBelow(gateway.dataDir).filter((name) => /\.tmp$|\.lock$|tmp_obj_|importing/.test(name)),
       ],

@@ -67,7 +67,7 @@ test('without --store a new directory gets the git store, and each directory kee
   assert.equal(await storeOf('host'), 'tarball');
 });
 
-test("--store tarball is the specification's store; appsStoreRoot alone is the git store", async (t) => {
+test('--store tarball keeps archives; appsStoreRoot alone is the git store', async (t) => {
   const tarball = await startGateway(t, {
     store: 'tarball',
     config: { commitAuthor: { name: 'Ann', email: 'a@b.c' } },

@@ -74,7 +74,7 @@ export function filesSuite(gateway: TestGateway): void {
       await uploads.getByText('1 not stored').waitFor();
       await uploads
         .getByRole('alert')
-        .filter({ hasText: /1\.0 MiB do not fit: .* raise "blobQuotaMb"/ })
+        .filter({ hasText: /1 MiB do not fit: .* raise "blobQuotaMb"/ })
         .waitFor();
       await status(page, '2 files, ').waitFor();
       await row(page, PIXEL).getByText('image/png').waitFor();
@@ -170,7 +170,7 @@ export function filesSuite(gateway: TestGateway): void {
       const page = await open('/apps/album/files');
       await page.getByRole('button', { name: 'Upload…' }).waitFor();
       // Somebody else fills the quota meanwhile.
-      await status(page, ' of 1.0 MiB').waitFor();
+      await status(page, ' of 1 MiB').waitFor();
       const filler = Buffer.alloc(MiB - 2000, 1);
       const { status: filled } = await suite.gateway.call('PUT', '/svc/album/_blobs', { body: filler });
       assert.equal(filled, 201);

@@ -81,7 +81,7 @@ describe('templates in a host of MCP Apps', { skip: withoutChromium() }, () => {
   const forms = [...FORMS, ...OTHERS, BLANK];
 
   test('every template is here', () => {
-    assert.deepEqual(forms.map(({ id }) => id).sort(), readdirSync(join(root, 'templates')).sort());
+    assert.deepEqual(forms.map(({ id }) => id).sort(), readdirSync(join(root, 'dist/templates')).sort());
   });
 
   for (const { id, prepare, fill, send, row, count, add } of forms) {

@@ -10,7 +10,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { BrowserContext, Page } from 'playwright-core';
 import { signBrowserIn } from '../../testing/browser-session.ts';
-import { appFolder, makeGateway, root, type TestGateway } from '../../testing/gateway.ts';
+import { appFolder, makeGateway, type TestGateway } from '../../testing/gateway.ts';
 import type { Origin } from '../../testing/origins.ts';
 import { originOf } from '../../testing/pages.ts';
 import { type AppFiles, filesOf } from '../../testing/published.ts';
@@ -40,7 +40,7 @@ export class TemplateApp {
     this.id = id;
     this.gateway = gateway;
     this.template = template;
-    this.manifest = JSON.parse(readFileSync(join(root, 'templates', template, 'app.json'), 'utf8')) as Manifest;
+    this.manifest = JSON.parse(readFileSync(join(appFolder(template), 'app.json'), 'utf8')) as Manifest;
   }
 
   /** A window on the app, signed in. `path` is one at its origin, such as `?theme=dark`. */
@@ -207,7 +207,7 @@ export async function runEveryAutomation(
   app: TemplateApp,
   inputs: Record<string, unknown> = {},
 ): Promise<Record<string, unknown>> {
-  const folder = join(root, 'templates', app.template, 'automations');
+  const folder = join(appFolder(app.template), 'automations');
   const outputs: Record<string, unknown> = {};
   for (const automation of existsSync(folder) ? readdirSync(folder) : []) {
     const run = await runToEnd(app.gateway, `${app.id}/${automation}`, inputs[automation]);

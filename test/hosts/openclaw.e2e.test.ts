@@ -1,9 +1,9 @@
-/** svc inside a real OpenClaw of the pinned version, with a model server on loopback (decisions, section 15). */
+/** svc inside a real OpenClaw of the pinned version, with a model server on loopback (specification, "Hosts that exist"). */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { MintedWebhook } from '../../protocol/automations/automation.ts';
 import { appOf } from '../../testing/apps.ts';
@@ -92,7 +92,7 @@ describe('OpenClaw', { skip: withoutOpenClaw, concurrency: 1 }, () => {
     stub = await startModelStub();
     packed = await packPlugin(join(folder, 'packed'));
     host = await OpenClaw.configured(join(folder, 'first'), { modelUrl: stub.url });
-    await host.command(...documented('svc-openclaw-0.1.0.tgz', packed.archive));
+    await host.command(...documented(basename(packed.archive), packed.archive));
     await host.start();
   });
   after(async () => {
