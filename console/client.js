@@ -11,17 +11,17 @@
  * has ended it says so, and goes on where it was once that is over. It keeps no calls for later. A visitor of a public page has
  * no session and follows no changes, until somebody signs in.
  */
-import { PAGE_KEY_HEADER } from '../protocol/page-key.ts';
+import { PAGE_KEY_HEADER } from '../protocol/http/page-key.ts';
 import { createBar } from './bridge/bar.js';
 import { giveCalls, SvcError } from './bridge/calls.js';
-import { answerOf, retryDelay, watchConnection } from './bridge/connection.js';
 import { hasEdits } from './bridge/edits.js';
-import { EventStream } from './bridge/event-stream.ts';
 import { watchFiles } from './bridge/files.js';
 import { linkInstalled } from './bridge/installed.js';
-import { createLiveQueries } from './bridge/live.js';
 import { keyHeaders, signedAddress, takePageKey } from './bridge/page-key.ts';
 import { giveSettings } from './bridge/settings.js';
+import { answerOf, retryDelay, watchConnection } from './bridge/streams/connection.js';
+import { EventStream } from './bridge/streams/event-stream.ts';
+import { createLiveQueries } from './bridge/streams/live.js';
 import { put } from './bridge/upload.js';
 
 (() => {

@@ -1,6 +1,7 @@
 /** Asks the gateway: JSON over its HTTP routes, with errors of one shape. */
-import { allRows, errorIn } from '../protocol/client.ts';
+
 import type { ErrorBody, InputIssue } from '../protocol/errors.ts';
+import { allRows, errorIn } from '../protocol/http/client.ts';
 import { keyHeaders } from './bridge/page-key.ts';
 
 /** What the gateway answered instead of a result. `status` is 0 when no answer came. */

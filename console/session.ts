@@ -1,5 +1,5 @@
 /** The browser's session: whether there is one, signing in and out, and where the address asked to go on to. */
-import { errorIn } from '../protocol/client.ts';
+import { errorIn } from '../protocol/http/client.ts';
 import { keepPageKey, withPageKey } from './bridge/page-key.ts';
 import { GatewayError, get, post, refusal, remove } from './gateway.ts';
 

@@ -1,5 +1,5 @@
 /** Sends a file to the gateway and says how far it is, which `fetch` does not tell. */
-import { errorIn } from '../protocol/client.ts';
+import { errorIn } from '../protocol/http/client.ts';
 import { keyHeaders } from './bridge/page-key.ts';
 import { refusal, unreachable } from './gateway.ts';
 

@@ -6,15 +6,15 @@
  *
  * The page has an address of nowhere, and no storage; what it may do is what the host lets it do with the tools of its app.
  */
-import { describedTool, toolNameOf } from '../protocol/mcp-app.ts';
+import { describedTool, toolNameOf } from '../protocol/http/mcp-app.ts';
 import { giveCalls, SvcError } from './bridge/calls.js';
 import { createLook, keepFragments, loadFonts, openLinksOutside, tellSize, watchSight } from './bridge/frame.ts';
 import { Host, HostError } from './bridge/host.ts';
 import { showFiles } from './bridge/host-files.ts';
-import { createLiveQueries } from './bridge/live.js';
 import { linkModules } from './bridge/modules.js';
-import { Polling } from './bridge/polling.ts';
 import { giveSettings } from './bridge/settings.js';
+import { createLiveQueries } from './bridge/streams/live.js';
+import { Polling } from './bridge/streams/polling.ts';
 
 const { app, home, settings = '{}' } = document.currentScript.dataset;
 const described = JSON.parse(app);

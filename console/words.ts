@@ -1,5 +1,5 @@
 /** Writes numbers, sizes, times and shell words. */
-export { formatBytes as bytes } from '../protocol/client.ts';
+export { formatBytes as bytes } from '../protocol/http/client.ts';
 
 export const plural = (count: number, noun: string): string =>
   `${count.toLocaleString()} ${count === 1 ? noun : noun.replace(/(?<![aeiou])y$/, 'ie').concat('s')}`;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { before, test } from 'node:test';
-import type { ServerSentEvent } from '../protocol/event-stream.ts';
+import type { ServerSentEvent } from '../protocol/http/event-stream.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { appOf } from '../testing/apps.ts';
 import { eventually, onEachEdge, rawRequest, sendRaw } from '../testing/edges.ts';

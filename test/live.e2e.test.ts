@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
-import type { ServerSentEvent } from '../protocol/event-stream.ts';
+import type { ServerSentEvent } from '../protocol/http/event-stream.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { openSqlite } from '../storage/sqlite.ts';
 import { appOf } from '../testing/apps.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 // @ts-expect-error The bridge is JavaScript.
-import { watchConnection } from '../console/bridge/connection.js';
+import { watchConnection } from '../console/bridge/streams/connection.js';
 
 /** The parts of a browser that it uses. */
 function setUp(t: { after(cleanup: () => void): void }) {

@@ -1,7 +1,7 @@
 /** Signs a browser in without a page, for tests that are about what comes afterwards. */
 import type { BrowserContext } from 'playwright-core';
-import type { PageOwner } from '../protocol/origins.ts';
-import { pagePath } from '../protocol/origins.ts';
+import type { PageOwner } from '../protocol/http/origins.ts';
+import { pagePath } from '../protocol/http/origins.ts';
 import type { TestGateway } from './gateway.ts';
 import { enter, type Origin, signIn } from './origins.ts';
 import { originOf } from './pages.ts';

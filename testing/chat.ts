@@ -1,5 +1,5 @@
 /** Chat windows as a client uses them: messages, the events of turns, histories. */
-import type { ServerSentEvent } from '../protocol/event-stream.ts';
+import type { ServerSentEvent } from '../protocol/http/event-stream.ts';
 import type { Stream, TestGateway } from './gateway.ts';
 
 /** An event of a turn: its id, and its data. */

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import type { MintedWebhook } from '../protocol/automations/automation.ts';
-import { eventReader, type ServerSentEvent } from '../protocol/event-stream.ts';
+import { eventReader, type ServerSentEvent } from '../protocol/http/event-stream.ts';
 import { tarball } from './archive.ts';
 import { type AppFiles, copyPublished, filesOf, type Published } from './published.ts';
 import { inTime, LONG_MS } from './waiting.ts';

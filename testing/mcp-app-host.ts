@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { Client, ProtocolError, StreamableHTTPClientTransport, type Tool } from '@modelcontextprotocol/client';
 import { build } from 'esbuild';
 import type { Browser, BrowserContext, Frame, Page } from 'playwright-core';
-import { PAGE_TYPE, UI_EXTENSION } from '../protocol/mcp-app.ts';
+import { PAGE_TYPE, UI_EXTENSION } from '../protocol/http/mcp-app.ts';
 import { root, type TestGateway } from './gateway.ts';
 
 const HOST = 'http://host.test/';

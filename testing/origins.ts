@@ -1,7 +1,7 @@
 /** Browsers' origins without a browser: a session at one of them, and the requests that its pages could make. */
 import assert from 'node:assert/strict';
-import { type PageOwner, pageHost, pagePath } from '../protocol/origins.ts';
-import { PAGE_KEY_HEADER } from '../protocol/page-key.ts';
+import { type PageOwner, pageHost, pagePath } from '../protocol/http/origins.ts';
+import { PAGE_KEY_HEADER } from '../protocol/http/page-key.ts';
 import type { Answer, CallOptions, TestGateway } from './gateway.ts';
 
 const NAVIGATION = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import type { Page, Route } from 'playwright-core';
-import { type PageOwner, pageHost, pagePath } from '../protocol/origins.ts';
+import { type PageOwner, pageHost, pagePath } from '../protocol/http/origins.ts';
 import type { TestGateway } from './gateway.ts';
 
 /** Host and port of the console. */

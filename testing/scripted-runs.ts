@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { AutomationManifest } from '../protocol/automations/automation.ts';
 import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../protocol/automations/runs.ts';
 import { SvcError } from '../protocol/errors.ts';
-import { Redactor } from '../protocol/redactor.ts';
+import { Redactor } from '../protocol/text/redactor.ts';
 import type { AskVerb } from '../protocol/wire/frames.ts';
 import type { RunFilter } from '../storage/automations/run-rows.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';

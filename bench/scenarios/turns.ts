@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { eventReader } from '../../protocol/event-stream.ts';
+import { eventReader } from '../../protocol/http/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { inParallel } from '../../storage/files/atomic-file.ts';
 import { startModelStub } from '../../testing/model-stub.ts';

@@ -1,7 +1,7 @@
 /** `svc open` and `svc token`: links that sign a browser in, the access token, and tokens for programs. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { PageOwner } from '../../protocol/http/origins.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { PageOwner } from '../../protocol/origins.ts';
 import { Layout } from '../../storage/layout.ts';
 import { readToken, rotateToken } from '../../storage/token.ts';
 import type { ProgramTokenRow } from '../../supervisor/http/access/program-tokens.ts';

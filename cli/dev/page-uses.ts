@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AnyNode, Program } from 'acorn';
 import type { ImportKind, Plugin } from 'esbuild';
-import { STATIC_TYPES } from '../../protocol/media-types.ts';
+import { STATIC_TYPES } from '../../protocol/http/media-types.ts';
 import {
   isAddress,
   isRelative,

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { setImmediate as others } from 'node:timers/promises';
 import { type ErrorBody, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { printable } from '../../protocol/printable.ts';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
 import { isTestFile } from '../../protocol/rules/static-files.ts';
+import { printable } from '../../protocol/text/printable.ts';
 import type { DescribedApp } from '../gateway/api.ts';
 import { appReader, type BundleFiles, textOf } from './app-reader.ts';
 

@@ -1,8 +1,8 @@
 /** The gateway's routes as commands use them: paths, the shapes of answers (docs/http-api.md), and whole lists. */
 import type { AutomationRow } from '../../protocol/answers.ts';
 import type { AutomationManifest, NewWebhook } from '../../protocol/automations/automation.ts';
-import { allRows } from '../../protocol/client.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
+import { allRows } from '../../protocol/http/client.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import type { BlobPage } from '../../storage/blobs.ts';
 import type { AutomationFault } from '../../supervisor/automations/catalog.ts';

@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { ServerSentEvent } from '../../protocol/event-stream.ts';
+import type { ServerSentEvent } from '../../protocol/http/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { temporaryFolder } from '../../testing/command-line.ts';
 import { eventually } from '../../testing/edges.ts';

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
-import { eventReader, followEvents, streamPlace } from '../../protocol/event-stream.ts';
+import { eventReader, followEvents, streamPlace } from '../../protocol/http/event-stream.ts';
 import { GatewayError } from '../failure.ts';
 import { untilItBreaks } from './client.ts';
 

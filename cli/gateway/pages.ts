@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type PageOwner, pageHost, pagePath } from '../../protocol/origins.ts';
+import { type PageOwner, pageHost, pagePath } from '../../protocol/http/origins.ts';
 import type { Client } from './client.ts';
 import { checkOwnAddress, pageAddress } from './received.ts';
 
@@ -13,7 +13,7 @@ type AddressOf = (page: PageOwner) => string;
 /** Milliseconds that a browser may take to start. */
 const FILE_MS = 60_000;
 
-/** Each app has a separate origin, or all share one (protocol/origins.ts). Rejects only for an address that is no page's. */
+/** Each app has a separate origin, or all share one (protocol/http/origins.ts). Rejects only for an address that is no page's. */
 export async function findPages(client: Client): Promise<AddressOf> {
   type Session = { place: string; console: string | null };
   const session = await client.get<Session>('/svc/_session').catch(() => null);

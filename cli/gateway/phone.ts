@@ -1,7 +1,7 @@
 /** Makes a link that signs in a phone of this network, at an address of this machine that the phone can reach. */
 import { networkInterfaces } from 'node:os';
+import type { PageOwner } from '../../protocol/http/origins.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { PageOwner } from '../../protocol/origins.ts';
 import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
 import { Client } from './client.ts';
 import { type Link, makeLink } from './pages.ts';

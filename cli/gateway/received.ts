@@ -5,9 +5,9 @@
 import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
+import { LOCAL_BASE } from '../../protocol/http/origins.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { LOCAL_BASE } from '../../protocol/origins.ts';
 import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
 import type { GitFile } from '../../protocol/wire/git-jobs.ts';
 import { isObjectId, objectId } from '../../storage/git/object.ts';

@@ -1,5 +1,5 @@
 /** The name that a mistyped one probably meant. */
-import { editDistance } from '../../protocol/edit-distance.ts';
+import { editDistance } from '../../protocol/text/edit-distance.ts';
 
 /** The closest of `names` to a mistyped one, or undefined when none is near enough to be worth suggesting. */
 export function nearest(typed: string, names: Iterable<string>): string | undefined {

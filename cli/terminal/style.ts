@@ -1,7 +1,7 @@
 /** Colours, and how a text with colours is written. Decides once per stream whether to use colours. */
 import { randomUUID } from 'node:crypto';
 import { styleText } from 'node:util';
-import { printable } from '../../protocol/printable.ts';
+import { printable } from '../../protocol/text/printable.ts';
 
 export type Format = Parameters<typeof styleText>[0];
 export type Style = (format: Format, text: string) => string;

@@ -1,5 +1,5 @@
 /** Draws rows as aligned columns that fit the terminal, and measures how many columns a text takes there. */
-import { printable } from '../../protocol/printable.ts';
+import { printable } from '../../protocol/text/printable.ts';
 import type { Format, Style } from './style.ts';
 
 /** A cell's plain text, and how it is shown. */

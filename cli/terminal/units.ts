@@ -1,5 +1,5 @@
 /** Numbers as people read them: bytes, durations, times. */
-export { formatBytes } from '../../protocol/client.ts';
+export { formatBytes } from '../../protocol/http/client.ts';
 
 const TIME_UNITS: [name: string, ms: number][] = [
   ['d', 86_400_000],

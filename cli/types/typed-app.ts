@@ -1,7 +1,7 @@
 /** Converts the blank app to TypeScript: the same handlers and page with types, and a `tsconfig.json` for editors. */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { STATIC_TYPES } from '../../protocol/media-types.ts';
+import { STATIC_TYPES } from '../../protocol/http/media-types.ts';
 import { checkManifest } from '../../protocol/rules/manifest-check.ts';
 import { PAGE_MODULES } from '../../protocol/rules/page-build.ts';
 import { declarationsOf } from './declarations.ts';

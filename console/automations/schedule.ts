@@ -1,6 +1,6 @@
 /** Turns a cron trigger into the choices of a form and back, and finds when it fires next. Pure. */
 import type { CronTrigger } from '../../protocol/automations/automation.ts';
-import { CronTimes } from '../../protocol/rules/cron-times.ts';
+import { CronTimes } from '../../protocol/automations/cron-times.ts';
 
 export const FREQUENCIES = {
   hour: 'Every hour',

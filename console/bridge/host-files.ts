@@ -2,7 +2,7 @@
  * Shows files of the app that a page names by their addresses, `_blobs/<sha256>`, in a host of MCP Apps: nothing can be loaded there, so
  * the host reads each, and the page gets an address that contains it.
  */
-import { fileUri } from '../../protocol/mcp-app.ts';
+import { fileUri } from '../../protocol/http/mcp-app.ts';
 import type { Host } from './host.ts';
 
 const FILE = /(?:^|\/)_blobs\/([0-9a-f]{64})$/;

@@ -1,5 +1,5 @@
 /** Speaks with the host of a page by the messages of MCP Apps: JSON-RPC over `postMessage` (extension of 2026-01-26). */
-import { UI_PROTOCOL } from '../../protocol/mcp-app.ts';
+import { UI_PROTOCOL } from '../../protocol/http/mcp-app.ts';
 
 export type Params = Record<string, unknown>;
 // biome-ignore lint/suspicious/noExplicitAny: what a host answers is looked at where it is used

@@ -2,7 +2,7 @@
  * Keeps the page key of this origin's session (specification, "Page key"): in the browser's storage, which knows the port as
  * cookies do not; where that is blocked, in memory and in the fragment of the address on the way from one page to the next.
  */
-import { PAGE_KEY_HEADER, SIGNATURE_PARAMETER } from '../../protocol/page-key.ts';
+import { PAGE_KEY_HEADER, SIGNATURE_PARAMETER } from '../../protocol/http/page-key.ts';
 import { hmac } from './hmac.ts';
 
 const NAME = 'svc:page-key';

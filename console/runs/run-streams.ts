@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { CHAT_RUNS, type RunEvent, type RunNode, type RunRecord } from '../../protocol/automations/runs.ts';
 import { type Entry, entryOf, type Page, type Read, readPage } from '../app/logs/entries.ts';
-import { EventStream } from '../bridge/event-stream.ts';
+import { EventStream } from '../bridge/streams/event-stream.ts';
 import { BACK, type GatewayError, get, isSignedOut, path, SIGNED_IN } from '../gateway.ts';
 
 const RETRY_MS = 3000;

@@ -17,4 +17,4 @@ const common = {
 export const buildPlugin = (outdir) => build({ ...common, outdir, entryPoints: { index: 'src/index.ts' } });
 
 export const buildGatewayProcess = (outdir) =>
-  build({ ...common, outdir, entryPoints: { 'gateway-process': 'src/gateway-process.ts' } });
+  build({ ...common, outdir, entryPoints: { 'gateway-process': 'src/process/gateway-process.ts' } });

@@ -1,7 +1,7 @@
 /** Checks the names, types and sizes of an app's files: in an upload, a draft or the repository. */
 import { SvcError } from '../errors.ts';
+import { STATIC_TYPES } from '../http/media-types.ts';
 import { LIMITS } from '../limits.ts';
-import { STATIC_TYPES } from '../media-types.ts';
 
 /** Where the command line notes in an app folder which version its files are from; no part of the app. */
 export const ORIGIN_FILE = '.svc-app';

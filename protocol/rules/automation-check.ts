@@ -4,9 +4,9 @@
  */
 import type { ErrorObject } from 'ajv';
 import type { AutomationIssue, AutomationIssueCode, AutomationManifest, Trigger } from '../automations/automation.ts';
+import { canonicalZone, checkExpression } from '../automations/cron-expression.ts';
 import { LIMITS } from '../limits.ts';
 import { validate } from './automation-schema.ts';
-import { canonicalZone, checkExpression } from './cron-expression.ts';
 
 type ParsedAutomation = { manifest: AutomationManifest } | { issues: AutomationIssue[] };
 

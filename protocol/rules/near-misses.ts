@@ -5,9 +5,9 @@
  */
 import APP_SCHEMA from '../../schemas/app.schema.json' with { type: 'json' };
 import AUTOMATION_SCHEMA from '../../schemas/automation.schema.json' with { type: 'json' };
-import { editDistance } from '../edit-distance.ts';
 import type { InputIssue } from '../errors.ts';
 import { LIMITS } from '../limits.ts';
+import { editDistance } from '../text/edit-distance.ts';
 import { isTestFile } from './static-files.ts';
 
 /** Keywords of these warnings. */

@@ -1,7 +1,7 @@
 /**
  * Decides which files of an app may be served, and with which content type (specification, "Static files").
  */
-import { STATIC_TYPES } from '../media-types.ts';
+import { STATIC_TYPES } from '../http/media-types.ts';
 import { PACKAGES_FOLDER } from './handler-imports.ts';
 
 const RESERVED_NAMES = new Set(['data.sqlite', '_registry.json', 'app.json']);

@@ -3,7 +3,7 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTOMATION_ID, automationFault, invalidAutomation } from '../../protocol/automations/automation.ts';
 import { SvcError } from '../../protocol/errors.ts';
-import { APP_ICON } from '../../protocol/icons.ts';
+import { APP_ICON } from '../../protocol/http/icons.ts';
 import { parseAutomation } from '../../protocol/rules/automation-check.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
 import { twinFolder } from '../../storage/authoring/sessions.ts';

@@ -1,5 +1,5 @@
 /** Sends change streams: numbers each app's events, keeps the latest for replay, and fans them out (specification, "Change stream"). */
-import { eventText } from '../../protocol/event-stream.ts';
+import { eventText } from '../../protocol/http/event-stream.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Topic } from '../../protocol/topic.ts';

@@ -1,7 +1,7 @@
 /** Answers `svc_describe`: lists apps and their tools (specification, "Descriptions of tools"). */
 import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { describedTool, openTool, pageUri } from '../../protocol/http/mcp-app.ts';
 import type { Manifest, PageDocument, VersionSummary } from '../../protocol/manifest.ts';
-import { describedTool, openTool, pageUri } from '../../protocol/mcp-app.ts';
 import { noActiveVersion } from './apps.ts';
 import { inTurns, KeptArray } from './kept-array.ts';
 import type { Scope, Scopes } from './scope.ts';

@@ -7,10 +7,10 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
+import { draftVersion } from '../../protocol/http/origins.ts';
 import { draftKey, unknownSession } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import { draftVersion } from '../../protocol/origins.ts';
 import type { Snapshot } from '../../protocol/wire/jobs.ts';
 import { exists, isMissing, mkdirDurable } from '../../storage/files/atomic-file.ts';
 import { FolderWatch, type WatchBudget } from '../../storage/files/folder-watch.ts';

@@ -5,9 +5,9 @@
 import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
+import { fileUri, openTool, PAGE_TYPE, pageUri, UI_EXTENSION } from '../../protocol/http/mcp-app.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { PageDocument, VersionSummary } from '../../protocol/manifest.ts';
-import { fileUri, openTool, PAGE_TYPE, pageUri, UI_EXTENSION } from '../../protocol/mcp-app.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
 import type { Layout } from '../../storage/layout.ts';
 import { readSettings } from '../../storage/settings.ts';

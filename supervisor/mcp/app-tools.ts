@@ -1,6 +1,7 @@
 /** Shows the queries and actions of one app as tools of MCP. */
+
+import { toolNameOf } from '../../protocol/http/mcp-app.ts';
 import type { ActionDefinition, JsonSchema, Manifest, QueryDefinition } from '../../protocol/manifest.ts';
-import { toolNameOf } from '../../protocol/mcp-app.ts';
 import type { Target } from '../dispatch/dispatcher.ts';
 import type { McpTool, ObjectSchema } from './definitions.ts';
 

@@ -6,7 +6,7 @@
 import type { McpHttpHandler, McpServerFactory, Server } from '@modelcontextprotocol/server';
 import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
-import { eventText } from '../../protocol/event-stream.ts';
+import { eventText } from '../../protocol/http/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { notConfirmed } from '../dispatch/confirmation.ts';
 import type { Confirm } from '../dispatch/request.ts';

@@ -3,7 +3,7 @@
  * keeps the newest change of each, for a client that was away (specification, "MCP server").
  */
 import { SvcError } from '../../protocol/errors.ts';
-import { eventText } from '../../protocol/event-stream.ts';
+import { eventText } from '../../protocol/http/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Topic } from '../../protocol/topic.ts';
 import { unknownApp } from '../../storage/apps/registry.ts';

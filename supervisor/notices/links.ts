@@ -1,6 +1,7 @@
 /** Makes the addresses in notices: of views of the console and of pages of apps, where people reach the gateway. */
+
+import { pageHost, pagePath } from '../../protocol/http/origins.ts';
 import { appOfKey, sessionOfKey } from '../../protocol/ids.ts';
-import { pageHost, pagePath } from '../../protocol/origins.ts';
 import type { Config } from '../config.ts';
 
 export class Links {

@@ -9,7 +9,7 @@ import { SvcError } from '../../protocol/errors.ts';
 import { appOfKey, isDraftKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { ChannelStatus, Notice, NoticeKind, TestResult } from '../../protocol/notices.ts';
-import type { Redactor } from '../../protocol/redactor.ts';
+import type { Redactor } from '../../protocol/text/redactor.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { Config } from '../config.ts';
 import { toSvcError } from '../http/answers.ts';

@@ -1,6 +1,6 @@
 /** What both kinds of OpenAPI documents have in common: version, servers, the shape of errors, how callers authenticate. */
 import { ERROR_CODES } from '../../protocol/errors.ts';
-import { PAGE_KEY_HEADER } from '../../protocol/page-key.ts';
+import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
 
 export type Json = { [member: string]: unknown };
 

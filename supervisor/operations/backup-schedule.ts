@@ -1,5 +1,5 @@
 /** Checks the schedule of backups from the configuration and requests (specification, "Backups"). */
-import { checkExpression } from '../../protocol/rules/cron-expression.ts';
+import { checkExpression } from '../../protocol/automations/cron-expression.ts';
 import type { Fault } from '../../protocol/shapes/shape.ts';
 import type { BackupSchedule } from '../../storage/backup/kept.ts';
 

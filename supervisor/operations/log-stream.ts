@@ -6,7 +6,7 @@ import { isatty } from 'node:tty';
 import { type Logger, pino, symbols } from 'pino';
 import { isDiskFull } from '../../protocol/errors.ts';
 import { DEFAULTS, LIMITS } from '../../protocol/limits.ts';
-import { printable } from '../../protocol/printable.ts';
+import { printable } from '../../protocol/text/printable.ts';
 import { type Config, ConfigError } from '../config.ts';
 import { LogFile } from './log-file.ts';
 

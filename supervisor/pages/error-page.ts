@@ -1,7 +1,7 @@
 /** Makes the error page for people, where programs get JSON: what is wrong, and where to go. Pure. */
 import type { SvcError } from '../../protocol/errors.ts';
+import { PAGE_KEY_HEADER } from '../../protocol/http/page-key.ts';
 import { NEXT_STEPS } from '../../protocol/next-steps.ts';
-import { PAGE_KEY_HEADER } from '../../protocol/page-key.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { Place } from '../http/access/places.ts';
 import { MARK } from './icons.ts';

@@ -2,7 +2,7 @@
  * Makes the web app manifest of an app that brings none: with it browsers install the page (specification, "Installed pages").
  * Pure.
  */
-import { APP_ICON, DRAWN_ICONS } from '../../protocol/icons.ts';
+import { APP_ICON, DRAWN_ICONS } from '../../protocol/http/icons.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
 import type { Place } from '../http/access/places.ts';
 

@@ -3,9 +3,9 @@
  * (specification, "Sessions of browsers" and "Page key").
  */
 import { SvcError } from '../../protocol/errors.ts';
+import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/http/origins.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/origins.ts';
 import { integer, object, words } from '../../protocol/shapes/schema.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';

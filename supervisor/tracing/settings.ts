@@ -1,5 +1,5 @@
 /** Reads the `OTEL_…` variables that decide whether, where and which traces are sent. */
-import type { SpanContext } from '../../protocol/trace-context.ts';
+import type { SpanContext } from '../../protocol/wire/trace-context.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

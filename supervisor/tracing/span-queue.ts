@@ -1,7 +1,7 @@
 /** Queues ended spans for the collector: a limited number, and no call waits for it. */
 import type { Logger } from 'pino';
 import { LIMITS } from '../../protocol/limits.ts';
-import { monotonicMs } from '../../protocol/trace-context.ts';
+import { monotonicMs } from '../../protocol/wire/trace-context.ts';
 import type { Exporter } from './otlp-exporter.ts';
 import type { Span } from './span.ts';
 

@@ -1,5 +1,5 @@
 /** Defines spans of traces, from their start until the exporter gets them. Names and attributes hold no input and no secret. */
-import { monotonicMs, newSpanId, type SpanContext, traceparentOf } from '../../protocol/trace-context.ts';
+import { monotonicMs, newSpanId, type SpanContext, traceparentOf } from '../../protocol/wire/trace-context.ts';
 
 export type SpanKind = 'internal' | 'server' | 'client';
 

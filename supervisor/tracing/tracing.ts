@@ -5,7 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
-import { parseTraceparent } from '../../protocol/trace-context.ts';
+import { parseTraceparent } from '../../protocol/wire/trace-context.ts';
 import { type Environment, type TracingSettings, tracingSettings } from './settings.ts';
 import { Span, type SpanKind } from './span.ts';
 import { SpanQueue } from './span-queue.ts';

@@ -1,6 +1,6 @@
 /** Takes an agent's secrets out of what it says and of messages about it: programs and servers repeat keys. Pure. */
 import type { RunnerEvent, RunnerSpec } from '../../protocol/agents/agents.ts';
-import { Redactor } from '../../protocol/redactor.ts';
+import { Redactor } from '../../protocol/text/redactor.ts';
 
 const SECRET = /KEY|TOKEN|SECRET|PASSW|CREDENTIAL/i;
 /** Shorter values occur in unrelated texts. */

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { getHeapStatistics } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { parentPort, threadId } from 'node:worker_threads';
-import { Redactor } from '../../protocol/redactor.ts';
+import { Redactor } from '../../protocol/text/redactor.ts';
 import { type ActorSpec, type Frame, Kind } from '../../protocol/wire/frames.ts';
 import { type Link, openLink } from '../../protocol/wire/link.ts';
 import { loadSqlite } from '../../storage/sqlite.ts';

@@ -1,6 +1,6 @@
 /** Runs an actor's calls and answers each exactly once. */
 import { SvcError } from '../../protocol/errors.ts';
-import type { Redactor } from '../../protocol/redactor.ts';
+import type { Redactor } from '../../protocol/text/redactor.ts';
 import {
   type CancelReason,
   type Frame,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { Redactor } from '../../protocol/redactor.ts';
+import { Redactor } from '../../protocol/text/redactor.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
 import { Failures } from './failure.ts';
 import { SourcePositions } from './source-positions.ts';

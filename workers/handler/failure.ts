@@ -1,8 +1,8 @@
 /** Converts errors of handlers for their callers and for the app's log. */
 import { damageCode, type ErrorBody, isDiskFault, isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { whyTerminated } from '../../protocol/http/network-errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { whyTerminated } from '../../protocol/network-errors.ts';
-import type { Redactor } from '../../protocol/redactor.ts';
+import type { Redactor } from '../../protocol/text/redactor.ts';
 import type { SourcePositions } from './source-positions.ts';
 
 const { stringify } = JSON;

@@ -7,9 +7,9 @@ import { basename, dirname, join } from 'node:path';
 import type { Database } from 'better-sqlite3';
 import { contentHash } from '../../protocol/content-hash.ts';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import { draftVersion } from '../../protocol/http/origins.ts';
 import { versionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { draftVersion } from '../../protocol/origins.ts';
 import { isTypeScript } from '../../protocol/rules/handler-imports.ts';
 import type {
   DraftMigration,

@@ -7,7 +7,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { flatAutomations } from '../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
-import { LIST_ICON } from '../../protocol/icons.ts';
+import { LIST_ICON } from '../../protocol/http/icons.ts';
+import { blockedAddresses } from '../../protocol/http/mcp-app.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type {
   ActionDefinition,
@@ -17,7 +18,6 @@ import type {
   VersionNote,
   VersionSummary,
 } from '../../protocol/manifest.ts';
-import { blockedAddresses } from '../../protocol/mcp-app.ts';
 import { checkManifest, manifestIssue } from '../../protocol/rules/manifest-check.ts';
 import type { VersionPaths } from '../../storage/layout.ts';
 import { type CheckedAutomation, checkAutomations } from './automations.ts';

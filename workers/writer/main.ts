@@ -6,7 +6,6 @@ import type { Duplex } from 'node:stream';
 import type { ErrorBody } from '../../protocol/errors.ts';
 import { isOwnDatabase } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { toMonotonic } from '../../protocol/trace-context.ts';
 import { FrameError } from '../../protocol/wire/codec.ts';
 import {
   DbOp,
@@ -19,6 +18,7 @@ import {
 } from '../../protocol/wire/frames.ts';
 import { Link, openLink, pong } from '../../protocol/wire/link.ts';
 import { openTicket } from '../../protocol/wire/ticket.ts';
+import { toMonotonic } from '../../protocol/wire/trace-context.ts';
 import { PRIVATE_UMASK } from '../../storage/files/private-tree.ts';
 import { loadSqlite } from '../../storage/sqlite.ts';
 import { Database, type Durability } from './database.ts';

@@ -5,7 +5,7 @@ import {
   publicParts,
   type QueryDefinition,
 } from '../../../protocol/manifest.ts';
-import { printable } from '../../../protocol/printable.ts';
+import { printable } from '../../../protocol/text/printable.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import {

@@ -1,6 +1,6 @@
 /** The conversations about an app: its windows and, on the git store, those that change its code. Lists them, and reads and sends alike. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import { eventReader } from '../../../protocol/event-stream.ts';
+import { eventReader } from '../../../protocol/http/event-stream.ts';
 import { get, path, request } from '../../gateway.ts';
 
 /** What one request lists. */

@@ -1,6 +1,6 @@
 /** The conversation that is shown: its turns, those that run followed as they go on, earlier ones read on demand. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import { EventStream } from '../../bridge/event-stream.ts';
+import { EventStream } from '../../bridge/streams/event-stream.ts';
 import { GatewayError, remove, setSignedOut, unreachable } from '../../gateway.ts';
 import { readSession } from '../../session.ts';
 import type { Conversations, HistoryRow, Message, Mode, Talk } from './conversations.ts';

@@ -1,5 +1,5 @@
 /** Names for files, which have none of their own: what a row calls them, or a part of their SHA-256. */
-import { endingOf } from '../../../protocol/media-types.ts';
+import { endingOf } from '../../../protocol/http/media-types.ts';
 import type { BlobRow } from '../../../storage/blobs.ts';
 import type { Use } from './uses.ts';
 

@@ -1,5 +1,5 @@
 /** One file, looked at: images, sound, video and the beginning of texts; the rest is downloaded. */
-import { essenceOf } from '../../../protocol/media-types.ts';
+import { essenceOf } from '../../../protocol/http/media-types.ts';
 import type { BlobPage, BlobRow } from '../../../storage/blobs.ts';
 import { hrefOf } from '../../address.ts';
 import { signedAddress } from '../../bridge/page-key.ts';

@@ -1,5 +1,5 @@
 /** A file in a list: a small picture of an image, the kind of any other. */
-import { endingOf, essenceOf } from '../../../protocol/media-types.ts';
+import { endingOf, essenceOf } from '../../../protocol/http/media-types.ts';
 import type { BlobRow } from '../../../storage/blobs.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
 

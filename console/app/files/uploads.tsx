@@ -1,7 +1,7 @@
 /** Files on their way to the gateway: one after the other, with their progress, and why one was refused. */
 import { useRef, useState } from 'preact/hooks';
+import { mediaTypeOf } from '../../../protocol/http/media-types.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { mediaTypeOf } from '../../../protocol/media-types.ts';
 import { Button, CopyButton } from '../../ui/parts.tsx';
 import { upload } from '../../upload.ts';
 import { bytes, plural } from '../../words.ts';

@@ -1,6 +1,6 @@
 /** The log of an app as the browser has it: what was before, what comes live, and earlier entries that were asked for. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { EventStream } from '../../bridge/event-stream.ts';
+import { EventStream } from '../../bridge/streams/event-stream.ts';
 import { type GatewayError, isSignedOut, request, SIGNED_IN } from '../../gateway.ts';
 
 /** `seq` grows by one from entry to entry; earlier ones, read later, have smaller ones. */

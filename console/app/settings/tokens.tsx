@@ -1,6 +1,6 @@
 /** Tokens for programs that may use an app: lists, makes and revokes them. The text of one is shown once. */
 import { useState } from 'preact/hooks';
-import { PAGE_ROWS } from '../../../protocol/client.ts';
+import { PAGE_ROWS } from '../../../protocol/http/client.ts';
 import { GatewayError, getAll, post, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';

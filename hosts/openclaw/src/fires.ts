@@ -4,7 +4,7 @@
  */
 import { pathToFileURL } from 'node:url';
 import type { FireResult } from 'svc-gateway';
-import type { FireAsk, FireOrder } from './exchanged.ts';
+import type { FireAsk, FireOrder } from './process/exchanged.ts';
 
 type Ask = (ask: FireAsk) => Promise<unknown>;
 

@@ -1,6 +1,6 @@
 /** Hands requests of the host's server on to the gateway's socket, and its answers back, as they come. */
 import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:http';
-import { ADDRESS_HEADER, PROOF_HEADER } from './exchanged.ts';
+import { ADDRESS_HEADER, PROOF_HEADER } from './process/exchanged.ts';
 
 /** About one connection only (RFC 9110, 7.6.1), or said by us alone. */
 const OWN = new Set([

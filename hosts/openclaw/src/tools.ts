@@ -2,8 +2,8 @@
  * The agent tools of the host: the dispatcher's three, and those for SQL (specification, "Dispatcher" and "SQL of callers").
  */
 import { DISPATCHER_TOOLS, type McpTool, SQL_TOOLS } from '../../../supervisor/mcp/definitions.ts';
-import type { ToolAnswer, ToolOrder } from './exchanged.ts';
 import type { HostTool, PluginApi } from './host-api.ts';
+import type { ToolAnswer, ToolOrder } from './process/exchanged.ts';
 import { refusal } from './session.ts';
 
 export const TOOLS: { shown: McpTool; optional: boolean }[] = [

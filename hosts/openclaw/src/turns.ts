@@ -1,8 +1,8 @@
 /** Runs turns of chats and of `ctx.agent` with the host's embedded agent (specification, "Extension points"). */
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { TurnOrder } from './exchanged.ts';
 import type { EmbeddedResult, PluginApi } from './host-api.ts';
+import type { TurnOrder } from './process/exchanged.ts';
 import { hostKey } from './session.ts';
 
 type Event = { type: string; [member: string]: unknown };

@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { OpenConversation, StoredTurn, TurnEnd } from '../../../protocol/agents/turns.ts';
-import { eventText } from '../../../protocol/event-stream.ts';
+import { eventText } from '../../../protocol/http/event-stream.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 
 /** Events as they are sent, one behind the other; `id` is that of the last one. */

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import type { RunEvent, RunNode } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { Redactor } from '../../../protocol/redactor.ts';
+import { Redactor } from '../../../protocol/text/redactor.ts';
 import { RunsWorld, type ScriptedCall, settle } from '../../../testing/scripted-runs.ts';
 import type { Fire } from './fire.ts';
 import type { ToolAnswer } from './fire-tools.ts';

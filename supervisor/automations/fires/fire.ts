@@ -9,8 +9,8 @@ import { NOT_GRANTED, type RunNode, type RunRecord } from '../../../protocol/aut
 import type { WebhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { Redactor } from '../../../protocol/redactor.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
+import type { Redactor } from '../../../protocol/text/redactor.ts';
 import type { AskVerb } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import { parseEntry } from '../../../storage/logs/log-pages.ts';

@@ -17,7 +17,7 @@ import { noUsage, type RunRecord, type RunTrigger } from '../../../protocol/auto
 import type { WebhookRequest, WebhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { Redactor } from '../../../protocol/redactor.ts';
+import type { Redactor } from '../../../protocol/text/redactor.ts';
 import { type SqlStatement, ToolKind } from '../../../protocol/wire/frames.ts';
 import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import type { ConversationRunner, FireAutomation, FireAutomationFactory } from '../../extension-points.ts';

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { mock, test } from 'node:test';
 import { SvcError } from '../../../protocol/errors.ts';
-import { Redactor } from '../../../protocol/redactor.ts';
+import { Redactor } from '../../../protocol/text/redactor.ts';
 import { RunsWorld, settle } from '../../../testing/scripted-runs.ts';
 import type { FireAutomation, HostFire } from '../../extension-points.ts';
 

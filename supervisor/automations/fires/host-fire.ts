@@ -6,8 +6,8 @@
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { withReason } from '../../../protocol/http/network-errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { withReason } from '../../../protocol/network-errors.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
 import type { AskVerb } from '../../../protocol/wire/frames.ts';
 import type { FireAutomation, FireContext, FireLog } from '../../extension-points.ts';

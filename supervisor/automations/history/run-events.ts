@@ -2,7 +2,7 @@
 
 import { noUsage, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { SvcError } from '../../../protocol/errors.ts';
-import { eventText } from '../../../protocol/event-stream.ts';
+import { eventText } from '../../../protocol/http/event-stream.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Topic } from '../../../protocol/topic.ts';
 import type { Exchange } from '../../edge/edge.ts';

@@ -4,7 +4,7 @@
  */
 import { addUsage, noUsage, type RunNode, type Usage } from '../../../protocol/automations/runs.ts';
 import type { ErrorBody } from '../../../protocol/errors.ts';
-import type { Redactor } from '../../../protocol/redactor.ts';
+import type { Redactor } from '../../../protocol/text/redactor.ts';
 import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import type { RunEvents } from './run-events.ts';
 

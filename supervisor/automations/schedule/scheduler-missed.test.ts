@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { CronTrigger } from '../../../protocol/automations/automation.ts';
+import { CronTimes } from '../../../protocol/automations/cron-times.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import { ScriptedClock } from '../../../testing/scripted-clock.ts';
 import { type Schedulable, Scheduler } from './scheduler.ts';
 

@@ -1,7 +1,7 @@
 /** Fires automations on schedule, with one list ordered by time, one timer, and short turns that leave the event loop free. */
 import type { AutomationManifest, CronTrigger } from '../../../protocol/automations/automation.ts';
+import { CronTimes } from '../../../protocol/automations/cron-times.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { CronTimes } from '../../../protocol/rules/cron-times.ts';
 
 /** The members of an automation that the scheduler needs. Its consumer gets back the whole object. */
 export type Schedulable = { ref: string; manifest: Pick<AutomationManifest, 'enabled' | 'triggers'> };

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Trigger } from '../../../protocol/automations/automation.ts';
+import { CronTimes } from '../../../protocol/automations/cron-times.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import { upcomingFires } from './upcoming.ts';
 

@@ -1,8 +1,8 @@
 /** Lists the fires of the next days for a calendar, the first ones of each automation. It computes a few at a time. */
 import type { UpcomingAnswer } from '../../../protocol/answers.ts';
 import type { CronTrigger } from '../../../protocol/automations/automation.ts';
+import type { CronTimes } from '../../../protocol/automations/cron-times.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import type { LiveAutomation } from '../catalog.ts';
 
 const DAY_MS = 86_400_000;

@@ -3,8 +3,8 @@ import { isUtf8 } from 'node:buffer';
 import type { WebhookVerify } from '../../../protocol/automations/automation.ts';
 import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { PAGE_KEY_HEADER } from '../../../protocol/http/page-key.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { PAGE_KEY_HEADER } from '../../../protocol/page-key.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 
 /** Another place for the secret, for senders that cannot set Authorization, or whose proxies use it for themselves. */

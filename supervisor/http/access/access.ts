@@ -5,8 +5,8 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
+import { PAGE_KEY_HEADER, SIGNATURE_PARAMETER } from '../../../protocol/http/page-key.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { PAGE_KEY_HEADER, SIGNATURE_PARAMETER } from '../../../protocol/page-key.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Admits, administrator, KEYLESS, SCRAPER, sessionCaller, tokenCaller } from './callers.ts';
 import {

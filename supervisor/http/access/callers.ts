@@ -3,8 +3,8 @@
  * (specification, "Access token", "Tokens for programs" and "Page key").
  */
 import type { IncomingMessage } from 'node:http';
+import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { scopeKey } from '../../../protocol/ids.ts';
-import type { PageOwner } from '../../../protocol/origins.ts';
 import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { SignIn } from './cookie.ts';
 import { type Also, type Caller, type Capability, type Grant, RIGHTS, standing } from './grants.ts';

@@ -5,7 +5,7 @@
  *     <expires>/<sign-in>/<scope>/<hmac>
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { type PageOwner, pageHost } from '../../../protocol/origins.ts';
+import { type PageOwner, pageHost } from '../../../protocol/http/origins.ts';
 import type { Place } from './places.ts';
 
 /** The usual name. Browsers take it only with `Secure`, `Path=/` and without `Domain`, so no other origin can set it. */

@@ -3,8 +3,8 @@
  * app (specification, "Tokens for programs" and "People of a host").
  */
 import { SvcError } from '../../../protocol/errors.ts';
+import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
-import type { PageOwner } from '../../../protocol/origins.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 
 /**

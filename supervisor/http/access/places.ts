@@ -1,7 +1,6 @@
 /** Finds the origin of the gateway that a request's Host names (specification, "Origins"). Pure. */
 import { isIP } from 'node:net';
 import { SvcError } from '../../../protocol/errors.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
 import {
   appOfLabel,
   DRAFT_LABEL,
@@ -9,7 +8,8 @@ import {
   LOCAL_BASE,
   type PageOwner,
   pageHost,
-} from '../../../protocol/origins.ts';
+} from '../../../protocol/http/origins.ts';
+import { LIMITS } from '../../../protocol/limits.ts';
 import { bareAddress } from '../../../protocol/rules/addresses.ts';
 import type { Config } from '../../config.ts';
 

@@ -6,8 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
+import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { PageOwner } from '../../../protocol/origins.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { SignIn } from './cookie.ts';
 

@@ -4,8 +4,8 @@
 import type { BlockList } from 'node:net';
 import { isIP } from 'node:net';
 import { SvcError } from '../../../protocol/errors.ts';
+import { pageHost } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { pageHost } from '../../../protocol/origins.ts';
 import { addressesOf, bareAddress, subscriberOf } from '../../../protocol/rules/addresses.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { Config } from '../../config.ts';

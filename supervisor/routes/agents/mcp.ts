@@ -1,9 +1,9 @@
 /** Serves MCP over HTTP: the tools of all apps, of one app, or of a draft (specification, "MCP server"). */
 
 import { SvcError } from '../../../protocol/errors.ts';
+import { pagePath } from '../../../protocol/http/origins.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { pagePath } from '../../../protocol/origins.ts';
 import { checkDraft } from '../../authoring/draft-check.ts';
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { Scope, Scopes } from '../../dispatch/scope.ts';

@@ -3,9 +3,9 @@
  * served for drafts as for live apps, see `withDrafts`.
  */
 import { SvcError } from '../../../protocol/errors.ts';
+import { type BridgeOwner, bridgeTag } from '../../../protocol/http/origins.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { type BridgeOwner, bridgeTag } from '../../../protocol/origins.ts';
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { Draft } from '../../drafts/draft.ts';
 import type { Drafts } from '../../drafts/drafts.ts';

@@ -11,10 +11,10 @@ import {
   WEBHOOK_ROUTE_PREFIX,
   webhookUrl,
 } from '../../../protocol/automations/automation.ts';
+import type { CronTimes } from '../../../protocol/automations/cron-times.ts';
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { CronTimes } from '../../../protocol/rules/cron-times.ts';
 import { flag, object, text } from '../../../protocol/shapes/schema.ts';
 import { shape, type ValueOf } from '../../../protocol/shapes/shape.ts';
 import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../../automations/catalog.ts';

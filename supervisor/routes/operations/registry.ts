@@ -1,6 +1,6 @@
 /** Serves the registry over HTTP: apps, their versions and uploads (specification, "Registry" and "Uploads"). */
 import type { ActivityAnswer } from '../../../protocol/answers.ts';
-import { LIST_ICON } from '../../../protocol/icons.ts';
+import { LIST_ICON } from '../../../protocol/http/icons.ts';
 import { checkAppId, isAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { object, text, words } from '../../../protocol/shapes/schema.ts';

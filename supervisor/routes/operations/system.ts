@@ -1,5 +1,5 @@
 /** Serves the gateway itself over HTTP: its health, process tree, logs, metrics and OpenAPI documents, and SQL by hand. */
-import { eventText } from '../../../protocol/event-stream.ts';
+import { eventText } from '../../../protocol/http/event-stream.ts';
 import { checkAppId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';

@@ -1,9 +1,9 @@
 /** Defines a tool call in an actor, the mailbox where it waits, and the timer of deadlines. */
 import { createHash, randomBytes } from 'node:crypto';
 import { SvcError } from '../../../protocol/errors.ts';
-import { parseTraceparent } from '../../../protocol/trace-context.ts';
 import { type AskVerb, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
+import { parseTraceparent } from '../../../protocol/wire/trace-context.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import type { Meter } from '../../operations/metrics/meters.ts';
 import type { Reads } from '../../results/results.ts';

@@ -9,7 +9,6 @@ import { type ErrorBody, errorFromBody, type InputIssue, type SvcError } from '.
 import { appOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
-import { monotonicMs, toMonotonic } from '../../../protocol/trace-context.ts';
 import {
   type ActorSpec,
   ASKS,
@@ -23,6 +22,7 @@ import {
 } from '../../../protocol/wire/frames.ts';
 import { CALLER_KINDS, callerText } from '../../../protocol/wire/handler-caller.ts';
 import type { Link, LinkHandlers } from '../../../protocol/wire/link.ts';
+import { monotonicMs, toMonotonic } from '../../../protocol/wire/trace-context.ts';
 import { type Damage, damageIn } from '../../../storage/apps/app-data.ts';
 import { isMediaType } from '../../../storage/blobs.ts';
 import type { KeepBlob } from '../../blobs.ts';

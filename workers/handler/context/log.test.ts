@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { Redactor } from '../../../protocol/redactor.ts';
+import { Redactor } from '../../../protocol/text/redactor.ts';
 import { SourcePositions } from '../source-positions.ts';
 import { AppLog } from './log.ts';
 

@@ -3,7 +3,7 @@
  */
 import { format } from 'node:util';
 import { LIMITS } from '../../../protocol/limits.ts';
-import type { Redactor } from '../../../protocol/redactor.ts';
+import type { Redactor } from '../../../protocol/text/redactor.ts';
 import { ownFrames, safely } from '../failure.ts';
 import type { SourcePositions } from '../source-positions.ts';
 

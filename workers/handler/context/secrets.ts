@@ -1,8 +1,8 @@
 /** The secrets of an app in its thread: gives them to handlers, and takes their values out of what leaves the thread. */
 
 import { appOfKey, sessionOfKey } from '../../../protocol/ids.ts';
-import type { Redactor } from '../../../protocol/redactor.ts';
 import { isSecretName, setSecretCommand } from '../../../protocol/secrets.ts';
+import type { Redactor } from '../../../protocol/text/redactor.ts';
 import type { FrameOf } from '../../../protocol/wire/frames.ts';
 import { effect } from '../effects.ts';
 import { AskError } from '../failure.ts';

@@ -2,7 +2,7 @@
  * Runs the queries and actions of an app: checks the input, calls the handler, turns its value into an answer.
  */
 import { SvcError } from '../../../protocol/errors.ts';
-import type { Redactor } from '../../../protocol/redactor.ts';
+import type { Redactor } from '../../../protocol/text/redactor.ts';
 import { DbClient } from '../../../protocol/wire/db-client.ts';
 import { type ActorSpec, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller, HandlerUser } from '../../../protocol/wire/handler-caller.ts';

@@ -13,7 +13,7 @@ import {
   type TreeAdapter,
 } from 'parse5';
 import { SvcError } from '../../../protocol/errors.ts';
-import { type BridgeOwner, bridgeTag } from '../../../protocol/origins.ts';
+import { type BridgeOwner, bridgeTag } from '../../../protocol/http/origins.ts';
 
 /** `scriptHashes` are sources for the page's policy, `'sha256-…'` with their quotes, each once. */
 type BridgedPage = { html: string; scriptHashes: string[] };

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { crc32, deflateSync, gzipSync, inflateSync } from 'node:zlib';
-import { DRAWN_ICONS } from '../../../protocol/icons.ts';
+import { DRAWN_ICONS } from '../../../protocol/http/icons.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { drawIcons, drawTile, type Icons } from './icons.ts';
 import { withMemoryLimit } from './svg.ts';

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { InputIssue } from '../../../protocol/errors.ts';
-import { APP_ICON, DRAWN_ICONS, tileOf } from '../../../protocol/icons.ts';
+import { APP_ICON, DRAWN_ICONS, tileOf } from '../../../protocol/http/icons.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { TileJob } from '../../../protocol/wire/jobs.ts';
 import type { ExtractedFile } from './extracted.ts';

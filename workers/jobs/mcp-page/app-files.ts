@@ -3,8 +3,8 @@
  * Addresses count from the page's own folder, `/svc/<app>/`.
  */
 import type { InputIssue } from '../../../protocol/errors.ts';
+import { PAGE_FILE } from '../../../protocol/http/mcp-app.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { PAGE_FILE } from '../../../protocol/mcp-app.ts';
 import { staticType } from '../../../protocol/rules/static-files.ts';
 
 /** Any host that no page names; with the path of a page, so that addresses can go from the root. */

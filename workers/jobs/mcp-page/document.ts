@@ -5,9 +5,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { PAGE_FILE } from '../../../protocol/http/mcp-app.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { Manifest, PageDocument } from '../../../protocol/manifest.ts';
-import { PAGE_FILE } from '../../../protocol/mcp-app.ts';
 import type { VersionPaths } from '../../../storage/layout.ts';
 import { writeNewFile } from '../content/files.ts';
 import { headOffset } from '../content/html.ts';

@@ -1,6 +1,7 @@
 /** Gathers the modules of a page, with everything that they import, as one script (specification, "MCP Apps"). */
+
+import { PAGE_FILE } from '../../../protocol/http/mcp-app.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { PAGE_FILE } from '../../../protocol/mcp-app.ts';
 import { Lines, stepsWithin, TookTooLong } from '../../../protocol/rules/gates/syntax.ts';
 import { isRecord } from '../../../protocol/shapes/shape.ts';
 import type { PageFiles } from './app-files.ts';

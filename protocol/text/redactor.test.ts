@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
-import { LIMITS } from './limits.ts';
+import { LIMITS } from '../limits.ts';
 import { Redactor } from './redactor.ts';
 
 function hiding(...values: [name: string, value: string][]): Redactor {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
+import { TurnEvents } from '../turn-events.ts';
 import { type Answers, Peer, PeerError, type Port } from './peer.ts';
-import { TurnEvents } from './turn-events.ts';
 
 /** Two ends; what is no data cannot be sent, as between processes. */
 function pair(one: Answers, other: Answers): [Peer, Peer] {

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { buildGateway, type ConversationRunner, type FireResult, type Gateway, type HostFire } from 'svc-gateway';
+import { TurnEvents } from '../turn-events.ts';
 import {
   ADDRESS_HEADER,
   type FireAsk,
@@ -20,7 +21,6 @@ import {
   type TurnEvent,
 } from './exchanged.ts';
 import { Peer, type Port } from './peer.ts';
-import { TurnEvents } from './turn-events.ts';
 
 /** Below the data directory, while a gateway runs on it: the process of its host. */
 const HOST_FILE = 'run/host.json';

@@ -1,6 +1,6 @@
 /** Reads an event stream as an EventSource does, but with `fetch`: an EventSource sends no header, and so no page key. */
-import { followEvents, streamPlace } from '../../protocol/event-stream.ts';
-import { keyHeaders } from './page-key.ts';
+import { followEvents, streamPlace } from '../../../protocol/http/event-stream.ts';
+import { keyHeaders } from '../page-key.ts';
 
 /** Of the page, before a script that watches its requests takes its place. */
 const { fetch: send } = globalThis;

@@ -1,5 +1,5 @@
 /** Checks that the gateway answers and the session lasts; after a failure it checks until both are true again. */
-import { keyHeaders } from './page-key.ts';
+import { keyHeaders } from '../page-key.ts';
 
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 30_000;

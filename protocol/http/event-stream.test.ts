@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createParser } from 'eventsource-parser';
-import { Random } from '../testing/random.ts';
+import { Random } from '../../testing/random.ts';
 import { eventReader, eventText, followEvents, type ServerSentEvent, streamPlace } from './event-stream.ts';
 
 const STREAM = [

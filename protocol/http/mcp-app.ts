@@ -1,6 +1,6 @@
 /** Names what the page of an app is to a host of MCP Apps (extension of 2026-01-26; specification, "MCP Apps"). Pure. */
-import type { InputIssue } from './errors.ts';
-import type { Manifest } from './manifest.ts';
+import type { InputIssue } from '../errors.ts';
+import type { Manifest } from '../manifest.ts';
 
 /** By which clients and servers say that they know the extension. */
 export const UI_EXTENSION = 'io.modelcontextprotocol/ui';

@@ -1,6 +1,6 @@
 /** Replaces the values of secrets in everything that leaves an app by `[secret NAME]` (specification, "Secrets"). */
 import { inspect } from 'node:util';
-import { LIMITS } from './limits.ts';
+import { LIMITS } from '../limits.ts';
 
 /** One way to write a value, or a line of it. */
 type Form = { text: string; name: string };

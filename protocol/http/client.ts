@@ -1,5 +1,5 @@
 /** What every client of the gateway does alike: reads whole lists, finds the error in an answer, and writes sizes. */
-import type { ErrorBody } from './errors.ts';
+import type { ErrorBody } from '../errors.ts';
 
 /** Most rows of a page, and as many as there are unless a client asks for fewer. */
 export const PAGE_ROWS = 500;

@@ -15,8 +15,8 @@
  * 3. It keeps a formatter for every spelling of a time zone. It gets one spelling.
  */
 import { Cron, CronPattern } from 'croner';
-import type { CronTrigger } from '../automations/automation.ts';
 import { LIMITS } from '../limits.ts';
+import type { CronTrigger } from './automation.ts';
 import { canonicalZone, parseCron } from './cron-expression.ts';
 
 const SECOND = 1000;
