@@ -9,7 +9,7 @@
  *     sh claude              the same, where this program is installed (scripts/agents)
  *     sh                     run with bash -euo pipefail; commands about the clone itself are checked instead (CLONE_COMMANDS)
  *     js notes/actions/x.js  written to that path, for the blocks that follow; any language of FILE_LANGUAGES
- *     text                   shown only
+ *     text, json             shown only
  * A browser checks what the text says about a page, after the block that makes it true (RESULTS). A document about
  * agents has a model server at MODEL_ADDRESS, which repeats the message.
  */
@@ -21,6 +21,7 @@ import { COMMANDS, COMMON_OPTIONS, CONNECTION_OPTIONS } from '../cli/commands.ts
 import { EXIT } from '../cli/failure.ts';
 import { ERROR_CODES, type ErrorCode } from '../protocol/errors.ts';
 import { NEXT_STEPS } from '../protocol/next-steps.ts';
+import { RESOURCES } from '../protocol/routes/all.ts';
 import { CONFIG_KEYS, checkConfig, defaultConfig } from '../supervisor/config.ts';
 import { allRoutes } from '../supervisor/routes/all.ts';
 import type { Services } from '../supervisor/services.ts';
@@ -134,6 +135,7 @@ function runs({ name, text }: (typeof documents)[number], host: Clone | null): v
     for (const { info, text: content, line } of blocks) {
       const [language = '', path, ...rest] = info.split(' ');
       if (info === 'text') continue;
+      if (info === 'json') continue;
       const isProgram = language === 'sh' && path !== undefined && PROGRAMS.includes(path);
       if (isProgram && !RUNS_PROGRAMS) continue;
       const skip =
@@ -256,7 +258,14 @@ test('docs/http-api.md lists every route, and no other', () => {
   const routes = allRoutes({ automations: {} } as Services).map(
     ({ method, path, needs }) => `${method} ${path}${needs === 'anyone' ? ' (open)' : ''}`,
   );
-  assert.deepEqual(listed.sort(), routes.sort());
+  const declared = RESOURCES.flatMap(({ rows }) =>
+    rows.flatMap(({ method, path, needs, drafts }) => {
+      const open = needs === 'anyone' ? ' (open)' : '';
+      const draft = path.replace('/svc/', '/svc/_draft/:sid/');
+      return [`${method} ${path}${open}`, ...(drafts === undefined ? [] : [`${method} ${draft}`])];
+    }),
+  );
+  assert.deepEqual([...listed, ...declared].sort(), routes.sort());
 });
 
 test('docs/http-api.md lists every error code with its status, its meaning and what to do, and no other', () => {

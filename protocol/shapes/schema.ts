@@ -6,6 +6,8 @@ export type Type = 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'arr
 /** `wanted`, which is ours, completes "must be …"; where it is missing, that of the schema around it is told. */
 export type Schema = {
   readonly wanted?: string;
+  /** Ours: what it means, for the reference. */
+  readonly says?: string;
   readonly type?: Type | readonly Type[];
   readonly enum?: readonly unknown[];
   readonly const?: unknown;
@@ -86,6 +88,11 @@ export function closed<const R extends Members, const O extends Members = Record
 
 export function listOf<const S extends Schema>(items: S, wanted = 'a list') {
   return { type: 'array', items, wanted } as const;
+}
+
+/** What the schema says, or null. */
+export function orNull<const S extends Schema>(schema: S) {
+  return { anyOf: [schema, { type: 'null' }], wanted: `${schema.wanted}, or null` } as const;
 }
 
 export function oneOf<const W extends readonly string[]>(...words: W) {

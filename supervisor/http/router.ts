@@ -1,23 +1,18 @@
 /** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for a path that cannot be decoded. */
 import { SvcError } from '../../protocol/errors.ts';
+import type { Capability, Method, RouteRow } from '../../protocol/routes/row.ts';
 import type { Exchange } from '../edge/edge.ts';
 import { ROUTE_KINDS, routeKind } from '../operations/metrics/http-meter.ts';
-import type { Caller, Capability } from './access/grants.ts';
+import type { Caller } from './access/grants.ts';
 import type { Place } from './access/places.ts';
 
 /** Path parameters by name; the last one of a route that ends in `*` is the undecoded rest of the path. */
 export type Params = Record<string, string>;
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-
-/**
- * What the caller must be allowed: a capability for the app that `:app` or `:id` names, or for its draft in the session `:sid`
- * below `/svc/_draft/`. `anyone`: no caller is looked for. `route`: the app is named in the body or query, so the handler asks
- * (`demand`). A session cookie alone reaches `page` and `anyone`; everything else needs the page key too.
- */
+/** As in the row of the route. `route`: the app is not named in the address, so the right is asked for later (`demand`). */
 export type Needs = Capability | 'anyone' | 'route';
 
-type Handle = (exchange: Exchange, params: Params, caller: Caller, place: Place) => void | Promise<void>;
+export type Handle = (exchange: Exchange, params: Params, caller: Caller, place: Place) => void | Promise<void>;
 
 /** Each is described in docs/http-api.md. */
 export type Route = {
@@ -35,6 +30,8 @@ export type Route = {
   isFile?: true;
   /** Its place in `ROUTE_KINDS`, for metrics. */
   kind: number;
+  /** What declares it. */
+  row?: RouteRow;
 };
 
 export function route(method: Method, path: string, needs: Needs, handle: Handle): Route {

@@ -1,5 +1,9 @@
 /** Makes the OpenAPI document of the gateway from its table of routes (specification, "OpenAPI documents"). */
 import { ERROR_CODES, type ErrorCode } from '../../protocol/errors.ts';
+import { RESOURCES } from '../../protocol/routes/all.ts';
+import { PARAMETERS } from '../../protocol/routes/pieces.ts';
+import type { RouteRow } from '../../protocol/routes/row.ts';
+import type { Schema } from '../../protocol/shapes/schema.ts';
 import type { Route } from '../http/router.ts';
 import { type BodyMembers, bodyOf, queryOf, type ReferenceRow, readReference } from './reference.ts';
 import { COMPONENTS, ERROR_CONTENT, HEADER, type Json, SECURITY } from './shared.ts';
@@ -22,13 +26,21 @@ export function gatewayDocument(routes: readonly Route[], version: string): Json
   for (const route of routes) {
     const path = templateOf(route.path);
     paths[path] ??= {};
+    if (route.row !== undefined) {
+      const one = declared(route, route.row, uniqueId(route, operationIds));
+      (paths[path] as Json)[route.method.toLowerCase()] = one;
+      continue;
+    }
     const row = reference.get(`${route.method} ${route.path}`) ?? { section: 'Other', answers: '', codes: [] };
     // Routes of drafts that mirror the live app's are described there.
     const live = row.answers.startsWith('as ') ? reference.get(`${route.method} ${liveOf(route.path)}`) : undefined;
     const id = uniqueId(route, operationIds);
     (paths[path] as Json)[route.method.toLowerCase()] = operation(route, row, live?.answers ?? row.answers, id);
   }
-  const tags = [...new Set([...reference.values()].map(({ section }) => section))];
+  const tags = [
+    ...RESOURCES.map(({ name }) => name),
+    ...new Set([...reference.values()].map(({ section }) => section)),
+  ];
   const description =
     'An application gateway. Times are milliseconds since the epoch, sizes bytes; an empty body counts as `{}`.';
   return {
@@ -48,6 +60,94 @@ export function templateOf(path: string): string {
 /** The route of the live app that a route of a draft is like. */
 function liveOf(path: string): string {
   return path.replace('/_draft/:sid/', '/');
+}
+
+/** The operation of a route that a row declares. */
+function declared(route: Route, row: RouteRow, operationId: string): Json {
+  const { answer, body, errors = {}, drafts } = row;
+  const isOpen = row.needs === 'anyone';
+  const isDraft = route.path !== row.path;
+  const differs = isDraft && typeof drafts === 'string' ? drafts : '';
+  const named = [...route.path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+  const description = (name: string) => row.params?.[name] ?? PARAMETERS[name] ?? '';
+  const required = new Set(row.query?.required ?? []);
+  const parameters = [
+    ...named.map((name) => pathParameter(name, description(name))),
+    ...(route.path.endsWith('*') ? [pathParameter('path', description('*'))] : []),
+    ...Object.entries(row.query?.properties ?? {}).map(([name, schema]) => ({
+      name,
+      in: 'query',
+      ...(required.has(name) ? { required: true } : {}),
+      schema: published(schema),
+    })),
+    ...Object.entries(row.headers ?? {}).map(([name, text]) => ({
+      name,
+      in: 'header',
+      description: text,
+      schema: { type: 'string' },
+    })),
+  ];
+  return {
+    operationId,
+    tags: [RESOURCES.find(({ rows }) => rows.includes(row))?.name ?? 'Other'],
+    summary: row.title,
+    description: [row.does, answer.says, differs].filter(Boolean).join(' '),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: sent(body) }),
+    responses: {
+      ...answered(row),
+      ...failures([...GENERAL, ...(isOpen ? [] : CLOSED), ...(Object.keys(errors) as ErrorCode[])]),
+      default: { $ref: '#/components/responses/Error' },
+    },
+    security: isOpen ? [] : [...SECURITY, ...(isDraft || row.visitors === undefined ? [] : [{}])],
+    'x-svc-needs': route.needs,
+  };
+}
+
+function sent(body: NonNullable<RouteRow['body']>): Json {
+  if ('media' in body) return { required: true, description: body.says, content: { [body.media]: {} } };
+  const required = (body.required ?? []).length > 0;
+  return { ...(required ? { required } : {}), content: { 'application/json': { schema: published(body) } } };
+}
+
+function answered({ answer, example }: RouteRow): Json {
+  const { status = 200, json, media, says = 'Done.', also = {}, headers = {} } = answer;
+  const schema = json === undefined ? {} : { schema: published(json) };
+  const shown = example === undefined ? {} : { example };
+  const type = media ?? (json === undefined ? null : 'application/json');
+  const named = Object.entries(headers).map(([name, description]) => [
+    name,
+    { description, schema: { type: 'string' } },
+  ]);
+  const whole = {
+    description: says,
+    ...(named.length === 0 ? {} : { headers: Object.fromEntries(named) }),
+    ...(type === null ? {} : { content: { [type]: { ...schema, ...shown } } }),
+  };
+  const others = Object.entries(also).map(([code, description]) => [code, { ...whole, description }]);
+  return { [status]: whole, ...Object.fromEntries(others) };
+}
+
+/** A schema as others know it: `wanted` and `says` become its description, and what is ours alone goes. */
+export function published(schema: Schema): Json {
+  const { wanted, says, cut: _cut, format: _format, properties, items, prefixItems, anyOf, ...rest } = schema;
+  const { additionalProperties, propertyNames, ...plain } = rest;
+  const text = says ?? (properties === undefined && items === undefined ? wanted : undefined);
+  const of = (inner: Schema | false) => (inner === false ? false : published(inner));
+  return {
+    ...plain,
+    ...(text === undefined ? {} : { description: text }),
+    ...(properties === undefined
+      ? {}
+      : {
+          properties: Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, published(inner)])),
+        }),
+    ...(items === undefined ? {} : { items: published(items) }),
+    ...(prefixItems === undefined ? {} : { prefixItems: prefixItems.map(published) }),
+    ...(anyOf === undefined ? {} : { anyOf: anyOf.map(published) }),
+    ...(propertyNames === undefined ? {} : { propertyNames: published(propertyNames) }),
+    ...(additionalProperties === undefined ? {} : { additionalProperties: of(additionalProperties) }),
+  };
 }
 
 /** `form` is the text that says what is sent and answered. */

@@ -17,6 +17,7 @@ export type Body = Record<string, unknown>;
 /** Members of a call that the dispatcher looks at. */
 const TOOL_MEMBERS = ['app', 'query', 'action', 'input'];
 const QUOTE = 0x22;
+const WHOLE = /^\d{1,16}$/;
 
 /**
  * The request as an object. Throws `BAD_REQUEST`; for what is deeper than `LIMITS.jsonDepth` or has more than `LIMITS.jsonValues`
@@ -108,10 +109,14 @@ export function bodyOf<T>(given: Body, shape: Shape<T>): T {
   throw refusal(shape.fault(body));
 }
 
-/** The parameters of the query string that the shape names, as texts. Throws `BAD_REQUEST`. */
+/** The parameters of the query string that the shape names: texts and integers. Throws `BAD_REQUEST`. */
 export function paramsOf<T>(query: URLSearchParams, shape: Shape<T>): T {
-  const names = Object.keys(shape.schema.properties ?? {});
-  return bodyOf(Object.fromEntries(names.map((name) => [name, query.get(name)])), shape);
+  const named = Object.entries(shape.schema.properties ?? {});
+  const given = named.map(([name, { type }]) => {
+    const text = query.get(name);
+    return [name, type === 'integer' && text !== null && WHOLE.test(text) ? Number(text) : text];
+  });
+  return bodyOf(Object.fromEntries(given), shape);
 }
 
 /** Throws `BAD_REQUEST` for the member or parameter at `path`. */

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { draftKey } from '../../../protocol/ids.ts';
+import type { Capability } from '../../../protocol/routes/row.ts';
 import { ADMIN, hostCaller, NOBODY, saidBy, sessionCaller, tokenCaller } from './callers.ts';
-import { type Caller, type Capability, demand, may } from './grants.ts';
+import { type Caller, demand, may } from './grants.ts';
 
 const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat', 'manage', 'make', 'admin'];
 const OF_PAGES: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat'];

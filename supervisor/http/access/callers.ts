@@ -2,12 +2,14 @@
  * Makes the callers with the administrator's token, a session, or a token for a program, and those that a host lets through
  * (specification, "Access token", "Tokens for programs" and "Page key").
  */
+
 import type { IncomingMessage } from 'node:http';
 import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { scopeKey } from '../../../protocol/ids.ts';
+import type { Capability } from '../../../protocol/routes/row.ts';
 import { ADMIN_CALLER, type HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { SignIn } from './cookie.ts';
-import { type Also, type Caller, type Capability, type Grant, RIGHTS, standing } from './grants.ts';
+import { type Also, type Caller, type Grant, RIGHTS, standing } from './grants.ts';
 import type { ProgramToken } from './program-tokens.ts';
 
 const SIGNED_IN: HandlerCaller = { kind: 'session' };

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { draftKey } from '../../../protocol/ids.ts';
+import type { Capability } from '../../../protocol/routes/row.ts';
 import { tokenCaller } from './callers.ts';
-import { type Capability, may } from './grants.ts';
+import { may } from './grants.ts';
 import type { TokenTools } from './program-tokens.ts';
 
 const CAPABILITIES: Capability[] = ['page', 'read', 'stream', 'write', 'settings', 'manage', 'make', 'admin'];

@@ -5,15 +5,8 @@
 import { SvcError } from '../../../protocol/errors.ts';
 import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { appOfKey, isDraftKey } from '../../../protocol/ids.ts';
+import type { Capability } from '../../../protocol/routes/row.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
-
-/**
- * What a request needs. Each but `admin` is about one app. `page` is its page and files, `read` its descriptions and queries,
- * `write` its actions, `stream` its change stream. `settings` is storing its settings, and `chat` talking with an agent about
- * its data. `manage` is the rest: code, versions, logs, runs, SQL. `make` is a new app, blank or from a template; its app is
- * null where the id is chosen later.
- */
-export type Capability = 'page' | 'read' | 'write' | 'stream' | 'settings' | 'chat' | 'manage' | 'make' | 'admin';
 
 /**
  * The roles of people in the gateway. An owner may do everything, an author makes apps and manages those, a member uses what is

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { draftKey } from '../../../protocol/ids.ts';
-import { type Capability, demand, may } from './grants.ts';
+import type { Capability } from '../../../protocol/routes/row.ts';
+import { demand, may } from './grants.ts';
 import { type Person, PersonCaller, personOf } from './person.ts';
 
 const ALL: Capability[] = ['page', 'read', 'write', 'stream', 'settings', 'chat', 'manage', 'make', 'admin'];

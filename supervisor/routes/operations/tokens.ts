@@ -2,33 +2,10 @@
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { closed, integer, listOf, oneOf, text, words } from '../../../protocol/shapes/schema.ts';
-import { shape } from '../../../protocol/shapes/shape.ts';
-import { answerJson, NO_STORE } from '../../http/answers.ts';
-import { type Route, route } from '../../http/router.ts';
+import { listTokens, makeToken, revokeToken } from '../../../protocol/routes/tokens.ts';
+import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { integerOf, queryOf, readBody } from '../requests.ts';
-
-const { programTokenNameChars, programTokenApps, programTokenDays } = LIMITS;
-const NAME = words(programTokenNameChars);
-const APPS = listOf(
-  { ...text, wanted: 'the id of an app' },
-  `an array of 1 to ${programTokenApps} app ids; leave it out for every app`,
-);
-const DAYS = integer(1, programTokenDays);
-/** A limit under another name would be no limit. */
-const NEW_TOKEN = shape(
-  closed(
-    {
-      name: { ...NAME, wanted: `${NAME.wanted} that says who uses it` },
-      tools: { ...oneOf('read', 'write', 'all'), wanted: '"read", "write" or "all"' },
-    },
-    {
-      apps: { ...APPS, minItems: 1, maxItems: programTokenApps },
-      expiresInDays: { ...DAYS, wanted: `${DAYS.wanted}; leave it out for never` },
-    },
-  ),
-);
+import { serve } from '../serve.ts';
 
 export function tokenRoutes({ access, programTokens }: Services): Route[] {
   const checkOwned = () => {
@@ -36,22 +13,19 @@ export function tokenRoutes({ access, programTokens }: Services): Route[] {
       throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no tokens.');
   };
   return [
-    route('POST', '/svc/_tokens', 'admin', async (exchange) => {
+    ...serve(makeToken, async ({ body: { name, tools, apps, expiresInDays } }) => {
       checkOwned();
-      const { name, tools, apps, expiresInDays } = await readBody(exchange, NEW_TOKEN);
       checkApps(apps ?? []);
-      answerJson(exchange, 201, await programTokens.create({ name, tools, apps, expiresInDays }), NO_STORE);
+      return await programTokens.create({ name, tools, apps, expiresInDays });
     }),
-    route('GET', '/svc/_tokens', 'admin', async (exchange) => {
+    ...serve(listTokens, async ({ query: { limit = LIMITS.listRows, before = null } }) => {
       checkOwned();
-      const query = queryOf(exchange);
-      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
-      answerJson(exchange, 200, await programTokens.list({ limit, before: query.get('before') }), NO_STORE);
+      return await programTokens.list({ limit, before });
     }),
-    route('DELETE', '/svc/_tokens/:id', 'admin', async (exchange, { id = '' }) => {
+    ...serve(revokeToken, async ({ params: { id } }) => {
       checkOwned();
       await programTokens.revoke(id);
-      answerJson(exchange, 200, { id, deleted: true });
+      return { id, deleted: true };
     }),
   ];
 }
