@@ -13,16 +13,12 @@ import { retryIfWriterLost } from './retry-if-writer-lost.ts';
 import type { Tree } from './tree/tree.ts';
 
 export class Databases {
-  readonly #tree: Pick<Tree, 'writerSocket' | 'ticket'>;
+  readonly #tree: Tree;
   readonly #layout: Layout;
   readonly #onDamaged: (key: string, damage: Damage) => Promise<SvcError>;
 
   /** `onDamaged` hears of the data of apps and drafts that was found damaged, and resolves with the error for the caller. */
-  constructor(
-    tree: Pick<Tree, 'writerSocket' | 'ticket'>,
-    layout: Layout,
-    onDamaged: (key: string, damage: Damage) => Promise<SvcError>,
-  ) {
+  constructor(tree: Tree, layout: Layout, onDamaged: (key: string, damage: Damage) => Promise<SvcError>) {
     this.#tree = tree;
     this.#layout = layout;
     this.#onDamaged = onDamaged;

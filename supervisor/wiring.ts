@@ -188,7 +188,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       jobs,
       sql,
       commits,
-      reads: new CachedReads(results, config),
+      reads: new CachedReads(results, config.queryTimeoutMs),
       changes,
       tracing,
       pages,

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { pino } from 'pino';
 import { Registry } from '../storage/apps/registry.ts';
 import { Layout } from '../storage/layout.ts';
 import { AutomationCatalog } from '../supervisor/automations/catalog.ts';
@@ -12,6 +13,7 @@ import { ArchiveStore } from '../supervisor/deployments/store/code-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
 import { appFiles, tarball } from './archive.ts';
 import { openJobs } from './jobs.ts';
+import { standIn } from './stand-in.ts';
 
 export const ORIGIN = 'http://127.0.0.1:8787';
 
@@ -32,7 +34,7 @@ export async function openWorkshop() {
 
 async function startIn(dataDir: string, jobs: Jobs) {
   const layout = new Layout(dataDir);
-  const log = { info: () => {}, warn: () => {}, error: () => {} };
+  const log = pino({ enabled: false });
   const registry = await Registry.open({ layout, userVersion: async () => 0, makeDurable: async () => {}, log });
   const catalog = new AutomationCatalog({ layout, registry, log });
   const deployments = new Deployments({
@@ -40,19 +42,19 @@ async function startIn(dataDir: string, jobs: Jobs) {
     registry,
     store: new ArchiveStore(layout),
     jobs,
-    databases: {
+    databases: standIn({
       userVersion: async () => 0,
       migrate: async () => [],
       makeDurable: async () => {},
       close: async () => {},
-    },
-    apps: {
+    }),
+    apps: standIn({
       swap: (app) => catalog.load(app),
       versionsAtWork: () => new Set(),
       stop: async (app) => catalog.forget(app),
       forget: async () => {},
       regain: async () => {},
-    },
+    }),
     versionRetention: 2,
     webhookHolder: (slug) => catalog.bySlug(slug)?.app,
     log,

@@ -4,18 +4,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import type Database from 'better-sqlite3';
+import type { Logger } from 'pino';
 import { SvcError } from '../protocol/errors.ts';
-import { DEFAULTS } from '../protocol/limits.ts';
 import type { VersionSummary } from '../protocol/manifest.ts';
 import { Registry } from '../storage/apps/registry.ts';
 import { Layout } from '../storage/layout.ts';
 import { openSqlite } from '../storage/sqlite.ts';
+import { resolveConfig } from '../supervisor/config.ts';
+import type { Databases } from '../supervisor/databases.ts';
 import type { SessionCopy } from '../supervisor/deployments/change.ts';
 import { Deployments } from '../supervisor/deployments/deploy.ts';
 import { checkStore, openStore } from '../supervisor/deployments/store/open-store.ts';
 import type { Jobs } from '../supervisor/jobs/jobs.ts';
 import { appFiles, tarball } from './archive.ts';
 import { openJobs } from './jobs.ts';
+import { standIn } from './stand-in.ts';
 
 /** Moments at which a test may look at the disk in the state that a crash would leave. */
 export type Moments = Partial<
@@ -70,11 +73,8 @@ async function startIn(
   const atWork = new Set<string>();
   /** Slug → app. */
   const holders = new Map<string, string>();
-  const log = {
-    info: () => {},
-    warn: (_: unknown, text?: string) => warnings.push(text ?? ''),
-    error: (_: unknown, text?: string) => warnings.push(text ?? ''),
-  };
+  const warn = (_: unknown, text?: string) => void warnings.push(text ?? '');
+  const log = standIn<Logger>({ info: () => {}, warn, error: warn });
   const withData = <T>(app: string, work: (db: Database.Database) => T): T => {
     const db = openSqlite(layout.app(app).data);
     try {
@@ -83,7 +83,7 @@ async function startIn(
       db.close();
     }
   };
-  const databases = {
+  const databases = standIn<Databases>({
     userVersion: async (app: string) => withData(app, (db) => db.pragma('user_version', { simple: true }) as number),
     async migrate(app: string, files: { name: string; path: string }[], backupTo: string | null) {
       moments.migrating?.();
@@ -109,16 +109,16 @@ async function startIn(
       events.push(`flush ${app}`);
     },
     close: async (app: string) => void events.push(`close ${app}`),
-  };
+  });
   const registry = await Registry.open({
     layout,
-    userVersion: databases.userVersion,
-    makeDurable: databases.makeDurable,
+    userVersion: (app) => databases.userVersion(app),
+    makeDurable: (app) => databases.makeDurable(app),
     prepareAnew: (app, versionId) => deployments.prepareAnew(app, versionId),
     bringBack: (app, versionId) => deployments.bringBack(app, versionId),
-    log: log as never,
+    log,
   });
-  const watched: Pick<Jobs, 'ingest' | 'review' | 'prepareAgain'> = {
+  const watched = standIn<Jobs>({
     review: (job) => jobs.review(job),
     async prepareAgain(job) {
       moments.preparing?.();
@@ -129,14 +129,14 @@ async function startIn(
       moments.staged?.();
       return result;
     },
-  };
+  });
   const deployments: Deployments = new Deployments({
     layout,
     registry,
-    store: openStore({ layout, config: { commitAuthor: DEFAULTS.commitAuthor }, jobs, log: log as never }),
+    store: openStore({ layout, config: resolveConfig(dataDir), jobs, log }),
     jobs: watched,
     databases,
-    apps: {
+    apps: standIn({
       async swap(app: string, active: VersionSummary | null) {
         moments.swapping?.();
         events.push(`swap ${app} ${active?.version}`);
@@ -154,10 +154,10 @@ async function startIn(
         moments.regaining?.();
         events.push(`regain ${app}`);
       },
-    },
+    }),
     versionRetention,
     webhookHolder: (slug) => holders.get(slug),
-    log: log as never,
+    log,
   });
   await deployments.open();
   /** What sessions were given of what was published. */

@@ -10,14 +10,14 @@ import type { GitStoreServices } from '../supervisor/authoring/open-authoring.ts
 import { resolveConfig } from '../supervisor/config.ts';
 import { Databases } from '../supervisor/databases.ts';
 import type { ChangeStreams } from '../supervisor/dispatch/changes.ts';
-import type { DraftSource } from '../supervisor/drafts/draft.ts';
 import { Drafts } from '../supervisor/drafts/drafts.ts';
 import { assemble } from '../supervisor/wiring.ts';
 import { type Ending, serveExchanges } from './exchange-server.ts';
 import { TestGateway } from './gateway.ts';
+import { standIn } from './stand-in.ts';
 
 /** Sessions as folders: `<root>/<session>/<app>/`. */
-export class FolderSessions implements DraftSource {
+export class FolderSessions {
   readonly #root: string;
   #edited: (session: string, app: string) => void = () => {};
   #closed: (session: string) => void | Promise<void> = () => {};
@@ -114,7 +114,7 @@ export async function startDrafts(): Promise<DraftGateway> {
     const { services, jobs } = parts;
     const { tree, layout } = services;
     const databases = new Databases(tree, layout, async (key, damage) => damagedData(key, damage));
-    drafts = new Drafts({ ...services, source: sessions, databases, jobs });
+    drafts = new Drafts({ ...services, source: standIn(sessions), databases, jobs });
     services.gitStore = { drafts } as GitStoreServices;
     changes = services.changes;
     await drafts.open();

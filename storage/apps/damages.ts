@@ -11,7 +11,7 @@ type DamagesOptions = {
   isWhole?: ((file: string) => Promise<boolean>) | undefined;
   /** The data of an app is known to be lost. */
   onLost(key: string): void;
-  log: Pick<Logger, 'warn' | 'error'>;
+  log: Logger;
   now(): number;
 };
 

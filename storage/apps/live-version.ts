@@ -36,7 +36,7 @@ export type RepairOptions = {
   prepareAnew(app: string, versionId: string): Promise<boolean>;
   /** Restores a version whose files are gone; false when there is no other copy. Never rejects. */
   bringBack(app: string, versionId: string): Promise<boolean>;
-  log: Pick<Logger, 'warn' | 'error'>;
+  log: Logger;
   now(): number;
 };
 

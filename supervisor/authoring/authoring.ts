@@ -29,9 +29,9 @@ import type { Templates } from './templates.ts';
 type AuthoringOptions = {
   sessions: Sessions;
   templates: Templates;
-  jobs: Pick<Jobs, 'layOut'>;
-  registry: Pick<Registry, 'has' | 'states'>;
-  apps: Pick<Apps, 'forgetTalk'>;
+  jobs: Jobs;
+  registry: Registry;
+  apps: Apps;
 };
 
 /**

@@ -14,9 +14,9 @@ import type { Git } from '../deployments/store/git-store.ts';
 
 type CodeTransferOptions = {
   git: Git;
-  deployments: Pick<Deployments, 'adopt' | 'forgo' | 'records'>;
+  deployments: Deployments;
   tmpDir: string;
-  log: Pick<Logger, 'warn'>;
+  log: Logger;
 };
 
 /**

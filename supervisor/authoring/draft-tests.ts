@@ -22,7 +22,7 @@ import type { Sessions } from './sessions.ts';
 const KEPT = ['PATH', 'LANG', 'TZ'];
 
 export type DraftTestsOptions = {
-  sessions: Pick<Sessions, 'files' | 'folder'>;
+  sessions: Sessions;
   /** `tagOf` the data directory. */
   tag: string;
   /** A process started or ended: the record of children on disk is due. */

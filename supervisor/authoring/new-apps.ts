@@ -21,9 +21,9 @@ import { type AppChange, changeApp } from './app-edits.ts';
 
 type NewAppsOptions = {
   layout: Layout;
-  registry: Pick<Registry, 'state' | 'states' | 'checkData'>;
-  deployments: Pick<Deployments, 'place' | 'activate' | 'remove' | 'hold'>;
-  jobs: Pick<Jobs, 'layOut' | 'seed'>;
+  registry: Registry;
+  deployments: Deployments;
+  jobs: Jobs;
   outside: Outside;
 };
 

@@ -1,5 +1,6 @@
 /** Wires the parts that need the git store: sessions, their drafts, and making apps in them. */
 
+import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import type { Layout } from '../../storage/layout.ts';
@@ -22,7 +23,7 @@ type AuthoringParts = {
   config: Config;
   registry: Registry;
   deployments: Deployments;
-  apps: Pick<Apps, 'forgetTalk'>;
+  apps: Apps;
   jobs: Jobs;
 } & Omit<DraftsOptions, 'source' | 'jobs'> &
   Omit<DraftTestsOptions, 'sessions'>;
@@ -42,7 +43,7 @@ export function gitStoreOf({ gitStore }: { gitStore: GitStoreServices }): NonNul
   throw new SvcError('NO_GIT_STORE', 'Drafts need the git store: stop the gateway, then svc convert --store git.');
 }
 
-export function openTemplates({ layout, config, log }: Pick<AuthoringParts, 'layout' | 'config' | 'log'>): Templates {
+export function openTemplates({ layout, config, log }: { layout: Layout; config: Config; log: Logger }): Templates {
   return new Templates({ folder: templateFolder(), cacheDir: layout.templatesCache, url: config.templatesUrl, log });
 }
 

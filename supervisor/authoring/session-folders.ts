@@ -26,9 +26,9 @@ import { SerialByKey } from '../serial.ts';
 export type SessionFoldersOptions = {
   store: CodeStorePaths;
   git: Git;
-  jobs: Pick<Jobs, 'sessionFiles'>;
-  registry: Pick<Registry, 'registeredAt' | 'loaded'>;
-  log: Pick<Logger, 'warn'>;
+  jobs: Jobs;
+  registry: Registry;
+  log: Logger;
 };
 
 /** Errors that another try has too: the session is closed or damaged, or its files were edited. */

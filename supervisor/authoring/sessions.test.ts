@@ -5,12 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
+import type { Logger } from 'pino';
 import type { GitFile, GitJob } from '../../protocol/wire/git-jobs.ts';
 import type { SessionFilesJob, SessionFilesResult } from '../../protocol/wire/jobs.ts';
+import type { Registry } from '../../storage/apps/registry.ts';
 import { fingerprint, readSession, type SessionRecord, writeSession } from '../../storage/authoring/sessions.ts';
 import { CodeStorePaths } from '../../storage/layout.ts';
 import { tarball } from '../../testing/archive.ts';
 import { NEEDS_GIT } from '../../testing/git-fixture.ts';
+import { standIn } from '../../testing/stand-in.ts';
 import { git as operations, runGit } from '../../workers/jobs/git/operations.ts';
 import { sessionFiles } from '../../workers/jobs/session-files.ts';
 import type { FollowSession, PublishedFiles } from '../deployments/change.ts';
@@ -50,19 +53,19 @@ before(async () => {
     operated.push(operation);
     return runGit({ operation, ...job, repository } as GitJob) as Promise<never>;
   };
-  const registry = { registeredAt: (app: string) => registered.get(app) ?? null, loaded: () => undefined };
-  const log = { warn: (...args: unknown[]) => warned(args) };
+  const registry = standIn<Registry>({ registeredAt: (app) => registered.get(app) ?? null, loaded: () => undefined });
+  const log = standIn<Logger>({ warn: (...args: unknown[]) => warned(args) });
   sessions = new Sessions({
     store,
     git,
     author,
-    jobs: {
+    jobs: standIn({
       sessionFiles: <W extends SessionFilesJob['work']>(job: SessionFilesJob & { work: W }) => {
         asked[job.work] = (asked[job.work] ?? 0) + 1;
         return sessionFiles(job) as Promise<SessionFilesResult[W]>;
       },
-    },
-    deployments: {
+    }),
+    deployments: standIn({
       publish: async (app, { session }) => {
         published.push({ app, base: session.base });
         const files = fingerprint((await sessionFiles({ work: 'list', folder: session.folder })) as GitFile[]);
@@ -75,7 +78,7 @@ before(async () => {
         follow = given;
         for (const { session, published } of cutOff.splice(0)) isFollowed = await given(session, 'notes', published);
       },
-    },
+    }),
     registry,
     log,
   });

@@ -35,7 +35,7 @@ import { BRANCHES, branchOf, SessionFolders, type SessionFoldersOptions } from '
 
 type SessionsOptions = SessionFoldersOptions & {
   author: GitAuthor;
-  deployments: Pick<Deployments, 'publish' | 'followSessions' | 'review'>;
+  deployments: Deployments;
   now?(): number;
 };
 

@@ -23,7 +23,7 @@ type TemplatesOptions = {
   cacheDir: string;
   /** Where the catalog is fetched from; null when there is none. */
   url: string | null;
-  log: Pick<Logger, 'info' | 'warn'>;
+  log: Logger;
   /** How long a fetch may take; `LIMITS.templateFetchMs` when absent. */
   fetchMs?: number;
 };

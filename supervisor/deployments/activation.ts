@@ -15,10 +15,10 @@ import type { AppPaths } from '../../storage/layout.ts';
 import type { Databases } from '../databases.ts';
 
 type ActivationTools = {
-  databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable'>;
+  databases: Databases;
   /** Resolves when no process has the app's files open. */
   letGo(): Promise<void>;
-  log: Pick<Logger, 'error'>;
+  log: Logger;
 };
 
 /** Whether the migrations of a version are in the data could not be told; `cause` is why. */
@@ -33,7 +33,7 @@ export async function migrationsDone(
   id: string,
   app: AppPaths,
   { migrations }: VersionSummary,
-  databases: Pick<Databases, 'userVersion'>,
+  databases: Databases,
 ): Promise<number> {
   return migrations > 0 && (await exists(app.data)) ? databases.userVersion(id) : 0;
 }
@@ -86,12 +86,7 @@ export async function activateVersion(
 }
 
 /** Copies the app's data aside, with those from before migrations; the copy's name, or null where there is no data. */
-export async function copyAside(
-  id: string,
-  app: AppPaths,
-  databases: Pick<Databases, 'userVersion' | 'migrate'>,
-  now: number,
-): Promise<string | null> {
+export async function copyAside(id: string, app: AppPaths, databases: Databases, now: number): Promise<string | null> {
   if (!(await exists(app.data))) return null;
   const name = `${stamp(now)}_${await databases.userVersion(id)}.sqlite`;
   await mkdir(app.backupsDir, { recursive: true, mode: 0o700 });

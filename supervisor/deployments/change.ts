@@ -15,15 +15,15 @@ export type ChangeOptions = {
   layout: Layout;
   registry: Registry;
   store: CodeStore;
-  jobs: Pick<Jobs, 'ingest' | 'review' | 'prepareAgain'>;
-  databases: Pick<Databases, 'userVersion' | 'migrate' | 'makeDurable' | 'close'>;
-  apps: Pick<Apps, 'swap' | 'versionsAtWork' | 'stop' | 'forget' | 'regain'>;
+  jobs: Jobs;
+  databases: Databases;
+  apps: Apps;
   claims: WebhookClaims;
   /** For a publication from a session, which nobody edits meanwhile. */
   follow: FollowSession;
   /** Versions kept on disk for each app; the active one always is. */
   versionRetention: number;
-  log: Pick<Logger, 'info' | 'warn' | 'error'>;
+  log: Logger;
   now(): number;
 };
 

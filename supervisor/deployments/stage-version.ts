@@ -31,7 +31,7 @@ export type StagedVersion = {
 };
 
 type StageOptions = Pick<ChangeOptions, 'layout' | 'store' | 'log' | 'now'> & {
-  jobs: Pick<Jobs, 'ingest' | 'prepareAgain'>;
+  jobs: Jobs;
 };
 type Order = { source: PublicationSource; note?: VersionNote | undefined; staging: string };
 

@@ -15,7 +15,7 @@ type VersionFilesOptions = {
   layout: Layout;
   registry: Registry;
   store: CodeStore;
-  jobs: Pick<Jobs, 'sessionFiles'>;
+  jobs: Jobs;
 };
 
 /** `from` is the version that it is compared with, null where none is live; `files` is what changes from that to the other. */

@@ -34,7 +34,7 @@ export type AppsOptions = {
   programTokens: ProgramTokens;
   idempotency: Idempotency;
   secrets: Secrets;
-  blobs: Pick<Blobs, 'forget'>;
+  blobs: Blobs;
   notices: { forget(app: string): void };
 };
 

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import type { HandlerCaller } from '../../protocol/wire/handler-caller.ts';
 import { STATE_BYTES } from '../../storage/wal-index.ts';
+import { Meter } from '../operations/metrics/meters.ts';
 import { Commits } from '../results/commits.ts';
 import { Results } from '../results/results.ts';
 import type { CallReply, Timed } from '../tree/actor/call.ts';
@@ -32,7 +33,7 @@ function setUp() {
   const deadlines = { add: (one: Timed) => waiting.add(one), delete: (one: Timed) => waiting.delete(one) };
   const clock = { now: () => time, deadlines } as unknown as ConstructorParameters<typeof CachedReads>[2];
   const results = new Results(commits);
-  const reads = new CachedReads(results, { queryTimeoutMs: ALLOWED_MS }, clock);
+  const reads = new CachedReads(results, ALLOWED_MS, clock);
   const runs: { reply: CallReply; since: number }[] = [];
   const told: string[] = [];
   const read = (caller: HandlerCaller, body = '') =>
@@ -52,7 +53,7 @@ function setUp() {
           if (runs.includes(run)) runs.splice(runs.indexOf(run), 1);
         };
       },
-      { keptHits: 0, keptMisses: 0 },
+      new Meter(),
     );
   const fail = (message: string, started: boolean) =>
     runs.shift()?.reply.failed(new SvcError('HANDLER_ERROR', message), { queueMs: 0, handlerMs: 0, started });

@@ -6,7 +6,6 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { memberBytes } from '../../protocol/rules/json-text.ts';
 import { isSameCaller } from '../../protocol/wire/handler-caller.ts';
-import type { Config } from '../config.ts';
 import type { Meter } from '../operations/metrics/meters.ts';
 import type { Beginning, Reads, Results } from '../results/results.ts';
 import { type CallReply, type CallTiming, Deadlines, type Timed, type Tracked } from '../tree/actor/call.ts';
@@ -23,7 +22,7 @@ export type StartRun = (request: Request, reply: CallReply, arrivedAt: number, s
 type Run = { readonly place: string; readonly from: Beginning; readonly waiters: Set<Waiter>; abandon: () => void };
 
 /** Milliseconds that only grow, and what tells waiters of their deadlines. */
-type Clock = { now(): number; deadlines: Pick<Deadlines, 'add' | 'delete'> };
+type Clock = { now(): number; deadlines: Deadlines };
 
 /** For a run that was not tracked. */
 const UNKNOWN: Reads = { tables: 'all', keep: false, caller: true };
@@ -40,11 +39,7 @@ export class CachedReads {
   /** Runs that other callers may join. */
   readonly #runs = new Map<string, Run>();
 
-  constructor(
-    results: Results,
-    { queryTimeoutMs }: Pick<Config, 'queryTimeoutMs'>,
-    clock: Clock = { now, deadlines: new Deadlines(now) },
-  ) {
+  constructor(results: Results, queryTimeoutMs: number, clock: Clock = { now, deadlines: new Deadlines(now) }) {
     this.#results = results;
     this.#queryTimeoutMs = queryTimeoutMs;
     this.#clock = clock;
@@ -62,7 +57,7 @@ export class CachedReads {
     request: Request,
     sink: Sink,
     start: StartRun,
-    meter: Pick<Meter, 'keptHits' | 'keptMisses'>,
+    meter: Meter,
   ): () => void {
     const name = `${app.key}\0${version}\0${tool.name}`;
     const isAsked = request.body.length <= LIMITS.resultKeyBytes && this.#results.isKept(name);

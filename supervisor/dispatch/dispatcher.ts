@@ -25,13 +25,13 @@ import type { App, Scope } from './scope.ts';
 
 export type DispatcherOptions = {
   changes: ChangeStreams;
-  commits: Pick<Commits, 'acknowledging' | 'changed'>;
+  commits: Commits;
   reads: CachedReads;
   idempotency: Idempotency;
-  sql: Pick<SqlProcesses, 'run'>;
-  secrets: Pick<Secrets, 'redactor'>;
+  sql: SqlProcesses;
+  secrets: Secrets;
   tracing: Tracing | null;
-  config: Pick<Config, 'queryTimeoutMs' | 'actionTimeoutMs'>;
+  config: Config;
 };
 
 export type { Request, Sink, Target } from './request.ts';

@@ -51,7 +51,7 @@ export interface App {
 
 /** `newest` gives the version of a new actor; it throws where there is no such app or draft any more. */
 export function callableApp(
-  tree: Pick<Tree, 'existing' | 'actor'>,
+  tree: Tree,
   { id, key, active }: Pick<App, 'id' | 'key' | 'active'>,
   newest: () => VersionSummary,
 ): App {

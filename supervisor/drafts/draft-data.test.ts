@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { writeSeed } from '../../storage/authoring/draft-seed.ts';
 import { AppPaths } from '../../storage/layout.ts';
+import { standIn } from '../../testing/stand-in.ts';
 import { DraftData } from './draft-data.ts';
 
 const FIRST = { name: '0001_first.sql', sha256: '1' };
@@ -27,20 +28,20 @@ function dataAt(userVersion: number): { data: DraftData; done: string[] } {
     key: 'a/b',
     draft,
     live: new AppPaths(join(root, 'live')),
-    databases: {
+    databases: standIn({
       userVersion: async () => userVersion,
       migrate: async (_key, files) => {
         done.push(...files.map(({ name }) => `migrated ${name}`));
         return files.map(({ name }) => Number.parseInt(name, 10));
       },
       close: async () => {},
-    },
-    jobs: {
+    }),
+    jobs: standIn({
       seed: async () => {
         done.push('copied');
         return { userVersion: 1 };
       },
-    },
+    }),
     release: async () => {},
     say: () => {},
   });

@@ -12,8 +12,8 @@ type DraftDataOptions = {
   key: string;
   draft: AppPaths;
   live: AppPaths;
-  databases: Pick<Databases, 'userVersion' | 'migrate' | 'close'>;
-  jobs: Pick<Jobs, 'seed'>;
+  databases: Databases;
+  jobs: Jobs;
   /** Ends what has the data open, and keeps it from being opened again until the data is there. */
   release(): Promise<void>;
   /** To the draft's log. */

@@ -39,11 +39,8 @@ const PASSING = new Set(['UNKNOWN_SESSION', 'UNKNOWN_APP', 'STORAGE_FULL', 'OVER
 /** How often the folder may go while it is looked at. */
 const FOLDER_TRIES = 3;
 
-/** Where drafts come from. */
-export type DraftSource = Pick<Sessions, 'has' | 'folder' | 'apps' | 'onEdited' | 'onClosed'>;
-
 export type DraftsOptions = {
-  source: DraftSource;
+  source: Sessions;
   layout: Layout;
   tree: Tree;
   databases: Databases;
@@ -52,10 +49,10 @@ export type DraftsOptions = {
   pages: Pages;
   logs: AppLogs;
   idempotency: Idempotency;
-  secrets: Pick<Secrets, 'load' | 'forget'>;
-  blobs: Pick<Blobs, 'reset' | 'forget'>;
+  secrets: Secrets;
+  blobs: Blobs;
   log: Logger;
-  jobs: Pick<Jobs, 'seed' | 'snapshot'>;
+  jobs: Jobs;
 };
 
 export class Draft {

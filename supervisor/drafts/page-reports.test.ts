@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { LogFollower } from '../../storage/logs/app-log.ts';
+import { standIn } from '../../testing/stand-in.ts';
 import { checkPageReport, handlerFault, type PageError, PageReports } from './page-reports.ts';
 
 const KEY = '_draft/s1/notes';
@@ -16,14 +17,14 @@ function reports(t: TestContext) {
     key: KEY,
     app: 'notes',
     now: () => 0,
-    logs: {
-      append: (_key, line) => lines.push(JSON.parse(line)),
+    logs: standIn({
+      append: (_key, line) => void lines.push(JSON.parse(line)),
       follow: (_key, follower) => {
         followers.add(follower);
         return { resume: () => {}, stop: () => void followers.delete(follower) };
       },
-    },
-    changes: { watched: () => watched.pages, fault: (key, fault) => faults.push([key, fault]) },
+    }),
+    changes: standIn({ watched: () => watched.pages, fault: (key, fault) => void faults.push([key, fault]) }),
   });
   const log = (entry: object) => {
     for (const follower of followers) follower(KEY, JSON.stringify({ ts: 0, ...entry }));

@@ -39,8 +39,8 @@ type HandlerFault = {
 type PageReportsOptions = {
   key: string;
   app: string;
-  logs: Pick<AppLogs, 'append' | 'follow'>;
-  changes: Pick<ChangeStreams, 'fault' | 'watched'>;
+  logs: AppLogs;
+  changes: ChangeStreams;
   now?: () => number;
 };
 

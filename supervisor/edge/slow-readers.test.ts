@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { pino } from 'pino';
 import { LIMITS } from '../../protocol/limits.ts';
 import { EDGES } from '../../testing/edges.ts';
 import { serveExchanges } from '../../testing/exchange-server.ts';
@@ -19,7 +20,7 @@ const BODY = Buffer.alloc(PARTS * PART_BYTES, 'x');
 const LIMIT_MS = LIMITS.stalledReaderMs;
 const LOOKS = 6;
 const STEP_MS = 100;
-const QUIET = { warn: () => {} };
+const QUIET = pino({ enabled: false });
 
 const ANSWERS: Record<string, (exchange: Exchange) => unknown> = {
   'a whole answer': (exchange) => exchange.send(200, {}, BODY),

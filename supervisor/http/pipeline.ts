@@ -326,7 +326,7 @@ function rightPlace(
   place: Place,
   path: string,
   match: Match,
-  { access, visitors }: Pick<PipelineOptions, 'access' | 'visitors'>,
+  { access, visitors }: PipelineOptions,
 ): string | null {
   if (place.kind === 'shared' && path === '/' && isNavigation(exchange)) return '/svc/';
   if (place.base === null) return null;

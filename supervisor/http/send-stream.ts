@@ -17,7 +17,7 @@ export async function sendStream(
   exchange: Exchange,
   content: AsyncIterable<unknown>,
   headers: ResponseHeaders,
-  log: Pick<Logger, 'warn'>,
+  log: Logger,
   signal: AbortSignal = goneSignal(exchange),
   { status = 200, length }: { status?: number; length?: number } = {},
 ): Promise<void> {

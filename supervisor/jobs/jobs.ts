@@ -43,7 +43,7 @@ type JobsOptions = {
   writable: string[];
   /** For the log: a job failed by a fault of ours. */
   onFault(what: string): void;
-  tracing?: Pick<Tracing, 'current'> | null;
+  tracing?: Tracing | null;
   jobMs?: number;
   waitMs?: number;
   now?(): number;

@@ -29,8 +29,8 @@ type AppQueries = {
 
 type LiveSources = {
   dispatcher: LiveRoom['dispatcher'];
-  commits: Pick<Commits, 'watch' | 'upToDate'>;
-  changes: Pick<ChangeStreams, 'watch'>;
+  commits: Commits;
+  changes: ChangeStreams;
 };
 
 const CLOCK: LiveClock = {

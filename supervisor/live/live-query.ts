@@ -58,7 +58,7 @@ export type LiveClock = {
 /** What the live queries of a gateway share. */
 export type LiveRoom = {
   readonly clock: LiveClock;
-  readonly dispatcher: Pick<Dispatcher, 'resolve' | 'submit'>;
+  readonly dispatcher: Dispatcher;
   /** Whether every commit to the app's data was told. If not, it is, sooner or later. */
   isUpToDate(key: string): boolean;
   /** Moves these followers to a separate query for each caller, because the result depends on the caller. */

@@ -16,7 +16,7 @@ import { consoleFile } from '../tree/entry-points.ts';
 import type { McpTool } from './definitions.ts';
 import type { McpContent, McpResource } from './resources.ts';
 
-type McpPagesOptions = { layout: Layout; blobs: Pick<Blobs, 'open'>; log: Pick<Logger, 'error'> };
+type McpPagesOptions = { layout: Layout; blobs: Blobs; log: Logger };
 /** `home` is where the app's own pages are, for a browser; undefined where nobody can say. */
 type Shown = { app: string; key: string; version: VersionSummary; home: string | undefined };
 type WholePage = Exclude<PageDocument, { faults: unknown }>;

@@ -29,7 +29,7 @@ type ListWatchOptions = {
   source: ListSource;
   /** What the client saw last. */
   known: Promise<ListDigests>;
-  changes: Pick<ChangeStreams, 'watch'>;
+  changes: ChangeStreams;
   changed(lists: ListName[]): void;
   /** The app is gone. */
   gone(): void;

@@ -334,13 +334,13 @@ export class McpServer {
 /** The answer to a call: one JSON text, or from a question on the last event of a stream. */
 class CallAnswer {
   readonly #exchange: Exchange;
-  readonly #readers: Pick<EventReaders, 'open'>;
+  readonly #readers: EventReaders;
   readonly #left: () => void;
   #reader: EventReader | null = null;
   #gone = false;
 
   /** `left` is called when nobody reads the stream any more. */
-  constructor(exchange: Exchange, readers: Pick<EventReaders, 'open'>, left: () => void) {
+  constructor(exchange: Exchange, readers: EventReaders, left: () => void) {
     this.#exchange = exchange;
     this.#readers = readers;
     this.#left = left;

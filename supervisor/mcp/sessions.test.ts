@@ -3,6 +3,8 @@ import { mock, test } from 'node:test';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { Following } from '../../protocol/topic.ts';
+import { standIn } from '../../testing/stand-in.ts';
+import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReader, EventReaders } from '../http/event-streams.ts';
 import type { LiveQueries } from '../live/live-queries.ts';
@@ -54,12 +56,12 @@ function setUp() {
   };
   const live = { follow } as unknown as LiveQueries;
   const watchers = new Set<(what: 'reload' | 'closed') => void>();
-  const changes = {
-    watch: (_app: string, watcher: (what: 'reload' | 'closed') => void) => {
+  const changes = standIn<ChangeStreams>({
+    watch: (_app, watcher) => {
       watchers.add(watcher);
       return () => void watchers.delete(watcher);
     },
-  };
+  });
   const sessions = new McpSessions({ live, readers: { open } as unknown as EventReaders, changes });
   /** Names of the tools, and of the resources, that its caller sees. */
   const shown = { title: 'Notes', tools: ['list'], resources: ['list'] };

@@ -16,9 +16,9 @@ import { type FollowedResource, LISTS, messageEvent, Subscriptions } from './sub
 export type SessionOwner = { client: string; path: string; app: string | null };
 
 type McpSessionsOptions = {
-  live: Pick<LiveQueries, 'follow'>;
-  readers: Pick<EventReaders, 'open'>;
-  changes: Pick<ChangeStreams, 'watch'>;
+  live: LiveQueries;
+  readers: EventReaders;
+  changes: ChangeStreams;
 };
 
 /** The listening request of a client of 2026. */

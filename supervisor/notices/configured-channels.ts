@@ -7,7 +7,7 @@ import type { NotifyEntry } from './settings.ts';
 import { webhookSender } from './webhook.ts';
 
 type Configured = { name: string; kind: ChannelKind; send: Send };
-type NoticeConfig = Pick<Config, 'mail' | 'notify' | 'publicUrl'>;
+type NoticeConfig = Config;
 
 /** For services of browsers, where the configuration tells nobody whom they could ask. */
 const NOBODY = 'mailto:nobody@example.org';

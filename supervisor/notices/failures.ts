@@ -5,7 +5,7 @@ import type { Links } from './links.ts';
 import type { Notices } from './notices.ts';
 
 type FailuresOptions = {
-  notices: Pick<Notices, 'failed' | 'well'>;
+  notices: Notices;
   links: Links;
   /** The names of an app and of an automation, for people. */
   nameOf(app: string): string;

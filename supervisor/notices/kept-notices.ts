@@ -23,11 +23,11 @@ export type Kept = { waiting: { channel: string; notice: Notice }[]; told: Map<s
 /** Every statement here may run twice: see `retryIfWriterLost`. */
 export class KeptNotices {
   readonly #db: DbClient;
-  readonly #log: Pick<Logger, 'warn'>;
+  readonly #log: Logger;
   #ready: Promise<unknown> | null = null;
   #underWay: Promise<unknown> = Promise.resolve();
 
-  constructor(db: DbClient, log: Pick<Logger, 'warn'>) {
+  constructor(db: DbClient, log: Logger) {
     this.#db = db;
     this.#log = log;
   }

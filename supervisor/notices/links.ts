@@ -5,10 +5,10 @@ import { appOfKey, sessionOfKey } from '../../protocol/ids.ts';
 import type { Config } from '../config.ts';
 
 export class Links {
-  readonly #config: Pick<Config, 'appDomain' | 'publicUrl'>;
+  readonly #config: Config;
   readonly #listening: () => { url: string } | null;
 
-  constructor(config: Pick<Config, 'appDomain' | 'publicUrl'>, listening: () => { url: string } | null) {
+  constructor(config: Config, listening: () => { url: string } | null) {
     this.#config = config;
     this.#listening = listening;
   }

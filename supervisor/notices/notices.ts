@@ -24,7 +24,7 @@ import type { Links } from './links.ts';
 import { pushSender } from './push.ts';
 
 export type NoticesOptions = {
-  config: Pick<Config, 'mail' | 'notify' | 'publicUrl' | 'appDomain'>;
+  config: Config;
   links: Links;
   /** The runtime database. */
   db: DbClient;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { resolveConfig } from '../config.ts';
 import { configuredChannels, contactOf } from './configured-channels.ts';
 import type { MailSettings, NotifyEntry } from './settings.ts';
 
@@ -7,7 +8,7 @@ const MAIL: MailSettings = { url: 'smtps://u:p@mail.example', from: 'svc <svc@ho
 
 test('mail alone is a channel, entries of kind mail take its place, and a second one of a kind has a number', () => {
   const names = (notify: NotifyEntry[], mail: MailSettings | null = MAIL) =>
-    configuredChannels({ mail, notify, publicUrl: null }).map(({ name }) => name);
+    configuredChannels(resolveConfig('/data', { mail, notify })).map(({ name }) => name);
   const ntfy = { kind: 'ntfy' as const, url: 'https://ntfy.example/a' };
   assert.deepEqual(names([]), ['mail']);
   assert.deepEqual(names([], null), []);
@@ -17,7 +18,7 @@ test('mail alone is a channel, entries of kind mail take its place, and a second
 
 test('the contact for push services is the one of the configuration, else an address that it names', () => {
   const contact = (notify: NotifyEntry[], publicUrl: string | null, mail: MailSettings | null) =>
-    contactOf({ notify, publicUrl, mail });
+    contactOf(resolveConfig('/data', { notify, publicUrl, mail }));
   assert.equal(
     contact([{ kind: 'push', contact: 'mailto:x@y.example' }], 'https://g.example', MAIL),
     'mailto:x@y.example',

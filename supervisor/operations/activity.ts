@@ -9,7 +9,7 @@ import type { AppPaths } from '../../storage/layout.ts';
 import { CALL_BUCKETS_MS, type Meter, type Meters } from './metrics/meters.ts';
 
 type ActivitySources = {
-  meters: Pick<Meters, 'used'>;
+  meters: Meters;
   /** Bytes of the app's database; null without one. */
   dataBytes(app: string): Promise<number | null>;
   /** Change streams of the app, and its subscriptions to live queries. */
@@ -126,7 +126,7 @@ export function quantile(counts: ArrayLike<number>, share: number): number | nul
 }
 
 /** Bytes of an app's database and of what is not in its file yet; null without one. */
-export async function dataBytes({ data }: Pick<AppPaths, 'data'>): Promise<number | null> {
+export async function dataBytes({ data }: AppPaths): Promise<number | null> {
   const sizes = await Promise.all(
     [data, `${data}-wal`].map((file) =>
       stat(file).then(

@@ -19,9 +19,9 @@ type BackupsOptions = {
   layout: Layout;
   config: Config;
   svcVersion: string;
-  registry: Pick<Registry, 'ids' | 'damages' | 'has' | 'makerOf'>;
-  deployments: Pick<Deployments, 'hold' | 'lookAtData'>;
-  jobs: Pick<Jobs, 'pack' | 'verifyBackup' | 'appData'>;
+  registry: Registry;
+  deployments: Deployments;
+  jobs: Jobs;
   /** The one in force, for the configuration in the backup. */
   schedule: () => BackupSchedule | null;
 };

@@ -20,12 +20,12 @@ import type { Backups } from './backups.ts';
 type DataRepairOptions = {
   layout: Layout;
   registry: Registry;
-  databases: Pick<Databases, 'migrateStaged' | 'putAside'>;
-  apps: Pick<Apps, 'within' | 'swap'>;
-  jobs: Pick<Jobs, 'appData'>;
-  deployments: Pick<Deployments, 'hold'>;
-  backups: Pick<Backups, 'takeData'>;
-  log: Pick<Logger, 'warn'>;
+  databases: Databases;
+  apps: Apps;
+  jobs: Jobs;
+  deployments: Deployments;
+  backups: Backups;
+  log: Logger;
 };
 
 /** `aside` is the name of what was there, beside the database; null where there was nothing. */

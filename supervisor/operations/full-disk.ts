@@ -38,7 +38,7 @@ export async function roomToStart(dataDir: string): Promise<RoomToStart> {
 }
 
 /** Runs optional work: on a full disk it is skipped and logged. */
-export async function unlessFull(log: Pick<Logger, 'warn'>, work: Promise<unknown>): Promise<void> {
+export async function unlessFull(log: Logger, work: Promise<unknown>): Promise<void> {
   try {
     await work;
   } catch (error) {

@@ -17,7 +17,9 @@ import { SvcError } from '../../protocol/errors.ts';
 import { Layout } from '../../storage/layout.ts';
 import { eventually } from '../../testing/edges.ts';
 import { ScriptedClock } from '../../testing/scripted-clock.ts';
+import { standIn } from '../../testing/stand-in.ts';
 import { type InternalAutomation, Scheduler } from '../automations/schedule/scheduler.ts';
+import type { Backups } from './backups.ts';
 import { ScheduledBackups, type ScheduledBackupsOptions } from './scheduled-backups.ts';
 
 const HOUR = 3_600_000;
@@ -40,7 +42,7 @@ function trial(t: TestContext): Trial {
   mkdirSync(layout.tmpDir, { recursive: true });
   const clock = new ScriptedClock('2026-01-31T12:00:00Z');
   const making: Trial['making'] = { archive: () => 'whole', damaged: [], gate: Promise.resolve() };
-  const backups: ScheduledBackupsOptions['backups'] = {
+  const backups = standIn<Backups>({
     takeNext: async (signal, use) => {
       await making.gate;
       signal.throwIfAborted();
@@ -50,7 +52,7 @@ function trial(t: TestContext): Trial {
     },
     verify: async () => ({ damaged: making.damaged, bytes: 5 }),
     stop: async () => {},
-  };
+  });
   let current: ScheduledBackups | null = null;
   let stopScheduler = () => {};
   t.after(() => current?.stop());

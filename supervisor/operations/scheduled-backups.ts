@@ -49,7 +49,7 @@ export type ScheduledBackupsOptions = {
   layout: Layout;
   /** The schedule of the configuration file, which no command changes. */
   configured: ConfiguredSchedule | null;
-  backups: Pick<Backups, 'takeNext' | 'verify' | 'stop'>;
+  backups: Backups;
   /** That of the automations: the schedule is one of them, which no catalog lists. */
   scheduler: Pick<Scheduler<InternalAutomation>, 'reconcile' | 'nextRunAt'>;
   /** Milliseconds since the epoch. */

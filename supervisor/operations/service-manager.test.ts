@@ -5,10 +5,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { type Logger, pino } from 'pino';
 import { datagramsAt, withoutSystemd } from '../../testing/service-manager.ts';
+import { standIn } from '../../testing/stand-in.ts';
 import { ServiceManager } from './service-manager.ts';
 
-const QUIET = { warn: () => {} };
+const QUIET = pino({ enabled: false });
 
 describe('ServiceManager', () => {
   test('takes the socket that is meant for this process, and leaves nothing for its children', () => {
@@ -45,12 +47,12 @@ describe('ServiceManager', () => {
   test('sends nothing without a service manager, and reports once that it cannot send', async () => {
     const warnings: string[] = [];
     const warned = new EventEmitter();
-    const log = {
-      warn: (message: string) => {
-        warnings.push(message);
+    const log = standIn<Logger>({
+      warn: (message: unknown) => {
+        warnings.push(String(message));
         warned.emit('warning');
       },
-    };
+    });
     const isWarned = once(warned, 'warning');
     new ServiceManager({ PATH: '/nowhere' }, 1, log).ready('Ready');
     const manager = new ServiceManager({ PATH: '/nowhere', NOTIFY_SOCKET: '/nowhere' }, 1, log);

@@ -23,14 +23,14 @@ export class ServiceManager {
   /** Milliseconds within which it has to hear from a service; null where it does not watch. */
   readonly #watchdogMs: number | null;
   readonly #path: string | undefined;
-  readonly #log: Pick<Logger, 'warn'>;
+  readonly #log: Logger;
   #watchdog: NodeJS.Timeout | null = null;
   #hasFailed = false;
 
   /**
    * Takes what is meant for process `pid` out of `env`. Throws a `ConfigError` when more than one socket was passed.
    */
-  constructor(env: Environment, pid: number, log: Pick<Logger, 'warn'>) {
+  constructor(env: Environment, pid: number, log: Logger) {
     const { NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID = String(pid), LISTEN_PID, LISTEN_FDS } = env;
     this.#log = log;
     this.#path = env.PATH;

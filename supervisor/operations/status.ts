@@ -47,7 +47,7 @@ export type ProcessStatus = {
 export type SystemStatus = Awaited<ReturnType<typeof systemStatus>>;
 
 /** Every process that was started, the supervisor first. */
-export async function processes({ tree }: Pick<Services, 'tree'>): Promise<ProcessStatus[]> {
+export async function processes({ tree }: Services): Promise<ProcessStatus[]> {
   const single = [tree.jobs, tree.agents].filter((child) => child !== null && child.startedAt > 0);
   const children = [...tree.writers.all, ...tree.hosts.all, ...(single as Child[]), ...runningSql(tree)];
   return [supervisorStatus(), ...(await Promise.all(children.map(childStatus)))];

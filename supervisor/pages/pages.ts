@@ -53,14 +53,14 @@ export function sendPageError(exchange: Exchange, place: Place, error: SvcError,
 }
 
 export class Pages {
-  readonly #log: Pick<Logger, 'error'>;
+  readonly #log: Logger;
   readonly #drawTile: Jobs['drawTile'];
   readonly #files = new ReadCache<Buffer>(LIMITS.staticCacheBytes, (bytes) => bytes.length);
   /** The damaged files that were logged. */
   readonly #logged = new Set<string>();
   readonly #indexes = new ReadCache<PageIndex>(LIMITS.staticIndexBytes, (index) => index.bytes);
 
-  constructor(log: Pick<Logger, 'error'>, drawTile: Jobs['drawTile']) {
+  constructor(log: Logger, drawTile: Jobs['drawTile']) {
     this.#log = log;
     this.#drawTile = drawTile;
   }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Logger } from 'pino';
 import { LIMITS } from '../../protocol/limits.ts';
+import { standIn } from '../../testing/stand-in.ts';
 import type { Exporter } from './otlp-exporter.ts';
 import { Span } from './span.ts';
 import { SpanQueue } from './span-queue.ts';
@@ -29,7 +31,7 @@ class Collector implements Exporter {
 }
 
 const warnings: unknown[] = [];
-const log = { warn: (...said: unknown[]) => void warnings.push(said) };
+const log = standIn<Logger>({ warn: (...said: unknown[]) => void warnings.push(said) });
 const span = () => new Span('x', 'internal', { traceId: 'a', parentId: null }, () => {});
 const fill = (queue: SpanQueue, count: number) => {
   for (let i = 0; i < count; i++) queue.add(span());

@@ -10,7 +10,7 @@ const WARN_MS = 60_000;
 
 export class SpanQueue {
   readonly #exporter: Exporter;
-  readonly #log: Pick<Logger, 'warn'>;
+  readonly #log: Logger;
   #waiting: Span[] = [];
   #timer: NodeJS.Timeout | null = null;
   #sending: Promise<void> | null = null;
@@ -20,7 +20,7 @@ export class SpanQueue {
   /** There was no room for them, or the collector did not take them. */
   dropped = 0;
 
-  constructor(exporter: Exporter, log: Pick<Logger, 'warn'>) {
+  constructor(exporter: Exporter, log: Logger) {
     this.#exporter = exporter;
     this.#log = log;
   }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { SessionProgress } from '../../protocol/wire/frames.ts';
+import { standIn } from '../../testing/stand-in.ts';
 import type { Child, ChildSpec } from './child.ts';
 import { Writers } from './writers.ts';
 
@@ -43,7 +44,7 @@ const UNKNOWN = { progress: [], isPartial: true };
 beforeEach(() => {
   now = 1e9;
   writers = new Writers(
-    {
+    standIn({
       socket: (name) => `/${name}.sock`,
       writer: ({ name, only, elsewhere, before }) => ({
         name,
@@ -51,7 +52,7 @@ beforeEach(() => {
         entry: '',
         bootstrap: () => ({ only, elsewhere: elsewhere(), before: before() }),
       }),
-    },
+    }),
     (spec) => new Process(spec) as unknown as Child,
     () => now,
   );

@@ -16,7 +16,7 @@ const EVICTED_AFTER_MS = 2 * LIMITS.writerStuckMs;
 
 export class Writers {
   readonly main: Child;
-  readonly #specifications: Pick<Specifications, 'writer' | 'socket'>;
+  readonly #specifications: Specifications;
   readonly #create: (spec: ChildSpec, app: string | null) => Child;
   /** By the file of the database. */
   readonly #own = new Map<string, OwnWriter>();
@@ -27,7 +27,7 @@ export class Writers {
 
   /** `create` makes the process of the common writer, or of an app's. `now` in milliseconds that only grow. */
   constructor(
-    specifications: Pick<Specifications, 'writer' | 'socket'>,
+    specifications: Specifications,
     create: (spec: ChildSpec, app: string | null) => Child,
     now: () => number = () => performance.now(),
   ) {

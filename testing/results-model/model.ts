@@ -15,10 +15,12 @@ import type { Dispatcher } from '../../supervisor/dispatch/dispatcher.ts';
 import type { Request, Sink, Target } from '../../supervisor/dispatch/request.ts';
 import type { Scope } from '../../supervisor/dispatch/scope.ts';
 import { LiveQueries } from '../../supervisor/live/live-queries.ts';
+import { Meter } from '../../supervisor/operations/metrics/meters.ts';
 import { Commits, type CommitsOptions } from '../../supervisor/results/commits.ts';
 import { Results } from '../../supervisor/results/results.ts';
 import type { CallTiming, Deadlines, Timed } from '../../supervisor/tree/actor/call.ts';
 import type { Random } from '../random.ts';
+import { standIn } from '../stand-in.ts';
 import {
   type Answer,
   APP,
@@ -102,18 +104,18 @@ export class ResultsModel {
     this.#results = new Results(this.#commits);
     this.#commits.onChanged = (app) => this.#results.forget(app);
     this.#allowedMs = random.pick([200, 1000, 30_000]);
-    const deadlines: Pick<Deadlines, 'add' | 'delete'> = {
-      add: (one) => this.#waiting.add(one),
-      delete: (one) => this.#waiting.delete(one),
-    };
+    const deadlines = standIn<Deadlines>({
+      add: (one) => void this.#waiting.add(one),
+      delete: (one) => void this.#waiting.delete(one),
+    });
     const clock = { now: () => this.#time, deadlines };
-    this.#cached = new CachedReads(this.#results, { queryTimeoutMs: this.#allowedMs }, clock);
+    this.#cached = new CachedReads(this.#results, this.#allowedMs, clock);
     this.#notedState = this.#state();
     this.#keeps = random.next() < 0.8;
     const live = new LiveQueries(
       {
         dispatcher: this.#dispatcher,
-        commits: {
+        commits: standIn({
           watch: (app, listener) =>
             this.#commits.watch(app, (written) => {
               if (fault !== 'writes during a run not told' || this.#liveRuns === 0) listener(written);
@@ -124,8 +126,8 @@ export class ResultsModel {
               ? (history ?? ({} as ReturnType<Commits['upToDate']>))
               : history;
           },
-        },
-        changes: { watch: () => () => {} },
+        }),
+        changes: standIn({ watch: () => () => {} }),
       },
       {
         now: () => this.#time,
@@ -373,7 +375,7 @@ export class ResultsModel {
         if (!this.#thread.isStarted(call)) this.#thread.drop(call);
       };
     };
-    const meter = { keptHits: 0, keptMisses: 0 };
+    const meter = new Meter();
     if (this.#keeps) return this.#cached.submit(target, this.#version, request, sink, start, meter);
     return this.#cached.bypass(APP, request, sink, start);
   }

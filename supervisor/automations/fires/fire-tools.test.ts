@@ -52,7 +52,7 @@ class ScriptedGateway {
         reset: (id: string) => this.resets.push(id),
       },
       commits,
-      reads: new CachedReads(new Results(commits), { queryTimeoutMs: 10 }),
+      reads: new CachedReads(new Results(commits), 10),
       config: { queryTimeoutMs: 10, actionTimeoutMs: 30 },
     } as unknown as DispatcherOptions);
   }

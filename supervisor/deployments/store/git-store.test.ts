@@ -14,11 +14,13 @@ import {
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { type CodeStorePaths, Layout } from '../../../storage/layout.ts';
 import { appFiles, tarball } from '../../../testing/archive.ts';
 import { openDeployments, type StartOptions, sessionCopy, version } from '../../../testing/deployments.ts';
 import { openJobs } from '../../../testing/jobs.ts';
+import { standIn } from '../../../testing/stand-in.ts';
 import { type Git, GitStore, gitOn } from './git-store.ts';
 
 const { root, jobs, newDataDir, start: startOn, close } = await openDeployments();
@@ -116,7 +118,7 @@ test('a start has the repository opened by a job only where it is not as the las
     return gitOn(jobs, paths.repository)(operation, job);
   };
   const unwanted = (error: unknown): void => assert.fail(String(error));
-  const log = { warn: unwanted, error: unwanted };
+  const log = standIn<Logger>({ warn: unwanted, error: unwanted });
   const open = async (): Promise<string[]> => {
     const store = new GitStore({ layout, paths, git, log, author: { name: 'svc', email: 'svc@localhost' } });
     await store.open();
@@ -413,7 +415,7 @@ for (const [what, closes, warnings] of [
       fail = reject;
     });
     const git = (() => job) as unknown as Git;
-    const log = { warn: (error: unknown) => warned.push(error), error: () => {} };
+    const log = standIn<Logger>({ warn: (error: unknown) => void warned.push(error), error: () => {} });
     // As a packing that was cut off leaves it: there is something to do.
     writeFileSync(join(paths.repository, 'objects/pack/pack-1.keep'), '');
     const store = new GitStore({ layout, paths, git, log, author: { name: 'svc', email: 'svc@localhost' } });

@@ -38,7 +38,7 @@ export type Git = <O extends GitOperation>(
   job: Omit<GitOperations[O]['job'], 'repository'>,
 ) => Promise<GitOperations[O]['result']>;
 
-export function gitOn(jobs: Pick<Jobs, 'git'>, repository: string): Git {
+export function gitOn(jobs: Jobs, repository: string): Git {
   return (operation, job) => jobs.git(operation, { ...job, repository } as GitOperations[typeof operation]['job']);
 }
 
@@ -47,7 +47,7 @@ type GitStoreOptions = {
   paths: CodeStorePaths;
   git: Git;
   author: GitAuthor;
-  log: Pick<Logger, 'error' | 'warn'>;
+  log: Logger;
   now?(): number;
 };
 
@@ -225,7 +225,7 @@ export class GitStore implements CodeStore {
   }
 }
 
-type PackerOptions = Pick<GitStoreOptions, 'git' | 'paths'> & { log: Pick<Logger, 'warn'> };
+type PackerOptions = Pick<GitStoreOptions, 'git' | 'paths'> & { log: Logger };
 
 /** Has the loose objects of the repository packed in the background, one small job after the other. */
 class Packer {

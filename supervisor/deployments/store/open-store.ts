@@ -63,9 +63,9 @@ export function openStore({
   log,
 }: {
   layout: Layout;
-  config: Pick<Config, 'commitAuthor'>;
-  jobs: Pick<Jobs, 'git'>;
-  log: Pick<Logger, 'error' | 'warn'>;
+  config: Config;
+  jobs: Jobs;
+  log: Logger;
 }): CodeStore {
   const paths = layout.codeStore;
   if (paths === null) return new ArchiveStore(layout);

@@ -16,14 +16,17 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import { rotateToken } from '../../../storage/token.ts';
 import { send, serveExchanges } from '../../../testing/exchange-server.ts';
+import { standIn } from '../../../testing/stand-in.ts';
+import { resolveConfig } from '../../config.ts';
 import { Access } from './access.ts';
 import { NOBODY } from './callers.ts';
 import { isForeign } from './fetch-metadata.ts';
 import { type Caller, may } from './grants.ts';
 import { Places } from './places.ts';
+import type { ProgramTokens } from './program-tokens.ts';
 import { SignIns } from './sign-ins.ts';
 
-const CONFIG = { host: '127.0.0.1', pageOrigins: 'auto', appDomain: null, allowedHosts: ['gateway.lan'] } as const;
+const CONFIG = resolveConfig('/data', { allowedHosts: ['gateway.lan'] });
 const CONSOLE = 'svc.localhost:8787';
 const TODOS = 'todos.svc.localhost:8787';
 
@@ -35,12 +38,12 @@ async function setUp(t: TestContext) {
   const lines = new PassThrough();
   const clock = { now: 1_000_000, elapsed: 0 };
   const now = () => clock.now;
-  const places = new Places({ ...CONFIG, allowedHosts: [...CONFIG.allowedHosts] });
+  const places = new Places(CONFIG);
   // What was ended is stored by the gateway's own databases, which the end-to-end tests have.
   const db = { exec: async () => {}, batch: async () => [] } as unknown as DbClient;
   const signIns = new SignIns(db, now, () => clock.elapsed);
   const registered = new Map([['todos', 5]]);
-  const programTokens = { find: () => undefined, whenRevoked: () => {} };
+  const programTokens = standIn<ProgramTokens>({ find: () => undefined, whenRevoked: () => {} });
   const options = { places, signIns, programTokens, registeredAt: (app: string) => registered.get(app) ?? null };
   const access = await Access.open(path, { log: pino(lines), now, ...options });
   t.after(() => access.close());

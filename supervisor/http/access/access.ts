@@ -40,10 +40,10 @@ type Credentials = {
   admin: Caller;
 };
 type AccessOptions = {
-  log: Pick<Logger, 'info' | 'warn'>;
+  log: Logger;
   places: Places;
   signIns: SignIns;
-  programTokens: Pick<ProgramTokens, 'find' | 'whenRevoked'>;
+  programTokens: ProgramTokens;
   registeredAt: RegisteredAt;
   /** The administrator's token where the host keeps it. Undefined: it is in `token.bin`. */
   token?: string | undefined;

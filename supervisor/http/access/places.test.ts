@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { resolveConfig } from '../../config.ts';
 import { isSameMachine, type Place, Places } from './places.ts';
 
-const AUTO = { host: '127.0.0.1', pageOrigins: 'auto', appDomain: null, allowedHosts: [] as string[] } as const;
+const AUTO = resolveConfig('/data');
 
 /** A place as `<kind> <base>`, with the owner of a page. A host that is none of ours is `421`. */
 function placeOf(places: Places, host: string | undefined): string {

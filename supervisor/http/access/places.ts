@@ -41,8 +41,6 @@ export type Place = {
   readonly isPublic: boolean;
 };
 
-type PlaceConfig = Pick<Config, 'host' | 'pageOrigins' | 'appDomain' | 'allowedHosts'>;
-
 const LOOPBACK_V4 = /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/;
 const SELF = "'self'";
 const MAX_PORT = 65_535;
@@ -60,7 +58,7 @@ export const EMBEDDED: Place = {
 };
 
 export class Places {
-  readonly #config: PlaceConfig;
+  readonly #config: Config;
   /** The names that reach a shared origin. With `isolated` they reach no origin. */
   readonly #named: ReadonlySet<string>;
   /** The names of the console. Users are told of the first one. */
@@ -69,7 +67,7 @@ export class Places {
   readonly #anyAddress: boolean;
   readonly #known = new Map<string, Place | null>();
 
-  constructor(config: PlaceConfig) {
+  constructor(config: Config) {
     const { host, pageOrigins, appDomain, allowedHosts } = config;
     this.#config = config;
     this.#named = new Set([host, ...allowedHosts, ...(appDomain === null ? [] : [appDomain])].map(nameOf));

@@ -66,7 +66,7 @@ type ProgramTokensOptions = {
   file: string;
   /** Whether an app of this id is registered. */
   registered(app: string): boolean;
-  log: Pick<Logger, 'info' | 'warn'>;
+  log: Logger;
   /** Milliseconds since the epoch. */
   now?: () => number;
 };

@@ -60,7 +60,7 @@ export class SignIns {
    * `hours` is the length that the configuration sets.
    */
   static async open(
-    { db, file, log }: { db: DbClient; file: string; log: Pick<Logger, 'warn'> },
+    { db, file, log }: { db: DbClient; file: string; log: Logger },
     hours: number | null,
   ): Promise<SignIns> {
     const signIns = new SignIns(db, undefined, undefined, hours);

@@ -7,7 +7,7 @@ import { openToken, readToken } from '../../../storage/token.ts';
 
 export class TokenFile {
   readonly #path: string;
-  readonly #log: Pick<Logger, 'info' | 'warn'>;
+  readonly #log: Logger;
   readonly #poll: NodeJS.Timeout;
   #watcher: FSWatcher | undefined;
   #token: string;
@@ -15,7 +15,7 @@ export class TokenFile {
   #complaint = '';
   #reads = 0;
 
-  private constructor(path: string, token: string, log: Pick<Logger, 'info' | 'warn'>) {
+  private constructor(path: string, token: string, log: Logger) {
     this.#path = path;
     this.#token = token;
     this.#log = log;
@@ -27,7 +27,7 @@ export class TokenFile {
   }
 
   /** Reads the token file, or creates it. Rejects when it is damaged. */
-  static async open(path: string, log: Pick<Logger, 'info' | 'warn'>): Promise<TokenFile> {
+  static async open(path: string, log: Logger): Promise<TokenFile> {
     return new TokenFile(path, await openToken(path), log);
   }
 

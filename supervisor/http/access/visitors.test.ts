@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { resolveConfig, type Settings } from '../../config.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { EMBEDDED, type Place } from './places.ts';
-import { Visitors, type VisitorsOptions } from './visitors.ts';
+import { Visitors } from './visitors.ts';
 
 const PAGE: Place = { ...EMBEDDED, kind: 'page', host: 'open.example.org', label: 'open' };
 
-function setUp({
-  trustedProxies = [],
-  publicLimits = { reads: 3, writes: 1 },
-}: Partial<VisitorsOptions['config']> = {}) {
+function setUp(settings: Settings = {}) {
+  const config = resolveConfig('/data', { publicLimits: { reads: 3, writes: 1 } }, settings);
   const clock = { now: 1000 };
   const apps = { hasPublicPage: (app: string) => app === 'open' };
-  return { clock, visitors: new Visitors({ apps, config: { trustedProxies, publicLimits }, now: () => clock.now }) };
+  return { clock, visitors: new Visitors({ apps, config, now: () => clock.now }) };
 }
 
 function asking(headers: Record<string, string> = {}, remoteAddress = '203.0.113.9'): Exchange {

@@ -29,7 +29,7 @@ type Window = { opened: number; reads: number; writes: number };
 
 export type VisitorsOptions = {
   apps: { hasPublicPage(app: string): boolean | Promise<boolean> };
-  config: Pick<Config, 'trustedProxies' | 'publicLimits'>;
+  config: Config;
   /** A clock in milliseconds that never goes back. */
   now?: () => number;
 };
@@ -87,7 +87,7 @@ export class Visitors {
    * The address that a request came from. It is the socket's. Where that is a trusted proxy's, it is the last one in
    * `X-Forwarded-For` that is none. What a visitor wrote there stands before what proxies added, and is not looked at.
    */
-  addressOf(exchange: Pick<Exchange, 'remoteAddress' | 'header'>): string {
+  addressOf(exchange: Exchange): string {
     let address = bareAddress(exchange.remoteAddress);
     const forwarded = exchange.header('x-forwarded-for')?.split(',') ?? [];
     while (this.#isProxy(address) && forwarded.length > 0) {
@@ -102,7 +102,7 @@ export class Visitors {
   }
 
   /** The address as limits count it. Of IPv6 that is the network of a client. */
-  clientOf(exchange: Pick<Exchange, 'remoteAddress' | 'header'>): string {
+  clientOf(exchange: Exchange): string {
     return subscriberOf(this.addressOf(exchange));
   }
 

@@ -7,7 +7,7 @@ import { CALL_BUCKETS_MS, type Meter } from './meters.ts';
 
 const CALL_BUCKETS = CALL_BUCKETS_MS.map((ms) => ms / 1000);
 
-export function appFamilies(services: Pick<Services, 'tree' | 'blobs' | 'registry' | 'layout'>): Family[] {
+export function appFamilies(services: Services): Family[] {
   const { tree, blobs } = services;
   const { meters } = tree;
   /** Some values of each label. */

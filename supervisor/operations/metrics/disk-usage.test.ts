@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
+import { standIn } from '../../../testing/stand-in.ts';
 import { DiskUsage } from './disk-usage.ts';
 
 test('apps are measured in the background, and again after a while', async (t) => {
@@ -27,7 +28,7 @@ test('apps are measured in the background, and again after a while', async (t) =
     put(version.summary, JSON.stringify({ versionId, bytes, uploadedAt: 0 }));
   }
   let now = 0;
-  const disk = new DiskUsage({ layout, registry: { ids: () => ['notes', 'gone'] }, now: () => now });
+  const disk = new DiskUsage({ layout, registry: standIn({ ids: () => ['notes', 'gone'] }), now: () => now });
   assert.deepEqual(disk.known, []);
   await disk.settled();
   const first = [

@@ -9,8 +9,8 @@ import type { Layout } from '../../../storage/layout.ts';
 export type AppDiskUsage = { data: number; versions: number };
 
 type DiskUsageOptions = {
-  registry: Pick<Registry, 'ids'>;
-  layout: Pick<Layout, 'app'>;
+  registry: Registry;
+  layout: Layout;
   now?(): number;
 };
 

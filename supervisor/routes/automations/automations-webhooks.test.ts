@@ -13,8 +13,10 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { EDGES, eventually } from '../../../testing/edges.ts';
 import type { EdgeKind } from '../../../testing/gateway.ts';
 import { hooked, ScriptedCatalog, ScriptedFires } from '../../../testing/scripted-webhooks.ts';
+import { standIn } from '../../../testing/stand-in.ts';
 import { inTime } from '../../../testing/waiting.ts';
 import { Webhooks } from '../../automations/webhooks/webhooks.ts';
+import { resolveConfig } from '../../config.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { openEdge } from '../../edge/open-edge.ts';
 import { Access } from '../../http/access/access.ts';
@@ -61,9 +63,9 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
   const log = pino({ level: 'error' }, { write: (line) => void faults.push(JSON.parse(line).err.message) });
   const access = await Access.open(join(folder, 'token.bin'), {
     log,
-    places: new Places({ host: '127.0.0.1', pageOrigins: 'auto', appDomain: null, allowedHosts: [] }),
+    places: new Places(resolveConfig(folder)),
     signIns: new SignIns(null as never),
-    programTokens: { find: () => undefined, whenRevoked: () => {} },
+    programTokens: standIn({ find: () => undefined, whenRevoked: () => {} }),
     registeredAt: () => 0,
   });
   const clock = { now: NOW };

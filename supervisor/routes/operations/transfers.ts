@@ -84,7 +84,7 @@ export async function sendFile(
   path: string,
   type: string,
   signal: AbortSignal,
-  log: Pick<Logger, 'warn'>,
+  log: Logger,
   name?: string,
 ): Promise<void> {
   const file = await open(path);

@@ -56,7 +56,7 @@ export function newTraceId(traceparent?: string): string {
 }
 
 /** The trace of a request's call: its span's `traceparent` if there is one, else a trace id. */
-export function traceOf(exchange: Pick<Exchange, 'span' | 'header'>): string {
+export function traceOf(exchange: Exchange): string {
   return exchange.span === null ? newTraceId(exchange.header('traceparent')) : exchange.span.traceparent;
 }
 

@@ -125,10 +125,10 @@ function isRequest(input: unknown): input is Request {
 /** `fetch` within the policy. */
 export class HttpClient {
   readonly #policy: EgressPolicy;
-  readonly #redactor: Pick<Redactor, 'text'>;
+  readonly #redactor: Redactor;
   #agent: object | null = null;
 
-  constructor(policy: EgressPolicy, redactor: Pick<Redactor, 'text'>) {
+  constructor(policy: EgressPolicy, redactor: Redactor) {
     this.#policy = policy;
     this.#redactor = redactor;
   }
