@@ -97,6 +97,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       makeDurable: (app) => databases.makeDurable(app),
       prepareAnew: (app, versionId) => deployments.prepareAnew(app, versionId),
       bringBack: (app, versionId) => deployments.bringBack(app, versionId),
+      onLost: (app) => apps.lost(app),
       isWhole: async (check) => (await jobs.appData({ check })).integrity === 'ok',
     });
     opening.catch(() => {});
@@ -122,7 +123,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       });
     }
     phases.ends(() => access?.close());
-    const agentTokens = new AgentTokens();
+    const agentTokens = new AgentTokens((...asked) => chat.turns.confirm(...asked));
     phases.begin('stores');
     const secrets = await Secrets.open({ layout, registered, log }, registry.ids());
     secrets.onChange((app) => {
@@ -266,7 +267,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     });
     phases.begin('conversations');
     const drafts = gitStore && new TurnDrafts({ ...gitStore, catalog: automations.catalog, log });
-    const chat = new Chat({
+    const chat: Chat = new Chat({
       store: new ChatStore({ db: runtime, layout, log }),
       log,
       runner: agents,

@@ -10,7 +10,7 @@ type DamagesOptions = {
   /** Whether SQLite finds nothing wrong with a database; without it, what was noted stays. */
   isWhole?: ((file: string) => Promise<boolean>) | undefined;
   /** The data of an app is known to be lost. */
-  onLost(key: string): void;
+  onLost?: ((key: string) => void) | undefined;
   log: Logger;
   now(): number;
 };
@@ -40,7 +40,7 @@ export class Damages {
     if (known !== null && (known.lost || !damage.lost)) return;
     this.#known.set(key, damage);
     this.#options.log.error({ app: key }, damagedData(key, damage).message);
-    if (damage.lost) this.#options.onLost(key);
+    if (damage.lost) this.#options.onLost?.(key);
   }
 
   /**

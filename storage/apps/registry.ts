@@ -27,8 +27,10 @@ type RegistryOptions = Pick<RepairOptions, 'layout' | 'userVersion' | 'makeDurab
   Partial<RepairOptions> & {
     /** Whether SQLite finds nothing wrong with a database; without it, damage that was met is noted until the next start. */
     isWhole?(file: string): Promise<boolean>;
+    /** Called once the data of an app is known to be lost. */
+    onLost?(id: string): void;
   };
-type Options = RepairOptions & Pick<RegistryOptions, 'isWhole'>;
+type Options = RepairOptions & Pick<RegistryOptions, 'isWhole' | 'onLost'>;
 
 /** id → time of registration. */
 type Entries = ReadonlyMap<string, number>;
@@ -47,8 +49,6 @@ export class Registry {
   /** Apps whose log was looked at: since then processes may have the database open. */
   readonly #seen = new Set<string>();
   readonly damages: Damages;
-  /** Called once the data of an app is known to be lost. */
-  onLost: (id: string) => void = () => {};
   #entries: Entries;
   #removed: ReadonlySet<string>;
   #makers: Makers;
@@ -92,7 +92,7 @@ export class Registry {
 
   private constructor(options: Options, { entries, removed, makers }: Content) {
     this.#options = options;
-    this.damages = new Damages({ ...options, onLost: (id) => this.onLost(id) });
+    this.damages = new Damages(options);
     this.#entries = entries;
     this.#removed = removed;
     this.#makers = makers;

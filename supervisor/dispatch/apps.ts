@@ -65,8 +65,6 @@ export class Apps implements Scopes {
 
   constructor(options: AppsOptions) {
     this.#options = options;
-    // No call comes to it any more.
-    options.registry.onLost = (id) => this.#ready.delete(id);
   }
 
   /** Call it before any other method. */
@@ -142,6 +140,11 @@ export class Apps implements Scopes {
     const app = layout.app(id);
     const summary = await readVersion(app, versionId);
     return summary === null ? null : { id, app, summary };
+  }
+
+  /** The data of an app is known to be lost: no call comes to it any more. */
+  lost(id: string): void {
+    this.#ready.delete(id);
   }
 
   /** Makes a version the one that serves. Resolves when calls go to it. */

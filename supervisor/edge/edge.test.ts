@@ -448,9 +448,11 @@ for (const kind of EDGES) {
     test('a client that goes away is noticed, and answering it afterwards does nothing', async () => {
       const arrived = signal<Exchange>();
       const gone = signal();
+      const order: string[] = [];
       await serving(
         kind,
         (exchange) => {
+          exchange.onAbort(() => order.push('first'));
           exchange.onAbort(() => gone.fire());
           arrived.fire(exchange);
         },
@@ -460,6 +462,7 @@ for (const kind of EDGES) {
           assert.equal(exchange.aborted, false);
           socket.destroy();
           await gone.promise;
+          assert.deepEqual(order, ['first'], 'all are told, in their order');
           assert.equal(exchange.aborted, true);
           exchange.send(200, {}, 'too late');
           const stream = exchange.stream(200, {});

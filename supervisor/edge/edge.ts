@@ -71,8 +71,8 @@ export type Exchange = {
   /** True once the client has gone away before the answer was complete. */
   readonly aborted: boolean;
   /**
-   * `callback` runs at most once, when the client goes away before the answer is complete. It runs at once if the client has
-   * gone.
+   * `callback` runs at most once, when the client goes away before the answer is complete, after those that were given before. It
+   * runs at once if the client has gone.
    */
   onAbort(callback: () => void): void;
   /**

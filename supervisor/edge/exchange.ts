@@ -185,8 +185,15 @@ export abstract class BaseExchange {
   }
 
   onAbort(callback: () => void): void {
+    const before = this.abortCallback;
     if (this.aborted) callback();
-    else this.abortCallback = callback;
+    else if (before === null) this.abortCallback = callback;
+    else {
+      this.abortCallback = () => {
+        this.guard(before);
+        callback();
+      };
+    }
   }
 
   get bodyReceived(): number {

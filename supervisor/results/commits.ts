@@ -11,6 +11,8 @@ export type { Written } from './history.ts';
 export type CommitsOptions = {
   /** The database of an app or draft. */
   file(app: string): string;
+  /** Everything of an app may have changed, not only its data; told before the watchers. */
+  onChanged?(app: string): void;
   /** Milliseconds that only grow. */
   now?: () => number;
   reader?: (file: string) => Pick<StateReader, 'read' | 'close'>;
@@ -36,8 +38,13 @@ export class Commits {
   #turnEnds = false;
   #looking: NodeJS.Timeout | undefined;
 
-  constructor({ file, now = performance.now.bind(performance), reader = (of) => new StateReader(of) }: CommitsOptions) {
-    this.#options = { file, now, reader };
+  constructor(options: CommitsOptions) {
+    this.#options = {
+      onChanged: () => {},
+      now: performance.now.bind(performance),
+      reader: (of) => new StateReader(of),
+      ...options,
+    };
   }
 
   /**
@@ -77,14 +84,11 @@ export class Commits {
     this.#turn++;
   }
 
-  /** Everything of an app may have changed, not only its data; told first. */
-  onChanged: (app: string) => void = () => {};
-
   /** Anything may have changed: there is another version, other data, or a writer that died. */
   changed(app: string): void {
     this.acknowledging();
     this.#known.get(app)?.history.adopt(null);
-    this.onChanged(app);
+    this.#options.onChanged(app);
     this.#tell(app, 'all');
   }
 
@@ -120,7 +124,7 @@ export class Commits {
   forget(app: string): void {
     this.#known.get(app)?.reader.close();
     this.#known.delete(app);
-    this.onChanged(app);
+    this.#options.onChanged(app);
   }
 
   close(): void {

@@ -26,10 +26,9 @@ export function startProcesses(phases: Phases, { config, layout, log, host, ...c
   phases.begin('processes');
   const changes = new ChangeStreams();
   phases.ends(() => changes.closeAll());
-  const commits = new Commits({ file: (app) => layout.app(app).data });
+  const commits = new Commits({ file: (app) => layout.app(app).data, onChanged: (app) => results.forget(app) });
   phases.ends(() => commits.close());
-  const results = new Results(commits);
-  commits.onChanged = (app) => results.forget(app);
+  const results: Results = new Results(commits);
   const onWriterLost = (app: string) => {
     commits.changed(app);
     changes.reset(app);

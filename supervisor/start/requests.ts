@@ -52,7 +52,7 @@ export function openRequests(
 ): { services: Services; pipeline: Pipeline } {
   phases.begin('requests');
   const { config, layout, log, registry, tree, changes, blobs, tracing, access, agentTokens, apps } = parts;
-  const { deployments, chat, scheduledBackups } = parts;
+  const { programTokens, deployments, chat, scheduledBackups } = parts;
   const addresses = new Visitors({ apps, config });
   const live = new LiveQueries(parts);
   const mcpSessions = new McpSessions({ live, readers: changes.readers, changes });
@@ -62,9 +62,7 @@ export function openRequests(
     mcpSessions.endRefused();
     chat.turns.endRefused();
   };
-  agentTokens.confirmWith((...asked) => chat.turns.confirm(...asked));
-  access?.whenEnded(endRefused);
-  agentTokens.whenEnded(endRefused);
+  for (const given of [access, agentTokens, programTokens]) given?.on('ended', endRefused);
   const services: Services = {
     ...parts,
     clientOf: (exchange, caller) =>

@@ -100,9 +100,9 @@ export class ResultsModel {
       read: () => (this.#fault === 'messages only' ? this.#notedState : this.#exists ? this.#state() : null),
       close: () => {},
     });
-    this.#commits = new Commits({ file: () => APP, now: () => this.#time, reader });
+    const onChanged = (app: string) => this.#results.forget(app);
+    this.#commits = new Commits({ file: () => APP, onChanged, now: () => this.#time, reader });
     this.#results = new Results(this.#commits);
-    this.#commits.onChanged = (app) => this.#results.forget(app);
     this.#allowedMs = random.pick([200, 1000, 30_000]);
     const deadlines = standIn<Deadlines>({
       add: (one) => void this.#waiting.add(one),

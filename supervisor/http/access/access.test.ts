@@ -43,7 +43,7 @@ async function setUp(t: TestContext) {
   const db = { exec: async () => {}, batch: async () => [] } as unknown as DbClient;
   const signIns = new SignIns(db, now, () => clock.elapsed);
   const registered = new Map([['todos', 5]]);
-  const programTokens = standIn<ProgramTokens>({ find: () => undefined, whenRevoked: () => {} });
+  const programTokens = standIn<ProgramTokens>({ find: () => undefined });
   const options = { places, signIns, programTokens, registeredAt: (app: string) => registered.get(app) ?? null };
   const access = await Access.open(path, { log: pino(lines), now, ...options });
   t.after(() => access.close());
@@ -320,7 +320,7 @@ test('a sign-in that was ended has ended at every origin', async (t) => {
 test('streams end when their session or token does, even far in the future', async (t) => {
   const { access, clock } = await setUp(t);
   let ends = 0;
-  access.whenEnded(() => ends++);
+  access.on('ended', () => ends++);
   // The end is further away than a timer reaches.
   access.endStreamsAt(clock.now + 90 * LIMITS.dayMs);
   await pause(20);
@@ -333,7 +333,7 @@ test('streams end at each of several ends, in any order of requests', async (t) 
   const { access, clock } = await setUp(t);
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let ends = 0;
-  access.whenEnded(() => ends++);
+  access.on('ended', () => ends++);
   for (const ms of [300, 100, 200, 100]) access.endStreamsAt(clock.now + ms);
   for (const expected of [1, 2, 3]) {
     clock.now += 100;
@@ -346,7 +346,7 @@ test('streams end to the millisecond, and within a minute of a clock that is set
   const { access, clock } = await setUp(t);
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let ends = 0;
-  access.whenEnded(() => ends++);
+  access.on('ended', () => ends++);
   const pass = (ms: number) => {
     clock.now += ms;
     t.mock.timers.tick(ms);

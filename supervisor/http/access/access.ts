@@ -3,10 +3,12 @@
  * "Access token", "Tokens for programs" and "Page key").
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { PAGE_KEY_HEADER, SIGNATURE_PARAMETER } from '../../../protocol/http/page-key.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { openToken } from '../../../storage/token.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Admits, administrator, KEYLESS, SCRAPER, sessionCaller, tokenCaller } from './callers.ts';
 import {
@@ -54,19 +56,13 @@ type AccessOptions = {
   now?: () => number;
 };
 
-/** Where the administrator's token is kept. */
-type KeptToken = Pick<TokenFile, 'token' | 'whenReplaced' | 'close'>;
-
-/** The host's token, which stays the same while the gateway runs. */
-const keptByHost = (token: string): KeptToken => ({ token, whenReplaced() {}, close() {} });
-
 /**
  * Identifies callers. Sessions are not stored: cookies are signed with a key made from the token, so a new token ends them all.
+ * `ended`: what some callers presented has ended, so their streams and turns must end.
  */
-export class Access {
+export class Access extends EventEmitter<{ ended: [] }> {
   readonly places: Places;
   readonly signIns: SignIns;
-  readonly #file: KeptToken;
   readonly #programTokens: AccessOptions['programTokens'];
   readonly #registeredAt: RegisteredAt;
   readonly #now: () => number;
@@ -75,41 +71,38 @@ export class Access {
   #credentials: Credentials;
   /** Maps an Authorization header to the digest of its token. */
   readonly #digests = new Map<string, Buffer>();
-  #onEnded: () => void = () => {};
+  /** Null where the host keeps the token. */
+  #file: TokenFile | null = null;
   /** The times at which something that was presented ends. `#nextEnd` is the first of them. */
   readonly #ends = new Set<number>();
   #nextEnd = Number.POSITIVE_INFINITY;
   #ending: NodeJS.Timeout | undefined;
 
   private constructor(
-    file: KeptToken,
+    token: string,
     { places, signIns, programTokens, registeredAt, metricsToken = null, admits = null, now = Date.now }: AccessOptions,
   ) {
-    this.#file = file;
+    super();
     this.places = places;
     this.signIns = signIns;
     this.#programTokens = programTokens;
-    programTokens.whenRevoked(() => this.#onEnded());
     this.#registeredAt = registeredAt;
     this.#now = now;
     this.#admits = admits;
     this.#metricsDigest = metricsToken === null ? null : hash('sha256', metricsToken, 'buffer');
-    this.#credentials = this.#credentialsOf(file.token);
-    file.whenReplaced((token) => {
-      this.#credentials = this.#credentialsOf(token);
-      this.#onEnded();
-    });
+    this.#credentials = this.#credentialsOf(token);
   }
 
   /** Reads the token file, or creates it, unless the host gives the token. Rejects when the file is damaged. */
   static async open(path: string, options: AccessOptions): Promise<Access> {
-    const { token, log } = options;
-    return new Access(token === undefined ? await TokenFile.open(path, log) : keptByHost(token), options);
-  }
-
-  /** `call` runs when what some callers presented has ended. Their streams and turns must end then. */
-  whenEnded(call: () => void): void {
-    this.#onEnded = call;
+    if (options.token !== undefined) return new Access(options.token, options);
+    const token = await openToken(path);
+    const access = new Access(token, options);
+    access.#file = new TokenFile(path, token, options.log, (next) => {
+      access.#credentials = access.#credentialsOf(next);
+      access.emit('ended');
+    });
+    return access;
   }
 
   /**
@@ -194,7 +187,7 @@ export class Access {
     const cookies = endedCookies(place, isSecure(exchange));
     if (signIn !== null) {
       const stored = this.signIns.end(signIn);
-      this.#onEnded();
+      this.emit('ended');
       await stored;
     }
     return cookies;
@@ -216,7 +209,7 @@ export class Access {
     // The wait is short, so that a clock that was set is noticed.
     const wait = Math.min(this.#nextEnd - now, LIMITS.programTokenNoteMs);
     if (this.#ends.size > 0) this.#ending = setTimeout(() => this.#awaitEnd(), wait).unref();
-    if (due.length > 0) this.#onEnded();
+    if (due.length > 0) this.emit('ended');
   }
 
   #credentialsOf(token: string): Credentials {
@@ -233,7 +226,7 @@ export class Access {
   /** Stops following the token file. */
   close(): void {
     clearTimeout(this.#ending);
-    this.#file.close();
+    this.#file?.close();
   }
 
   /**

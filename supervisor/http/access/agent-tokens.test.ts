@@ -27,7 +27,7 @@ test('a token is good while its turn runs, and each turn has another one', () =>
   const second = tokens.begin({ runner: 'codex', conversation: KEY });
   assert.notEqual(second.token, first.token);
   let ends = 0;
-  tokens.whenEnded(() => ends++);
+  tokens.on('ended', () => ends++);
   first.end();
   first.end();
   assert.equal(ends, 1);
@@ -54,9 +54,8 @@ test('tokens differ for other conversations, for a draft, and in another gateway
 });
 
 test('the person is asked while the turn runs, nobody for an automation, and after the turn the answer is no', async () => {
-  const tokens = new AgentTokens();
   const asked: string[] = [];
-  tokens.confirmWith(async (conversation) => void asked.push(conversation));
+  const tokens = new AgentTokens(async (conversation) => void asked.push(conversation));
   const confirm = async (alone: boolean, ended: boolean) => {
     const turn = tokens.begin({ runner: 'codex', conversation: KEY, alone });
     const caller = agentCaller(presenting(turn.token), tokens);

@@ -3,6 +3,7 @@
  * each tool that is called with one (specification, "Means of agents" and "Agents as callers"). Nothing is kept between turns.
  */
 import { hash, randomBytes } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import { parseSessionKey } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey, scopeKey } from '../../../protocol/ids.ts';
@@ -41,11 +42,17 @@ type NewAgentTurn = Pick<AgentTurn, 'conversation' | 'runner'> &
 
 const BOTH = ['read', 'write'] as const;
 
-export class AgentTokens {
+/** `ended`: a token is good no more, so what was opened with it must end. */
+export class AgentTokens extends EventEmitter<{ ended: [] }> {
   /** Maps the digest of a token to its rights, so that the time of a look-up does not reveal a token. */
   readonly #active = new Map<string, AgentTurn>();
-  #onEnded: () => void = () => {};
-  #confirm: (conversation: string, ...asked: Parameters<Confirm>) => Promise<void> = async () => {};
+  readonly #confirm: (conversation: string, ...asked: Parameters<Confirm>) => Promise<void>;
+
+  /** `confirm` asks the person of a conversation before an action that wants it runs for the agent (`Confirm`). */
+  constructor(confirm: (conversation: string, ...asked: Parameters<Confirm>) => Promise<void> = async () => {}) {
+    super();
+    this.#confirm = confirm;
+  }
 
   /**
    * Makes the token of a turn of a conversation, which works until `end` is called. `draft` is the session in whose draft the
@@ -70,19 +77,9 @@ export class AgentTokens {
       alone,
     });
     const end = (): void => {
-      if (this.#active.delete(digest)) this.#onEnded();
+      if (this.#active.delete(digest)) this.emit('ended');
     };
     return { token, end };
-  }
-
-  /** `call` runs when a token is good no more. What was opened with it must end then. */
-  whenEnded(call: () => void): void {
-    this.#onEnded = call;
-  }
-
-  /** `call` runs before an action that wants a confirmation runs for the agent of a conversation (`Confirm`). */
-  confirmWith(call: (conversation: string, ...asked: Parameters<Confirm>) => Promise<void>): void {
-    this.#confirm = call;
   }
 
   /** Asks the person of the conversation. An automation has nobody to ask, so its actions run. Rejects with `NOT_CONFIRMED`. */

@@ -185,7 +185,7 @@ test('a revoked token is refused before its row is gone, and stays so when the d
   const { db, open } = setUp(t);
   const tokens = await open();
   const told: string[] = [];
-  tokens.whenRevoked((id) => told.push(id));
+  tokens.on('ended', (id) => told.push(id));
   const { id, token } = await tokens.create(wanted());
   let release = () => {};
   db.gate = new Promise((resolve) => {
@@ -267,7 +267,7 @@ test('an app that takes the id of a removed one is reached by no token of before
   const { registered, open } = setUp(t);
   const tokens = await open();
   const told: string[] = [];
-  tokens.whenRevoked((id) => told.push(id));
+  tokens.on('ended', (id) => told.push(id));
   const only = await tokens.create(wanted());
   const both = await tokens.create(wanted({ apps: ['todos', 'notes'] }));
   const every = await tokens.create(wanted({ apps: undefined }));

@@ -3,6 +3,7 @@
  * SHA-256 digests, never their texts. All of them are in memory, so that no request waits for the database.
  */
 import { hash, randomBytes } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import { existsSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
@@ -71,8 +72,8 @@ type ProgramTokensOptions = {
   now?: () => number;
 };
 
-/** Every statement here may run twice: see `retryIfWriterLost`. */
-export class ProgramTokens {
+/** Every statement here may run twice: see `retryIfWriterLost`. `ended`: a token was revoked, so what was opened with it must end. */
+export class ProgramTokens extends EventEmitter<{ ended: [id: string] }> {
   readonly #options: ProgramTokensOptions;
   readonly #now: () => number;
   /** All tokens, in the order in which they were made. */
@@ -84,10 +85,10 @@ export class ProgramTokens {
   #loading: Promise<void> | null = null;
   #retryTimer: NodeJS.Timeout | undefined;
   #noteTimer: NodeJS.Timeout | undefined;
-  #onRevoked: (id: string) => void = () => {};
   #closed = false;
 
   private constructor(options: ProgramTokensOptions) {
+    super();
     this.#options = options;
     this.#now = options.now ?? Date.now;
   }
@@ -97,11 +98,6 @@ export class ProgramTokens {
     const tokens = new ProgramTokens(options);
     await tokens.#load().catch(() => {});
     return tokens;
-  }
-
-  /** `call` runs with the id of a token that was revoked. What was opened with it must end then. */
-  whenRevoked(call: (id: string) => void): void {
-    this.#onRevoked = call;
   }
 
   /**
@@ -251,7 +247,7 @@ export class ProgramTokens {
   #refuse(entry: Entry): void {
     if (entry.revoked) return;
     entry.revoked = true;
-    this.#onRevoked(entry.given.id);
+    this.emit('ended', entry.given.id);
   }
 
   async #delete(entries: Entry[]): Promise<void> {

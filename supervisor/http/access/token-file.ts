@@ -3,42 +3,29 @@ import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import type { Logger } from 'pino';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { openToken, readToken } from '../../../storage/token.ts';
+import { readToken } from '../../../storage/token.ts';
 
 export class TokenFile {
   readonly #path: string;
   readonly #log: Logger;
+  readonly #onReplaced: (token: string) => void;
   readonly #poll: NodeJS.Timeout;
   #watcher: FSWatcher | undefined;
   #token: string;
-  #onReplaced: (token: string) => void = () => {};
   #complaint = '';
   #reads = 0;
 
-  private constructor(path: string, token: string, log: Logger) {
+  /** `token` is what the file says now. `onReplaced` runs with a new token, which is in force from then on. */
+  constructor(path: string, token: string, log: Logger, onReplaced: (token: string) => void) {
     this.#path = path;
     this.#token = token;
     this.#log = log;
+    this.#onReplaced = onReplaced;
     this.#follow();
     this.#poll = setInterval(() => {
       this.#follow();
       this.#reload();
     }, LIMITS.tokenPollMs).unref();
-  }
-
-  /** Reads the token file, or creates it. Rejects when it is damaged. */
-  static async open(path: string, log: Logger): Promise<TokenFile> {
-    return new TokenFile(path, await openToken(path), log);
-  }
-
-  /** The token that is valid now. */
-  get token(): string {
-    return this.#token;
-  }
-
-  /** `call` runs with a new token, which is in force from then on. */
-  whenReplaced(call: (token: string) => void): void {
-    this.#onReplaced = call;
   }
 
   /** Stops following the file. */

@@ -65,7 +65,7 @@ async function serving(kind: EdgeKind, run: (served: Served) => Promise<void>): 
     log,
     places: new Places(resolveConfig(folder)),
     signIns: new SignIns(null as never),
-    programTokens: standIn({ find: () => undefined, whenRevoked: () => {} }),
+    programTokens: standIn({ find: () => undefined }),
     registeredAt: () => 0,
   });
   const clock = { now: NOW };
