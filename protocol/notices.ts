@@ -48,6 +48,6 @@ export type ChannelStatus = {
 export type TestResult = { channel: string; ok: boolean; message?: string };
 
 /** The title as people read it, with the name of the app. */
-export function heading({ app, title }: Pick<Notice, 'app' | 'title'>): string {
+export function heading({ app, title }: Notice): string {
   return app === null ? title : `${app.name}: ${title}`;
 }

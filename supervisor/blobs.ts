@@ -141,7 +141,7 @@ export class Blobs {
   }
 
   /** Usage of live apps whose files were used since the gateway started. */
-  get known(): [app: string, usage: Readonly<Pick<Usage, 'files' | 'bytes'>>][] {
+  get known(): [app: string, usage: Readonly<Usage>][] {
     return [...this.#counted].filter(([key]) => !isDraftKey(key));
   }
 

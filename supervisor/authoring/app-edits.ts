@@ -26,7 +26,7 @@ export async function changeApp(folder: string, { icon, public: open, ...texts }
   else if (icon !== undefined) await writeFileAtomic(join(folder, APP_ICON), icon);
 }
 
-async function editManifest(folder: string, texts: Pick<AppChange, 'name' | 'description'>, open?: readonly string[]) {
+async function editManifest(folder: string, texts: AppChange, open?: readonly string[]) {
   const path = join(folder, 'app.json');
   const text = await readFile(path, 'utf8').catch((error: unknown) => {
     if (!isMissing(error)) throw error;

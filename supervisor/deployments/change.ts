@@ -46,7 +46,7 @@ export type FollowSession = (session: string, app: string, published: PublishedF
 
 /** For what follows a change and cannot take it back: a failure is logged, and answered with false. */
 export async function afterwards(
-  { log }: Pick<ChangeOptions, 'log'>,
+  { log }: ChangeOptions,
   app: string,
   message: string,
   work: () => Promise<unknown>,

@@ -9,7 +9,6 @@ import type { VersionFolders, VersionSource } from '../../protocol/wire/jobs.ts'
 import type { AppState } from '../../storage/apps/registry.ts';
 import { installPrepared, isIntact, isPrepared, listVersions, readVersion } from '../../storage/apps/versions.ts';
 import { type AppPaths, VersionPaths } from '../../storage/layout.ts';
-import type { Jobs } from '../jobs/jobs.ts';
 import { type ChangeOptions, type PublishedFiles, type SessionCopy, stagingFolder } from './change.ts';
 import { noteOf, unknownVersion } from './store/code-store.ts';
 
@@ -30,9 +29,6 @@ export type StagedVersion = {
   sent: Required<PublishedFiles> | null;
 };
 
-type StageOptions = Pick<ChangeOptions, 'layout' | 'store' | 'log' | 'now'> & {
-  jobs: Jobs;
-};
 type Order = { source: PublicationSource; note?: VersionNote | undefined; staging: string };
 
 /**
@@ -40,7 +36,7 @@ type Order = { source: PublicationSource; note?: VersionNote | undefined; stagin
  * automations, `UNKNOWN_VERSION`, `STORE_DAMAGED`.
  */
 export async function stageVersion(
-  options: StageOptions,
+  options: ChangeOptions,
   id: string,
   state: AppState | null,
   order: Order,
@@ -57,7 +53,7 @@ function ofStored(version: VersionSummary): StagedVersion {
 }
 
 /** Whether a version on the disk can serve, after a repair of what was prepared of it. */
-async function isUsable(options: StageOptions, id: string, { versionId }: VersionSummary): Promise<boolean> {
+async function isUsable(options: ChangeOptions, id: string, { versionId }: VersionSummary): Promise<boolean> {
   if (await isPrepared(options.layout.app(id), versionId)) return true;
   if (await prepareAnew(options, id, versionId)) return true;
   if (options.store.keepsDiscarded) return false;
@@ -65,7 +61,7 @@ async function isUsable(options: StageOptions, id: string, { versionId }: Versio
   throw new SvcError('STORE_DAMAGED', `The files of the version ${versionId} are damaged. ${advice}`);
 }
 
-async function ingest(options: StageOptions, id: string, state: AppState | null, order: Order): Promise<StagedVersion> {
+async function ingest(options: ChangeOptions, id: string, state: AppState | null, order: Order): Promise<StagedVersion> {
   const { layout, store, jobs } = options;
   const { source, staging } = order;
   const app = layout.app(id);
@@ -96,7 +92,7 @@ async function ingest(options: StageOptions, id: string, state: AppState | null,
 
 /** A time later than every version on disk, or what the tag says. Rejects with `UNKNOWN_VERSION`. */
 async function originOf(
-  { store, now }: StageOptions,
+  { store, now }: ChangeOptions,
   id: string,
   stored: VersionSummary[],
   { source, note = {} }: Order,
@@ -116,7 +112,7 @@ function foldersOf(app: AppPaths, versionId: string): VersionFolders {
  * Makes anew what was prepared of a stored version; false when its code cannot be prepared, which is logged. Rejects when it could
  * not be tried.
  */
-export async function prepareAnew(options: Omit<StageOptions, 'now'>, id: string, versionId: string): Promise<boolean> {
+export async function prepareAnew(options: Omit<ChangeOptions, 'now'>, id: string, versionId: string): Promise<boolean> {
   const { layout, store, jobs, log } = options;
   const app = layout.app(id);
   const staging = stagingFolder(layout);

@@ -254,7 +254,7 @@ export class Notices {
     return { id: uuid(), at: this.#now(), kind, app, title, text, url, isWell };
   }
 
-  #mayTell({ app }: Pick<Told, 'app'>): boolean {
+  #mayTell({ app }: Told): boolean {
     const waitMs = this.#failed.take(app?.id ?? GATEWAY);
     if (waitMs === 0) return true;
     const about = app === null ? 'the gateway' : `"${app.id}"`;

@@ -225,16 +225,14 @@ export class GitStore implements CodeStore {
   }
 }
 
-type PackerOptions = Pick<GitStoreOptions, 'git' | 'paths'> & { log: Logger };
-
 /** Has the loose objects of the repository packed in the background, one small job after the other. */
 class Packer {
-  readonly #options: PackerOptions;
+  readonly #options: GitStoreOptions;
   #changes = 0;
   #running: Promise<void> | null = null;
   #closed = false;
 
-  constructor(options: PackerOptions) {
+  constructor(options: GitStoreOptions) {
     this.#options = options;
   }
 

@@ -88,7 +88,7 @@ export type Also = (capability: Capability, app: string | null) => boolean;
 
 /** Whether a caller may. `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
 export function may(
-  { grants, also }: Pick<Caller, 'grants' | 'also'>,
+  { grants, also }: Caller,
   capability: Capability,
   app: string | null,
 ): boolean {
