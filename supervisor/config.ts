@@ -7,6 +7,7 @@ import { availableParallelism, freemem } from 'node:os';
 import { resolve } from 'node:path';
 import { BUILT_IN_RUNNERS } from '../protocol/agents/agents.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
+import type { EgressSettings } from '../protocol/rules/egress.ts';
 import type { Of } from '../protocol/shapes/schema.ts';
 import { type Fault, isRecord } from '../protocol/shapes/shape.ts';
 import { CONFIG, KEYS } from './config-shape.ts';
@@ -127,6 +128,12 @@ export function loadConfig(path: string): Partial<Config> {
   }
   return checkConfig(value, path);
 }
+
+/** Which hosts the gateway and its apps may connect to. */
+export const egressOf = ({ egress }: Config): EgressSettings => ({
+  allow: egress.allow ?? [],
+  deny: egress.deny ?? [],
+});
 
 /** The whole configuration; later parts win, and a setting that is undefined is not given. Relative folders are taken from the current one. */
 export function resolveConfig(dataDir: string, ...parts: Settings[]): Config {

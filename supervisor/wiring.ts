@@ -18,7 +18,7 @@ import { NewApps } from './authoring/new-apps.ts';
 import { type GitStoreServices, gitStoreOf, openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations, systemClock } from './automations/automations.ts';
 import { Blobs } from './blobs.ts';
-import type { Config } from './config.ts';
+import { type Config, egressOf } from './config.ts';
 import { Deployments } from './deployments/deploy.ts';
 import { openStore } from './deployments/store/open-store.ts';
 import { Apps } from './dispatch/apps.ts';
@@ -48,7 +48,7 @@ import { SqlProcesses } from './sql/sql-processes.ts';
 import { jobFolders, openDataDirectory } from './start/data-directory.ts';
 import type { Host } from './start/host.ts';
 import { Phases } from './start/phases.ts';
-import { egressOf, portOf, startProcesses } from './start/processes.ts';
+import { portOf, startProcesses } from './start/processes.ts';
 import { openRequests, recover } from './start/requests.ts';
 import { packageRoot } from './tree/entry-points.ts';
 

@@ -48,7 +48,7 @@ export async function startAgents({ maxAgents = 8 } = {}): Promise<RunningAgents
   };
   const tag = tagOf(folder);
   const note = (level: string, message: string) => log.push(`${level} ${message}`);
-  const tree = treeIn(folder, { log: note, onProcess });
+  const tree = treeIn(folder, { log: note, callbacks: { onProcess } });
   await tree.start();
   const agents = new AgentProcess({
     tag,

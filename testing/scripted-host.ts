@@ -5,13 +5,13 @@ import type { VersionSummary } from '../protocol/manifest.ts';
 import { type ActorSpec, type Frame, Kind, ToolKind } from '../protocol/wire/frames.ts';
 import { ADMIN_CALLER } from '../protocol/wire/handler-caller.ts';
 import type { Link } from '../protocol/wire/link.ts';
-import { damagedData } from '../storage/apps/app-data.ts';
 import { Meter } from '../supervisor/operations/metrics/meters.ts';
 import { Actor, type ActorEnvironment } from '../supervisor/tree/actor/actor.ts';
 import { Call, type CallReply, Deadlines } from '../supervisor/tree/actor/call.ts';
 import { Generation } from '../supervisor/tree/actor/generation.ts';
 import { type Child, StartLimiter } from '../supervisor/tree/child.ts';
 import { Population } from '../supervisor/tree/population.ts';
+import { NO_CALLBACKS } from './tree.ts';
 
 /** The answer to a caller; `unknown` counts answers with an unknown outcome. */
 export type Caller = { actor: Actor; call: Call; answers: string[]; unknown: number; faults: unknown[] };
@@ -158,11 +158,11 @@ export class World {
     meter: () => new Meter(),
     retired: (reason) => void this.retired.push(reason),
     log: () => {},
-    appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
-    damaged: async (app, damage) => damagedData(app, damage),
-    notice: async () => ({ ok: true, body: Buffer.from('{"channels":0}') }),
-    gaveUp: (app, why) => this.givenUp.push(`${app}: ${why}`),
-    started: () => {},
+    callbacks: {
+      ...NO_CALLBACKS,
+      appLog: (_app, line) => void this.appLog.push(JSON.parse(line)),
+      onGaveUp: (app, why) => this.givenUp.push(`${app}: ${why}`),
+    },
   };
   now = 1000;
   #nextActorId = 0;

@@ -38,7 +38,7 @@ export async function startServers(
     else recorded.delete(pid);
   };
   const note = (level: string, message: string) => log.push(`${level} ${message}`);
-  const tree = treeIn(folder, { log: note, onProcess });
+  const tree = treeIn(folder, { log: note, callbacks: { onProcess } });
   await tree.start();
   const agents = new AgentProcess({
     tag: tagOf(folder),

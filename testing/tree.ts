@@ -1,12 +1,32 @@
 /** A supervision tree without a gateway, for tests of the processes below it. */
 import { join } from 'node:path';
 import { damagedData } from '../storage/apps/app-data.ts';
-import type { TreeOptions } from '../supervisor/tree/specifications.ts';
+import { resolveConfig } from '../supervisor/config.ts';
+import type { TreeCallbacks, TreeOptions } from '../supervisor/tree/specifications.ts';
 import { Tree } from '../supervisor/tree/tree.ts';
 
-/** In `folder`, with small limits; ignores what its processes report, unless `options` say otherwise. */
-export function treeIn(folder: string, options: Partial<TreeOptions>): Tree {
+/** Ignores what the processes report. */
+export const NO_CALLBACKS: TreeCallbacks = {
+  secrets: () => null,
+  keepBlob: async () => ({ ok: false, value: null }),
+  notice: async () => ({ ok: true, body: Buffer.from('{"channels":0}') }),
+  appLog: () => {},
+  onDamaged: async (app, damage) => damagedData(app, damage),
+  onStarted: () => {},
+  onGaveUp: () => {},
+  onCommitted: () => {},
+  onWriterLost: () => {},
+  onProcess: () => {},
+  onFatal: () => {},
+};
+
+/** In `folder`, with one host and one thread at a time. */
+export function treeIn(
+  folder: string,
+  { callbacks, ...options }: Partial<Omit<TreeOptions, 'callbacks'>> & { callbacks?: Partial<TreeCallbacks> },
+): Tree {
   return new Tree({
+    config: { ...resolveConfig(folder), handlerHosts: 1, maxLiveActors: 1, actorMemoryMb: 64 },
     paths: () => ({
       codeDir: folder,
       preparedDir: folder,
@@ -15,27 +35,9 @@ export function treeIn(folder: string, options: Partial<TreeOptions>): Tree {
     }),
     codeDirs: [folder],
     socketFolder: folder,
-    handlerHosts: 1,
-    maxLiveActors: 1,
-    actorMemoryMb: 64,
-    actorIdleMs: 60_000,
-    mailboxLimit: 10,
-    maxResultBytes: 1000,
-    durability: 'normal',
-    egress: { allow: [], deny: [] },
     gatewayPort: () => null,
     log: () => {},
-    appLog: () => {},
-    onCommitted: () => {},
-    onWriterLost: () => {},
-    onDamaged: async (app, damage) => damagedData(app, damage),
-    notice: async () => ({ ok: true, body: Buffer.from('{"channels":0}') }),
-    onGaveUp: () => {},
-    onStarted: () => {},
-    secrets: () => null,
-    keepBlob: async () => ({ ok: false, value: null }),
-    onFatal: () => {},
-    onProcess: () => {},
     ...options,
+    callbacks: { ...NO_CALLBACKS, ...callbacks },
   });
 }

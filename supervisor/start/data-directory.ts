@@ -12,7 +12,7 @@ import { checkStore } from '../deployments/store/open-store.ts';
 import { streamOf } from '../operations/log-stream.ts';
 import { Tracing } from '../tracing/tracing.ts';
 import { withRealPaths } from '../tree/entry-points.ts';
-import type { TreeOptions } from '../tree/specifications.ts';
+import type { TreeCallbacks } from '../tree/specifications.ts';
 import type { Host } from './host.ts';
 import type { Phases } from './phases.ts';
 
@@ -54,7 +54,7 @@ export function jobFolders({ tmpDir, appsDir, codeStore, templatesCache, journal
 }
 
 /** Keeps the record of processes on disk, by which the next gateway finds those that are left of this one. */
-function recordOf(children: Children, log: Logger): TreeOptions['onProcess'] {
+function recordOf(children: Children, log: Logger): TreeCallbacks['onProcess'] {
   return (pid, role, alive) => {
     try {
       if (alive) children.add(pid, role);

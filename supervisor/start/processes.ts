@@ -8,18 +8,15 @@ import { Databases } from '../databases.ts';
 import { ChangeStreams } from '../dispatch/changes.ts';
 import { Commits } from '../results/commits.ts';
 import { Results } from '../results/results.ts';
-import type { TreeOptions } from '../tree/specifications.ts';
+import type { TreeCallbacks } from '../tree/specifications.ts';
 import { Tree } from '../tree/tree.ts';
 import { codeDirs } from './data-directory.ts';
 import type { Host } from './host.ts';
 import type { Phases } from './phases.ts';
 
-/** What the processes tell and ask is answered by parts that are made later. */
-type Callbacks = Pick<
-  TreeOptions,
-  'appLog' | 'onProcess' | 'onDamaged' | 'secrets' | 'keepBlob' | 'notice' | 'onGaveUp' | 'onStarted'
->;
-type ProcessesOptions = Callbacks & { config: Config; layout: Layout; log: Logger; host: Host };
+/** What is answered by parts that are made later. */
+type LaterCallbacks = Omit<TreeCallbacks, 'onCommitted' | 'onWriterLost' | 'onFatal'>;
+type ProcessesOptions = LaterCallbacks & { config: Config; layout: Layout; log: Logger; host: Host };
 
 /** `treeReady` resolves when the writer is ready; it rejects when that does not come up. */
 export function startProcesses(phases: Phases, { config, layout, log, host, ...callbacks }: ProcessesOptions) {
@@ -34,11 +31,18 @@ export function startProcesses(phases: Phases, { config, layout, log, host, ...c
     changes.reset(app);
   };
   const tree = new Tree({
-    ...treeOptions(config, layout, log, host),
-    ...callbacks,
-    onWriterLost,
-    onCommitted: commits.committed.bind(commits),
+    config,
+    paths: (app, versionId) => {
+      const paths = layout.app(app);
+      const { code, prepared } = paths.version(versionId);
+      return { codeDir: code, preparedDir: prepared, dataFile: paths.data, blobs: blobFolders(layout, app) };
+    },
+    codeDirs: codeDirs(layout),
+    socketFolder: makeSocketFolder(layout.sockets),
+    gatewayPort: () => portOf(config, host.listening),
     simulation: host.simulation,
+    log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
+    callbacks: { ...callbacks, onWriterLost, onCommitted: commits.committed.bind(commits), onFatal: host.onFatal },
   });
   phases.ends((drainMs) => tree.stop(drainMs));
   const databases = new Databases(tree, layout, callbacks.onDamaged);
@@ -48,29 +52,10 @@ export function startProcesses(phases: Phases, { config, layout, log, host, ...c
   return { changes, commits, results, tree, treeReady, databases };
 }
 
-export const egressOf = ({ egress }: Config) => ({ allow: egress.allow ?? [], deny: egress.deny ?? [] });
-
 /** Where the gateway listens; null while nobody knows. */
 export function portOf(config: Config, listening: Host['listening']): number | null {
   const url = listening()?.url;
   if (url === undefined) return config.port || null;
   const { port, protocol } = new URL(url);
   return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
-}
-
-function treeOptions(config: Config, layout: Layout, log: Logger, { listening, onFatal }: Host) {
-  return {
-    ...config,
-    egress: egressOf(config),
-    codeDirs: codeDirs(layout),
-    socketFolder: makeSocketFolder(layout.sockets),
-    paths: (app, versionId) => {
-      const paths = layout.app(app);
-      const { code, prepared } = paths.version(versionId);
-      return { codeDir: code, preparedDir: prepared, dataFile: paths.data, blobs: blobFolders(layout, app) };
-    },
-    log: (level, message, app) => log[level](app === undefined ? {} : { app }, message),
-    onFatal,
-    gatewayPort: () => portOf(config, listening),
-  } satisfies Partial<TreeOptions>;
 }

@@ -9,20 +9,45 @@ import type { SvcError } from '../../protocol/errors.ts';
 import { appOfKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
-import type { EgressSettings } from '../../protocol/rules/egress.ts';
 import type { ActorSpec, WriterBefore } from '../../protocol/wire/frames.ts';
 import { hostFlags, jobsFlags, OWN_LIBRARIES, OWN_PROCESS } from '../../protocol/wire/host-flags.ts';
 import { signTicket, type Ticket } from '../../protocol/wire/ticket.ts';
 import { type Damage, isMigrated } from '../../storage/apps/app-data.ts';
 import type { KeepBlob } from '../blobs.ts';
+import { type Config, egressOf } from '../config.ts';
 import type { GivenSecrets } from '../secrets.ts';
 import type { Simulation } from '../simulation.ts';
-import type { ActorEnvironment } from './actor/actor.ts';
 import type { ChildSpec } from './child.ts';
 import { entryPoint, ownReadable, withRealPaths } from './entry-points.ts';
 
-/** The gateway's parameters for the supervision tree: folders, limits, and callbacks. */
+/** What the processes tell, and ask of, the rest of the gateway. An `app` is the key of an app or draft. */
+export type TreeCallbacks = {
+  /** The secrets of an app, for its threads; null for none. */
+  secrets(app: string): GivenSecrets | null;
+  /** Stores or deletes a file of an app, as one of its threads asks with a frame `blob`. */
+  keepBlob: KeepBlob;
+  /** A call of the app, of this name, sends a notice, see `GenerationEvents`. */
+  notice(app: string, name: string, payload: Uint8Array): Promise<{ ok: boolean; body: Uint8Array }>;
+  appLog(app: string, line: string): void;
+  /** A call of the app met damaged data. Resolves with the error for its caller. */
+  onDamaged(app: string, damage: Damage): Promise<SvcError>;
+  /** A thread of the app runs. Not of automations, whose runs fail. */
+  onStarted(app: string): void;
+  /** The app is given up, `why` and how its thread ended last. Not of automations. */
+  onGaveUp(app: string, why: string, lastExit: string | null): void;
+  /** A commit, see the frame. It is not acknowledged yet. */
+  onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
+  /** The writer died: what the app had asked of it may be stored or not. */
+  onWriterLost(app: string): void;
+  /** A process started or ended: what the next gateway has to know should this one be killed. */
+  onProcess(pid: number, role: string, alive: boolean): void;
+  /** The writer cannot be kept running: the daemon must end. */
+  onFatal(reason: string): void;
+};
+
+/** The gateway's parameters for the supervision tree. */
 export type TreeOptions = {
+  config: Config;
   paths(
     app: string,
     versionId: string,
@@ -31,39 +56,12 @@ export type TreeOptions = {
   codeDirs: string[];
   /** Empty and for this user alone; removed at the end. */
   socketFolder: string;
-  handlerHosts: number;
-  maxLiveActors: number;
-  actorMemoryMb: number;
-  actorIdleMs: number;
-  mailboxLimit: number;
-  maxResultBytes: number;
-  durability: 'full' | 'normal';
-  /** What `ctx.fetch` may reach in every app. */
-  egress: EgressSettings;
   /** The port that the gateway is reached at; null where it is not known, such as inside a host's own server. */
   gatewayPort(): number | null;
-  /** The secrets of an app or draft, for its threads; null for none. */
-  secrets(app: string): GivenSecrets | null;
   /** Only of a gateway that tests an app. */
   simulation?: Simulation | undefined;
-  /** Stores or deletes a file of an app or draft, as one of its threads asks with a frame `blob`. */
-  keepBlob: KeepBlob;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, app?: string): void;
-  appLog(app: string, line: string): void;
-  /** A call of the app or draft met damaged data. Resolves with the error for its caller. */
-  onDamaged(app: string, damage: Damage): Promise<SvcError>;
-  /** These three as in `ActorEnvironment`. */
-  notice: ActorEnvironment['notice'];
-  onGaveUp: ActorEnvironment['gaveUp'];
-  onStarted: ActorEnvironment['started'];
-  /** A commit, see the frame. It is not acknowledged yet. */
-  onCommitted(app: string, before: Uint8Array | null, after: Uint8Array | null, tables: string[] | null): void;
-  /** The writer died: what the app had asked of it may be stored or not. */
-  onWriterLost(app: string): void;
-  /** The writer cannot be kept running: the daemon must end. */
-  onFatal(reason: string): void;
-  /** A process started or ended: what the next gateway has to know should this one be killed. */
-  onProcess(pid: number, role: string, alive: boolean): void;
+  callbacks: TreeCallbacks;
 };
 
 /** What the agents process is told when it starts. */
@@ -112,7 +110,7 @@ export class Specifications {
       writerSocket: this.socket(name),
       watchTicket: this.ticket({ role: 'writer-watch', name }),
       key: this.key.toString('hex'),
-      durability: this.#options.durability,
+      durability: this.#options.config.durability,
       only,
       elsewhere: elsewhere(),
       before: before(),
@@ -122,7 +120,8 @@ export class Specifications {
 
   /** `shared` by several actors: one that does not come up is then tried again for ever. */
   host(name: string, shared: boolean): ChildSpec {
-    const { actorMemoryMb, codeDirs, simulation } = this.#options;
+    const { config, codeDirs, simulation } = this.#options;
+    const { actorMemoryMb } = config;
     // The host of a test lives for one or two apps' threads.
     const spare = simulation === undefined ? {} : { spare: 'once' };
     const flags = hostFlags([...OWN_PROCESS, ...ownReadable(), ...withRealPaths(codeDirs)]);
@@ -160,9 +159,9 @@ export class Specifications {
   ): ActorSpec {
     const actorId = ++this.#nextActorId;
     const paths = this.#options.paths(app, summary.versionId);
-    const { egress, simulation } = this.#options;
+    const { config, simulation } = this.#options;
     const migrated = isMigrated(app, summary);
-    const reach = { ...egress, network: summary.network ?? null, port: this.#options.gatewayPort() };
+    const reach = { ...egressOf(config), network: summary.network ?? null, port: this.#options.gatewayPort() };
     return {
       actorId,
       app,
@@ -179,7 +178,7 @@ export class Specifications {
         automation === null
           ? this.ticket({ role: 'database', name: app, file: paths.dataFile, maintain: false, migrated, brief: true })
           : '',
-      maxResultBytes: this.#options.maxResultBytes,
+      maxResultBytes: config.maxResultBytes,
       egress: simulation === undefined ? reach : { ...reach, relay: simulation.relay },
       automation,
       queries: summary.queries.map((tool) => tool.name),

@@ -41,8 +41,7 @@ before(async () => {
     },
     codeDirs: [join(dir, 'apps')],
     socketFolder: mkdtempSync(join(dir, 's')),
-    maxResultBytes: 100_000,
-    appLog: (app, line) => void appLines.push(`${app}: ${line}`),
+    callbacks: { appLog: (app, line) => void appLines.push(`${app}: ${line}`) },
   });
   await tree.start();
 });

@@ -58,8 +58,8 @@ export class Tree {
   #onWriterFailed: (reason: string) => void = () => {};
 
   constructor(options: TreeOptions) {
-    const { maxLiveActors, actorIdleMs: idleMs, mailboxLimit, handlerHosts: count } = options;
-    const { log, appLog, onDamaged: damaged, notice, onGaveUp: gaveUp, onStarted: started } = options;
+    const { maxLiveActors, actorIdleMs: idleMs, mailboxLimit, handlerHosts: count } = options.config;
+    const { log, callbacks } = options;
     this.#options = options;
     const shared = { idleMs, mailboxLimit, concurrency: LIMITS.actorConcurrency };
     this.apps = new Population({ places: maxLiveActors, ...shared });
@@ -78,11 +78,7 @@ export class Tree {
       meter: (app) => this.meters.of(app),
       retired: this.#retired,
       log,
-      appLog,
-      damaged,
-      notice,
-      gaveUp,
-      started,
+      callbacks,
     };
     this.writers = new Writers(this.#specifications, this.#createWriter);
     this.hosts = new Hosts({ count, create: this.#createHost, now });
@@ -105,7 +101,7 @@ export class Tree {
       this.hosts.start();
       this.#housekeeping = setInterval(() => this.#tidy(), 1000);
     });
-    this.#onWriterFailed = this.#options.onFatal;
+    this.#onWriterFailed = this.#options.callbacks.onFatal;
   }
 
   ticket(ticket: Ticket): string {
@@ -226,10 +222,10 @@ export class Tree {
 
   readonly #spawn: ActorEnvironment['spawn'] = (actor, summary, events) => {
     const spec = this.#specifications.thread(actor, summary, this.writers);
-    const given = () => this.#options.secrets(spec.app);
-    const { keepBlob, simulation } = this.#options;
+    const given = () => callbacks.secrets(spec.app);
+    const { callbacks, simulation } = this.#options;
     const host = this.hosts.hostOf(actor.key);
-    const generation = new Generation(spec, summary, host, events, now, given, keepBlob, simulation?.clock);
+    const generation = new Generation(spec, summary, host, events, now, given, callbacks.keepBlob, simulation?.clock);
     this.#generations.set(spec.actorId, generation);
     return generation;
   };
@@ -269,12 +265,12 @@ export class Tree {
       },
       onFrame: (frame) => {
         if (frame[0] !== Kind.committed) throw new Error(`The writer may not send frames of kind ${frame[0]}.`);
-        this.#options.onCommitted(frame[1], frame[2], frame[3], frame[4]);
+        this.#options.callbacks.onCommitted(frame[1], frame[2], frame[3], frame[4]);
       },
       onExit: (reason) => {
         if (app === null) this.#writerDied(reason);
         else {
-          this.#options.onWriterLost(app);
+          this.#options.callbacks.onWriterLost(app);
           if (writer.state === 'failed') this.existing(app)?.quarantine(`its writer ${reason} again and again`);
         }
       },
@@ -285,7 +281,7 @@ export class Tree {
   #writerDied(reason: string): void {
     this.writers.handover.ended();
     for (const actor of [...this.apps.all, ...this.drafts.all])
-      if (actor.generations.length > 0) this.#options.onWriterLost(actor.app);
+      if (actor.generations.length > 0) this.#options.callbacks.onWriterLost(actor.app);
     if (this.writers.main.state === 'failed') this.#onWriterFailed(`The SQLite writer does not stay up: ${reason}.`);
   }
 
@@ -324,8 +320,8 @@ export class Tree {
   }
 
   #child(spec: ChildSpec, events: ChildEvents): Child {
-    const { onProcess, log } = this.#options;
-    return new Child(spec, { ...events, onProcess, log });
+    const { callbacks, log } = this.#options;
+    return new Child(spec, { ...events, onProcess: callbacks.onProcess, log });
   }
 
   #hostDied(host: Child, solitaryFor: string | null, reason: string): void {

@@ -13,9 +13,9 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import type { VersionSummary } from '../../../protocol/manifest.ts';
 import type { RetireReason } from '../../../protocol/wire/frames.ts';
-import type { Damage } from '../../../storage/apps/app-data.ts';
 import type { Meter } from '../../operations/metrics/meters.ts';
 import { NEVER_USED, type Population, type Tenant, useAfter } from '../population.ts';
+import type { TreeCallbacks } from '../specifications.ts';
 import { type Call, type Deadlines, Mailbox } from './call.ts';
 import {
   CRASH_LOOP,
@@ -47,14 +47,7 @@ export type ActorEnvironment = {
   meter(app: string): Meter;
   retired(reason: RetireReason): void;
   log(level: 'info' | 'warn' | 'error', message: string, key: string): void;
-  appLog(app: string, line: string): void;
-  /** A call of the app or draft met damaged data. Resolves with the error for its caller. */
-  damaged(app: string, damage: Damage): Promise<SvcError>;
-  /** A call of the app or draft, of this name, sends a notice, see `GenerationEvents`. */
-  notice(app: string, name: string, payload: Uint8Array): Promise<{ ok: boolean; body: Uint8Array }>;
-  /** An app or draft is given up, `why` and how its thread ended last; a thread of it runs. Not of automations, whose runs fail. */
-  gaveUp(app: string, why: string, lastExit: string | null): void;
-  started(app: string): void;
+  callbacks: TreeCallbacks;
 };
 
 export class Actor implements Tenant {
@@ -324,7 +317,7 @@ export class Actor implements Tenant {
       if (generation !== this.#generations.current) return;
       this.#crashes.started();
       this.state = 'live';
-      if (this.automation === null) this.#env.started(this.app);
+      if (this.automation === null) this.#env.callbacks.onStarted(this.app);
       this.#pump();
       // The calls that it was started for may be gone.
       if (this.evictable) this.#population.becameEvictable(this);
@@ -348,9 +341,9 @@ export class Actor implements Tenant {
       if (generation.inFlight.size === 0) this.#population.becameEvictable(this);
     },
     onGone: (generation, death) => this.#died(generation, death),
-    onLog: (line) => this.#env.appLog(this.app, line),
-    onDamaged: (damage) => this.#env.damaged(this.app, damage),
-    onNotice: (payload) => this.#env.notice(this.app, this.summary.name, payload),
+    onLog: (line) => this.#env.callbacks.appLog(this.app, line),
+    onDamaged: (damage) => this.#env.callbacks.onDamaged(this.app, damage),
+    onNotice: (payload) => this.#env.callbacks.notice(this.app, this.summary.name, payload),
   };
 
   #died(generation: Generation, death: Death): void {
@@ -412,7 +405,7 @@ export class Actor implements Tenant {
   #giveUp(state: 'quarantined' | 'failed_to_start', why: string): void {
     this.state = state;
     this.#givenUp = why;
-    if (this.automation === null) this.#env.gaveUp(this.app, why, this.lastExit);
+    if (this.automation === null) this.#env.callbacks.onGaveUp(this.app, why, this.lastExit);
     clearTimeout(this.#retry);
     this.#generations.abortNext();
     this.#generations.retire('crash');
@@ -448,6 +441,6 @@ export class Actor implements Tenant {
     const { versionId } = this.summary;
     const tool = call?.request.tool ?? this.automation;
     const origin = { app: appOfKey(this.app), versionId, tool, traceId: call?.request.traceId ?? null };
-    this.#env.appLog(this.app, JSON.stringify({ ts: new Date().toISOString(), level, ...origin, msg }));
+    this.#env.callbacks.appLog(this.app, JSON.stringify({ ts: new Date().toISOString(), level, ...origin, msg }));
   }
 }
