@@ -20,7 +20,7 @@ import { standIn } from './stand-in.ts';
 export class FolderSessions {
   readonly #root: string;
   #edited: (session: string, app: string) => void = () => {};
-  #closed: (session: string) => void | Promise<void> = () => {};
+  #closed: (session: string) => Promise<void> = async () => {};
 
   constructor(root: string) {
     this.#root = root;
@@ -72,7 +72,7 @@ export class FolderSessions {
     this.#edited = told;
   }
 
-  onClosed(told: (session: string) => void | Promise<void>): void {
+  onClosed(told: (session: string) => Promise<void>): void {
     this.#closed = told;
   }
 }

@@ -316,7 +316,7 @@ test('closing notifies its users, and removes its folder and branch', async () =
   const { sessionId } = await sessions.create();
   await sessions.files(sessionId, 'notes');
   const told: string[] = [];
-  sessions.onClosed((sid) => void told.push(sid));
+  sessions.onClosed(async (sid) => void told.push(sid));
   await sessions.remove(sessionId);
   assert.deepEqual(told, [sessionId]);
   assert.equal(await sessions.has(sessionId), false);

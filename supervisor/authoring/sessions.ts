@@ -81,7 +81,7 @@ export class Sessions {
   readonly #folders: SessionFolders;
   readonly #serial = new SerialByKey();
   readonly #edited: ((sessionId: string, app: string) => void)[] = [];
-  readonly #closed: ((sessionId: string) => void | Promise<void>)[] = [];
+  readonly #closed: ((sessionId: string) => Promise<void>)[] = [];
   readonly #publishing: ((sessionId: string) => Promise<void>)[] = [];
   /** Operations under way, by session id. */
   readonly #underWay = new Map<string, Set<Promise<unknown>>>();
@@ -121,7 +121,7 @@ export class Sessions {
   }
 
   /** Called when a session is about to be removed, which waits for their promises. */
-  onClosed(told: (sessionId: string) => void | Promise<void>): void {
+  onClosed(told: (sessionId: string) => Promise<void>): void {
     this.#closed.push(told);
   }
 

@@ -106,7 +106,7 @@ export class Apps implements Scopes {
     };
   }
 
-  ids(): readonly string[] {
+  async ids(): Promise<readonly string[]> {
     return this.#options.registry.ids();
   }
 
@@ -115,22 +115,29 @@ export class Apps implements Scopes {
     return this.#later.deployments.manifest(id);
   }
 
-  /** Whether visitors may open the page of an app; at once when it was used before. Never rejects. */
-  hasPublicPage(id: string): boolean | Promise<boolean> {
-    const { registry } = this.#options;
-    if (!registry.has(id)) return false;
-    const loaded = registry.loaded(id);
-    if (loaded) return loaded.active?.public === true;
-    return registry.state(id).then(
-      ({ active }) => active?.public === true,
-      () => false,
-    );
+  /** Whether visitors may open the page of an app. Never rejects. */
+  async hasPublicPage(id: string): Promise<boolean> {
+    const state = await this.#options.registry.state(id).catch(() => null);
+    return state?.active?.public === true;
   }
 
-  /** The files of the active version; at once when they were asked for before. Rejects as `get` does, without the manifest. */
-  activePage(id: string): PageVersion | Promise<PageVersion> {
-    const page = this.#pages.get(id);
-    return page && page.summary === this.#options.registry.loaded(id)?.active ? page : this.#openPage(id);
+  /** False where it is known at once that visitors may not. */
+  mayHavePublicPage(id: string): boolean {
+    const { registry } = this.#options;
+    const loaded = registry.loaded(id);
+    return loaded ? loaded.active?.public === true : registry.has(id);
+  }
+
+  /** The files of the active version. Rejects as `get` does, without the manifest. */
+  async activePage(id: string): Promise<PageVersion> {
+    const { active } = await this.#options.registry.state(id);
+    if (!active) throw noActiveVersion(id);
+    let page = this.#pages.get(id);
+    if (page?.summary !== active) {
+      page = { id, app: this.#options.layout.app(id), summary: active };
+      this.#pages.set(id, page);
+    }
+    return page;
   }
 
   /** The files of one retained version; null when there is none of this id. */
@@ -238,14 +245,6 @@ export class Apps implements Scopes {
   outOfService(id: string): SvcError | null {
     const actor = this.#options.tree.apps.get(id);
     return actor === undefined || actor.givenUp === null ? null : actor.refusal;
-  }
-
-  async #openPage(id: string): Promise<PageVersion> {
-    const { active } = await this.#options.registry.state(id);
-    if (!active) throw noActiveVersion(id);
-    const page = { id, app: this.#options.layout.app(id), summary: active };
-    this.#pages.set(id, page);
-    return page;
   }
 
   async #load(id: string): Promise<App> {

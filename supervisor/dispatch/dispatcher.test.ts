@@ -16,7 +16,7 @@ const targetOf = (end: (call: Call) => void): Target =>
     kind: 'action',
     tool: { name: 'add', writes: [] },
   }) as unknown as Target;
-const NONE: Scopes = { of: (id) => assert.fail(`"${id}" is asked for`), ids: () => [] };
+const NONE: Scopes = { of: (id) => assert.fail(`"${id}" is asked for`), ids: async () => [] };
 const REQUEST = { body: Buffer.alloc(0), traceId: () => '', source: 'handler', caller: { kind: 'admin' } } as const;
 
 function aDispatcher(): Dispatcher {

@@ -29,7 +29,7 @@ export interface Scope {
   /** A page follows its events now: tells it of the fault that no page was there for. */
   greet(): void;
   /** The apps whose tools its pages may call, as its manifest says; none for a draft. */
-  uses(): readonly string[] | Promise<readonly string[]>;
+  uses(): Promise<readonly string[]>;
 }
 
 /**
@@ -67,7 +67,7 @@ export function callableApp(
 /** The live apps, or the drafts of one session, by the ids of their apps. */
 export interface Scopes {
   of(id: string): Scope;
-  ids(): readonly string[] | Promise<readonly string[]>;
+  ids(): Promise<readonly string[]>;
 }
 
 /** The drafts of a session, or the live apps without one. Throws `NO_GIT_STORE`. */

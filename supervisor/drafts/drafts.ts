@@ -111,7 +111,7 @@ export class Drafts {
         return draft.version;
       },
       greet: () => this.#drafts.get(key)?.reports.greet(),
-      uses: () => [],
+      uses: async () => [],
     };
   }
 

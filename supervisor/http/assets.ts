@@ -41,16 +41,14 @@ const ENCODED: Record<Encoding, ResponseHeaders> = {
 };
 
 /**
- * Answers a GET or HEAD; other methods are the caller's to refuse. `read` gives the bytes, at once when they are in memory. `fail`
- * gets what it threw, and the `RANGE_NOT_SATISFIABLE` of a range outside the file; it answers then. A range is always one of the
- * file itself, never of a compressed copy.
+ * Answers a GET or HEAD; other methods are the caller's to refuse. `read` gives the bytes. Rejects as it does, and with
+ * `RANGE_NOT_SATISFIABLE` for a range outside the file. A range is always one of the file itself, never of a compressed copy.
  */
-export function serveAsset(
+export async function serveAsset(
   exchange: Exchange,
   asset: Asset,
-  read: (encoding: Encoding) => Buffer | Promise<Buffer>,
-  fail: (error: unknown) => void,
-): void {
+  read: (encoding: Encoding) => Promise<Buffer>,
+): Promise<void> {
   const range = exchange.method === 'GET' ? exchange.header('range') : undefined;
   const ranged = range !== undefined && isSingleRange(range) && rangeApplies(exchange.header('if-range'), asset.etag);
   const encoding = ranged ? 'identity' : preferredEncoding(exchange.header('accept-encoding'), asset.encodings);
@@ -60,24 +58,18 @@ export function serveAsset(
     exchange.send(304, NO_MORE, '', head);
     return;
   }
-  const answer = (bytes: Buffer): void => {
-    const part = ranged ? parseRange(range, bytes.length) : undefined;
-    if (part === undefined) {
-      exchange.send(200, ENCODED[encoding], bytes, head);
-    } else if (part === 'unsatisfiable') {
-      fail(
-        new SvcError('RANGE_NOT_SATISFIABLE', `The file has ${bytes.length} bytes; the range lies outside it.`, {
-          headers: { 'content-range': `bytes */${bytes.length}` },
-        }),
-      );
-    } else {
-      const headers = { 'content-range': `bytes ${part.first}-${part.last}/${bytes.length}` };
-      exchange.send(206, headers, bytes.subarray(part.first, part.last + 1), head);
-    }
-  };
-  const bytes = read(encoding);
-  if (Buffer.isBuffer(bytes)) answer(bytes);
-  else bytes.then(answer).catch(fail);
+  const bytes = await read(encoding);
+  const part = ranged ? parseRange(range, bytes.length) : undefined;
+  if (part === undefined) {
+    exchange.send(200, ENCODED[encoding], bytes, head);
+    return;
+  }
+  if (part === 'unsatisfiable')
+    throw new SvcError('RANGE_NOT_SATISFIABLE', `The file has ${bytes.length} bytes; the range lies outside it.`, {
+      headers: { 'content-range': `bytes */${bytes.length}` },
+    });
+  const headers = { 'content-range': `bytes ${part.first}-${part.last}/${bytes.length}` };
+  exchange.send(206, headers, bytes.subarray(part.first, part.last + 1), head);
 }
 
 /** The encoding to answer with, of `available` (in order of preference) and identity, which always is. */

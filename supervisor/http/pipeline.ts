@@ -164,13 +164,12 @@ export class Pipeline {
     if (visitor === null) return false;
     // Visitors do not learn the console's address.
     const shown = { ...place, frameAncestors: EMBEDDED.frameAncestors, isPublic: true };
-    const isOpen = use === 'tool' || visitors.mayOpen(match.params, place);
-    if (isOpen === false) return false;
-    if (isOpen === true) this.#run(exchange, shown, match, visitor);
+    if (use === 'tool') this.#run(exchange, shown, match, visitor);
     else {
-      isOpen
-        .then((open) => {
-          if (open) this.#run(exchange, shown, match, visitor);
+      visitors
+        .mayOpen(match.params, place)
+        .then((isOpen) => {
+          if (isOpen) this.#run(exchange, shown, match, visitor);
           else refuse(exchange, place, match, refusal);
         })
         .catch((error: unknown) => this.#fail(exchange, place, error));

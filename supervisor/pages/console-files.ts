@@ -37,52 +37,52 @@ export class ConsoleFiles {
   }
 
   /** The icon of the gateway. */
-  serveMark(exchange: Exchange, place: Place): void {
-    const policy = consolePolicy(place);
-    const { asset, bytes } = madeAsset('image/svg+xml', MARK, { ...policy, 'cache-control': 'no-cache' });
-    serveAsset(
-      exchange,
-      asset,
-      () => bytes,
-      (error) => answerError(exchange, error, this.#log, policy),
-    );
+  async serveMark(exchange: Exchange, place: Place): Promise<void> {
+    await this.#answer(exchange, place, async (policy) => sendMade(exchange, 'image/svg+xml', MARK, policy));
   }
 
   /** Answers with a document of the package, or a picture in one; `NOT_FOUND` where an installation has none. */
   async serveDocument(exchange: Exchange, place: Place, name: string): Promise<void> {
-    const policy = consolePolicy(place);
     const content = await readFile(documentFile(name)).catch((error: NodeJS.ErrnoException) => {
       throw error.code === 'ENOENT' ? new SvcError('NOT_FOUND', 'There is no such document.') : error;
     });
-    const { asset, bytes } = madeAsset(typeOf(name), content, { ...policy, 'cache-control': 'no-cache' });
-    serveAsset(
-      exchange,
-      asset,
-      () => bytes,
-      (error) => answerError(exchange, error, this.#log, policy),
-    );
+    await this.#answer(exchange, place, async (policy) => sendMade(exchange, typeOf(name), content, policy));
   }
 
   /** Answers with one of the files that are built. */
-  serve(exchange: Exchange, place: Place, name: string): void {
+  async serve(exchange: Exchange, place: Place, name: string): Promise<void> {
+    await this.#answer(exchange, place, async (policy) => {
+      const { type, etag, bytes } = await this.#file(name);
+      const cacheControl = name.startsWith(PARTS) ? 'public, max-age=31536000, immutable' : 'no-cache';
+      const asset = new Asset(type, etag, ENCODINGS, { ...policy, 'cache-control': cacheControl });
+      await serveAsset(exchange, asset, async (encoding) => bytes[encoding]);
+    });
+  }
+
+  /** Runs `send`, and answers its errors. */
+  async #answer(exchange: Exchange, place: Place, send: (policy: Record<string, string>) => Promise<void>) {
     const policy = consolePolicy(place);
-    const fail = (error: unknown) => answerError(exchange, error, this.#log, policy);
+    try {
+      await send(policy);
+    } catch (error) {
+      answerError(exchange, error, this.#log, policy);
+    }
+  }
+
+  #file(name: string): Promise<OwnFile> {
     let file = this.#files.get(name);
     if (!file) {
       file = openFile(this.#pathOf(name));
+      file.catch(() => this.#files.delete(name));
       this.#files.set(name, file);
     }
-    file
-      .then(({ type, etag, bytes }) => {
-        const cacheControl = name.startsWith(PARTS) ? 'public, max-age=31536000, immutable' : 'no-cache';
-        const asset = new Asset(type, etag, ENCODINGS, { ...policy, 'cache-control': cacheControl });
-        serveAsset(exchange, asset, (encoding) => bytes[encoding], fail);
-      })
-      .catch((error: unknown) => {
-        this.#files.delete(name);
-        fail(error);
-      });
+    return file;
   }
+}
+
+async function sendMade(exchange: Exchange, type: string, content: string | Buffer, policy: Record<string, string>) {
+  const { asset, bytes } = madeAsset(type, content, { ...policy, 'cache-control': 'no-cache' });
+  await serveAsset(exchange, asset, async () => bytes);
 }
 
 /** As that of pages, but that the console shows the pages of apps and drafts beside their conversations. */

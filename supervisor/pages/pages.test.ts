@@ -83,13 +83,13 @@ async function setUp(t: TestContext, log = pino({ enabled: false })) {
   const consoleFiles = new ConsoleFiles(pino({ enabled: false }), (name) => join(folder, name));
   const port = await serveExchanges(t, (exchange) => {
     if (exchange.path === '/svc/_client.js') {
-      consoleFiles.serve(exchange, EMBEDDED, 'client.js');
+      void consoleFiles.serve(exchange, EMBEDDED, 'client.js');
       return;
     }
     const [, pinned, rest = ''] = /^\/svc\/todos(?:\/_v\/(v\d))?(.*)$/.exec(exchange.path) ?? [];
     const versionId = pinned ?? 'v2';
     const summary = { versionId, name: 'Todos', knobs: [] as unknown[] } as VersionSummary;
-    pages.serve(exchange, EMBEDDED, { id: 'todos', app, summary }, rest, pinned !== undefined);
+    void pages.serve(exchange, EMBEDDED, { id: 'todos', app, summary }, rest, pinned !== undefined);
   });
   return { app, drawn, pages, port, clientFile, pathsOf };
 }

@@ -69,45 +69,27 @@ export class Pages {
    * Answers a GET or HEAD with a file of `version`. `rest` is the undecoded path after `/svc/<id>`, or after
    * `/svc/<id>/_v/<versionId>` with `pinned`: the address then names the version, so what it gives never changes.
    */
-  serve(exchange: Exchange, place: Place, version: PageVersion, rest: string, pinned = false): void {
-    const fail = (error: unknown) => this.#fail(exchange, place, error);
+  async serve(exchange: Exchange, place: Place, version: PageVersion, rest: string, pinned = false): Promise<void> {
     try {
-      if (rest === '') {
-        redirectToFolder(exchange, place);
-        return;
-      }
-      const path = filePath(rest);
-      const send = (index: PageIndex): void => {
-        const name = path === ICON && !index.pages.has(ICON) ? APP_ICON : path;
-        const page = index.pages.get(name);
-        if (!page && path === ICON) {
-          sendMade(exchange, place, ['image/svg+xml', tileOf(appOfKey(version.id))], fail);
-          return;
-        }
-        if (!page && path === WEB_MANIFEST && index.pages.has(HOME)) {
-          this.#sendManifest(exchange, place, version, index).catch(fail);
-          return;
-        }
-        if (!page && isTile(path, version, index)) {
-          this.#sendTile(exchange, place, version, path).catch(fail);
-          return;
-        }
-        if (!page) throw notFound();
-        // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
-        const kept = pinned && !page.type.startsWith('text/html');
-        serveAsset(
-          exchange,
-          assetOf(page, place, kept),
-          (encoding) => this.#bytes(version, page, name, encoding),
-          fail,
-        );
-      };
-      const index = this.#index(version);
-      if (index instanceof Promise) index.then(send).catch(fail);
-      else send(index);
+      if (rest === '') redirectToFolder(exchange, place);
+      else await this.#serveFile(exchange, place, version, filePath(rest), pinned);
     } catch (error) {
-      fail(error);
+      this.#fail(exchange, place, error);
     }
+  }
+
+  async #serveFile(exchange: Exchange, place: Place, version: PageVersion, path: string, pinned: boolean) {
+    const index = await this.#index(version);
+    const name = path === ICON && !index.pages.has(ICON) ? APP_ICON : path;
+    const page = index.pages.get(name);
+    if (!page && path === ICON) return sendMade(exchange, place, ['image/svg+xml', tileOf(appOfKey(version.id))]);
+    if (!page && path === WEB_MANIFEST && index.pages.has(HOME))
+      return this.#sendManifest(exchange, place, version, index);
+    if (!page && isTile(path, version, index)) return this.#sendTile(exchange, place, version, path);
+    if (!page) throw notFound();
+    // A page carries the bridge, which is the gateway's and not the version's: it is looked at again even when pinned.
+    const kept = pinned && !page.type.startsWith('text/html');
+    return serveAsset(exchange, assetOf(page, place, kept), (encoding) => this.#bytes(version, page, name, encoding));
   }
 
   /** Drops what is kept of a retired version, or of all versions of an app that was removed. */
@@ -118,7 +100,7 @@ export class Pages {
     for (const key of this.#logged) if (key.startsWith(prefix)) this.#logged.delete(key);
   }
 
-  #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Buffer | Promise<Buffer> {
+  #bytes(version: PageVersion, page: Page, path: string, encoding: Encoding): Promise<Buffer> {
     const name = path + EXTENSION[encoding];
     const key = `${version.id}/${version.summary.versionId}/${name}`;
     return this.#files.get(key, async () => {
@@ -138,7 +120,7 @@ export class Pages {
     return new SvcError('STORE_DAMAGED', message);
   }
 
-  #index({ id, app, summary: { versionId } }: PageVersion): PageIndex | Promise<PageIndex> {
+  #index({ id, app, summary: { versionId } }: PageVersion): Promise<PageIndex> {
     return this.#indexes.get(`${id}/${versionId}/`, async () => {
       const bytes = await readFile(app.version(versionId).static);
       const entries = JSON.parse(bytes.toString()) as Record<string, StaticEntry>;
@@ -152,9 +134,7 @@ export class Pages {
     const settings = await readSettings(version.app);
     const serves = (path: string) => index.pages.has(path) || isTile(path, version, index);
     const text = webManifest({ version: version.summary, settings, place, serves });
-    sendMade(exchange, place, [STATIC_TYPES['.webmanifest'] as string, text], (error) =>
-      this.#fail(exchange, place, error),
-    );
+    await sendMade(exchange, place, [STATIC_TYPES['.webmanifest'] as string, text]);
   }
 
   /** It is the same for every version, and hardly anybody asks for it: so it is drawn then, and kept like a file. */
@@ -163,7 +143,7 @@ export class Pages {
     const png = await this.#files.get(`${id}/tile/${name}`, async () =>
       Buffer.from(await this.#drawTile({ app, name })),
     );
-    sendMade(exchange, place, ['image/png', png], (error) => this.#fail(exchange, place, error));
+    await sendMade(exchange, place, ['image/png', png]);
   }
 
   #fail(exchange: Exchange, place: Place, error: unknown): void {
@@ -181,14 +161,13 @@ function isTile(path: string, { summary: { warnings = [] } }: PageVersion, { pag
 }
 
 /** What an app serves that it has no file of. */
-function sendMade(
+async function sendMade(
   exchange: Exchange,
   place: Place,
   [type, content]: [type: string, content: string | Buffer],
-  fail: (error: unknown) => void,
-): void {
+): Promise<void> {
   const { asset, bytes } = madeAsset(type, content, { ...pagePolicy(place), 'cache-control': NOT_KEPT });
-  serveAsset(exchange, asset, () => bytes, fail);
+  await serveAsset(exchange, asset, async () => bytes);
 }
 
 function pageOf(entry: StaticEntry): Page {

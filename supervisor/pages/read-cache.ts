@@ -15,8 +15,8 @@ export class ReadCache<T extends object | string> {
     return this.#values.calculatedSize;
   }
 
-  /** The value at once when it is here, else what `read` gives. A failed read is not remembered. */
-  get(key: string, read: () => Promise<T>): T | Promise<T> {
+  /** The value that is here, else what `read` gives. A failed read is not remembered. */
+  async get(key: string, read: () => Promise<T>): Promise<T> {
     const value = this.#values.get(key) ?? this.#reading.get(key);
     if (value !== undefined) return value;
     const reading = this.#read(key, read);

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { standIn } from '../../../testing/stand-in.ts';
 import { resolveConfig, type Settings } from '../../config.ts';
+import type { Apps } from '../../dispatch/apps.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { EMBEDDED, type Place } from './places.ts';
 import { Visitors } from './visitors.ts';
@@ -11,7 +13,10 @@ const PAGE: Place = { ...EMBEDDED, kind: 'page', host: 'open.example.org', label
 function setUp(settings: Settings = {}) {
   const config = resolveConfig('/data', { publicLimits: { reads: 3, writes: 1 } }, settings);
   const clock = { now: 1000 };
-  const apps = { hasPublicPage: (app: string) => app === 'open' };
+  const apps = standIn<Apps>({
+    hasPublicPage: async (app) => app === 'open',
+    mayHavePublicPage: (app) => app === 'open',
+  });
   return { clock, visitors: new Visitors({ apps, config, now: () => clock.now }) };
 }
 
@@ -111,13 +116,13 @@ describe('a visitor', () => {
     assert.ok(!isVisitor(EMBEDDED, 'tool'));
   });
 
-  test('opens the files of a public app, as it is live, at its own origin', () => {
+  test('opens the files of a public app, as it is live, at its own origin', async () => {
     const { visitors } = setUp();
-    assert.equal(visitors.mayOpen({ id: 'open', '*': '/a.js' }, PAGE), true);
-    assert.equal(visitors.mayOpen({ id: 'open', '*': '/a.js' }, { ...PAGE, kind: 'shared', label: '' }), true);
-    assert.equal(visitors.mayOpen({ id: 'open', '*': '/a.js' }, { ...PAGE, label: 'other' }), false);
-    assert.equal(visitors.mayOpen({ id: 'open', '*': '/_v/v_1/a.js' }, PAGE), false);
-    assert.equal(visitors.mayOpen({ id: 'other', '*': '/a.js' }, { ...PAGE, label: 'other' }), false);
+    assert.equal(await visitors.mayOpen({ id: 'open', '*': '/a.js' }, PAGE), true);
+    assert.equal(await visitors.mayOpen({ id: 'open', '*': '/a.js' }, { ...PAGE, kind: 'shared', label: '' }), true);
+    assert.equal(await visitors.mayOpen({ id: 'open', '*': '/a.js' }, { ...PAGE, label: 'other' }), false);
+    assert.equal(await visitors.mayOpen({ id: 'open', '*': '/_v/v_1/a.js' }, PAGE), false);
+    assert.equal(await visitors.mayOpen({ id: 'other', '*': '/a.js' }, { ...PAGE, label: 'other' }), false);
   });
 
   test('is not sent by a page of another origin, unless that is listed', () => {

@@ -9,6 +9,7 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { addressesOf, bareAddress, subscriberOf } from '../../../protocol/rules/addresses.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { Config } from '../../config.ts';
+import type { Apps } from '../../dispatch/apps.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { BodyBudget } from '../../edge/exchange.ts';
 import type { Params } from '../router.ts';
@@ -28,7 +29,7 @@ const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+)):\d+$/;
 type Window = { opened: number; reads: number; writes: number };
 
 export type VisitorsOptions = {
-  apps: { hasPublicPage(app: string): boolean | Promise<boolean> };
+  apps: Apps;
   config: Config;
   /** A clock in milliseconds that never goes back. */
   now?: () => number;
@@ -71,16 +72,16 @@ export class Visitors {
 
   /** Whether the page of an app is public, as far as that is known at once. */
   mayBePublic(app: string): boolean {
-    return this.#apps.hasPublicPage(app) !== false;
+    return this.#apps.mayHavePublicPage(app);
   }
 
   /**
    * Whether the parameters of an address name a public page or its files, of the live version and at the place where it is
    * shown.
    */
-  mayOpen({ id: app = '', '*': rest = '' }: Params, place: Place): boolean | Promise<boolean> {
+  async mayOpen({ id: app = '', '*': rest = '' }: Params, place: Place): Promise<boolean> {
     const isItsPlace = place.kind !== 'page' || pageHost({ app }) === place.label;
-    return isItsPlace && !rest.startsWith(PINNED) && this.#apps.hasPublicPage(app);
+    return isItsPlace && !rest.startsWith(PINNED) && (await this.#apps.hasPublicPage(app));
   }
 
   /**

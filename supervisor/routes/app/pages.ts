@@ -27,18 +27,16 @@ export function pageRoutes(services: Services): Route[] {
     const versionId = pinned.replace(/%2f/i, '/');
     const version = isVersionId(versionId) ? await apps.retainedPage(id, versionId) : null;
     if (!version) throw new SvcError('UNKNOWN_VERSION', 'The app no longer has this version.');
-    pages.serve(exchange, place, version, rest, true);
+    await pages.serve(exchange, place, version, rest, true);
   };
 
-  const servePage = (exchange: Exchange, place: Place, id: string, rest: string): void | Promise<void> => {
+  const servePage = async (exchange: Exchange, place: Place, id: string, rest: string): Promise<void> => {
     const pinned = PINNED.exec(rest);
     if (pinned) return servePinned(exchange, place, known(id), pinned[1] ?? '', pinned[2] ?? '');
     const refusal = apps.outOfService(known(id));
     // Its files are there: a page that is open goes on, and programs get them.
     if (refusal !== null && isNavigation(exchange)) return sendPageError(exchange, place, refusal, id);
-    const version = apps.activePage(id);
-    if (version instanceof Promise) return version.then((files) => pages.serve(exchange, place, files, rest));
-    pages.serve(exchange, place, version, rest);
+    await pages.serve(exchange, place, await apps.activePage(id), rest);
   };
 
   const own = (path: string, name: string): Route =>
@@ -57,7 +55,7 @@ export function pageRoutes(services: Services): Route[] {
     own(PUSH_WORKER, 'push.js'),
     route('GET', '/svc/_console/:part', 'anyone', (exchange, { part = '' }, _caller, place) => {
       if (!CONSOLE_PART.test(part)) throw new SvcError('NOT_FOUND', 'The console has no such file.');
-      consoleFiles.serve(exchange, place, `_console/${part}`);
+      return consoleFiles.serve(exchange, place, `_console/${part}`);
     }),
     route('GET', '/svc/_docs/:file', 'anyone', async (exchange, { file = '' }, _caller, place) => {
       if (!DOCUMENT.test(file)) throw new SvcError('NOT_FOUND', 'There is no such document.');

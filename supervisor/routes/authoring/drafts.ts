@@ -41,7 +41,7 @@ export function draftRoutes(services: Services): Route[] {
         const draft = await drafts().draft(sid, id);
         await draft.refreshed();
         if (rest === '') redirectToFolder(exchange, place);
-        else if (draft.fault === null) services.pages.serve(exchange, place, draft.files, rest);
+        else if (draft.fault === null) await services.pages.serve(exchange, place, draft.files, rest);
         else sendFault(exchange, place, draft, sid, draft.fault);
       },
     ),

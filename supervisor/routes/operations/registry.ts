@@ -52,7 +52,7 @@ export function registryRoutes(services: Services): Route[] {
         checkAppId(id);
         const wanted = queryOf(exchange).get('version');
         const version = await apps.activePage(id);
-        pages.serve(exchange, place, version, `/${LIST_ICON}`, wanted === version.summary.versionId);
+        await pages.serve(exchange, place, version, `/${LIST_ICON}`, wanted === version.summary.versionId);
       }),
       isFile: true,
     },
