@@ -33,14 +33,13 @@ import { ProgramTokens } from './http/access/program-tokens.ts';
 import { SignIns } from './http/access/sign-ins.ts';
 import type { Pipeline } from './http/pipeline.ts';
 import { Jobs } from './jobs/jobs.ts';
-import { Failures } from './notices/failures.ts';
+import { FailureNotices } from './notices/failure-notices.ts';
 import { Links } from './notices/links.ts';
 import { Notices } from './notices/notices.ts';
 import { Backups } from './operations/backups.ts';
 import { roomToStart, unlessFull } from './operations/full-disk.ts';
 import { streamOf } from './operations/log-stream.ts';
 import { ScheduledBackups } from './operations/scheduled-backups.ts';
-import { Outside } from './outside.ts';
 import { Pages } from './pages/pages.ts';
 import { Secrets } from './secrets.ts';
 import type { Services } from './services.ts';
@@ -51,6 +50,7 @@ import { Phases } from './start/phases.ts';
 import { portOf, startProcesses } from './start/processes.ts';
 import { openRequests, recover } from './start/requests.ts';
 import { packageRoot } from './tree/entry-points.ts';
+import { WebClient } from './web-client.ts';
 
 export const VERSION: string = (
   JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string }
@@ -178,7 +178,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     phases.ends(() => notices.stop());
     const nameOf = (app: string) => registry.loaded(app)?.active?.name ?? app;
     const automationName = (ref: string) => automations.catalog.get(ref)?.manifest.name ?? ref;
-    const failures = new Failures({ notices, links, nameOf, automationName });
+    const failures = new FailureNotices({ notices, links, nameOf, automationName });
     const parts = {
       config,
       layout,
@@ -220,8 +220,8 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
     const dispatcher = new Dispatcher(parts);
     const templates = openTemplates(parts);
     phases.ends(() => templates.stop());
-    const outside = new Outside({ egress: egressOf(config), port: () => portOf(config, host.listening) });
-    const newApps = new NewApps({ layout, registry, deployments, jobs, outside });
+    const web = new WebClient({ egress: egressOf(config), port: () => portOf(config, host.listening) });
+    const newApps = new NewApps({ layout, registry, deployments, jobs, web });
     const gitStore: GitStoreServices = openAuthoring({ ...parts, deployments, apps, tag, onProcess }, templates);
     phases.ends(() => gitStore?.drafts.stop());
     phases.ends(() => gitStore?.tests.stop());

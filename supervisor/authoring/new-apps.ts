@@ -16,7 +16,7 @@ import type { AppPaths, Layout } from '../../storage/layout.ts';
 import { stagingFolder } from '../deployments/change.ts';
 import type { Deployments, PublishOptions } from '../deployments/deploy.ts';
 import type { Jobs } from '../jobs/jobs.ts';
-import type { Outside } from '../outside.ts';
+import type { WebClient } from '../web-client.ts';
 import { type AppChange, changeApp } from './app-edits.ts';
 
 type NewAppsOptions = {
@@ -24,7 +24,7 @@ type NewAppsOptions = {
   registry: Registry;
   deployments: Deployments;
   jobs: Jobs;
-  outside: Outside;
+  web: WebClient;
 };
 
 /** `name` null: as the files say. `origin` is where the gateway is reached, `maker` and `by` say who asks. */
@@ -51,15 +51,15 @@ export class NewApps {
     });
   }
 
-  /** Of an archive at an address of the web. Rejects as `Outside.open` and `fromArchive` do. */
+  /** Of an archive at an address of the web. Rejects as `WebClient.open` and `fromArchive` do. */
   async fromAddress(url: string, wanted: Wanted): Promise<UploadAnswer> {
-    const { outside } = this.#options;
+    const { web } = this.#options;
     checkAppId(wanted.id);
     return this.#inFolder(async (folder) => {
       const archive = join(folder, 'sent');
       const { signal, release } = joinSignals([], LIMITS.appFetchMs);
       try {
-        const response = await outside.open(url, signal);
+        const response = await web.open(url, signal);
         await pipeline(response, limited(LIMITS.uploadBodyBytes), createWriteStream(archive, { mode: 0o600 }), {
           signal,
         });

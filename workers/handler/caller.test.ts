@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Kind, ToolKind } from '../../protocol/wire/frames.ts';
 import { CALLER_KINDS, callerText } from '../../protocol/wire/handler-caller.ts';
-import { Call } from './calls.ts';
+import { HandlerCall } from './calls.ts';
 
-function callOf(kind: (typeof CALLER_KINDS)[number], name = ''): Call {
+function callOf(kind: (typeof CALLER_KINDS)[number], name = ''): HandlerCall {
   const at = CALLER_KINDS.indexOf(kind);
-  return new Call([Kind.dispatch, 1, 1000, ToolKind.query, 'tool', Buffer.alloc(0), 'trace', at, name], 0);
+  return new HandlerCall([Kind.dispatch, 1, 1000, ToolKind.query, 'tool', Buffer.alloc(0), 'trace', at, name], 0);
 }
 
 test('a call knows whether its handler asked who calls', () => {

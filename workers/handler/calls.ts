@@ -37,7 +37,7 @@ const { parse } = JSON;
 const elapsed = performance.now.bind(performance);
 
 /** A running call: its deadline, and whether its answer is still wanted. */
-export class Call {
+export class HandlerCall {
   readonly id: number;
   readonly tool: string;
   readonly traceId: string;
@@ -155,7 +155,7 @@ export class Call {
 /** What the calls of an actor run: the tools of an app, or an automation. */
 export type Runner = {
   /** Rejects with the handler's error. */
-  run(call: Call, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer>;
+  run(call: HandlerCall, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer>;
   /** Drops what is known of statements: it may be outdated. */
   schemaChanged(): void;
   /** Closes what the calls shared. */
@@ -168,7 +168,7 @@ export class Calls {
   readonly #log: AppLog;
   readonly #redactor: Redactor;
   readonly #send: (frame: Frame) => void;
-  readonly #running = new Map<number, Call>();
+  readonly #running = new Map<number, HandlerCall>();
   #whenIdle: (() => void) | null = null;
   #finished = 0;
 
@@ -189,7 +189,7 @@ export class Calls {
   dispatch(frame: FrameOf<'dispatch'>): void {
     const startedAt = elapsed();
     // Timers take whole milliseconds; the supervisor counts in fractions.
-    const call = new Call(frame, now() + floor(frame[2]));
+    const call = new HandlerCall(frame, now() + floor(frame[2]));
     this.#running.set(call.id, call);
     this.#run(call, frame[3], frame[5]).then(
       (answer) => this.#answer(call, answer, startedAt),
@@ -212,7 +212,7 @@ export class Calls {
     });
   }
 
-  #run(call: Call, kind: ToolKindValue, body: Uint8Array): Promise<Answer> {
+  #run(call: HandlerCall, kind: ToolKindValue, body: Uint8Array): Promise<Answer> {
     try {
       if (call.deadline > now()) return this.#runner.run(call, kind, parseRequest(body));
       throw new SvcError('HANDLER_ERROR', 'The call timed out before it could start.');
@@ -222,7 +222,7 @@ export class Calls {
   }
 
   /** A result that cannot be sent is a failure of the call: its caller would wait until its deadline. */
-  #answer(call: Call, { status, body }: Answer, startedAt: number): void {
+  #answer(call: HandlerCall, { status, body }: Answer, startedAt: number): void {
     const { id, reads } = call;
     try {
       const redacted = this.#redactor.json(body);
@@ -235,7 +235,7 @@ export class Calls {
     }
   }
 
-  #fail(call: Call, error: unknown, handlerMs: number): void {
+  #fail(call: HandlerCall, error: unknown, handlerMs: number): void {
     const { id, origin, followed, wrote } = call;
     const body = this.#failures.toBody(error);
     if ((body.code === 'HANDLER_ERROR' || body.code === 'INTERNAL') && !call.over) {
@@ -246,12 +246,12 @@ export class Calls {
     this.#forget(call);
   }
 
-  #tellTrace({ id, trace }: Call): void {
+  #tellTrace({ id, trace }: HandlerCall): void {
     const frame = trace === null ? null : trace.end(id);
     if (frame !== null) this.#send(frame);
   }
 
-  #forget({ id, reads }: Call): void {
+  #forget({ id, reads }: HandlerCall): void {
     reads?.end();
     if (!this.#running.delete(id)) return;
     this.#finished++;

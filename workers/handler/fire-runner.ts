@@ -6,7 +6,7 @@
 import type { WebhookRequest } from '../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../protocol/errors.ts';
 import { ToolKind, type ToolKindValue } from '../../protocol/wire/frames.ts';
-import type { Call, Runner } from './calls.ts';
+import type { HandlerCall, Runner } from './calls.ts';
 import type { Asks } from './context/asks.ts';
 import type { ActorBlobs } from './context/blobs.ts';
 import { type FetchInput, type FetchWatch, HttpClient } from './context/fetch.ts';
@@ -39,7 +39,7 @@ export class Fires implements Runner {
     this.#http = new HttpClient(env.spec.egress, env.redactor);
   }
 
-  async run(call: Call, kind: ToolKindValue, body: Record<string, unknown>): Promise<Answer> {
+  async run(call: HandlerCall, kind: ToolKindValue, body: Record<string, unknown>): Promise<Answer> {
     const { spec } = this.#env;
     if (kind !== ToolKind.fire || call.tool !== spec.automation) {
       throw new SvcError('HANDLER_ERROR', `This thread runs the automation "${spec.automation}" and nothing else.`);
@@ -61,7 +61,7 @@ export class Fires implements Runner {
 
   close(): void {}
 
-  async #runHandler(call: Call, request: FireRequest, asks: Asks): Promise<unknown> {
+  async #runHandler(call: HandlerCall, request: FireRequest, asks: Asks): Promise<unknown> {
     const { modules, log, secrets, blobs } = this.#env;
     const { now, input, request: received } = request;
     const handler = await modules.handler(`automations/${call.tool}/handler`);
@@ -92,7 +92,7 @@ export class Fires implements Runner {
 }
 
 function contextOf(
-  call: Call,
+  call: HandlerCall,
   asks: Asks,
   http: HttpClient,
   secrets: SecretsOfContext,

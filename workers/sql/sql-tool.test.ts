@@ -8,7 +8,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { DbClient } from '../../protocol/wire/db-client.ts';
 import { openLink } from '../../protocol/wire/link.ts';
 import { WriterProcess } from '../../testing/writer-process.ts';
-import { Database, runSql } from './sql-tool.ts';
+import { ReadOnlyDatabase, runSql } from './sql-tool.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'svc-sql-'));
 const writing = new WriterProcess(folder);
@@ -31,7 +31,7 @@ async function answer(
   writer: DbClient | null = client,
   { name = 'app', migrated = false } = {},
 ) {
-  const database = new Database(join(folder, `${name}.sqlite`), migrated);
+  const database = new ReadOnlyDatabase(join(folder, `${name}.sqlite`), migrated);
   try {
     return await runSql(request, database, writer);
   } finally {

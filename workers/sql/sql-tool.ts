@@ -26,7 +26,7 @@ export type SqlAnswer =
   | { status: typeof SqlStatus.writes; value: null };
 
 /** The database of an app, for reading. */
-export class Database {
+export class ReadOnlyDatabase {
   readonly #reader: Reader;
   #empty: ReturnType<typeof openSqlite> | null = null;
 
@@ -61,7 +61,7 @@ export class Database {
  */
 export async function runSql(
   request: Record<string, unknown>,
-  database: Database,
+  database: ReadOnlyDatabase,
   writer: DbClient | null,
 ): Promise<SqlAnswer> {
   const { params, mode } = request;
@@ -119,7 +119,7 @@ function refusalOf(error: Error & { code?: unknown }, isSent: boolean): SvcError
 }
 
 /** The tables and views that an app made, with their columns; none before its first migration. */
-function tablesOf(database: Database): Table[] {
+function tablesOf(database: ReadOnlyDatabase): Table[] {
   const rows = (sql: string, params: SqlParams) => database.prepare(sql).all(params) as Record<string, SqlValue>[];
   const tables = rows(
     "SELECT name, type, sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",

@@ -7,7 +7,7 @@ import { openLink } from '../../protocol/wire/link.ts';
 import { loadSqlite } from '../../storage/sqlite.ts';
 import { parseRequest } from '../handler/request.ts';
 import { installJsonRules, queryAnswer } from '../handler/result.ts';
-import { Database, runSql, type SqlAnswer } from './sql-tool.ts';
+import { ReadOnlyDatabase, runSql, type SqlAnswer } from './sql-tool.ts';
 
 /** `ready` once; then an answer for each statement. */
 export type FromThread = 'ready' | FrameOf<'result'> | FrameOf<'error'>;
@@ -17,7 +17,7 @@ const NOTHING = new Uint8Array(0);
 async function run([, id, { body, dataFile, migrated, writer, maxResultBytes }]: FrameOf<'sql'>): Promise<FromThread> {
   const began = performance.now();
   const elapsed = () => performance.now() - began;
-  const database = new Database(dataFile, migrated);
+  const database = new ReadOnlyDatabase(dataFile, migrated);
   const client =
     writer &&
     new DbClient((handlers, session, socket = writer.socket) => openLink(socket, writer.ticket, handlers, session));

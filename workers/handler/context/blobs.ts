@@ -7,7 +7,7 @@ import { type ErrorBody, errorFromBody } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type Frame, type FrameOf, Kind } from '../../../protocol/wire/frames.ts';
 import { type BlobFolders, type BlobRecord, isMediaType, openBlob, statBlob, UNTYPED } from '../../../storage/blobs.ts';
-import type { Call } from '../calls.ts';
+import type { HandlerCall } from '../calls.ts';
 import { effect } from '../effects.ts';
 import { AskError } from '../failure.ts';
 
@@ -37,7 +37,7 @@ export class ActorBlobs {
   #lastAsk = 0;
   #answered: ((frame: FrameOf<'blobDone'>) => void) | null = null;
   /** The unanswered requests of each call. */
-  readonly #open = new Map<Call, Set<Promise<unknown>>>();
+  readonly #open = new Map<HandlerCall, Set<Promise<unknown>>>();
 
   constructor(folders: BlobFolders, send: (frame: Frame) => void) {
     this.#folders = folders;
@@ -45,7 +45,7 @@ export class ActorBlobs {
   }
 
   /** `mayWrite` is false for queries: they may run twice, or not at all. */
-  of(call: Call, mayWrite: boolean): BlobsOfContext {
+  of(call: HandlerCall, mayWrite: boolean): BlobsOfContext {
     return freeze({
       put: (content: unknown, options?: { type?: unknown } | null) =>
         this.#write(call, async () => {
@@ -76,12 +76,12 @@ export class ActorBlobs {
     this.#answered?.(frame);
   }
 
-  isPending(call: Call): boolean {
+  isPending(call: HandlerCall): boolean {
     return this.#open.has(call);
   }
 
   /** Resolves when the call's requests are answered or have failed. */
-  async finished(call: Call): Promise<void> {
+  async finished(call: HandlerCall): Promise<void> {
     for (let open = this.#open.get(call); open !== undefined; open = this.#open.get(call))
       await Promise.allSettled(open);
   }
@@ -99,7 +99,7 @@ export class ActorBlobs {
   }
 
   /** The promise of a write for the handler. Its failure is noted before anybody who waits for the write can go on. */
-  #write<T>(call: Call, work: () => Promise<T>): Promise<T> {
+  #write<T>(call: HandlerCall, work: () => Promise<T>): Promise<T> {
     const open = this.#open.get(call) ?? new Set();
     const writing = work();
     this.#open.set(call, open.add(writing));
@@ -123,13 +123,13 @@ export class ActorBlobs {
     return written;
   }
 
-  #ask(call: Call, verb: 'put' | 'delete', name: string, content: Uint8Array): Promise<unknown> {
+  #ask(call: HandlerCall, verb: 'put' | 'delete', name: string, content: Uint8Array): Promise<unknown> {
     const asked = this.#last.then(() => this.#exchange(call, verb, name, content));
     this.#last = asked.catch(() => {});
     return asked;
   }
 
-  async #exchange(call: Call, verb: 'put' | 'delete', name: string, content: Uint8Array): Promise<unknown> {
+  async #exchange(call: HandlerCall, verb: 'put' | 'delete', name: string, content: Uint8Array): Promise<unknown> {
     call.assertWanted();
     const askId = ++this.#lastAsk;
     const answer = new Promise<FrameOf<'blobDone'>>((resolve) => {

@@ -4,7 +4,7 @@
  */
 import type { DbClient, Timed } from '../../../protocol/wire/db-client.ts';
 import type { Row, RunResult } from '../../../protocol/wire/frames.ts';
-import type { Call } from '../calls.ts';
+import type { HandlerCall } from '../calls.ts';
 import { type RowsJson, rowsJsonOf, rowsToJson } from '../result.ts';
 import { placeError, StatementSites, siteOf } from './call-sites.ts';
 import type { Reader, ReadStatement } from './reader.ts';
@@ -36,7 +36,7 @@ export class CallDatabase {
   readonly #client: DbClient;
   /** Null in a transaction, which reads its own writes. */
   readonly #reader: Reader | null;
-  readonly #call: Call;
+  readonly #call: HandlerCall;
   /** The number of the transaction; 0 outside. */
   readonly #tx: number;
   /** Why it cannot be used now. */
@@ -51,7 +51,7 @@ export class CallDatabase {
     };
   }
 
-  constructor(client: DbClient, reader: Reader | null, call: Call, tx = 0) {
+  constructor(client: DbClient, reader: Reader | null, call: HandlerCall, tx = 0) {
     this.#client = client;
     this.#reader = reader;
     this.#call = call;

@@ -13,7 +13,7 @@ import { Egress, type EgressPolicy } from '../../../protocol/rules/egress.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
 import type { Redactor } from '../../../protocol/text/redactor.ts';
 import type { CallTrace } from '../call-trace.ts';
-import type { Call } from '../calls.ts';
+import type { HandlerCall } from '../calls.ts';
 import { effect } from '../effects.ts';
 import { placeError, siteOf } from './call-sites.ts';
 
@@ -137,7 +137,7 @@ export class HttpClient {
    * Ends with the call, even if it is not awaited, and with the handler's signal. http and https only. Rejects with an
    * `EgressError` where the policy does not let the connection be made, and with the reason where it fails.
    */
-  async fetch(call: Call, input: FetchInput, init?: RequestInit, watch?: FetchWatch): Promise<Response> {
+  async fetch(call: HandlerCall, input: FetchInput, init?: RequestInit, watch?: FetchWatch): Promise<Response> {
     effect();
     // Node answers long after the handler's call.
     const site = siteOf(this.fetch);
@@ -209,7 +209,7 @@ function errorType(error: unknown): string {
 }
 
 /** One signal for all fetches of a call, since it is kept until the deadline. */
-function endOf(call: Call): AbortSignal {
+function endOf(call: HandlerCall): AbortSignal {
   call.fetchEnd ??= joinSignals([call.signal], Math.max(0, call.deadline - now()) + LATE_MS).signal;
   return call.fetchEnd;
 }

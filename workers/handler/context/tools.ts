@@ -7,7 +7,7 @@ import { DbClient } from '../../../protocol/wire/db-client.ts';
 import { type ActorSpec, ToolKind, type ToolKindValue } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller, HandlerUser } from '../../../protocol/wire/handler-caller.ts';
 import { openLink } from '../../../protocol/wire/link.ts';
-import type { Call, Runner } from '../calls.ts';
+import type { HandlerCall, Runner } from '../calls.ts';
 import { effect } from '../effects.ts';
 import { AskError } from '../failure.ts';
 import type { Modules } from '../modules.ts';
@@ -46,11 +46,11 @@ export class HandlerContext {
   readonly deadline!: number;
   readonly fetch: (input: FetchInput, init?: RequestInit) => Promise<Response>;
   readonly secrets: SecretsOfContext;
-  readonly #call: Call;
+  readonly #call: HandlerCall;
   readonly #env: Environment;
   readonly #mayWrite: boolean;
 
-  constructor(call: Call, http: HttpClient, env: Environment, mayWrite: boolean) {
+  constructor(call: HandlerCall, http: HttpClient, env: Environment, mayWrite: boolean) {
     this.#call = call;
     this.#env = env;
     this.#mayWrite = mayWrite;
@@ -121,7 +121,7 @@ export class Tools implements Runner {
     this.#tools = { query: new Set(queries), action: new Set(actions) };
   }
 
-  async run(call: Call, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer> {
+  async run(call: HandlerCall, kind: ToolKindValue, request: Record<string, unknown>): Promise<Answer> {
     const { maxResultBytes } = this.#env.spec;
     switch (kind) {
       case ToolKind.query:
@@ -143,7 +143,7 @@ export class Tools implements Runner {
     this.#reader.close();
   }
 
-  async #runHandler(call: Call, kind: 'query' | 'action', input: unknown): Promise<unknown> {
+  async #runHandler(call: HandlerCall, kind: 'query' | 'action', input: unknown): Promise<unknown> {
     const { tool } = call;
     const { validators, modules, log, blobs } = this.#env;
     const query = kind === 'query';
@@ -181,7 +181,7 @@ export class Tools implements Runner {
 }
 
 /** Rejects with a write that failed and that nobody handled. What is answered may let the handler write more. */
-async function allWritten(call: Call, db: CallDatabase, blobs: ActorBlobs): Promise<void> {
+async function allWritten(call: HandlerCall, db: CallDatabase, blobs: ActorBlobs): Promise<void> {
   do {
     await finished(db);
     await blobs.finished(call);

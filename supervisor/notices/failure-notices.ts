@@ -4,7 +4,7 @@ import { isDraftKey } from '../../protocol/ids.ts';
 import type { Links } from './links.ts';
 import type { Notices } from './notices.ts';
 
-type FailuresOptions = {
+type FailureNoticesOptions = {
   notices: Notices;
   links: Links;
   /** The names of an app and of an automation, for people. */
@@ -15,10 +15,10 @@ type FailuresOptions = {
 const ONCE = 'You hear of it again when it works.';
 const BACKUP = 'backup';
 
-export class Failures {
-  readonly #options: FailuresOptions;
+export class FailureNotices {
+  readonly #options: FailureNoticesOptions;
 
-  constructor(options: FailuresOptions) {
+  constructor(options: FailureNoticesOptions) {
     this.#options = options;
   }
 

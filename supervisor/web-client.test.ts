@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { Outside } from './outside.ts';
+import { WebClient } from './web-client.ts';
 
 const server = createServer((request, response) => {
   const to = decodeURIComponent(request.url?.replace(/^\/to\?/, '') ?? '');
@@ -23,10 +23,10 @@ after(() => {
   server.close();
 });
 
-const outside = (more: { deny?: string[]; port?: number } = {}) =>
-  new Outside({ egress: { allow: [], deny: more.deny ?? [] }, port: () => more.port ?? null });
+const client = (more: { deny?: string[]; port?: number } = {}) =>
+  new WebClient({ egress: { allow: [], deny: more.deny ?? [] }, port: () => more.port ?? null });
 
-async function text(address: string, from = outside()): Promise<string> {
+async function text(address: string, from = client()): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of await from.open(address, new AbortController().signal)) chunks.push(chunk);
   return Buffer.concat(chunks).toString();
@@ -49,10 +49,10 @@ test('what the configuration refuses is not asked, by name, by address and behin
     leadTo('file:///etc/passwd'),
   ])
     await assert.rejects(text(address), refused, address);
-  await assert.rejects(text(`${base}/file`, outside({ port })), refused, 'the gateway itself');
-  await assert.rejects(text(`http://localhost:${port}/file`, outside({ port })), refused, 'by its name');
-  await assert.rejects(text(`${base}/file`, outside({ deny: ['127.0.0.0/8'] })), refused);
-  await assert.rejects(text(`http://localhost:${port}/file`, outside({ deny: ['localhost'] })), refused);
+  await assert.rejects(text(`${base}/file`, client({ port })), refused, 'the gateway itself');
+  await assert.rejects(text(`http://localhost:${port}/file`, client({ port })), refused, 'by its name');
+  await assert.rejects(text(`${base}/file`, client({ deny: ['127.0.0.0/8'] })), refused);
+  await assert.rejects(text(`http://localhost:${port}/file`, client({ deny: ['localhost'] })), refused);
   for (const address of ['nonsense', 'ftp://example.com/a', 'http://name:word@127.0.0.1/'])
     await assert.rejects(text(address), refused, address);
 });
@@ -65,7 +65,7 @@ test('what is not there, leads in a circle or never answers is said', async () =
   for (let hop = 0; hop < 6; hop++) circle = leadTo(circle);
   await assert.rejects(text(circle), failed);
   const given = new AbortController();
-  const asked = outside().open(`${base}/never`, given.signal);
+  const asked = client().open(`${base}/never`, given.signal);
   given.abort();
   await assert.rejects(asked, failed);
 });

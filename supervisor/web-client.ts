@@ -11,12 +11,12 @@ const REDIRECTS = 5;
 const PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 };
 
 /** `port` is the gateway's own, null while it has none. */
-type OutsideOptions = { egress: EgressSettings; port(): number | null };
+type WebClientOptions = { egress: EgressSettings; port(): number | null };
 
-export class Outside {
-  readonly #options: OutsideOptions;
+export class WebClient {
+  readonly #options: WebClientOptions;
 
-  constructor(options: OutsideOptions) {
+  constructor(options: WebClientOptions) {
     this.#options = options;
   }
 
