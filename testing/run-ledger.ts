@@ -8,8 +8,8 @@ import type { RunNode, RunRecord } from '../protocol/automations/runs.ts';
 import { DbClient } from '../protocol/wire/db-client.ts';
 import { Kind } from '../protocol/wire/frames.ts';
 import { Link } from '../protocol/wire/link.ts';
-import { RunLedger } from '../supervisor/automations/history/ledger.ts';
-import { firstRunIdAt } from '../supervisor/automations/history/retention.ts';
+import { RunLedger } from '../supervisor/runs/ledger.ts';
+import { firstRunIdAt } from '../supervisor/runs/retention.ts';
 import { WriterProcess } from './writer-process.ts';
 
 export const NOW = 1_700_000_000_000;

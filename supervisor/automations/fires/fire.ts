@@ -16,13 +16,13 @@ import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import { parseEntry } from '../../../storage/logs/log-pages.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
+import type { RunLedger } from '../../runs/ledger.ts';
+import type { RunEvents } from '../../runs/run-events.ts';
+import { type OpenNode, RunNodes } from '../../runs/run-nodes.ts';
 import type { Secrets } from '../../secrets.ts';
 import type { Span } from '../../tracing/span.ts';
 import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
-import type { RunLedger } from '../history/ledger.ts';
-import type { RunEvents } from '../history/run-events.ts';
-import { type OpenNode, RunNodes } from '../history/run-nodes.ts';
 import { askAgent, type PermissionDecision } from './agents.ts';
 import type { FireTools } from './fire-tools.ts';
 import {

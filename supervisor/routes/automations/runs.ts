@@ -7,13 +7,13 @@ import { LIMITS } from '../../../protocol/limits.ts';
 import { flag, formatted, matching, object, oneOf, text } from '../../../protocol/shapes/schema.ts';
 import { shape } from '../../../protocol/shapes/shape.ts';
 import type { RunFilter } from '../../../storage/automations/run-rows.ts';
-import type { RunLedger } from '../../automations/history/ledger.ts';
-import { firstRunIdAt } from '../../automations/history/retention.ts';
-import type { RunEvents } from '../../automations/history/run-events.ts';
 import { arrayText } from '../../dispatch/kept-array.ts';
 import { type Caller, demand } from '../../http/access/grants.ts';
 import { answerJson, JSON_HEADERS } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
+import type { RunLedger } from '../../runs/ledger.ts';
+import { firstRunIdAt } from '../../runs/retention.ts';
+import type { RunEvents } from '../../runs/run-events.ts';
 import { bodyOf, integerOf, paramsOf, queryOf, readJson, refuse } from '../requests.ts';
 
 type RunServices = {

@@ -1,10 +1,10 @@
 /** Chooses the runs that leave the history when a run of their automation ends (`history.keep`). Pinned runs stay. */
-import type { HistoryKeep } from '../../../protocol/automations/automation.ts';
-import type { RunRecord } from '../../../protocol/automations/runs.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import type { RunResult, SqlStatement } from '../../../protocol/wire/frames.ts';
-import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+import type { HistoryKeep } from '../../protocol/automations/automation.ts';
+import type { RunRecord } from '../../protocol/automations/runs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
+import type { RunResult, SqlStatement } from '../../protocol/wire/frames.ts';
+import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 
 // `LIMIT (SELECT ?)`: where SQLite's planner looks at a parameter, as it does at a plain `LIMIT ?`, each new value has the
 // statement compiled again, which takes several times as long as to run it.

@@ -2,10 +2,10 @@
  * Numbers the nodes of a run under way, sends each to the followers of the run when it begins and ends, records it when it has ended,
  * and adds up what it used. For fires of automations and turns of chats alike.
  */
-import { addUsage, noUsage, type RunNode, type Usage } from '../../../protocol/automations/runs.ts';
-import type { ErrorBody } from '../../../protocol/errors.ts';
-import type { Redactor } from '../../../protocol/text/redactor.ts';
-import { recordedValue } from '../../../storage/automations/run-rows.ts';
+import { addUsage, noUsage, type RunNode, type Usage } from '../../protocol/automations/runs.ts';
+import type { ErrorBody } from '../../protocol/errors.ts';
+import type { Redactor } from '../../protocol/text/redactor.ts';
+import { recordedValue } from '../../storage/automations/run-rows.ts';
 import type { RunEvents } from './run-events.ts';
 
 /** A node under way; its `usage` grows. */

@@ -3,13 +3,13 @@
  * "History of runs").
  */
 import type { Logger } from 'pino';
-import type { Insights, RunRecord, RunSums } from '../../../protocol/automations/runs.ts';
-import { SvcError } from '../../../protocol/errors.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import type { Row, SqlStatement } from '../../../protocol/wire/frames.ts';
-import { ANALYTICS_SCHEMA, usageValues } from '../../../storage/automations/run-rows.ts';
-import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+import type { Insights, RunRecord, RunSums } from '../../protocol/automations/runs.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
+import type { Row, SqlStatement } from '../../protocol/wire/frames.ts';
+import { ANALYTICS_SCHEMA, usageValues } from '../../storage/automations/run-rows.ts';
+import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 
 const INSERT = `INSERT INTO run_summaries (run_id, app_id, automation_id, trigger_kind, state, model, started_at, ended_at, nodes,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)

@@ -1,12 +1,12 @@
 /** Sends the events of runs to followers: of one run from its beginning, or of all runs live (specification, "Runs"). */
 
-import { noUsage, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
-import { SvcError } from '../../../protocol/errors.ts';
-import { eventText } from '../../../protocol/http/event-stream.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import { Topic } from '../../../protocol/topic.ts';
-import type { Exchange } from '../../edge/edge.ts';
-import { type EventReader, type EventReaders, opening } from '../../http/event-streams.ts';
+import { noUsage, type RunEvent, type RunNode, type RunRecord } from '../../protocol/automations/runs.ts';
+import { SvcError } from '../../protocol/errors.ts';
+import { eventText } from '../../protocol/http/event-stream.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import { Topic } from '../../protocol/topic.ts';
+import type { Exchange } from '../edge/edge.ts';
+import { type EventReader, type EventReaders, opening } from '../http/event-streams.ts';
 import type { RunLedger } from './ledger.ts';
 
 /** Only runs of this automation, of this app; both when both are given. */

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { RUN_STATES, type RunRecord } from '../../../protocol/automations/runs.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import type { SqlParams, SqlStatement } from '../../../protocol/wire/frames.ts';
-import { claimMessage, listRuns, type RunFilter } from '../../../storage/automations/run-rows.ts';
-import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../../testing/run-ledger.ts';
+import { RUN_STATES, type RunRecord } from '../../protocol/automations/runs.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
+import type { SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';
+import { claimMessage, listRuns, type RunFilter } from '../../storage/automations/run-rows.ts';
+import { ended, NOW, nodeOfRun, queuedRun, runIdAt, startLedger } from '../../testing/run-ledger.ts';
 import type { RunLedger } from './ledger.ts';
 import { DROP_OLD, DROP_OLDEST } from './retention.ts';
 

@@ -1,11 +1,11 @@
 /** Stores every run of an automation with its nodes, durably, and bounds the history (specification, "History of runs"). */
 import type { Logger } from 'pino';
-import { automationRef, type HistoryKeep } from '../../../protocol/automations/automation.ts';
-import type { Insights, RunNode, RunRecord } from '../../../protocol/automations/runs.ts';
-import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import type { DbClient } from '../../../protocol/wire/db-client.ts';
-import type { SqlStatement } from '../../../protocol/wire/frames.ts';
+import { automationRef, type HistoryKeep } from '../../protocol/automations/automation.ts';
+import type { Insights, RunNode, RunRecord } from '../../protocol/automations/runs.ts';
+import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { LIMITS } from '../../protocol/limits.ts';
+import type { DbClient } from '../../protocol/wire/db-client.ts';
+import type { SqlStatement } from '../../protocol/wire/frames.ts';
 import {
   endRun,
   errorText,
@@ -20,9 +20,9 @@ import {
   type RunFilter,
   releaseMessage,
   runOf,
-} from '../../../storage/automations/run-rows.ts';
-import { inTurns } from '../../dispatch/kept-array.ts';
-import { retryIfWriterLost } from '../../retry-if-writer-lost.ts';
+} from '../../storage/automations/run-rows.ts';
+import { inTurns } from '../dispatch/kept-array.ts';
+import { retryIfWriterLost } from '../retry-if-writer-lost.ts';
 import { Retention } from './retention.ts';
 import { RunSummaries } from './run-summaries.ts';
 
