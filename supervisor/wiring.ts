@@ -13,7 +13,6 @@ import { ChatStore } from './agents/conversations/chat-store.ts';
 import { openAgents } from './agents/open-agents.ts';
 import { AgentProcess } from './agents/runners/agent-process.ts';
 import { TurnDrafts } from './agents/turns/turn-drafts.ts';
-import { TurnRun } from './agents/turns/turn-run.ts';
 import { NewApps } from './authoring/new-apps.ts';
 import { type GitStoreServices, gitStoreOf, openAuthoring, openTemplates } from './authoring/open-authoring.ts';
 import { Automations, systemClock } from './automations/automations.ts';
@@ -271,8 +270,7 @@ export async function assemble(config: Config, log: Logger, host: Host): Promise
       store: new ChatStore({ db: runtime, layout, log }),
       log,
       runner: agents,
-      observe: (turn, waits) =>
-        new TurnRun(turn, waits, { ledger: automations.runs, events: automations.runEvents, log }),
+      engine: automations.engine,
       drafts,
     });
     gitStore?.sessions.onClosed((session) => chat.closed(session));

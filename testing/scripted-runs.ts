@@ -9,6 +9,7 @@ import type { RunFilter } from '../storage/automations/run-rows.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
 import type { Fire } from '../supervisor/automations/fires/fire.ts';
 import { type FireRequest, Fires, type FiresOptions, type StartedRun } from '../supervisor/automations/fires/fires.ts';
+import { RunEngine } from '../supervisor/runs/engine.ts';
 import type { Call } from '../supervisor/tree/actor/call.ts';
 
 type AutomationName = { app: string; id: string };
@@ -161,16 +162,22 @@ export class RunsWorld {
   /** Warnings and errors in the log. */
   readonly logged: string[] = [];
   readonly appLog: string[] = [];
+  readonly engine: RunEngine;
   readonly fires: Fires;
   now = 1_700_000_000_000;
 
   constructor(more: Partial<FiresOptions> = {}) {
     const say = (_fields: object, message: string) => this.logged.push(message);
+    const log = { ...QUIET, warn: say, error: say } as unknown as Logger;
+    const now = () => this.now++;
+    const events = { publish: (event: RunEvent) => void this.events.push(event) };
+    this.engine = new RunEngine({ ledger: this.ledger, events, log, now, pause: async () => {} });
     this.fires = new Fires({
       judgeOutput: async () => {},
       catalog: this.catalog,
+      engine: this.engine,
       ledger: this.ledger,
-      events: { publish: (event) => this.events.push(event) },
+      events,
       secrets: NO_SECRETS,
       tools: { call: async (_caller, _name, args) => ({ json: Buffer.from(JSON.stringify(args ?? null)), ok: true }) },
       actorOf: () => ({
@@ -189,9 +196,8 @@ export class RunsWorld {
       baseUrl: () => null,
       appLog: (_app, line) => this.appLog.push(line),
       automationTimeoutMs: 60_000,
-      log: { ...QUIET, warn: say, error: say } as unknown as Logger,
-      now: () => this.now++,
-      pause: async () => {},
+      log,
+      now,
       ...more,
     });
   }

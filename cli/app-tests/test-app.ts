@@ -257,7 +257,7 @@ export class TestApp {
   /** Resolves when no automation runs, and those that are due have begun. */
   async #settled(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
-    await this.#parts.services.automations.fires.idle();
+    await this.#parts.services.automations.engine.idle('automation');
   }
 }
 

@@ -299,7 +299,8 @@ export function errorText(error: ErrorBody | null, limit: number = LIMITS.runVal
   return JSON.stringify({ code: error.code, message: cutText(error.message, Math.floor(limit / 4)) });
 }
 
-function summaryText(summary: string | null): string | null {
+/** As it is stored and shown. */
+export function summaryText(summary: string | null): string | null {
   return summary === null ? null : cutText(summary, LIMITS.runSummaryChars);
 }
 

@@ -20,7 +20,9 @@ import type { ChangeStreams } from '../dispatch/changes.ts';
 import type { Dispatcher } from '../dispatch/dispatcher.ts';
 import type { ConversationRunner, FireAutomationFactory } from '../extension-points.ts';
 import type { Jobs } from '../jobs/jobs.ts';
+import { RunEngine } from '../runs/engine.ts';
 import { RunLedger } from '../runs/ledger.ts';
+import type { Run } from '../runs/run.ts';
 import { RunEvents } from '../runs/run-events.ts';
 import type { Secrets } from '../secrets.ts';
 import type { SimulatedClock } from '../simulation.ts';
@@ -79,6 +81,7 @@ export class Automations {
   readonly catalog: AutomationCatalog;
   readonly runs: RunLedger;
   readonly runEvents: RunEvents;
+  readonly engine: RunEngine;
   readonly fires: Fires;
   /** Of the catalog's automations, and those of the gateway itself. */
   readonly scheduler: Scheduler<LiveAutomation | InternalAutomation>;
@@ -112,8 +115,10 @@ export class Automations {
     });
     this.runEvents = new RunEvents(this.runs, options.changes.readers);
     this.toolServers = toolServers(options);
+    this.engine = new RunEngine({ ledger: this.runs, events: this.runEvents, log, now });
     this.fires = new Fires({
       catalog: this.catalog,
+      engine: this.engine,
       ledger: this.runs,
       events: this.runEvents,
       secrets: options.secrets,
@@ -188,13 +193,14 @@ export class Automations {
   }
 
   status(): AutomationsStatus {
-    return { ...this.catalog.counts, ...this.fires.load };
+    return { ...this.catalog.counts, ...this.engine.load('automation') };
   }
 
   /** Before an app is removed: ends its runs and deletes their history. */
   async removed(app: string): Promise<void> {
     this.catalog.forget(app);
-    await this.fires.stopApp(app);
+    const isOfApp = ({ record }: Run) => record.kind === 'automation' && record.app === app;
+    await this.engine.abort(isOfApp, 'The app was removed.');
   }
 
   /** Stops firing; runs get `drainMs` to end, the others are stored as `interrupted`. */
@@ -202,7 +208,7 @@ export class Automations {
     this.#stopped = true;
     if (this.#retry !== null) clearTimeout(this.#retry);
     this.scheduler.stop();
-    await this.fires.stop(drainMs);
+    await this.engine.stop('automation', drainMs);
     this.runEvents.closeAll();
     await this.runs.settled();
   }

@@ -1,5 +1,4 @@
 /** Lists every route of the gateway, for the router and the test of the documentation. */
-import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { senderSecret } from '../automations/webhooks/webhooks.ts';
 import type { Route } from '../http/router.ts';
 import type { Services } from '../services.ts';
@@ -53,7 +52,7 @@ export function allRoutes(services: Services): Route[] {
       registered,
     }),
     ...fireRoutes({ catalog, registered, fires, now: automations.now }),
-    ...runRoutes({ runs, runEvents, cancelRun: (runId) => cancelRun(services, runId) }),
+    ...runRoutes({ runs, runEvents, cancelRun: (runId) => automations.engine.cancel(runId) }),
     ...hookRoutes(webhooks),
     ...chatRoutes(services),
     ...settingsRoutes(services),
@@ -73,10 +72,4 @@ export function allRoutes(services: Services): Route[] {
     ...pageRoutes(services),
   ];
   return routes;
-}
-
-/** Of an automation or of a chat. */
-async function cancelRun({ automations, chat }: Services, runId: string): Promise<RunRecord> {
-  await chat.turns.cancel(runId);
-  return await automations.fires.cancel(runId);
 }

@@ -19,7 +19,7 @@ type RunNodesOptions = {
   /** Milliseconds since the epoch. */
   now(): number;
   /** Takes secrets out of what is recorded and sent. */
-  redactor?(): Redactor;
+  redactor(): Redactor;
 };
 
 /** Characters of a node's name that are recorded. */
@@ -78,7 +78,7 @@ export class RunNodes {
   end(open: OpenNode, ok: boolean, output: Uint8Array, error: ErrorBody | null): void {
     if (!this.#open.delete(open)) return;
     const { events, store, now, redactor } = this.#options;
-    const shown = redactor === undefined ? error : redactor().value(error);
+    const shown = redactor().value(error);
     const node: RunNode = { ...open, output: this.#recorded(output), ok, error: shown, endedAt: now() };
     store(node);
     events.publish({ type: 'node.end', node });
@@ -90,7 +90,6 @@ export class RunNodes {
   }
 
   #recorded(json: Uint8Array): unknown {
-    const { redactor } = this.#options;
-    return recordedValue(redactor === undefined ? json : redactor().json(json));
+    return recordedValue(this.#options.redactor().json(json));
   }
 }

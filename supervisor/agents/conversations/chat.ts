@@ -11,7 +11,7 @@ import { type ChatStore, nameOf } from './chat-store.ts';
 type ChatOptions = {
   store: ChatStore;
   runner: TurnRunner;
-  observe: TurnsOptions['observe'];
+  engine: TurnsOptions['engine'];
   /** Null on the tarball backend. */
   drafts: TurnDrafts | null;
   log: Logger;
@@ -26,14 +26,14 @@ export class Chat {
   #settling: Promise<void> = Promise.resolve();
 
   constructor(options: ChatOptions) {
-    const { store, runner, observe, drafts, log, permissionMs } = options;
+    const { store, runner, engine, drafts, log, permissionMs } = options;
     this.#options = options;
     this.store = store;
     this.turns = new Turns({
       open: (name) => store.open(name),
       runner,
       drafts,
-      observe,
+      engine,
       log,
       ...(permissionMs === undefined ? {} : { permissionMs }),
     });

@@ -551,7 +551,7 @@ test('the windows of a draft whose session is gone are forgotten at the start, a
   const chat = new Chat({
     store,
     runner: { choose: () => assert.fail(), run: () => assert.fail() },
-    observe: () => assert.fail(),
+    engine: { start: () => assert.fail(), running: () => assert.fail(), stop: () => assert.fail() },
     drafts: { has: async (session: string) => session === 'kept' } as TurnDrafts,
     log: pino({ enabled: false }),
   });

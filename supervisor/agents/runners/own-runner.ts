@@ -7,8 +7,7 @@ import type { RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts'
 import { SvcError } from '../../../protocol/errors.ts';
 import type { Layout } from '../../../storage/layout.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
-import type { ChosenRunner } from '../turns/turn-lane.ts';
-import type { AskedRunner } from '../turns/turns.ts';
+import type { AskedRunner, ChosenRunner } from '../turns/turns.ts';
 import type { AgentProcess } from './agent-process.ts';
 import type { RunnerCatalog } from './catalog.ts';
 import { findingsText } from './grounding.ts';

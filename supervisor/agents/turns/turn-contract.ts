@@ -18,9 +18,14 @@ export class TurnContract {
   #final: string | null = null;
   readonly #tools = new OpenTools();
 
-  /** The answer so far. */
+  /** What was said so far. */
   get text(): string {
     return this.#answer.text;
+  }
+
+  /** The answer of a turn that went well: as its runner gives it, or all that was said. */
+  get answer(): string {
+    return this.#final ?? this.text;
   }
 
   /** The events for those who follow. Throws `AGENT_FAILED` when the answer is too long. */
@@ -44,7 +49,7 @@ export class TurnContract {
   /** The last events: failed results for open tools, and when it went well then the whole text. */
   rest(end: TurnEnd): TurnEvent[] {
     const results = this.#tools.missing(end === 'error' ? FAILED : ENDED);
-    return end === 'ok' ? [...results, { type: 'final', text: this.#final ?? this.text }] : results;
+    return end === 'ok' ? [...results, { type: 'final', text: this.answer }] : results;
   }
 }
 

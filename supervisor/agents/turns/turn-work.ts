@@ -1,50 +1,65 @@
 /**
- * Runs one turn: reads its runner's events at the pace of their storage, and ends the turn exactly once.
- *
- *   waiting → running → ending → ended
- *      └─ abort ─────────┘
+ * Does the work of one turn, as a run of the `RunEngine`: reads its runner's events at the pace of their storage, asks what its agent
+ * asks, and gives up a runner that is silent or does not stop.
  */
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { PermissionOption, TurnEvent } from '../../../protocol/agents/agents.ts';
-import type { TurnEnd } from '../../../protocol/agents/turns.ts';
+import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
+import { CHAT_RUNS, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { Redactor } from '../../../protocol/text/redactor.ts';
 import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirmation } from '../../dispatch/request.ts';
 import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
+import type { Outcome, Run, RunKind, Work } from '../../runs/run.ts';
 import type { LiveTurn } from './live-turn.ts';
 import { Permissions } from './permissions.ts';
 import { soundEvent } from './sound-event.ts';
 import { TurnContract } from './turn-contract.ts';
 import type { EnteredDraft } from './turn-drafts.ts';
-
-/** How a turn ended. `text` is what its agent answered, as far as it came. */
-export type TurnOutcome = { state: TurnEnd; error: ErrorBody | null; text: string };
-
-/** Hears what happens in a turn, in order; it must not throw. */
-export type TurnObserver = {
-  started(): void;
-  event(event: TurnEvent): void;
-  /** The end of the turn is about to be stored. */
-  ending(outcome: TurnOutcome): void;
-  /** It is stored, or could not be. The turn has ended when this resolves; it never rejects. */
-  ended(): Promise<void>;
-};
+import { TurnNodes } from './turn-nodes.ts';
 
 /** Called when the turn begins. */
 export type Enter = (tell: (event: TurnEvent) => void) => Promise<EnteredDraft>;
 
-type TurnWorkOptions = {
+/** A turn whose message is stored. */
+export type BegunTurn = {
   live: LiveTurn;
-  observer: TurnObserver;
+  model: string | undefined;
+  /** The session whose draft it works in, or talks about. */
+  draft: string | undefined;
   /** For a turn that works in a draft. */
   enter: Enter | null;
+  /** What its runner gets. */
+  turn(): Promise<Omit<ConversationTurn, 'signal' | 'answer' | 'findings'>>;
+};
+
+type TurnWorkOptions = {
+  name: SessionName;
+  runner: ConversationRunner;
+  /** Stores its message with the run, and calls `begin`. */
+  store(run: Run): Promise<void>;
   permissionMs: number;
   log: Logger;
 };
+
+const TURNS: RunKind = {
+  name: 'chat',
+  waiting: LIMITS.chatQueue,
+  all: LIMITS.chatTurns,
+  tooMany: (lane) =>
+    lane === null
+      ? `${LIMITS.chatTurns} messages to agents are being answered or wait for that; try again later.`
+      : `${LIMITS.chatQueue} messages wait in this conversation; wait for an answer.`,
+  stopped: 'The gateway stopped before the turn had ended.',
+  endMs: LIMITS.chatAbortMs + LIMITS.runEndTries * LIMITS.runEndWaitMs,
+};
+/** What agents say was redacted in their process. */
+const NO_SECRETS = new Redactor();
 
 /** Events of a runner that are read before everything else has its turn. */
 const EVENTS_AT_ONCE = 256;
@@ -60,59 +75,91 @@ const CONFIRMATION: PermissionOption[] = [
 
 type Yielded = { type: string; [member: string]: unknown };
 /** How a turn ends, but for its text. */
-type Ending = Omit<TurnOutcome, 'text'>;
+type Ending = Pick<Outcome, 'state' | 'error'>;
 
-export class TurnWork {
-  readonly live: LiveTurn;
+export class TurnWork implements Work {
+  readonly kind = TURNS;
+  readonly name: SessionName;
+  readonly lane: string;
+  readonly about: Work['about'];
+  readonly redactor = NO_SECRETS;
+  readonly keep = { count: LIMITS.chatRuns };
   /** Those who sent its message, or sent it again, and have not left. */
   readonly #wishes = new Set<Wish>();
-  /** Resolves when the turn has ended and that is stored; never rejects. */
-  readonly ended: Promise<TurnOutcome>;
-  readonly #observer: TurnObserver;
-  readonly #enter: Enter | null;
-  readonly #log: Logger;
+  readonly #options: TurnWorkOptions;
   readonly #controller = new AbortController();
   readonly #permissions: Permissions;
   /** Questions of `confirm`, by their request. */
   readonly #confirmations = new Set<string>();
   readonly #contract = new TurnContract();
-  #phase: 'waiting' | 'running' | 'ending' = 'waiting';
-  /** How it ends, once it was aborted. */
-  #stopped: Ending | null = null;
-  /** The runner is given up, because it was silent for too long or does not stop. */
-  #isCut = false;
-  #isSilent = false;
+  #run!: Run;
+  #begun: BegunTurn | null = null;
+  #nodes!: TurnNodes;
+  /** How it ends, once it was stopped. */
+  #stopped: Outcome | null = null;
+  /** Nothing is taken of its runner any more. */
+  #isOver = false;
   #silence: NodeJS.Timeout | undefined;
-  /** Has who reads the runner see that. */
-  #wake: (() => void) | null = null;
-  #resolve: (outcome: TurnOutcome) => void = () => {};
+  #onSilent: () => void = () => {};
+  #grace: NodeJS.Timeout | undefined;
+  #giveUp: () => void = () => {};
+  /** Resolves when its runner is no longer waited for. */
+  readonly #givenUp = new Promise<void>((resolve) => {
+    this.#giveUp = resolve;
+  });
 
-  constructor({ live, observer, enter, permissionMs, log }: TurnWorkOptions) {
-    this.live = live;
-    this.#observer = observer;
-    this.#enter = enter;
-    this.#log = log;
-    this.ended = new Promise((resolve) => {
-      this.#resolve = resolve;
-    });
-    this.#permissions = new Permissions(permissionMs, (_question, result) => {
+  constructor(options: TurnWorkOptions) {
+    const { name } = options;
+    this.#options = options;
+    this.name = name;
+    this.lane = sessionKey(name);
+    const trigger = { kind: 'chat', origin: name.id } as const;
+    this.about = { app: name.app, automation: CHAT_RUNS, trigger, parentRunId: null };
+    this.#permissions = new Permissions(options.permissionMs, (_question, result) => {
       this.#add([result]);
       this.#hear();
     });
   }
 
-  /** Ends the turn as `aborted`, or with this error as `interrupted`. What its agent says until it has stopped is kept. */
-  abort(interruption: SvcError | null = null): void {
-    if (this.#stopped !== null || this.#phase === 'ending') return;
-    this.#stopped =
-      interruption === null
-        ? { state: 'aborted', error: null }
-        : { state: 'interrupted', error: interruption.toBody() };
+  /** Null until its message is stored. */
+  get begun(): BegunTurn | null {
+    return this.#begun;
+  }
+
+  get model(): string | null {
+    return this.#nodes.model;
+  }
+
+  store(run: Run): Promise<void> {
+    this.#run = run;
+    return this.#options.store(run);
+  }
+
+  begin(begun: BegunTurn): void {
+    this.#begun = begun;
+    this.#nodes = new TurnNodes(this.#run.nodes, begun.model ?? null);
+  }
+
+  /** Resolves when the turn has ended and that is stored; never rejects. */
+  get ended(): Promise<RunRecord> {
+    return this.#run.ended;
+  }
+
+  /** Ends the turn as `aborted`; resolves as `ended` does. */
+  abort(): Promise<RunRecord> {
+    this.#run.stop('aborted', new SvcError('RUN_ABORTED', 'The turn was aborted.'));
+    return this.ended;
+  }
+
+  /** What its agent says until it has stopped is kept. */
+  stop(state: 'aborted' | 'interrupted', error: SvcError): Outcome {
+    const outcome = { state, error: state === 'aborted' ? null : error.toBody(), summary: null, output: null };
+    if (this.#stopped !== null || this.#isOver) return outcome;
+    this.#stopped = outcome;
     this.#permissions.close();
-    this.#controller.abort(interruption ?? new SvcError('RUN_ABORTED', 'The turn was aborted.'));
-    if (this.#phase === 'waiting') void this.#end(this.#stopped);
-    // A runner that does not react to the signal is not waited for.
-    else setTimeout(() => this.#cut(), LIMITS.chatAbortMs).unref();
+    this.#controller.abort(error);
+    if (this.#run.phase === 'running') this.#beginGrace();
+    return outcome;
   }
 
   /** Somebody wants the turn to go on, until `leave` is called, or its right has ended. With the last one the turn is aborted. */
@@ -129,7 +176,7 @@ export class TurnWork {
   }
 
   #drop(wish: Wish): void {
-    if (this.#wishes.delete(wish) && this.#wishes.size === 0) this.abort();
+    if (this.#wishes.delete(wish) && this.#wishes.size === 0) void this.abort();
   }
 
   /** A person answers a question of the agent. Throws as `Permissions.choose` does. */
@@ -145,7 +192,7 @@ export class TurnWork {
   async confirm(asked: Confirmation, signal?: AbortSignal): Promise<void> {
     const requestId = randomUUID();
     const { action: toolName, detail } = asked;
-    if (this.#phase !== 'running' || this.#stopped !== null) throw notConfirmed(asked, 'unanswered');
+    if (this.#run.phase !== 'running' || this.isEnding) throw notConfirmed(asked, 'unanswered');
     const question = { type: 'permission', requestId, toolName, detail, options: CONFIRMATION } as const;
     this.#confirmations.add(requestId);
     this.#add([question]);
@@ -163,67 +210,76 @@ export class TurnWork {
     return this.#confirmations.has(requestId);
   }
 
-  /** Runs the turn. Resolves when it has ended; never rejects. */
-  async run(
-    runner: ConversationRunner,
-    turn: () => Promise<Omit<ConversationTurn, 'signal' | 'answer' | 'findings'>>,
-  ): Promise<void> {
-    if (this.#phase !== 'waiting') return;
-    this.#phase = 'running';
-    this.#observer.started();
+  async run(): Promise<Outcome> {
+    const { enter, turn } = this.#begun as BegunTurn;
     const { signal } = this.#controller;
     let iterator: AsyncIterator<Yielded> | null = null;
-    let outcome: Ending;
+    let ending: Ending;
     const answer = (requestId: string) => this.#permissions.answer(requestId);
     let entered: EnteredDraft | undefined;
     try {
-      entered = await this.#enter?.((event) => this.#add([event]));
+      entered = await enter?.((event) => this.#add([event]));
       const { findings = [] } = entered ?? {};
       const known = findings.length === 0 ? {} : { findings };
-      iterator = runner({ ...(await turn()), ...known, answer, signal })[Symbol.asyncIterator]();
-      outcome = await this.#read(iterator);
+      iterator = this.#options.runner({ ...(await turn()), ...known, answer, signal })[Symbol.asyncIterator]();
+      ending = await this.#read(iterator);
     } catch (error) {
-      outcome = { state: 'error', error: this.#failure(error) };
+      ending = { state: 'error', error: this.#failure(error) };
     }
-    outcome = this.#stopped ?? outcome;
-    this.#phase = 'ending';
+    this.#isOver = true;
+    const { state, error } = this.#stopped ?? ending;
     await this.#leave(iterator);
     await entered?.leave();
-    await this.#end(outcome);
+    const text = state === 'ok' ? this.#contract.answer : this.#contract.text;
+    return { state, error, summary: text === '' ? null : text, output: null };
   }
 
-  /** Whether it was aborted, or its last event has come, and it has not ended. */
+  /** Stores its last events, with the end of its run. */
+  async end(_run: Run, { state, error }: Outcome): Promise<void> {
+    this.#isOver = true;
+    this.#permissions.close();
+    this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));
+    const events = this.#contract.rest(state);
+    if (error !== null) events.push({ type: 'error', code: error.code, message: error.message });
+    if (state === 'aborted') events.push({ type: 'aborted' });
+    events.push({ type: 'end' });
+    for (const event of events) this.#nodes.take(event);
+    await this.#begun?.live.end(state, events);
+  }
+
+  /** Whether it was stopped, or its last event has come. */
   get isEnding(): boolean {
-    return this.#stopped !== null || this.#phase === 'ending';
+    return this.#stopped !== null || this.#isOver;
   }
 
   /** What the runner does is over, as nothing of a turn may write to a draft after its end. A runner that goes on is given up. */
   async #leave(iterator: AsyncIterator<Yielded> | null): Promise<void> {
     const left = leave(iterator);
     this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));
-    // Then it was given all its time already.
-    if (this.#isCut && this.#stopped !== null) return;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, LIMITS.chatAbortMs).unref();
-    });
-    await Promise.race([left, late]);
-    clearTimeout(timer);
+    this.#beginGrace();
+    await Promise.race([left, this.#givenUp]);
+    clearTimeout(this.#grace);
+  }
+
+  /** The one time that a runner has to stop: the agents process ends its agents in less, but it may hang, and hosts have theirs. */
+  #beginGrace(): void {
+    this.#grace ??= setTimeout(this.#giveUp, LIMITS.chatAbortMs).unref();
   }
 
   #read(iterator: AsyncIterator<Yielded>): Promise<Ending> {
     const cut = new Promise<Ending>((resolve, reject) => {
-      this.#wake = () => (this.#isSilent ? reject(silent()) : resolve({ state: 'ok', error: null }));
+      this.#onSilent = () => reject(silent());
+      void this.#givenUp.then(() => resolve({ state: 'ok', error: null }));
     });
-    if (this.#isCut) this.#wake?.();
     this.#hear();
     return Promise.race([this.#takeAll(iterator), cut]).finally(() => clearTimeout(this.#silence));
   }
 
   /** Takes what the runner yields, until it ends or is given up. */
   async #takeAll(iterator: AsyncIterator<Yielded>): Promise<Ending> {
+    const { live } = this.#begun as BegunTurn;
     for (let count = 1; ; count++) {
-      const room = this.live.room();
+      const room = live.room();
       if (room) {
         // A runner that waits until its events are stored is not silent.
         clearTimeout(this.#silence);
@@ -233,7 +289,7 @@ export class TurnWork {
       if (count % EVENTS_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
       this.#hear();
       const next = await iterator.next();
-      if (this.#isCut || next.done === true || next.value?.type === 'end') return { state: 'ok', error: null };
+      if (this.#isOver || next.done === true || next.value?.type === 'end') return { state: 'ok', error: null };
       const ended = this.#take(next.value);
       if (ended !== null) return ended;
     }
@@ -242,58 +298,35 @@ export class TurnWork {
   /** From now on the runner is silent until it says something, or one of its questions is answered. */
   #hear(): void {
     clearTimeout(this.#silence);
-    if (this.#isCut || this.#phase !== 'running') return;
-    this.#silence = setTimeout(() => {
-      this.#isSilent = true;
-      this.#cut();
-    }, LIMITS.agentSilentMs).unref();
-  }
-
-  #cut(): void {
-    this.#isCut = true;
-    this.#wake?.();
+    if (this.#isOver || this.#run.phase !== 'running') return;
+    this.#silence = setTimeout(() => this.#onSilent(), LIMITS.agentSilentMs).unref();
   }
 
   /** How the turn ends with this event; null when it goes on. */
   #take(yielded: unknown): Ending | null {
     const event = soundEvent(yielded);
+    const { live } = this.#begun as BegunTurn;
     if (event === null) return null;
     if (event.type === 'aborted') return { state: 'aborted', error: null };
     if (event.type === 'error') return { state: 'error', error: { code: event.code, message: event.message } };
-    if (event.type === 'session') this.live.named(event.id);
+    if (event.type === 'session') live.named(event.id);
     if (event.type === 'permission' && this.#permissions.isAsked(event.requestId)) return null;
     this.#add(this.#contract.take(event));
     if (event.type === 'permission') this.#permissions.ask(event);
-    if (this.live.failure !== null) throw this.live.failure;
-    if (this.live.isFull) throw tooMuch();
+    if (live.failure !== null) throw live.failure;
+    if (live.isFull) throw tooMuch();
     return null;
   }
 
   #add(events: TurnEvent[]): void {
-    this.live.add(events);
-    for (const event of events) this.#observer.event(event);
-  }
-
-  async #end({ state, error }: Ending): Promise<void> {
-    this.#phase = 'ending';
-    this.#permissions.close();
-    this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));
-    const events = this.#contract.rest(state);
-    if (error !== null) events.push({ type: 'error', code: error.code, message: error.message });
-    if (state === 'aborted') events.push({ type: 'aborted' });
-    events.push({ type: 'end' });
-    for (const event of events) this.#observer.event(event);
-    const final = events.find((event) => event.type === 'final');
-    const outcome = { state, error, text: final?.text ?? this.#contract.text };
-    this.#observer.ending(outcome);
-    await this.live.end(state, events);
-    await this.#observer.ended();
-    this.#resolve(outcome);
+    this.#begun?.live.add(events);
+    for (const event of events) this.#nodes.take(event);
   }
 
   #failure(error: unknown): ErrorBody {
-    if (error instanceof SvcError || error === this.live.failure) return toSvcError(error, this.#log).toBody();
-    this.#log.warn({ err: error, turn: this.live.turnId }, 'A runner failed.');
+    const { log } = this.#options;
+    if (error instanceof SvcError || error === this.#begun?.live.failure) return toSvcError(error, log).toBody();
+    log.warn({ err: error, turn: this.#run.runId }, 'A runner failed.');
     const message = String((error as Error | null)?.message ?? error).slice(0, LIMITS.errorMessageChars);
     return { code: 'AGENT_FAILED', message: `The agent failed: ${message.replace(/\.$/, '')}.` };
   }

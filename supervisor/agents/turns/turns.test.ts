@@ -5,20 +5,23 @@ import { pino } from 'pino';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation } from '../../../protocol/agents/turns.ts';
+import type { RunEvent, RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { Layout } from '../../../storage/layout.ts';
-import { startWriter } from '../../../testing/run-ledger.ts';
+import { startLedger } from '../../../testing/run-ledger.ts';
 import { type ScriptedRunner, scriptedRunner } from '../../../testing/scripted-runner.ts';
 import { inTime } from '../../../testing/waiting.ts';
+import { RunEngine } from '../../runs/engine.ts';
 import { ChatStore } from '../conversations/chat-store.ts';
-import type { TurnOutcome } from './turn-work.ts';
 import { type AskedRunner, type HeldTurn, Turns, type TurnsOptions } from './turns.ts';
 
 type Scene = {
   turns: Turns;
   runner: ScriptedRunner;
   windows: ChatStore;
-  outcomes: TurnOutcome[];
+  engine: RunEngine;
+  /** Runs of turns that have ended. */
+  ended: RunRecord[];
   /** What turns asked their runner for. */
   asked: AskedRunner[];
   /** The conversations that were opened, and not closed. */
@@ -31,13 +34,18 @@ async function sceneOf(
   wrap = (one: OpenConversation) => one,
   drafts: TurnsOptions['drafts'] = null,
 ): Promise<Scene> {
-  const writer = await startWriter(t);
+  const { writer, ledger, runtime } = await startLedger(t);
   const layout = new Layout(writer.folder);
   mkdirSync(layout.app('notes').dir, { recursive: true });
-  const windows = new ChatStore({ db: writer.client('runtime'), layout, log: { warn: () => {} } });
+  const windows = new ChatStore({ db: runtime, layout, log: { warn: () => {} } });
   await windows.prepare();
   const runner = scriptedRunner();
-  const outcomes: TurnOutcome[] = [];
+  const ended: RunRecord[] = [];
+  const publish = (event: RunEvent) => {
+    if (event.type === 'run.end') ended.push(event.run);
+  };
+  const log = pino({ enabled: false });
+  const engine = new RunEngine({ ledger, events: { publish }, log });
   const asked: AskedRunner[] = [];
   const open = new Set<OpenConversation>();
   const turns = new Turns({
@@ -59,16 +67,17 @@ async function sceneOf(
       run: runner,
     },
     drafts,
-    observe: () => ({
-      started: () => {},
-      event: () => {},
-      ending: (outcome) => void outcomes.push(outcome),
-      ended: async () => {},
-    }),
-    log: pino({ enabled: false }),
+    engine,
+    log,
     ...(permissionMs === undefined ? {} : { permissionMs }),
   });
-  return { turns, runner, windows, outcomes, asked, open };
+  return { turns, runner, windows, engine, ended, asked, open };
+}
+
+/** Turns that run or wait. */
+function countOf(engine: RunEngine): number {
+  const { running, waiting } = engine.load('chat');
+  return running + waiting;
 }
 
 const nameOf = (id: string): SessionName => ({ kind: 'window', app: 'notes', id });
@@ -137,7 +146,7 @@ for (const [name, message] of [
     });
     const stored: string[] = [];
     let isHeld = false;
-    const { turns, outcomes, runner } = await sceneOf(t, LIMITS.permissionMs, (one) => {
+    const { turns, ended, runner } = await sceneOf(t, LIMITS.permissionMs, (one) => {
       const append = one.append.bind(one);
       one.append = async (turn, events, more) => {
         isHeld = true;
@@ -181,8 +190,8 @@ for (const [name, message] of [
     t.mock.timers.tick(10_000);
     assert.equal(await isGivenUp(), true);
     t.mock.timers.tick(LIMITS.chatAbortMs);
-    await until(() => outcomes.length > 0);
-    assert.deepEqual(outcomes[0]?.error, { code: 'AGENT_FAILED', message: 'The agent said nothing for 10 minutes.' });
+    await until(() => ended.length > 0);
+    assert.deepEqual(ended[0]?.error, { code: 'AGENT_FAILED', message: 'The agent said nothing for 10 minutes.' });
     leave();
   });
 }
@@ -210,7 +219,7 @@ test('waiting and running turns are stored side by side, and read separately', a
 });
 
 test('all turns together have a limit, also for a burst, and one that ended makes room', async (t) => {
-  const { turns } = await sceneOf(t);
+  const { turns, engine } = await sceneOf(t);
   const windows = Array.from({ length: LIMITS.chatTurns + 3 }, (_, i) => nameOf(`w${i % 100}`));
   const results = await Promise.allSettled(windows.map((name) => turns.accept(name, { message: 'hang' })));
   const refused = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
@@ -218,7 +227,7 @@ test('all turns together have a limit, also for a burst, and one that ended make
     refused.map(({ code, headers }) => [code, headers['retry-after']]),
     Array(3).fill(['OVERLOADED', '5']),
   );
-  assert.equal(turns.count, LIMITS.chatTurns);
+  assert.equal(countOf(engine), LIMITS.chatTurns);
   const begun = results.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
   const [first] = begun;
   assert.ok(first);
@@ -226,19 +235,21 @@ test('all turns together have a limit, also for a burst, and one that ended make
   begun.push(await turns.accept(nameOf('new'), { message: 'say:x' }));
   await turns.stop();
   for (const { leave } of begun) leave();
-  assert.equal(turns.count, 0);
+  assert.equal(countOf(engine), 0);
 });
 
 test('a message that could not be stored takes no place', async (t) => {
   const full = Object.assign(new Error('no space'), { code: 'ENOSPC' });
-  const { turns } = await sceneOf(t, undefined, (one) => Object.assign(one, { begin: () => Promise.reject(full) }));
+  const { turns, engine } = await sceneOf(t, undefined, (one) =>
+    Object.assign(one, { begin: () => Promise.reject(full) }),
+  );
   await assert.rejects(turns.accept(nameOf('w'), { message: 'say:x' }), full);
-  assert.equal(turns.count, 0);
+  assert.equal(countOf(engine), 0);
 });
 
 test('a full disk in the middle ends the turn with that error, which followers see', async (t) => {
   let left = 1;
-  const { turns, runner, outcomes } = await sceneOf(t, undefined, (one) => {
+  const { turns, runner, engine, ended } = await sceneOf(t, undefined, (one) => {
     const append = one.append.bind(one);
     one.append = async (...args) => {
       if (left-- > 0) await append(...args);
@@ -251,7 +262,8 @@ test('a full disk in the middle ends the turn with that error, which followers s
   const error = events.at(-2);
   assert.ok(error?.type === 'error' && error.code === 'STORAGE_FULL', JSON.stringify(error));
   assert.ok(!JSON.stringify(events).includes('never'));
-  assert.equal(outcomes[0]?.state, 'error');
+  await engine.idle('chat');
+  assert.equal(ended[0]?.state, 'error');
   assert.ok(runner.turns[0]?.signal.aborted);
   left = 100;
   const next = await eventsOf(await turns.accept(nameOf('w'), { message: 'say:b' }));
@@ -259,7 +271,7 @@ test('a full disk in the middle ends the turn with that error, which followers s
 });
 
 test('a conversation is open only while it is in use', async (t) => {
-  const { turns, open } = await sceneOf(t);
+  const { turns, open, engine } = await sceneOf(t);
   const first = await turns.accept(nameOf('a'), { message: 'ask' });
   const second = await turns.hold(nameOf('a'), first.turn.turnId);
   assert.equal(open.size, 1);
@@ -267,7 +279,7 @@ test('a conversation is open only while it is in use', async (t) => {
   second.leave();
   assert.equal(open.size, 1, 'its turn runs');
   await turns.abort(nameOf('a'), first.turn.turnId);
-  assert.deepEqual([open.size, turns.count], [0, 0]);
+  assert.deepEqual([open.size, countOf(engine)], [0, 0]);
   await assert.rejects(turns.hold(nameOf('a'), 'none'), { code: 'UNKNOWN_TURN' });
   assert.equal(open.size, 0);
 });

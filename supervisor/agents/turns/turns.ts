@@ -1,26 +1,60 @@
 /**
- * Runs the turns of chat windows and conversations: stores a message before anything happens with it, runs one turn of a
- * conversation at a time, and lets followers read what is stored of a turn (specification, "Turns").
+ * Takes the messages of chat windows and conversations, makes each turn a run of the `RunEngine`, and lets followers read what is
+ * stored of a turn (specification, "Turns").
  */
 import type { Logger } from 'pino';
-import { v7 as uuid } from 'uuid';
-import type { AgentScope, ChatMode, TurnEvent } from '../../../protocol/agents/agents.ts';
+import type {
+  AgentScope,
+  ChatMode,
+  ThinkingLevel,
+  TurnAttachment,
+  TurnEvent,
+} from '../../../protocol/agents/agents.ts';
 import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
-import type { OpenConversation, StoredRun, StoredTurn } from '../../../protocol/agents/turns.ts';
+import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import { hashOf, titleOf } from '../../../storage/chat/chat-rows.ts';
+import { json } from '../../automations/fires/fire-values.ts';
 import { notConfirmed } from '../../dispatch/confirmation.ts';
 import type { Confirmation } from '../../dispatch/request.ts';
 import type { Asker } from '../../edge/edge.ts';
-import type { ConversationRunner } from '../../extension-points.ts';
-import { stoppingError } from '../../tree/actor/call-errors.ts';
+import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
+import type { RunEngine } from '../../runs/engine.ts';
+import type { Run } from '../../runs/run.ts';
+import { HeldConversation } from './held-conversation.ts';
 import { endedTurn, LiveTurn, type ReadableTurn, StorePace } from './live-turn.ts';
 import { remembered } from './remembered.ts';
 import { OpenTools } from './turn-contract.ts';
 import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
-import { type BegunTurn, type ChosenRunner, endAll, Lane, type TurnRequest } from './turn-lane.ts';
-import { type Enter, type TurnObserver, TurnWork } from './turn-work.ts';
+import { type Enter, TurnWork } from './turn-work.ts';
+
+/** By name; `model` is absent where the runner decides. */
+export type ChosenRunner = { runner: string; model?: string };
+
+/** A message, and what its sender wants of the turn. */
+export type TurnRequest = {
+  message: string;
+  /** By default the conversation's, else `data`. */
+  mode?: ChatMode;
+  runner?: string;
+  model?: string;
+  thinking?: ThinkingLevel;
+  attachments?: TurnAttachment[];
+  /** The session whose draft a turn of mode `full` works in; by default that of its conversation. */
+  session?: string;
+  idempotencyKey?: string;
+  /** Its sender: the turn ends when what it presented does. */
+  asker?: Asker;
+  /**
+   * Its sender does not manage the app, such as a page of it: the agent has the tools of the app alone, and may by SQL what the app
+   * allows (specification, "Runners of pages").
+   */
+  limited?: boolean;
+  /** Throws unless its sender may have a turn of this mode. */
+  permit?(mode: ChatMode): void;
+};
 
 /** What a turn names. `usual` is the runner of its conversation, `limited` as in `TurnRequest`. */
 export type AskedRunner = { runner?: string; model?: string; usual?: string; limited?: boolean };
@@ -42,8 +76,7 @@ export type TurnsOptions = {
   runner: TurnRunner;
   /** Where turns of mode `full` work; null on the tarball backend. */
   drafts: Pick<TurnDrafts, 'ensure' | 'enter'> | null;
-  /** The run of a new turn; `waits` is whether another turn comes before it. */
-  observe(turn: BegunTurn, waits: boolean): TurnObserver & { run?: StoredRun };
+  engine: Pick<RunEngine, 'start' | 'running' | 'stop'>;
   log: Logger;
   /** How long a question of an agent waits for its answer. */
   permissionMs?: number;
@@ -63,41 +96,33 @@ export type AcceptedTurn = HeldTurn & {
 
 export class Turns {
   readonly #options: TurnsOptions;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #held = new Map<string, HeldConversation>();
+  /** Turns that run, wait or are about to be stored, in their order. */
+  readonly #works = new Set<TurnWork>();
   readonly #pace = new StorePace();
-  /** Turns that run, wait or are about to be stored. */
-  #count = 0;
-  #stopping = false;
 
   constructor(options: TurnsOptions) {
     this.#options = options;
   }
 
-  /** Turns that run or wait. */
-  get count(): number {
-    return this.#count;
-  }
-
   /**
    * Stores a message, and runs its turn after those before it; resolves once it is stored. A key that was used before gives the
-   * turn of that time. Rejects with `IDEMPOTENCY_MISMATCH`, `MODE_UNAVAILABLE`, `OVERLOADED`, `CONFLICT`, and as `choose` and the store do.
+   * turn of that time. Rejects with `IDEMPOTENCY_MISMATCH`, `MODE_UNAVAILABLE`, `CONFLICT`, and as `choose`, the store and
+   * `RunEngine.start` do.
    */
   async accept(name: SessionName, request: TurnRequest): Promise<AcceptedTurn> {
-    if (this.#stopping) throw stoppingError();
-    return await this.#held(name, (lane) => lane.serial(() => this.#accept(lane, request)));
+    return await this.#holding(name, (held) => held.serial(() => this.#accept(held, request)));
   }
 
   /** A turn to read. Rejects with `UNKNOWN_TURN`. */
   async hold(name: SessionName, turnId: string): Promise<HeldTurn> {
-    return await this.#held(name, async (lane) => this.#readable(lane, lane.stored(turnId)));
+    return await this.#holding(name, async (held) => this.#readable(held, held.stored(turnId)));
   }
 
   /** Aborts a turn; resolves with its state once it has ended. One that has ended stays as it is. Rejects with `UNKNOWN_TURN`. */
   async abort(name: SessionName, turnId: string): Promise<{ turnId: string; state: string }> {
-    return await this.#with(name, async (lane) => {
-      const work = lane.turn(turnId);
-      work?.abort();
-      const state = work ? (await work.ended).state : lane.stored(turnId).state;
+    return await this.#with(name, async (held) => {
+      const { state } = (await this.#work(held, turnId)?.abort()) ?? held.stored(turnId);
       return { turnId, state };
     });
   }
@@ -107,9 +132,9 @@ export class Turns {
    * no turn of it runs.
    */
   async confirm(conversation: string, asked: Confirmation, signal?: AbortSignal): Promise<void> {
-    const turn = this.#lanes.get(conversation)?.turns[0];
-    if (turn === undefined) throw notConfirmed(asked, 'unanswered');
-    await turn.work.confirm(asked, signal);
+    const [work] = this.#worksOf(({ lane }) => lane === conversation);
+    if (work === undefined) throw notConfirmed(asked, 'unanswered');
+    await work.confirm(asked, signal);
   }
 
   /**
@@ -123,82 +148,60 @@ export class Turns {
     optionId: string,
     permit: (own: boolean) => void,
   ): Promise<{ ok: boolean }> {
-    return await this.#with(name, async (lane) => {
-      const work = lane.turn(turnId);
+    return await this.#with(name, async (held) => {
+      const work = this.#work(held, turnId);
       permit(work?.isConfirmation(requestId) === true);
       if (work) return work.choose(requestId, optionId);
-      lane.stored(turnId);
+      held.stored(turnId);
       throw new SvcError('CONFLICT', 'The turn has ended; nothing waits for an answer.');
     });
   }
 
   /** Ends the turns of a conversation, then does `work` while nothing is stored in it. */
   async whileClosed<T>(name: SessionName, work: () => Promise<T>): Promise<T> {
-    return await this.#with(name, async (lane) => {
-      lane.isLeaving = true;
+    return await this.#with(name, async (held) => {
+      held.isLeaving = true;
       try {
         // Behind messages that are being stored.
-        return await lane.serial(async () => {
-          await endAll(lane.works, null);
-          await lane.conversation.close();
-          this.#forget(lane);
-          this.#options.runner.leave?.({ conversation: lane.key });
+        return await held.serial(async () => {
+          await this.#abort(({ lane }) => lane === held.key);
+          await held.conversation.close();
+          this.#forget(held);
+          this.#options.runner.leave?.({ conversation: held.key });
           return await work();
         });
       } finally {
-        lane.isLeaving = false;
+        held.isLeaving = false;
       }
     });
   }
 
-  /** Whether a turn runs or waits now. */
-  isOpen(name: SessionName, turnId: string): boolean {
-    return this.#lanes.get(sessionKey(name))?.turn(turnId) !== undefined;
-  }
-
-  /** Aborts the turn whose run this is; false when no such turn is under way. Resolves once it has ended. */
-  async cancel(turnId: string): Promise<boolean> {
-    for (const lane of this.#lanes.values()) {
-      const work = lane.turn(turnId);
-      if (!work) continue;
-      work.abort();
-      await work.ended;
-      return true;
-    }
-    return false;
-  }
-
   /** Ends the turns of an app or a draft that is being removed. */
   async stopApp(app: string, draft?: string): Promise<void> {
-    const lanes = [...this.#lanes.values()].filter(({ name }) => name.app === app && name.draft === draft);
-    for (const lane of lanes) {
-      lane.isLeaving = true;
-      this.#forget(lane);
+    const all = [...this.#held.values()].filter(({ name }) => name.app === app && name.draft === draft);
+    for (const held of all) {
+      held.isLeaving = true;
+      this.#forget(held);
     }
-    await Promise.all(lanes.map((lane) => lane.serial(() => endAll(lane.works, null))));
+    await Promise.all(all.map((held) => held.serial(() => this.#abort(({ lane }) => lane === held.key))));
     this.#options.runner.leave?.({ app, ...(draft === undefined ? {} : { draft }) });
   }
 
   /** Ends the turns of callers whose session or token has ended, unless another one sent the same message. */
   endRefused(): void {
-    for (const { works } of [...this.#lanes.values()]) for (const work of works) work.endRefused();
+    for (const work of [...this.#works]) work.endRefused();
   }
 
   /** Ends the turns that work in a session that is being closed. */
   async stopDraft(session: string): Promise<void> {
-    const works = [...this.#lanes.values()].flatMap(({ turns }) =>
-      turns.filter(({ begun }) => begun.draft === session).map(({ work }) => work),
-    );
-    await endAll(works, null);
+    await this.#abort(({ begun }) => begun?.draft === session);
     this.#options.runner.leave?.({ draft: session });
   }
 
   /** Resolves when the turns in a session that are being ended have ended; those that go on are not waited for. */
   async settled(session: string): Promise<void> {
-    const works = [...this.#lanes.values()].flatMap(({ turns }) =>
-      turns.filter(({ begun, work }) => begun.draft === session && work.isEnding).map(({ work }) => work.ended),
-    );
-    await Promise.all(works);
+    const works = this.#worksOf(({ begun, isEnding }) => begun?.draft === session && isEnding);
+    await Promise.all(works.map(({ ended }) => ended));
   }
 
   /** Ends the turns of a conversation that an earlier gateway left running. */
@@ -208,41 +211,64 @@ export class Turns {
 
   /** Takes no more messages; turns under way are stored as `interrupted`. */
   async stop(): Promise<void> {
-    this.#stopping = true;
-    const reason = new SvcError('RUN_ABORTED', 'The gateway stopped before the turn had ended.');
-    await Promise.all([...this.#lanes.values()].map((lane) => lane.serial(() => endAll(lane.works, reason))));
+    await this.#options.engine.stop('chat', 0);
   }
 
-  async #accept(lane: Lane, request: TurnRequest): Promise<AcceptedTurn> {
-    const { conversation } = lane;
+  async #accept(held: HeldConversation, request: TurnRequest): Promise<AcceptedTurn> {
+    const { conversation } = held;
     const { message, idempotencyKey: key, asker = null } = request;
     const mode = request.mode ?? conversation.mode ?? 'data';
     // The turn of then, too, is for those who may have one like it.
     request.permit?.(conversation.mode === 'full' ? 'full' : mode);
     const known = key === undefined ? undefined : conversation.turns.findLast((one) => one.idempotencyKey === key);
     if (known) {
-      if (known.messageHash === hashOf(message)) return this.#accepted(lane, known, asker);
+      if (known.messageHash === hashOf(message)) return this.#accepted(held, known, asker);
       throw new SvcError('IDEMPOTENCY_MISMATCH', 'This key was used before with another message.');
     }
-    if (this.#stopping) throw stoppingError();
-    if (lane.isLeaving) throw new SvcError('CONFLICT', 'The conversation is being deleted.');
+    if (held.isLeaving) throw new SvcError('CONFLICT', 'The conversation is being deleted.');
     if (conversation.mode !== null && mode !== conversation.mode) throw pinned(conversation.mode);
-    if (lane.turns.length > LIMITS.chatQueue) throw tooManyWait();
-    if (this.#count >= LIMITS.chatTurns) throw tooManyTurns();
-    this.#count++;
+    let accepted: AcceptedTurn | undefined;
+    const { runner, log, engine, permissionMs = LIMITS.permissionMs } = this.#options;
+    const work = new TurnWork({
+      name: held.name,
+      runner: runner.run,
+      store: async (run) => {
+        const stored = await this.#begin(held, request, mode, work, run);
+        // Before it runs: what its sender presented may have ended meanwhile.
+        accepted = this.#accepted(held, stored, asker);
+      },
+      permissionMs,
+      log,
+    });
+    this.#works.add(work);
+    // The turn itself holds the conversation open.
+    held.users++;
+    const leave = () => {
+      this.#works.delete(work);
+      this.#leave(held);
+    };
     try {
-      return await this.#begin(lane, request, mode);
+      const run = await engine.start(work);
+      void run.ended.then(leave);
     } catch (error) {
-      this.#count--;
+      leave();
       throw error;
     }
+    return accepted as AcceptedTurn;
   }
 
-  /** Stores the message; its turn is counted. */
-  async #begin(lane: Lane, request: TurnRequest, mode: ChatMode): Promise<AcceptedTurn> {
-    const { conversation, name } = lane;
-    const { message, idempotencyKey: key, thinking, attachments, asker = null } = request;
-    const { runner, log, observe, permissionMs = LIMITS.permissionMs } = this.#options;
+  /** Stores the message, with its run. */
+  async #begin(
+    held: HeldConversation,
+    request: TurnRequest,
+    mode: ChatMode,
+    work: TurnWork,
+    run: Run,
+  ): Promise<StoredTurn> {
+    const { conversation, name } = held;
+    const { message, idempotencyKey: key, thinking, attachments } = request;
+    const { runner, log, engine } = this.#options;
+    const { runId: turnId } = run;
     const limited = request.limited === true || conversation.limited;
     const usual = conversation.turns.at(-1)?.runner;
     const { runner: named, model: asked, session = sessionOf(name) } = request;
@@ -254,35 +280,38 @@ export class Turns {
     });
     const draft = mode === 'full' ? session : name.draft;
     const enter = mode === 'full' ? await this.#placeOf(session, name.app, titleOf(message)) : null;
-    const turnId = uuid();
-    const begun: BegunTurn = { turnId, name, request, mode, draft, limited, ...chosen };
-    const first = firstEvents(begun, lane.turns.length);
-    const observer = observe(begun, lane.turns.length > 0);
+    const first = firstEvents(turnId, chosen, draft, engine.running(held.key) - 1);
+    const given = {
+      message,
+      mode,
+      ...chosen,
+      ...(thinking === undefined ? {} : { thinking }),
+      ...(attachments === undefined ? {} : { attachments }),
+    };
+    const input = recordedValue(json({ message, ...chosen, mode }));
     const stored = await conversation.begin(
       {
         turnId,
-        message,
-        mode,
-        ...chosen,
-        ...(thinking === undefined ? {} : { thinking }),
-        ...(attachments === undefined ? {} : { attachments }),
+        ...given,
         ...(key === undefined ? {} : { idempotencyKey: key }),
         ...(limited ? { limited } : {}),
         ts: Date.now(),
       },
       first,
-      observer.run,
+      { begin: (turn) => run.insert(input, turn), end: (turn) => run.storeEnd(turn) },
     );
     const live = new LiveTurn(conversation, stored, first, this.#pace, log);
-    const work = new TurnWork({ live, observer, enter, permissionMs, log });
-    lane.turns.push({ work, begun });
-    // The turn itself holds the conversation open.
-    lane.users++;
-    void work.ended.then(() => this.#leaveTurn(lane, work));
-    // Before it runs: what its sender presented may have ended meanwhile.
-    const accepted = this.#accepted(lane, stored, asker);
-    if (lane.turns.length === 1) this.#next(lane);
-    return accepted;
+    const turn = async () => ({
+      app: name.app,
+      windowId: name.id,
+      conversation: held.key,
+      ...given,
+      ...(draft === undefined ? {} : { draft }),
+      limited,
+      ...(await memoryOf(conversation, chosen.runner)),
+    });
+    work.begin({ live, model: chosen.model, draft, enter, turn });
+    return stored;
   }
 
   /** Makes sure of the draft; answers what a turn calls when it begins there. Rejects with `MODE_UNAVAILABLE`, and as `ensure` does. */
@@ -300,95 +329,73 @@ export class Turns {
     return (tell) => drafts.enter(session, app, tell);
   }
 
-  /** Runs the first turn of the lane, if it waits. */
-  #next({ turns, conversation, key }: Lane): void {
-    const first = turns[0];
-    if (!first) return;
-    const { work, begun } = first;
-    const resume = conversation.resume(begun.runner);
-    const said = () => conversation.said.map(({ role, text }) => ({ role, text }));
-    const { name, request, mode, draft, limited, runner, model } = begun;
-    const { message, thinking, attachments } = request;
-    void work.run(this.#options.runner.run, async () => ({
-      app: name.app,
-      windowId: name.id,
-      conversation: key,
-      message,
-      mode,
-      runner,
-      ...(model === undefined ? {} : { model }),
-      ...(thinking === undefined ? {} : { thinking }),
-      ...(attachments === undefined ? {} : { attachments }),
-      ...(draft === undefined ? {} : { draft }),
-      limited,
-      resume,
-      // Whoever has a session of its own remembers its tools.
-      history: resume === null ? await remembered(conversation) : said(),
-    }));
+  #readable(held: HeldConversation, stored: StoredTurn): HeldTurn {
+    const turn = this.#work(held, stored.turnId)?.begun?.live ?? endedTurn(held.conversation, stored);
+    return { turn, leave: () => this.#leave(held) };
   }
 
-  #leaveTurn(lane: Lane, work: TurnWork): void {
-    const at = lane.turns.findIndex((one) => one.work === work);
-    lane.turns.splice(at, 1);
-    this.#count--;
-    if (at === 0) this.#next(lane);
-    this.#leave(lane);
+  #accepted(held: HeldConversation, stored: StoredTurn, asker: Asker | null): AcceptedTurn {
+    const wish = this.#work(held, stored.turnId)?.want(asker);
+    return { ...this.#readable(held, stored), abandon: () => wish?.leave() };
   }
 
-  #readable(lane: Lane, stored: StoredTurn): HeldTurn {
-    const turn = lane.turn(stored.turnId)?.live ?? endedTurn(lane.conversation, stored);
-    return { turn, leave: () => this.#leave(lane) };
+  /** The turn, if it is under way. */
+  #work({ key }: HeldConversation, turnId: string): TurnWork | undefined {
+    return this.#worksOf(({ lane, begun }) => lane === key && begun?.live.turnId === turnId)[0];
   }
 
-  #accepted(lane: Lane, stored: StoredTurn, asker: Asker | null): AcceptedTurn {
-    const wish = lane.turn(stored.turnId)?.want(asker);
-    return { ...this.#readable(lane, stored), abandon: () => wish?.leave() };
+  #worksOf(wanted: (work: TurnWork) => boolean): TurnWork[] {
+    return [...this.#works].filter(wanted);
   }
 
-  async #with<T>(name: SessionName, work: (lane: Lane) => Promise<T>): Promise<T> {
-    const lane = await this.#enter(name);
+  async #abort(wanted: (work: TurnWork) => boolean): Promise<void> {
+    await Promise.all(this.#worksOf(wanted).map((work) => work.abort()));
+  }
+
+  async #with<T>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
+    const held = await this.#enter(name);
     try {
-      return await work(lane);
+      return await work(held);
     } finally {
-      this.#leave(lane);
+      this.#leave(held);
     }
   }
 
   /** As `#with`, for what its reader leaves. */
-  async #held<T extends HeldTurn>(name: SessionName, work: (lane: Lane) => Promise<T>): Promise<T> {
-    const lane = await this.#enter(name);
+  async #holding<T extends HeldTurn>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
+    const held = await this.#enter(name);
     try {
-      return await work(lane);
+      return await work(held);
     } catch (error) {
-      this.#leave(lane);
+      this.#leave(held);
       throw error;
     }
   }
 
-  async #enter(name: SessionName): Promise<Lane> {
+  async #enter(name: SessionName): Promise<HeldConversation> {
     const key = sessionKey(name);
-    const lane = this.#lanes.get(key) ?? this.#newLane(name);
-    lane.users++;
+    const held = this.#held.get(key) ?? this.#newHeld(name);
+    held.users++;
     try {
-      await lane.ready;
+      await held.ready;
     } catch (error) {
-      this.#forget(lane);
+      this.#forget(held);
       throw error;
     }
-    return lane;
+    return held;
   }
 
-  #newLane(name: SessionName): Lane {
-    const lane = new Lane(name);
-    this.#lanes.set(lane.key, lane);
-    lane.ready = this.#open(lane);
-    return lane;
+  #newHeld(name: SessionName): HeldConversation {
+    const held = new HeldConversation(name);
+    this.#held.set(held.key, held);
+    held.ready = this.#open(held);
+    return held;
   }
 
   /** Turns that an earlier gateway did not finish are `interrupted`. */
-  async #open(lane: Lane): Promise<void> {
-    const conversation = await this.#options.open(lane.name);
-    lane.conversation = conversation;
+  async #open(held: HeldConversation): Promise<void> {
+    const conversation = await this.#options.open(held.name);
+    held.conversation = conversation;
     for (const turn of conversation.turns) {
       if (turn.state !== 'running') continue;
       const tools = new OpenTools();
@@ -399,16 +406,16 @@ export class Turns {
     }
   }
 
-  #leave(lane: Lane): void {
-    if (--lane.users > 0) return;
-    this.#forget(lane);
-    lane.conversation.close().catch((error: unknown) => {
+  #leave(held: HeldConversation): void {
+    if (--held.users > 0) return;
+    this.#forget(held);
+    held.conversation.close().catch((error: unknown) => {
       this.#options.log.warn({ err: error }, 'A conversation could not be closed.');
     });
   }
 
-  #forget(lane: Lane): void {
-    if (this.#lanes.get(lane.key) === lane) this.#lanes.delete(lane.key);
+  #forget(held: HeldConversation): void {
+    if (this.#held.get(held.key) === held) this.#held.delete(held.key);
   }
 }
 
@@ -421,7 +428,22 @@ const INTERRUPTED: TurnEvent[] = [
   { type: 'end' },
 ];
 
-function firstEvents({ turnId, draft, runner, model }: BegunTurn, before: number): TurnEvent[] {
+/** What its runner is to know of earlier turns: whoever has a session of its own remembers its tools. */
+async function memoryOf(
+  conversation: OpenConversation,
+  runner: string,
+): Promise<Required<Pick<ConversationTurn, 'resume' | 'history'>>> {
+  const resume = conversation.resume(runner);
+  if (resume === null) return { resume, history: await remembered(conversation) };
+  return { resume, history: conversation.said.map(({ role, text }) => ({ role, text })) };
+}
+
+function firstEvents(
+  turnId: string,
+  { runner, model }: ChosenRunner,
+  draft: string | undefined,
+  before: number,
+): TurnEvent[] {
   const start: TurnEvent = {
     type: 'assistant.start',
     turnId,
@@ -436,16 +458,4 @@ function firstEvents({ turnId, draft, runner, model }: BegunTurn, before: number
 function pinned(mode: ChatMode): SvcError {
   const message = `The first message of this conversation set its mode to "${mode}"; for the other one begin a new one.`;
   return new SvcError('MODE_UNAVAILABLE', message, { path: 'mode' });
-}
-
-function tooManyWait(): SvcError {
-  return overloaded(`${LIMITS.chatQueue} messages wait in this conversation; wait for an answer.`);
-}
-
-function tooManyTurns(): SvcError {
-  return overloaded(`${LIMITS.chatTurns} messages to agents are being answered or wait for that; try again later.`);
-}
-
-function overloaded(message: string): SvcError {
-  return new SvcError('OVERLOADED', message, { headers: { 'retry-after': '5' } });
 }

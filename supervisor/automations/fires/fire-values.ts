@@ -1,17 +1,13 @@
 /** Reads what a handler asks of its `ctx` and what it returns: JSON text, none of which is believed. */
 import { parseRef } from '../../../protocol/automations/automation.ts';
-import { RUN_STATES, type RunRecord } from '../../../protocol/automations/runs.ts';
+import { RUN_STATES } from '../../../protocol/automations/runs.ts';
 import { type WebhookResponse, webhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import { type RunFilter, recordedValue } from '../../../storage/automations/run-rows.ts';
+import type { Outcome } from '../../runs/run.ts';
 import type { LiveAutomation } from '../catalog.ts';
-
-/** The outcome of a run. */
-export type Outcome = Pick<RunRecord, 'summary' | 'output' | 'error'> & {
-  state: 'ok' | 'error' | 'aborted' | 'interrupted';
-};
 
 export type Arguments = Record<string, unknown>;
 

@@ -182,7 +182,7 @@ describe('nodes', () => {
       const { world, tools, handler, runId } = await running();
       const asked = handler.ask('tool', { name: 't' });
       if (how === 'returns') handler.returns();
-      else await world.fires.cancel(runId);
+      else await world.engine.cancel(runId);
       await settle();
       assert.deepEqual(world.types(runId), ['run.start', 'node.start', 'node.end', 'run.end']);
       assert.match(String(world.ledger.nodes[0]?.error?.message), /outcome is unknown/);

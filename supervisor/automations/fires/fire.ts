@@ -17,39 +17,30 @@ import { parseEntry } from '../../../storage/logs/log-pages.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
 import type { RunLedger } from '../../runs/ledger.ts';
+import type { Outcome, Run } from '../../runs/run.ts';
 import type { RunEvents } from '../../runs/run-events.ts';
-import { type OpenNode, RunNodes } from '../../runs/run-nodes.ts';
+import type { OpenNode, RunNodes } from '../../runs/run-nodes.ts';
 import type { Secrets } from '../../secrets.ts';
 import type { Span } from '../../tracing/span.ts';
 import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
 import type { LiveAutomation } from '../catalog.ts';
 import { askAgent, type PermissionDecision } from './agents.ts';
 import type { FireTools } from './fire-tools.ts';
-import {
-  type Arguments,
-  argumentsOf,
-  bad,
-  EMPTY,
-  failure,
-  json,
-  type Outcome,
-  resultOf,
-  wantedRuns,
-} from './fire-values.ts';
+import { type Arguments, argumentsOf, bad, EMPTY, failure, json, resultOf, wantedRuns } from './fire-values.ts';
 
 type FireOptions = {
-  runId: string;
+  run: Pick<Run, 'runId' | 'record' | 'nodes'>;
   automation: LiveAutomation;
   tools: Pick<FireTools, 'call'>;
   notify(app: string, args: { notice?: unknown }): Promise<unknown>;
   runner: ConversationRunner;
-  ledger: Pick<RunLedger, 'node' | 'list' | 'getState' | 'setState' | 'deleteState'>;
+  ledger: Pick<RunLedger, 'list' | 'getState' | 'setState' | 'deleteState'>;
   events: Pick<RunEvents, 'publish'>;
   secrets: Pick<Secrets, 'get' | 'redactor'>;
   now(): number;
   log: Logger;
   /** Span of the run, if its trace is recorded or passed on. */
-  span?: Span | null;
+  span: Span | null;
 };
 
 const EGRESS_REFUSED = 'EGRESS_REFUSED';
@@ -66,7 +57,6 @@ export class Fire implements CallReply {
   /** Resolves when the run is over; never rejects. */
   readonly outcome: Promise<Outcome>;
   readonly options: FireOptions;
-  readonly nodes: RunNodes;
   /** Requests under way, by their ordinals. */
   readonly #fetching = new Map<number, OpenNode>();
   #fetches = 0;
@@ -85,14 +75,10 @@ export class Fire implements CallReply {
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    const { runId, events, ledger, now } = options;
-    this.nodes = new RunNodes({
-      runId,
-      events,
-      store: (node) => ledger.node(node),
-      now,
-      redactor: () => this.redactor,
-    });
+  }
+
+  get nodes(): RunNodes {
+    return this.options.run.nodes;
   }
 
   /** Aborts when the run ends for any reason. Made on first use: many runs call nothing. */
@@ -130,8 +116,8 @@ export class Fire implements CallReply {
   }
 
   /** Ends the run from outside; its handler is told, and not waited for. */
-  abort(state: 'aborted' | 'interrupted', error: SvcError): void {
-    this.#settle({ state, summary: null, output: null, error: error.toBody() });
+  abort(outcome: Outcome): void {
+    this.#settle(outcome);
   }
 
   /** The handler asks for something; `answer` is called once. */
@@ -145,7 +131,7 @@ export class Fire implements CallReply {
   /** A line of the app's log that this run wrote, as JSON text. */
   logged(line: string): void {
     if (this.over) return;
-    this.options.events.publish({ type: 'log', runId: this.options.runId, line: parsedLine(line) });
+    this.options.events.publish({ type: 'log', runId: this.options.run.runId, line: parsedLine(line) });
   }
 
   /** The answer as JSON text, empty for undefined. `payload` is JSON text, an object. */
@@ -174,11 +160,11 @@ export class Fire implements CallReply {
 
   /** Runs of an automation, newest first, without the one that asks. */
   async #runs(args: Arguments, most?: number): Promise<RunRecord[]> {
-    const { automation, ledger, runId } = this.options;
+    const { automation, ledger, run: own } = this.options;
     const { filter, limit } = wantedRuns(automation, args.filter ?? {});
     const wanted = most ?? limit;
     const runs = await ledger.list(filter, wanted + 1);
-    return runs.filter((run) => run.runId !== runId).slice(0, wanted);
+    return runs.filter(({ runId }) => runId !== own.runId).slice(0, wanted);
   }
 
   async #tool({ name, args }: Arguments): Promise<Uint8Array> {
@@ -192,7 +178,8 @@ export class Fire implements CallReply {
   async #agent({ prompt, json: asJson = false }: Arguments): Promise<Uint8Array> {
     if (typeof prompt !== 'string' || prompt === '') throw bad('prompt', '"prompt" must be a string.');
     if (typeof asJson !== 'boolean') throw bad('json', '"json" must be a boolean.');
-    const { automation, runner, runId, events } = this.options;
+    const { automation, runner, run, events } = this.options;
+    const { runId } = run;
     const { model, tools } = automation.manifest.requires;
     this.model ??= model ?? null;
     // An answer may repeat what was asked, and a secret in it be cut by the end of a part.

@@ -44,7 +44,7 @@ describe('a run', () => {
     assert.deepEqual(world.ledger.rows.get(run.runId), last);
     assert.ok((last.startedAt as number) < (last.endedAt as number), 'it took time');
     assert.deepEqual(world.types(run.runId), ['run.start', 'run.end']);
-    assert.equal(world.fires.running(DIGEST), 0);
+    assert.equal(world.engine.running(DIGEST), 0);
   });
 
   test('has an id that sorts behind those before it, also within a millisecond and while the clock goes back', async (t) => {
@@ -144,8 +144,8 @@ describe('two at once', () => {
       const [first, second] = await Promise.all([world.start(DIGEST, kind), world.start(DIGEST, kind)]);
       await settle();
       assert.deepEqual(world.ledger.states(DIGEST), ['running', 'queued']);
-      assert.equal(world.fires.running(DIGEST), 2);
-      assert.deepEqual(world.fires.load, { running: 1, waiting: 1 });
+      assert.equal(world.engine.running(DIGEST), 2);
+      assert.deepEqual(world.engine.load('automation'), { running: 1, waiting: 1 });
       world.calls[0]?.returns();
       await first.ended;
       await settle();
@@ -202,7 +202,7 @@ describe('two at once', () => {
       world.calls[i]?.returns();
       await settle();
     }
-    assert.equal(world.fires.running(DIGEST), 0);
+    assert.equal(world.engine.running(DIGEST), 0);
     assert.ok(
       world.ledger.states(DIGEST).every((state) => state === 'ok'),
       'all ran',
@@ -223,7 +223,7 @@ describe('two at once', () => {
     assert.equal((await second.ended).state, 'ok');
     const { state, error } = await third.ended;
     assert.deepEqual([state, error?.code], ['error', 'UNKNOWN_AUTOMATION']);
-    assert.equal(world.fires.running(DIGEST), 0);
+    assert.equal(world.engine.running(DIGEST), 0);
   });
 });
 
@@ -236,7 +236,7 @@ describe('a ledger that fails', () => {
     assert.equal(second.status, 'fulfilled');
     await settle();
     assert.equal(world.calls.length, 1);
-    assert.equal(world.fires.running(DIGEST), 1);
+    assert.equal(world.engine.running(DIGEST), 1);
   });
 
   test('at a skipped run: the fire is refused', async () => {
@@ -244,7 +244,7 @@ describe('a ledger that fails', () => {
     await world.start(DIGEST);
     world.ledger.faults.skip.push(DISK_FULL);
     await assert.rejects(world.start(DIGEST, 'cron'), DISK_FULL);
-    assert.equal(world.fires.running(DIGEST), 1);
+    assert.equal(world.engine.running(DIGEST), 1);
   });
 
   test('at the end: it is tried again, and the run ends as stored', async () => {
@@ -267,7 +267,7 @@ describe('a ledger that fails', () => {
     assert.deepEqual([state, error?.code], ['error', 'STORAGE_FULL']);
     await settle();
     assert.equal(world.calls.length, 2);
-    assert.equal(world.fires.running('todos/rescue'), 0, 'its handler did not fail');
+    assert.equal(world.engine.running('todos/rescue'), 0, 'its handler did not fail');
   });
 });
 
@@ -298,7 +298,7 @@ describe('onFailure', () => {
     world.add(DIGEST, { onFailure: 'ops/alarm' });
     const { handler } = await world.startCalled(DIGEST);
     await fails(handler);
-    assert.equal(world.fires.running('ops/alarm'), 1);
+    assert.equal(world.engine.running('ops/alarm'), 1);
   });
 
   test('fires of fires end after three', async () => {
@@ -345,12 +345,12 @@ describe('onFailure', () => {
     const world = worldWith('todos/rescue');
     world.add(DIGEST, { onFailure: 'rescue' });
     const one = await world.startCalled(DIGEST);
-    await world.fires.cancel(one.run.runId);
+    await world.engine.cancel(one.run.runId);
     const other = await world.startCalled(DIGEST);
     other.handler.returns();
     await other.ended;
     await settle();
-    assert.equal(world.fires.running('todos/rescue'), 0);
+    assert.equal(world.engine.running('todos/rescue'), 0);
   });
 
   test('that cannot be stored is logged', async () => {
@@ -368,7 +368,7 @@ describe('cancel', () => {
     const world = worldWith(DIGEST);
     const first = await world.startCalled(DIGEST);
     const second = await world.start(DIGEST);
-    const cancelled = await world.fires.cancel(second.run.runId);
+    const cancelled = await world.engine.cancel(second.run.runId);
     assert.deepEqual([cancelled.state, cancelled.startedAt, cancelled.error?.code], ['aborted', null, 'RUN_ABORTED']);
     assert.deepEqual(await second.ended, cancelled);
     first.handler.returns();
@@ -380,7 +380,7 @@ describe('cancel', () => {
   test('ends a run that runs without waiting for its handler, whose answer is not heard any more', async () => {
     const world = worldWith(DIGEST);
     const { run, ended, handler } = await world.startCalled(DIGEST);
-    const cancelled = await world.fires.cancel(run.runId);
+    const cancelled = await world.engine.cancel(run.runId);
     assert.equal(cancelled.state, 'aborted');
     assert.ok(handler.cancelled, 'the thread is told');
     handler.returns({ output: 1 });
@@ -396,7 +396,7 @@ describe('cancel', () => {
     const world = new RunsWorld({ actorOf: () => until.then(() => actor) });
     world.add(DIGEST);
     const { run } = await world.start(DIGEST);
-    assert.equal((await world.fires.cancel(run.runId)).state, 'aborted');
+    assert.equal((await world.engine.cancel(run.runId)).state, 'aborted');
     open();
     await settle();
     assert.deepEqual(calls, []);
@@ -405,7 +405,7 @@ describe('cancel', () => {
   test('twice answers the same', async () => {
     const world = worldWith(DIGEST);
     const { run } = await world.startCalled(DIGEST);
-    const [one, other] = await Promise.all([world.fires.cancel(run.runId), world.fires.cancel(run.runId)]);
+    const [one, other] = await Promise.all([world.engine.cancel(run.runId), world.engine.cancel(run.runId)]);
     assert.deepEqual(one, other);
     assert.equal(world.ledger.done.filter((name) => name === 'end').length, 1);
   });
@@ -415,11 +415,11 @@ describe('cancel', () => {
     const { run, ended, handler } = await world.startCalled(DIGEST);
     handler.returns();
     await ended;
-    assert.equal((await world.fires.cancel(run.runId)).state, 'ok');
+    assert.equal((await world.engine.cancel(run.runId)).state, 'ok');
   });
 
   test('of an unknown run is UNKNOWN_RUN', async () => {
-    await assert.rejects(worldWith().fires.cancel('nothing'), { code: 'UNKNOWN_RUN' });
+    await assert.rejects(worldWith().engine.cancel('nothing'), { code: 'UNKNOWN_RUN' });
   });
 });
 
@@ -428,7 +428,7 @@ describe('stop', () => {
     const world = worldWith(DIGEST);
     const first = await world.startCalled(DIGEST);
     const second = await world.start(DIGEST);
-    const stopped = world.fires.stop(60_000);
+    const stopped = world.engine.stop('automation', 60_000);
     assert.equal((await second.ended).state, 'interrupted');
     await assert.rejects(world.start(DIGEST), { code: 'OVERLOADED' });
     first.handler.returns();
@@ -439,7 +439,7 @@ describe('stop', () => {
   test('interrupts runs that do not end in time', async () => {
     const world = worldWith(DIGEST);
     const { ended, handler } = await world.startCalled(DIGEST);
-    await world.fires.stop(1);
+    await world.engine.stop('automation', 1);
     const { state, error } = await ended;
     assert.deepEqual([state, error?.code, handler.cancelled], ['interrupted', 'RUN_ABORTED', true]);
   });
@@ -449,17 +449,17 @@ describe('stop', () => {
     const { open, until } = gate();
     world.ledger.held = { name: 'insert', until };
     const starting = world.start(DIGEST);
-    const stopped = world.fires.stop(60_000);
+    const stopped = world.engine.stop('automation', 60_000);
     open();
     assert.equal((await (await starting).ended).state, 'interrupted');
     await stopped;
     assert.equal(world.calls.length, 0);
   });
 
-  test('of an app aborts its runs and leaves the others alone', async () => {
+  test('of some runs aborts them and leaves the others alone', async () => {
     const world = worldWith(DIGEST, 'other/digest');
     const [one, other] = [await world.startCalled(DIGEST), await world.startCalled('other/digest')];
-    await world.fires.stopApp('todos');
+    await world.engine.abort(({ record }) => record.app === 'todos', 'The app was removed.');
     assert.equal((await one.ended).state, 'aborted');
     other.handler.returns();
     assert.equal((await other.ended).state, 'ok');

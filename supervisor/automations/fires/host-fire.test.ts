@@ -160,7 +160,7 @@ test('a run that is cancelled ends at once; its ctx answers no more', async () =
     await late;
   });
   const { run } = await world.start(DIGEST);
-  assert.equal((await world.fires.cancel(run.runId)).state, 'aborted');
+  assert.equal((await world.engine.cancel(run.runId)).state, 'aborted');
   await settle();
   await assert.rejects(late, { code: 'RUN_ABORTED' });
 });
@@ -180,7 +180,7 @@ test('ctx.fetch ends with the run', async (t) => {
   });
   const { run } = await world.start(DIGEST);
   await asked;
-  await world.fires.cancel(run.runId);
+  await world.engine.cancel(run.runId);
   await settle();
   assert.ok(failure instanceof SvcError && failure.code === 'RUN_ABORTED', 'the run was why');
 });

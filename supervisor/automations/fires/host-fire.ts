@@ -34,7 +34,7 @@ export async function runOnHost(
   { input, at: now, request }: { input: unknown; at: number; request?: WebhookRequest },
   { automationTimeoutMs, handlerOf, appLog, judgeOutput }: HostFireOptions,
 ): Promise<void> {
-  const { runId, automation } = fire.options;
+  const { automation } = fire.options;
   const fail = (message: string) => fire.failed(new SvcError('HANDLER_ERROR', message));
   const late = () => fail(`${timedOut(automation.id, automationTimeoutMs)}.`);
   const timer = setTimeout(late, automationTimeoutMs);
@@ -46,7 +46,7 @@ export async function runOnHost(
     const ctx = contextOf(fire, input, now);
     const log = logOf(fire, appLog);
     const result: unknown = await run({
-      runId,
+      runId: fire.options.run.runId,
       automationRef: ref,
       automation: { ref, id, name, version },
       handler: handlerOf(automation),
@@ -131,7 +131,8 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
 }
 
 function logOf(fire: Fire, appLog: HostFireOptions['appLog']): FireLog {
-  const { runId, automation, now } = fire.options;
+  const { run, automation, now } = fire.options;
+  const { runId } = run;
   const { app, versionId, id } = automation;
   const write =
     (level: keyof FireLog) =>

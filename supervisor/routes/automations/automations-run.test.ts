@@ -97,7 +97,7 @@ for (const edge of ['auto', 'node'] as const) {
       const { world, post, called } = await setUp(t);
       const answer = post(`${RUN}?wait=1`);
       await called();
-      await world.fires.cancel([...world.ledger.rows.keys()][0] as string);
+      await world.engine.cancel([...world.ledger.rows.keys()][0] as string);
       const { status, json } = await answer;
       assert.deepEqual([status, (json.error as { code: string }).code], [500, 'RUN_ABORTED']);
     });
@@ -112,7 +112,7 @@ for (const edge of ['auto', 'node'] as const) {
       await handled[0];
       assert.deepEqual(world.ledger.states('todos/digest'), ['running']);
       handler.returns();
-      while (world.fires.running('todos/digest') > 0) await settle();
+      while (world.engine.running('todos/digest') > 0) await settle();
       assert.deepEqual(world.ledger.states('todos/digest'), ['ok']);
     });
 
