@@ -14,7 +14,8 @@ export function pageOf(resource: Resource): string {
   const { name, page, about, rows } = resource;
   const explained = new Map<unknown, string>();
   return [
-    `# HTTP: ${name.toLowerCase()}`,
+    // `MCP` stays.
+    `# HTTP: ${name.replace(/^[A-Z](?=[a-z]+\b)/, (letter) => letter.toLowerCase())}`,
     `<!-- Written by "npm run reference" from protocol/routes/${page}.ts. -->`,
     wrapped(about),
     wrapped(

@@ -54,8 +54,8 @@ export type Of<S> = S extends { const: infer Value }
       : S extends { items: infer Item }
         ? Of<Item>[]
         : S extends { properties: infer All; required: readonly (infer Name)[] }
-          ? { [Key in keyof All as Key extends Name ? Key : never]: Of<All[Key]> } & {
-              [Key in keyof All as Key extends Name ? never : Key]?: Of<All[Key]>;
+          ? { -readonly [Key in keyof All as Key extends Name ? Key : never]: Of<All[Key]> } & {
+              -readonly [Key in keyof All as Key extends Name ? never : Key]?: Of<All[Key]>;
             }
           : S extends { additionalProperties: infer Value extends Schema }
             ? Record<string, Of<Value>>

@@ -11,6 +11,8 @@ import { COMPONENTS, ERROR_CONTENT, HEADER, type Json, SECURITY } from './shared
 /** Every route can answer these; `UNAUTHORIZED` and `FORBIDDEN` not those that need no token. */
 const GENERAL: ErrorCode[] = ['BAD_REQUEST', 'PAYLOAD_TOO_LARGE', 'OVERLOADED', 'INTERNAL'];
 const CLOSED: ErrorCode[] = ['UNAUTHORIZED', 'FORBIDDEN'];
+/** Of the routes of drafts. */
+const OF_DRAFT: ErrorCode[] = ['UNKNOWN_SESSION', 'NO_GIT_STORE'];
 
 /** Bodies that are no JSON, by what the reference says of them. */
 const RAW_BODIES: [says: RegExp, type: string][] = [
@@ -96,7 +98,12 @@ function declared(route: Route, row: RouteRow, operationId: string): Json {
     ...(body === undefined ? {} : { requestBody: sent(body) }),
     responses: {
       ...answered(row),
-      ...failures([...GENERAL, ...(isOpen ? [] : CLOSED), ...(Object.keys(errors) as ErrorCode[])]),
+      ...failures([
+        ...GENERAL,
+        ...(isOpen ? [] : CLOSED),
+        ...(Object.keys(errors) as ErrorCode[]),
+        ...(isDraft ? OF_DRAFT : []),
+      ]),
       default: { $ref: '#/components/responses/Error' },
     },
     security: isOpen ? [] : [...SECURITY, ...(isDraft || row.visitors === undefined ? [] : [{}])],

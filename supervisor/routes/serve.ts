@@ -43,7 +43,10 @@ export class Reply<T> {
   }
 }
 
-type Result<R extends RouteRow> = Given<AnswerOf<R>> | Reply<Given<AnswerOf<R>>>;
+/** What a handler gives that has answered by itself: with a stream, or with text that was ready. */
+export const ANSWERED: { readonly answered: true } = { answered: true };
+
+type Result<R extends RouteRow> = Given<AnswerOf<R>> | Reply<Given<AnswerOf<R>>> | typeof ANSWERED;
 type Work<R extends RouteRow> = (request: Request<R>) => Result<R> | Promise<Result<R>>;
 
 /** The route of a row, and with `drafts` the one below `/svc/_draft/:sid` too. `work` gives what is answered as JSON. */
@@ -53,6 +56,7 @@ export function serve<R extends RouteRow>(row: R, work: Work<R>): Route[] {
   return serveRaw(row, async (exchange, params, caller, place) => {
     const request = { ...(await read(exchange, caller)), params, caller, place, exchange };
     const given = await work(request as unknown as Request<R>);
+    if (given === ANSWERED) return;
     const { value, headers, status } = given instanceof Reply ? given : new Reply(given, NO_STORE);
     const sent = status ?? answer.status ?? 200;
     if (answer.json === undefined) exchange.send(sent, headers, '');
