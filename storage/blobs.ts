@@ -6,13 +6,14 @@ import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { appOfKey, isDraftKey } from '../protocol/ids.ts';
+import type { FILE, FILE_ROW } from '../protocol/routes/files.ts';
+import type { Of } from '../protocol/shapes/schema.ts';
 import { exists, inParallel, isMissing, namesIn } from './files/atomic-file.ts';
 import type { Layout } from './layout.ts';
 
-export type BlobRecord = { sha256: string; size: number; type: string };
+export type BlobRecord = Of<typeof FILE>;
 
-/** `storedAt` is when its content was stored last, in milliseconds since the epoch. */
-export type BlobRow = BlobRecord & { storedAt: number };
+export type BlobRow = Of<typeof FILE_ROW>;
 
 /** `newest`: what was stored last comes first. */
 export type BlobOrder = 'newest' | 'largest';

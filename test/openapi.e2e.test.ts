@@ -61,22 +61,27 @@ test('the document of the gateway has every route, and no other', () => {
     assert.equal(operation.security.length === 0, operation['x-svc-needs'] === 'anyone', what);
     assert.equal(method === 'get' && operation.requestBody !== undefined, false, what);
     assert.ok(
-      Object.keys(operation.responses).some((status) => /^20\d$/.test(status)),
+      Object.keys(operation.responses).some((status) => /^20\d$/.test(status)) || path.endsWith('/_tool/{tool}'),
       what,
     );
   }
   const { post } = document.paths['/svc/_tool/svc_read'];
-  assert.deepEqual(post.requestBody.content['application/json'].schema, {
-    type: 'object',
-    properties: { app: {}, query: {}, input: {} },
-    required: ['app', 'query'],
-  });
+  const { schema } = post.requestBody.content['application/json'];
+  assert.deepEqual(
+    [Object.keys(schema.properties), schema.required],
+    [
+      ['app', 'query', 'input'],
+      ['app', 'query'],
+    ],
+  );
+  assert.equal(schema.properties.app.type, 'string');
   assert.match(post.responses[404].description, /UNKNOWN_APP.*UNKNOWN_QUERY/);
   assert.deepEqual(post.security.at(-1), {}, 'public tools need no token');
   const upload = document.paths['/svc/_apps/{id}/upload'].post;
   assert.deepEqual([Object.keys(upload.requestBody.content), '201' in upload.responses], [['application/gzip'], true]);
   const chat = document.paths['/svc/_draft/{sid}/{id}/_chat'].post;
   assert.deepEqual(Object.keys(chat.responses[200].content), ['text/event-stream'], 'as for the live app');
+  assert.match(chat.responses[404].description, /UNKNOWN_APP.*UNKNOWN_SESSION/);
 });
 
 const LIST = {

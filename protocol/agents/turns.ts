@@ -75,22 +75,3 @@ export interface OpenConversation {
   /** The last call. */
   close(): Promise<void>;
 }
-
-/** A row of a conversation's history; `seq` counts from 1. Times are milliseconds since the epoch. */
-export type HistoryRow = { seq: number; turnId: string; ts: number } & (
-  | { kind: 'user'; text: string; state: TurnState; error?: { code: string; message: string } }
-  | { kind: 'assistant'; text: string; reasoning?: string }
-  | {
-      kind: 'tool';
-      toolCallId?: string;
-      toolName: string;
-      args?: unknown;
-      sql?: string;
-      /** Absent while it runs. */
-      ok?: boolean;
-      result?: unknown;
-      errorText?: string;
-      /** For a question whether the tool may run; `ok` then says whether it was granted. */
-      permission?: { requestId: string; detail: string; optionId?: string | null };
-    }
-);

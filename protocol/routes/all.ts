@@ -1,9 +1,16 @@
 /** Lists the resources of the gateway, in the order of the reference. */
+import { AGENTS } from './agents.ts';
+import { CHAT } from './chat.ts';
+import { CONVERSATIONS } from './conversations.ts';
+import { FILES } from './files.ts';
+import { MCP } from './mcp.ts';
 import type { Resource } from './row.ts';
 import { SECRETS } from './secrets.ts';
+import { STREAMS } from './streams.ts';
 import { TOKENS } from './tokens.ts';
+import { TOOLS } from './tools.ts';
 
-const ALL = [SECRETS, TOKENS] as const;
+const ALL = [AGENTS, CHAT, CONVERSATIONS, FILES, MCP, SECRETS, STREAMS, TOKENS, TOOLS] as const;
 
 /** Every row, with its literal types. */
 export type AnyRow = (typeof ALL)[number]['rows'][number];

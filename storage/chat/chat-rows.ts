@@ -9,6 +9,10 @@ import { parseSessionKey, type SessionName, sessionKey } from '../../protocol/ag
 import type { NewTurn, StoredEvent, TurnEnd, TurnState } from '../../protocol/agents/turns.ts';
 import { appOfKey, scopeKey } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { ChatWindow } from '../../protocol/routes/chat.ts';
+import type { ConversationRecord } from '../../protocol/routes/conversations.ts';
+import type { FILE } from '../../protocol/routes/files.ts';
+import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Row, SqlParams, SqlStatement, SqlValue } from '../../protocol/wire/frames.ts';
 
 /**
@@ -93,22 +97,6 @@ export function nameOfRow(rowId: string, key: string): SessionName {
   return parseSessionKey(rowId) ?? { kind: 'conversation', app: appOfKey(key), id: rowId };
 }
 
-/**
- * `state` is that of the latest turn, null before the first. `messages` counts those of people and agents, and the calls of tools;
- * of a turn that runs, only its own message. Times are milliseconds since the epoch.
- */
-export type ConversationRecord = {
-  conversationId: string;
-  app: string;
-  title: string | null;
-  /** The runner of the latest turn. */
-  adapter: string | null;
-  counts: { turns: number; messages: number };
-  state: TurnState | null;
-  createdAt: number;
-  updatedAt: number;
-};
-
 const OF_IT = 'FROM turns WHERE turns.conversation_id = conversations.conversation_id';
 const COLUMNS = `conversation_id, app_id, title, adapter, created_at, updated_at,
   (SELECT count(*) ${OF_IT}) AS turns, (SELECT total(messages) ${OF_IT}) AS messages,
@@ -143,19 +131,7 @@ export function conversationOf(row: Row): ConversationRecord {
   };
 }
 
-/** A window as it is listed; times are milliseconds since the epoch. */
-export type ChatWindow = {
-  windowId: string;
-  mode: ChatMode;
-  title: string;
-  turns: number;
-  /** The runner of the latest turn. */
-  adapter: string | null;
-  lastTurn: { turnId: string; state: TurnState };
-  createdAt: number;
-  updatedAt: number;
-};
-/** The same in `index.json`, with the agent's session, and the length of its transcript. */
+/** A window in `index.json`, with the agent's session, and the length of its transcript. */
 export type IndexedWindow = Omit<ChatWindow, 'windowId'> & { session: string | null; bytes: number };
 
 const LATEST = `(SELECT turn_id ${OF_IT} ORDER BY turn_id DESC LIMIT 1)`;
@@ -342,8 +318,7 @@ export function titleOf(message: string): string {
   return line.length <= most ? line : `${line.slice(0, most - 1).replace(/[\uD800-\uDBFF]$/, '')}…`;
 }
 
-/** `size` in bytes. */
-export type AttachmentRecord = { sha256: string; size: number; type: string };
+export type AttachmentRecord = Of<typeof FILE>;
 
 /** Inserts an attachment, or notes that it was uploaded again. */
 export function insertAttachment(app: string, { sha256, size, type }: AttachmentRecord, at: number): SqlStatement {

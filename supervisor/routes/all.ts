@@ -7,8 +7,8 @@ import { chatRoutes } from './agents/chat.ts';
 import { conversationRoutes } from './agents/conversations.ts';
 import { mcpRoutes } from './agents/mcp.ts';
 import { blobRoutes } from './app/blobs.ts';
-import { liveRoutes } from './app/live.ts';
 import { pageRoutes } from './app/pages.ts';
+import { streamRoutes } from './app/streams.ts';
 import { toolRoutes } from './app/tools.ts';
 import { authoringRoutes } from './authoring/authoring.ts';
 import { draftRoutes } from './authoring/drafts.ts';
@@ -66,7 +66,7 @@ export function allRoutes(services: Services): Route[] {
     ...sessionRoutes(services),
     ...authoringRoutes(services),
     ...draftRoutes(services),
-    ...liveRoutes(services),
+    ...streamRoutes(services),
     ...conversationRoutes(services),
     ...signInRoutes(services),
     ...pageRoutes(services),

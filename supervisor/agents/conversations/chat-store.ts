@@ -6,18 +6,19 @@ import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { ChatMode } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
-import type { HistoryRow, NewTurn, OpenConversation, TurnState } from '../../../protocol/agents/turns.ts';
+import type { NewTurn, OpenConversation, TurnState } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { isSessionId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import type { ChatWindow } from '../../../protocol/routes/chat.ts';
+import type { ConversationRecord } from '../../../protocol/routes/conversations.ts';
+import type { HistoryRow } from '../../../protocol/routes/turns.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { Row, SqlParams } from '../../../protocol/wire/frames.ts';
 import {
   ADDED_COLUMNS,
   ADDED_INDEXES,
   CHAT_SCHEMA,
-  type ChatWindow,
-  type ConversationRecord,
   conversationOf,
   GET_CONVERSATION,
   itemsOf,
@@ -59,8 +60,6 @@ const LAST = '~';
 /** Few at a time, so that long ones do not keep the writer from everything else. */
 const FORGET = `DELETE FROM conversations WHERE conversation_id IN
   (SELECT conversation_id FROM conversations WHERE app_id = ? AND kind = ? LIMIT 16)`;
-
-export type Message = HistoryRow & { attachments?: NamedAttachment[] };
 
 type ChatStoreOptions = {
   /** The gateway's runtime database. */
@@ -214,7 +213,7 @@ export class ChatStore {
    * `limit` turns, fewer if they exceed `LIMITS.conversationPageBytes` together. `seq` counts through the conversation. Rejects with
    * `UNKNOWN_CONVERSATION`.
    */
-  async messages(app: string, id: string, limit: number, before: string | null): Promise<Message[]> {
+  async messages(app: string, id: string, limit: number, before: string | null): Promise<HistoryRow[]> {
     await this.get(app, id);
     const turns: Row[] = [];
     let bytes = 0;
@@ -267,9 +266,9 @@ export class ChatStore {
   }
 
   /** The messages and tool calls of turns, by turn, each with the place of the item that began it. */
-  async #placed(turns: Row[]): Promise<{ row: Message; place: number }[]> {
+  async #placed(turns: Row[]): Promise<{ row: HistoryRow; place: number }[]> {
     const fold = new HistoryFold();
-    const placed: { row: Message; place: number }[] = [];
+    const placed: { row: HistoryRow; place: number }[] = [];
     const byTurn = new Map(turns.map((turn) => [String(turn.turn_id), turn]));
     let begun = '';
     for await (const { turnId, firstId, events, ts, place } of itemsOf(this.#all, [...byTurn.keys()])) {
@@ -278,7 +277,7 @@ export class ChatStore {
         begun = turnId;
         fold.message(newTurnOf(turn));
         const attachments = JSON.parse(String(turn.attachments)) as NamedAttachment[];
-        if (attachments.length > 0) Object.assign(fold.rows.at(-1) as Message, { attachments });
+        if (attachments.length > 0) Object.assign(fold.rows.at(-1) as HistoryRow, { attachments });
       }
       const state = turn.state as TurnState;
       const end = state === 'running' ? {} : { end: state };

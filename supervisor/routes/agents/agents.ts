@@ -1,26 +1,27 @@
 /** Lists the agents that the gateway can run, with their models and tools (specification, "Catalog of runners"). */
-
+import { showDefaultRunner, showRunners } from '../../../protocol/routes/agents.ts';
+import type { AnswerOf, Given } from '../../../protocol/routes/row.ts';
 import type { AgentServices } from '../../agents/open-agents.ts';
 import type { RunnerReport } from '../../agents/runners/catalog.ts';
-import { answerJson, NO_STORE } from '../../http/answers.ts';
-import { type Route, route } from '../../http/router.ts';
+import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { queryOf } from '../requests.ts';
+import { serve } from '../serve.ts';
+
+type DefaultRunner = Given<AnswerOf<typeof showDefaultRunner>>;
 
 export function agentRoutes({ agents }: Services): Route[] {
   return [
-    route('GET', '/svc/_agents/status', 'admin', async (exchange) => {
-      const query = queryOf(exchange);
+    ...serve(showRunners, async ({ query: { refresh, refreshTools } }) => {
       const { catalog } = agents;
       await Promise.all([
-        query.get('refresh') === '1' && catalog?.refresh('models'),
-        query.get('refreshTools') === '1' && catalog?.refresh('tools'),
+        refresh === '1' && catalog?.refresh('models'),
+        refreshTools === '1' && catalog?.refresh('tools'),
       ]);
-      answerJson(exchange, 200, byEngine((await catalog?.report()) ?? []), NO_STORE);
+      return byEngine((await catalog?.report()) ?? []);
     }),
-    route('GET', '/svc/_turn/runner-status', 'admin', async (exchange) => {
-      if (queryOf(exchange).get('refresh') === '1') void agents.catalog?.refresh('models');
-      answerJson(exchange, 200, await runnerStatus(agents), NO_STORE);
+    ...serve(showDefaultRunner, async ({ query: { refresh } }) => {
+      if (refresh === '1') void agents.catalog?.refresh('models');
+      return await runnerStatus(agents);
     }),
   ];
 }
@@ -34,7 +35,7 @@ function byEngine(reports: RunnerReport[]): Record<string, unknown> {
 }
 
 /** Status of the default runner. */
-async function runnerStatus({ catalog, runners, hostStatus }: AgentServices): Promise<Record<string, unknown>> {
+async function runnerStatus({ catalog, runners, hostStatus }: AgentServices): Promise<DefaultRunner> {
   const host = await hostStatus?.();
   const name = (await runners?.default()) ?? null;
   const report = (await catalog?.report())?.find((one) => one.name === name);
@@ -45,5 +46,5 @@ async function runnerStatus({ catalog, runners, hostStatus }: AgentServices): Pr
   if (host) return { ...host, ...shown };
   if (!report) return { kind: 'none', ok: false, detail: runners?.noRunner().message, ...shown };
   const { kind, available, signedIn, version, detail } = report;
-  return { kind, ok: available && signedIn !== false, runner: name, version, signedIn, detail, ...shown };
+  return { kind, ok: available && signedIn !== false, runner: report.name, version, signedIn, detail, ...shown };
 }

@@ -4,8 +4,20 @@ import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { listOf, type Of, object, text, words } from '../../../protocol/shapes/schema.ts';
-import { shape } from '../../../protocol/shapes/shape.ts';
+import {
+  type ATTACHMENT,
+  conversationTurns,
+  deleteAttachment,
+  deleteConversation,
+  downloadAttachment,
+  listConversations,
+  makeConversation,
+  readConversation,
+  renameConversation,
+  sendToConversation,
+  uploadAttachment,
+} from '../../../protocol/routes/conversations.ts';
+import type { Of } from '../../../protocol/shapes/schema.ts';
 import { unknownApp } from '../../../storage/apps/registry.ts';
 import { checkConversationId, nameOf } from '../../agents/conversations/chat-store.ts';
 import { sessionOf } from '../../agents/turns/turn-drafts.ts';
@@ -15,28 +27,15 @@ import { type Exchange, PRIVATE } from '../../edge/edge.ts';
 import { demand } from '../../http/access/grants.ts';
 import { answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
 import { noneMatch } from '../../http/assets.ts';
-import { type Params, type Route, route } from '../../http/router.ts';
+import type { Params, Route } from '../../http/router.ts';
 import { sendStream } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
-import { integerOf, queryOf, readBody, refuse } from '../requests.ts';
-import { answerTurn, checkMessage, MESSAGE, OF_TURN, turnRoutes } from './turns.ts';
-
-const WORDS = words(LIMITS.textChars);
-/** The SHA-256 of a file that was uploaded, or that with the name of its file. */
-const ATTACHMENT_OF_TURN = {
-  anyOf: [text, object({ sha256: text }, { name: { ...words(LIMITS.archiveNameBytes), type: ['string', 'null'] } })],
-  wanted: 'the sha256 of an uploaded file, or { sha256, name }',
-} as const;
-const ATTACHMENTS = {
-  ...listOf(ATTACHMENT_OF_TURN, `a list of at most ${LIMITS.chatAttachments} files`),
-  maxItems: LIMITS.chatAttachments,
-};
-const TURN = shape(object({ conversationId: WORDS, message: MESSAGE }, { ...OF_TURN, attachments: ATTACHMENTS }));
-const CONVERSATION = shape(object({}, { title: WORDS, conversationId: WORDS }));
-const TITLE = shape(object({ title: WORDS }));
+import { refuse } from '../requests.ts';
+import { ANSWERED, serve, serveRaw } from '../serve.ts';
+import { answerTurn, checkMessage, turnRoutes } from './turns.ts';
 
 /** A browser does not run it, whatever its type. */
-const ATTACHMENT = {
+const ATTACHMENT_HEADERS = {
   'content-disposition': 'attachment',
   'x-content-type-options': 'nosniff',
   'content-security-policy': "default-src 'none'; sandbox",
@@ -48,8 +47,6 @@ const UNTYPED = 'application/octet-stream';
 
 export function conversationRoutes(services: Services): Route[] {
   const { apps, registry, chat, attachments, changes, log } = services;
-  const list = '/_svc-conversations/apps/:id/sessions';
-  const blobs = '/_svc-conversations/apps/:id/blobs';
   /** For an app that was published, or that a session has. Rejects with `NO_GIT_STORE`, `INVALID_ID`, `UNKNOWN_APP`. */
   const check = async (id: string): Promise<void> => {
     const { sessions } = gitStoreOf(services);
@@ -78,8 +75,8 @@ export function conversationRoutes(services: Services): Route[] {
     return nameOf(id, sid);
   };
   return [
-    route('POST', '/svc/:id/_turn', 'manage', async (exchange, { id = '' }, caller) => {
-      const { conversationId, attachments: named = [], detach = false, ...request } = await readBody(exchange, TURN);
+    ...serve(sendToConversation, async ({ params: { id }, body, caller, exchange }) => {
+      const { conversationId, attachments: named = [], detach = false, ...request } = body;
       checkMessage(request.message);
       await check(id);
       checkConversationId(conversationId);
@@ -91,41 +88,36 @@ export function conversationRoutes(services: Services): Route[] {
         mode: 'full',
         attachments: await attachments.take(id, named.map(attachmentOf)),
       });
-      await answerTurn(changes.readers, exchange, held, detach);
+      return await answerTurn(changes.readers, exchange, held, detach);
     }),
-    route('GET', list, 'manage', async (exchange, { id = '' }) => {
-      const query = queryOf(exchange);
-      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
+    ...serve(listConversations, async ({ params: { id }, query: { limit = LIMITS.listRows, before = null } }) => {
       await check(id);
-      answerJson(exchange, 200, await chat.store.list(id, limit, query.get('before')), NO_STORE);
+      return await chat.store.list(id, limit, before);
     }),
-    route('POST', list, 'manage', async (exchange, { id = '' }) => {
-      const { title = null, conversationId } = await readBody(exchange, CONVERSATION);
+    ...serve(makeConversation, async ({ params: { id }, body: { title = null, conversationId } }) => {
       await check(id);
-      const wanted = { title, ...(conversationId === undefined ? {} : { id: conversationId }) };
-      answerJson(exchange, 201, await chat.store.create(id, wanted));
+      return await chat.store.create(id, { title, ...(conversationId === undefined ? {} : { id: conversationId }) });
     }),
-    route('GET', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
-      const query = queryOf(exchange);
-      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
+    ...serve(readConversation, async ({ params: { id, sid }, query, exchange }) => {
+      const { limit = LIMITS.listRows, before = null } = query;
       await check(id);
       const conversation = await chat.store.get(id, sid);
-      const messages = await chat.store.messages(id, sid, limit, query.get('before'));
+      const messages = await chat.store.messages(id, sid, limit, before);
       const answer = `${JSON.stringify(conversation).slice(0, -1)},"messages":${await arrayText(messages)}}`;
       exchange.send(200, NO_STORE, answer, JSON_HEADERS);
+      return ANSWERED;
     }),
-    route('PATCH', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
-      const { title } = await readBody(exchange, TITLE);
+    ...serve(renameConversation, async ({ params: { id, sid }, body: { title } }) => {
       await check(id);
-      answerJson(exchange, 200, await chat.store.rename(id, sid, title));
+      return await chat.store.rename(id, sid, title);
     }),
-    route('DELETE', `${list}/:sid`, 'manage', async (exchange, { id = '', sid = '' }) => {
+    ...serve(deleteConversation, async ({ params: { id, sid } }) => {
       await check(id);
       await chat.remove(nameOf(id, sid));
-      answerJson(exchange, 200, { conversationId: sid, deleted: true });
+      return { conversationId: sid, deleted: true };
     }),
-    ...turnRoutes(services, `${list}/:sid`, 'manage', existing),
-    route('POST', blobs, 'manage', async (exchange, { id = '' }, caller) => {
+    ...turnRoutes(services, conversationTurns, existing),
+    ...serveRaw(uploadAttachment, async (exchange, { id = '' }, caller) => {
       const body = exchange.streamBody(LIMITS.attachmentBytes, LIMITS.uploadTimeoutMs);
       try {
         const type = typeOf(exchange);
@@ -140,30 +132,28 @@ export function conversationRoutes(services: Services): Route[] {
         body.destroy();
       }
     }),
-    {
-      ...route('GET', `${blobs}/:sha256`, 'manage', async (exchange, { id = '', sha256 = '' }) => {
-        await check(id);
-        const etag = `"${sha256}"`;
-        const { record, file } = await attachments.read(id, sha256);
-        try {
-          const headers = { ...ATTACHMENT, 'content-type': record.type, etag };
-          if (noneMatch(exchange.header('if-none-match'), etag)) exchange.send(304, { ...ATTACHMENT, etag }, '');
-          else await sendStream(exchange, file.createReadStream({ autoClose: false }), headers, log);
-        } finally {
-          await file.close();
-        }
-      }),
-      isFile: true,
-    },
-    route('DELETE', `${blobs}/:sha256`, 'manage', async (exchange, { id = '', sha256 = '' }) => {
+    ...serve(downloadAttachment, async ({ params: { id, sha256 }, headers: sent, exchange }) => {
+      await check(id);
+      const etag = `"${sha256}"`;
+      const { record, file } = await attachments.read(id, sha256);
+      try {
+        const headers = { ...ATTACHMENT_HEADERS, 'content-type': record.type, etag };
+        if (noneMatch(sent['if-none-match'], etag)) exchange.send(304, { ...ATTACHMENT_HEADERS, etag }, '');
+        else await sendStream(exchange, file.createReadStream({ autoClose: false }), headers, log);
+      } finally {
+        await file.close();
+      }
+      return ANSWERED;
+    }),
+    ...serve(deleteAttachment, async ({ params: { id, sha256 } }) => {
       await check(id);
       await attachments.remove(id, sha256);
-      answerJson(exchange, 200, { sha256, deleted: true });
+      return { sha256, deleted: true };
     }),
   ];
 }
 
-function attachmentOf(given: Of<typeof ATTACHMENT_OF_TURN>): { sha256: string; name?: string } {
+function attachmentOf(given: Of<typeof ATTACHMENT>): { sha256: string; name?: string } {
   if (typeof given === 'string') return { sha256: given };
   return { sha256: given.sha256, ...(given.name == null ? {} : { name: given.name }) };
 }

@@ -4,6 +4,7 @@ import { SvcError } from '../../../protocol/errors.ts';
 import { pagePath } from '../../../protocol/http/origins.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { serverOfAll, serverOfApp } from '../../../protocol/routes/mcp.ts';
 import type { Capability } from '../../../protocol/routes/row.ts';
 import { checkDraft } from '../../authoring/draft-check.ts';
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
@@ -11,7 +12,7 @@ import type { Scope, Scopes } from '../../dispatch/scope.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { AgentCaller } from '../../http/access/agent-tokens.ts';
 import { type Caller, demand, may } from '../../http/access/grants.ts';
-import { type Route, route, withDrafts } from '../../http/router.ts';
+import type { Route } from '../../http/router.ts';
 import { type AppPage, McpPages } from '../../mcp/app-page.ts';
 import { checkOrigin, type ListsOf, McpServer } from '../../mcp/server.ts';
 import type { SessionOwner } from '../../mcp/sessions.ts';
@@ -19,6 +20,7 @@ import { appTools, dispatcherTools, type McpCaller, type McpTools } from '../../
 import type { Services } from '../../services.ts';
 import { describe, permit } from '../app/tools.ts';
 import { parseJson, readBytes } from '../requests.ts';
+import { serveRaw } from '../serve.ts';
 
 export function mcpRoutes(services: Services): Route[] {
   const { dispatcher } = services;
@@ -62,18 +64,17 @@ export function mcpRoutes(services: Services): Route[] {
     };
     await serve(exchange, owner, (showsPages) => ({ key, tools: () => tools(showsPages) }));
   };
-  const routes = (path: string, handle: Route['handle']): Route[] =>
-    (['POST', 'GET', 'DELETE'] as const).map((method) => route(method, path, 'route', handle));
+  const serveAll: Route['handle'] = (exchange, _params, caller) => {
+    if (caller.kind === 'session' && !may(caller, 'admin', null))
+      throw new SvcError('FORBIDDEN', 'This address is for programs with a token; pages call tools through `svc`.');
+    const client = services.clientOf(exchange, caller);
+    const tools = () => toolsOfCaller(services, caller, client);
+    // Here a page would reach every app.
+    return serve(exchange, { client, path: exchange.path, app: null }, () => ({ key: null, tools }));
+  };
   return [
-    ...routes('/svc/_mcp', (exchange, _params, caller) => {
-      if (caller.kind === 'session' && !may(caller, 'admin', null))
-        throw new SvcError('FORBIDDEN', 'This address is for programs with a token; pages call tools through `svc`.');
-      const client = services.clientOf(exchange, caller);
-      const tools = () => toolsOfCaller(services, caller, client);
-      // Here a page would reach every app.
-      return serve(exchange, { client, path: exchange.path, app: null }, () => ({ key: null, tools }));
-    }),
-    ...withDrafts(...routes('/svc/:id/_mcp', serveApp)),
+    ...serverOfAll.flatMap((row) => serveRaw(row, serveAll)),
+    ...serverOfApp.flatMap((row) => serveRaw(row, serveApp)),
   ];
 }
 

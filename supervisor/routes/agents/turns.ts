@@ -2,72 +2,52 @@
  * Serves turns over HTTP, for windows and conversations: the message, its events, aborting, answers to agents (specification,
  * "Turns").
  */
-import { CHAT_MODES, THINKING_LEVELS } from '../../../protocol/agents/agents.ts';
 import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { flag, matching, object, oneOf, words } from '../../../protocol/shapes/schema.ts';
-import { shape } from '../../../protocol/shapes/shape.ts';
+import type { TurnRows } from '../../../protocol/routes/turns.ts';
 import { sendTurn } from '../../agents/turns/turn-stream.ts';
 import type { AcceptedTurn, HeldTurn } from '../../agents/turns/turns.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { type Caller, demand } from '../../http/access/grants.ts';
-import { answerJson } from '../../http/answers.ts';
 import type { EventReaders } from '../../http/event-streams.ts';
-import { type Needs, type Params, type Route, route } from '../../http/router.ts';
+import type { Params, Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { readBody, refuse } from '../requests.ts';
-
-/** Members of a message, in the body that begins a turn. */
-export const MESSAGE = matching(/\S/, 'a text');
-export const OF_TURN = {
-  mode: { ...oneOf(...CHAT_MODES), wanted: '"data" or "full"' },
-  runner: words(LIMITS.textChars),
-  model: words(LIMITS.textChars),
-  thinking: oneOf(...THINKING_LEVELS),
-  idempotencyKey: words(LIMITS.idempotencyKeyBytes),
-  detach: flag,
-};
-const CHOICE = shape(
-  object({ optionId: { ...words(LIMITS.textChars), wanted: 'one of the options of the permission' } }),
-);
+import { refuse } from '../requests.ts';
+import { ANSWERED, serve } from '../serve.ts';
 
 /**
- * The routes of the turns of what is at `path`; `nameOf` rejects unless it is there, and for this caller. To let an agent do what
- * it may not do by itself is for those who manage the app: pages of apps only talk with it. An action of the app may be confirmed
- * by all who talk with the agent and may call that action themselves.
+ * The routes of the turns of a window or conversation; `nameOf` rejects unless it is there, and for this caller. To let an agent do
+ * what it may not do by itself is for those who manage the app: pages of apps only talk with it. An action of the app may be
+ * confirmed by all who talk with the agent and may call that action themselves.
  */
 export function turnRoutes(
   { chat, changes }: Services,
-  path: string,
-  needs: Needs,
+  { follow, abort, choose }: TurnRows,
   nameOf: (params: Params, caller: Caller) => Promise<SessionName>,
 ): Route[] {
-  const turn = `${path}/turns/:turnId`;
   return [
-    route('GET', `${turn}/events`, needs, async (exchange, params, caller) => {
-      const after = lastEventIdOf(exchange);
-      const held = await chat.turns.hold(await nameOf(params, caller), params.turnId ?? '');
-      await follow(changes.readers, exchange, held, after);
+    ...serve(follow, async ({ params, headers, caller, exchange }) => {
+      const after = idOf(headers['last-event-id']);
+      const held = await chat.turns.hold(await nameOf(params, caller), params.turnId);
+      await sendEvents(changes.readers, exchange, held, after);
+      return ANSWERED;
     }),
-    route('DELETE', turn, needs, async (exchange, params, caller) => {
-      answerJson(exchange, 200, await chat.turns.abort(await nameOf(params, caller), params.turnId ?? ''));
-    }),
-    route('POST', `${turn}/permissions/:requestId`, needs, async (exchange, params, caller) => {
-      const { turnId = '', requestId = '' } = params;
-      const { optionId } = await readBody(exchange, CHOICE);
+    ...serve(abort, async ({ params, caller }) => await chat.turns.abort(await nameOf(params, caller), params.turnId)),
+    ...serve(choose, async ({ params, body: { optionId }, caller }) => {
+      const { turnId, requestId } = params;
       const name = await nameOf(params, caller);
       const key = scopeKey(name.app, name.draft);
       const permit = (own: boolean) => demand(caller, own ? 'write' : 'manage', key);
       const { ok } = await chat.turns.choose(name, turnId, requestId, optionId, permit);
-      answerJson(exchange, 200, { turnId, requestId, optionId, ok });
+      return { turnId, requestId, optionId, ok };
     }),
   ];
 }
 
 /** Sends the events of a turn after the id `after`; `left` is called when the client goes away before the end. */
-async function follow(
+async function sendEvents(
   readers: EventReaders,
   exchange: Exchange,
   held: HeldTurn,
@@ -90,8 +70,9 @@ export async function answerTurn(
   exchange: Exchange,
   held: AcceptedTurn,
   isDetached: boolean,
-): Promise<void> {
-  await follow(readers, exchange, held, 0, isDetached ? undefined : held.abandon);
+): Promise<typeof ANSWERED> {
+  await sendEvents(readers, exchange, held, 0, isDetached ? undefined : held.abandon);
+  return ANSWERED;
 }
 
 /** Throws `PAYLOAD_TOO_LARGE`. */
@@ -102,9 +83,9 @@ export function checkMessage(message: string): void {
 }
 
 /** Throws `BAD_REQUEST`. Every event of a turn has a number. */
-function lastEventIdOf(exchange: Exchange): number {
-  const text = exchange.header('last-event-id') ?? '';
+function idOf(text = ''): number {
   if (text === '') return 0;
-  const id = Number(text);
-  return /^\d{1,15}$/.test(text) ? id : refuse('last-event-id', '"Last-Event-ID" must be the id of an event.');
+  return /^\d{1,15}$/.test(text)
+    ? Number(text)
+    : refuse('last-event-id', '"Last-Event-ID" must be the id of an event.');
 }

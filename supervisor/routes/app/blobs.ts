@@ -6,19 +6,19 @@ import type { FileHandle } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { matching, object, oneOf, text } from '../../../protocol/shapes/schema.ts';
-import { shape } from '../../../protocol/shapes/shape.ts';
-import { type BlobQuery, type BlobRecord, isBlobCursor, isMediaType, UNTYPED } from '../../../storage/blobs.ts';
+import { deleteFile, downloadFile, listFiles, storeFile } from '../../../protocol/routes/files.ts';
+import { type BlobRecord, isBlobCursor, isMediaType, UNTYPED } from '../../../storage/blobs.ts';
 import { type Exchange, PRIVATE, type ResponseHeaders } from '../../edge/edge.ts';
 import { declaredLength } from '../../edge/framing.ts';
 import { demand } from '../../http/access/grants.ts';
 import type { Place } from '../../http/access/places.ts';
 import { answerJson, NO_STORE } from '../../http/answers.ts';
 import { isSingleRange, noneMatch, parseRange, rangeApplies } from '../../http/assets.ts';
-import { type Route, route, withDrafts } from '../../http/router.ts';
+import type { Route } from '../../http/router.ts';
 import { goneSignal, sendStream } from '../../http/send-stream.ts';
 import type { Services } from '../../services.ts';
-import { integerOf, paramsOf, queryOf, refuse, scopeOf } from '../requests.ts';
+import { refuse, scopeOf } from '../requests.ts';
+import { serve, serveRaw } from '../serve.ts';
 
 const CHUNK_BYTES = 128 * 1024;
 /** So much is answered as a whole. */
@@ -32,67 +32,45 @@ const PDF = /^application\/pdf\s*(?:;|$)/i;
 const PASSIVE = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'";
 
 export function blobRoutes({ scopes, blobs, log }: Services): Route[] {
-  const address = '/svc/:id/_blobs';
   return [
-    route('GET', address, 'manage', async (exchange, params) => {
-      const query = pageOf(queryOf(exchange));
+    ...serve(listFiles, async ({ params, query }) => {
+      const { sort: order = 'newest', prefix = '', after = null, limit = LIMITS.listRows } = query;
+      if (after !== null && !isBlobCursor(after)) refuse('after', '"after" must be the "next" of the page before.');
       const { key } = await scopeOf(scopes, params);
-      const [page, usage] = await Promise.all([blobs.list(key, query), blobs.usage(key)]);
-      answerJson(exchange, 200, { ...page, usage }, NO_STORE);
+      const [page, usage] = await Promise.all([blobs.list(key, { order, prefix, after, limit }), blobs.usage(key)]);
+      return { ...page, usage };
     }),
-    ...withDrafts(
-      route('PUT', address, 'write', async (exchange, params, caller) => {
-        const body = exchange.streamBody(LIMITS.blobBytes, LIMITS.uploadTimeoutMs);
-        try {
-          const type = exchange.header('content-type') ?? UNTYPED;
-          if (!isMediaType(type))
-            refuse('content-type', 'The content-type must be a media type, such as image/png, of printable ASCII.');
-          const { key } = await scopeOf(scopes, params);
-          // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
-          const permit = () => demand(caller, 'write', key);
-          const record = await blobs.store(key, body, type, { expected: declaredLength(exchange.headers), permit });
-          answerJson(exchange, 201, record, NO_STORE);
-        } finally {
-          body.destroy();
-        }
-      }),
-      {
-        ...route('GET', `${address}/:sha256`, 'read', async (exchange, params, _caller, place) => {
-          const { key } = await scopeOf(scopes, params);
-          const { record, file } = await blobs.open(key, params.sha256 ?? '');
-          try {
-            await answerBlob(exchange, record, file, place, log);
-          } finally {
-            await file.close();
-          }
-        }),
-        isFile: true,
-      },
-      route('DELETE', `${address}/:sha256`, 'write', async (exchange, params) => {
-        const { sha256 = '' } = params;
+    ...serveRaw(storeFile, async (exchange, params, caller) => {
+      const body = exchange.streamBody(LIMITS.blobBytes, LIMITS.uploadTimeoutMs);
+      try {
+        const type = exchange.header('content-type') ?? UNTYPED;
+        if (!isMediaType(type))
+          refuse('content-type', 'The content-type must be a media type, such as image/png, of printable ASCII.');
         const { key } = await scopeOf(scopes, params);
-        await blobs.remove(key, sha256);
-        answerJson(exchange, 200, { sha256, deleted: true });
-      }),
-    ),
+        // It may take minutes to arrive, and what it was begun with may have ended meanwhile.
+        const permit = () => demand(caller, 'write', key);
+        const record = await blobs.store(key, body, type, { expected: declaredLength(exchange.headers), permit });
+        answerJson(exchange, 201, record, NO_STORE);
+      } finally {
+        body.destroy();
+      }
+    }),
+    ...serveRaw(downloadFile, async (exchange, params, _caller, place) => {
+      const { key } = await scopeOf(scopes, params);
+      const { record, file } = await blobs.open(key, params.sha256 ?? '');
+      try {
+        await answerBlob(exchange, record, file, place, log);
+      } finally {
+        await file.close();
+      }
+    }),
+    ...serve(deleteFile, async ({ params }) => {
+      const { sha256 } = params;
+      const { key } = await scopeOf(scopes, params);
+      await blobs.remove(key, sha256);
+      return { sha256, deleted: true };
+    }),
   ];
-}
-
-const PAGE = shape(
-  object(
-    {},
-    {
-      sort: { ...oneOf('newest', 'largest'), wanted: 'newest or largest' },
-      prefix: matching(/^[0-9a-f]{0,64}$/, 'the beginning of a SHA-256 in lower-case hex'),
-      after: text,
-    },
-  ),
-);
-
-function pageOf(query: URLSearchParams): BlobQuery {
-  const { sort: order = 'newest', prefix = '', after = null } = paramsOf(query, PAGE);
-  if (after !== null && !isBlobCursor(after)) refuse('after', '"after" must be the "next" of the page before.');
-  return { order, prefix, after, limit: integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax) };
 }
 
 async function answerBlob(

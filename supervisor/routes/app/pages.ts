@@ -1,15 +1,14 @@
-/** Serves browsers: the console, the page bridge, each app's files and change stream. */
+/** Serves browsers: the console, the page bridge, and each app's files. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../../protocol/ids.ts';
 import { PUSH_WORKER } from '../../../protocol/notices.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { isNavigation } from '../../http/access/fetch-metadata.ts';
 import type { Place } from '../../http/access/places.ts';
-import { notFound, type Route, route, withDrafts } from '../../http/router.ts';
+import { notFound, type Route, route } from '../../http/router.ts';
 import { ICON } from '../../pages/icons.ts';
 import { sendPageError } from '../../pages/pages.ts';
 import type { Services } from '../../services.ts';
-import { subscriptionOf } from '../requests.ts';
 
 /** A version's id is one segment, or the two of a tag, whose slash may be encoded. */
 const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
@@ -21,7 +20,7 @@ const CONSOLE_PART = /^(?:part-[A-Z0-9]{8}\.js|preview-[a-z0-9-]{1,63}\.png)$/;
 const DOCUMENT = /^(?:(?:[a-z0-9-]+|README|SECURITY|CHANGELOG)\.md|[a-z0-9-]+\.(?:png|svg))$/;
 
 export function pageRoutes(services: Services): Route[] {
-  const { apps, scopes, pages, changes, consoleFiles } = services;
+  const { apps, pages, consoleFiles } = services;
 
   const servePinned = async (exchange: Exchange, place: Place, id: string, pinned: string, rest: string) => {
     const versionId = pinned.replace(/%2f/i, '/');
@@ -61,13 +60,6 @@ export function pageRoutes(services: Services): Route[] {
       if (!DOCUMENT.test(file)) throw new SvcError('NOT_FOUND', 'There is no such document.');
       await consoleFiles.serveDocument(exchange, place, file);
     }),
-    ...withDrafts(
-      route('GET', '/svc/:id/_changes', 'stream', async (exchange, { sid, id = '' }) => {
-        const scope = scopes(sid).of(sid === undefined ? known(id) : id);
-        changes.subscribe(scope.key, exchange, subscriptionOf(exchange, await scope.pageVersion()));
-        scope.greet();
-      }),
-    ),
     {
       ...route('GET', '/svc/:id/*', 'page', (exchange, { id = '', '*': rest = '' }, _caller, place) =>
         servePage(exchange, place, id, rest),

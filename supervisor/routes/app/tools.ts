@@ -4,6 +4,7 @@
 import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { describeTools, otherTool, readTool, writeTool } from '../../../protocol/routes/tools.ts';
 import { describeAll, describeApps } from '../../dispatch/describe.ts';
 import {
   appOf,
@@ -21,10 +22,11 @@ import { AgentCaller } from '../../http/access/agent-tokens.ts';
 import { type Caller, demand, may } from '../../http/access/grants.ts';
 import { notPublic, shownToVisitors, Visitor } from '../../http/access/visitors.ts';
 import { answerError, JSON_HEADERS, toSvcError } from '../../http/answers.ts';
-import { type Route, route, withDrafts } from '../../http/router.ts';
+import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
 import { type CallTiming, traceOf } from '../../tree/actor/call.ts';
 import { type Body, parseCall } from '../requests.ts';
+import { serveRaw } from '../serve.ts';
 
 type CallParts = Pick<Services, 'dispatcher' | 'log'>;
 
@@ -37,16 +39,12 @@ const HIT_TIMING = 'queue;dur=0.00, handler;dur=0.00, cache;desc=hit';
 const NO_TIME: CallTiming = { queueMs: 0, handlerMs: 0, started: false };
 
 export function toolRoutes(services: Services): Route[] {
-  const tool = (name: string): Route =>
-    route('POST', `/svc/_tool/${name}`, 'route', (exchange, { tool = name, sid }, caller) =>
+  return [describeTools, readTool, writeTool, otherTool].flatMap((row) => {
+    const named = row.path.slice('/svc/_tool/'.length);
+    return serveRaw(row, (exchange, { tool = named, sid }, caller) =>
       answerTool(services, services.scopes(sid), exchange, tool, caller),
     );
-  return [
-    tool('svc_describe'),
-    { ...tool('svc_read'), visitors: 'tool' },
-    { ...tool('svc_write'), visitors: 'tool' },
-    ...withDrafts(tool(':tool')),
-  ];
+  });
 }
 
 /** Reads a call and answers it. Must be called in the turn in which the exchange was handed over. */

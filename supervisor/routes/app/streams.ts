@@ -1,24 +1,33 @@
-/** Serves live queries over HTTP (specification, "Live queries"). */
+/** Serves the event streams of apps and drafts over HTTP (specification, "Change stream", "Live queries"). */
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isSessionId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { followChanges, followQueries } from '../../../protocol/routes/streams.ts';
 import type { SubscribeOptions } from '../../dispatch/changes.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { demand } from '../../http/access/grants.ts';
-import { notFound, type Route, route, withDrafts } from '../../http/router.ts';
+import { notFound, type Route } from '../../http/router.ts';
 import type { FollowedQuery } from '../../live/live-streams.ts';
 import type { Services } from '../../services.ts';
 import { parseJson, queryOf, refuse, subscriptionOf } from '../requests.ts';
+import { serveRaw } from '../serve.ts';
 import { permit } from './tools.ts';
 
-export function liveRoutes(services: Services): Route[] {
-  return withDrafts(
-    route('GET', '/svc/:id/_live', 'route', async (exchange, { sid, id = '' }, caller) => {
+export function streamRoutes(services: Services): Route[] {
+  const { changes, scopes } = services;
+  return [
+    ...serveRaw(followChanges, async (exchange, { sid, id = '' }) => {
+      if (sid === undefined && !isAppId(id)) throw notFound();
+      const scope = scopes(sid).of(id);
+      changes.subscribe(scope.key, exchange, subscriptionOf(exchange, await scope.pageVersion()));
+      scope.greet();
+    }),
+    ...serveRaw(followQueries, async (exchange, { sid, id = '' }, caller) => {
       if (!isAppId(id) || (sid !== undefined && !isSessionId(sid))) throw notFound();
-      const scopes = services.scopes(sid);
-      const scope = scopes.of(id);
+      const own = scopes(sid);
+      const scope = own.of(id);
       const { key } = scope;
-      await permit(scopes, caller, 'read', scope);
+      await permit(own, caller, 'read', scope);
       const query = queryOf(exchange);
       const wantsChanges = query.has('changes');
       const { list, lastChange } = followedOf(exchange, query, wantsChanges);
@@ -29,15 +38,15 @@ export function liveRoutes(services: Services): Route[] {
         await services.liveStreams.openOne(exchange, subject, only);
         return;
       }
-      let changes: SubscribeOptions | null = null;
+      let followed: SubscribeOptions | null = null;
       if (wantsChanges) {
         demand(caller, 'stream', key);
         const { lastEventId: _, ...options } = subscriptionOf(exchange, await scope.pageVersion());
-        changes = { ...options, ...(lastChange === '' ? {} : { lastEventId: lastChange }) };
+        followed = { ...options, ...(lastChange === '' ? {} : { lastEventId: lastChange }) };
       }
-      services.liveStreams.openMany(exchange, subject, list, changes);
+      services.liveStreams.openMany(exchange, subject, list, followed);
     }),
-  );
+  ];
 }
 
 /**
