@@ -21,8 +21,8 @@ import { isOfTransaction } from './context/database.ts';
 import { AppLog } from './context/log.ts';
 import { ActorSecrets } from './context/secrets.ts';
 import { Tools } from './context/tools.ts';
-import { Failures } from './failure.ts';
-import { Fires } from './fire-runner.ts';
+import { HandlerErrors } from './failure.ts';
+import { FireRunner } from './fire-runner.ts';
 import { closeGlobals } from './globals.ts';
 import type { FromActor, ToActor } from './host.ts';
 import { Modules } from './modules.ts';
@@ -38,7 +38,7 @@ const tell = (message: FromActor): void => host.postMessage(message);
 class Actor {
   readonly #runner: Runner;
   readonly #calls: Calls;
-  readonly #failures: Failures;
+  readonly #failures: HandlerErrors;
   readonly #log: AppLog;
   readonly #secrets: ActorSecrets;
   readonly #blobs: ActorBlobs;
@@ -47,7 +47,7 @@ class Actor {
   #stopping = false;
 
   /** Throws when the version cannot be run. */
-  constructor(spec: ActorSpec, failures: Failures, redactor: Redactor, positions: SourcePositions) {
+  constructor(spec: ActorSpec, failures: HandlerErrors, redactor: Redactor, positions: SourcePositions) {
     const send = (frame: Frame): void => this.#supervisor.send(frame);
     const log = new AppLog({
       app: spec.shownApp,
@@ -66,7 +66,7 @@ class Actor {
     const env = { spec, modules, validators, log, redactor, ...shared };
     this.#failures = failures;
     this.#log = log;
-    this.#runner = spec.automation === null ? new Tools(env) : new Fires(env);
+    this.#runner = spec.automation === null ? new Tools(env) : new FireRunner(env);
     this.#calls = new Calls(this.#runner, failures, log, redactor, send);
     this.#supervisor = openLink(spec.supervisorSocket, spec.supervisorTicket, {
       onFrame: (frame) => this.#receive(frame),
@@ -182,7 +182,7 @@ host.on('message', (message: ToActor) => {
   const redactor = new Redactor();
   const positions = new SourcePositions(spec.codeDir);
   const folders = [spec.codeDir, spec.preparedDir, dirname(spec.dataFile), dirname(spec.blobs.live ?? spec.blobs.own)];
-  const failures = new Failures([...folders, install], redactor, positions);
+  const failures = new HandlerErrors([...folders, install], redactor, positions);
   try {
     actor = new Actor(spec, failures, redactor, positions);
     tell({ type: 'ready', osThread });

@@ -14,7 +14,7 @@ import { CallTrace } from './call-trace.ts';
 import type { Asks } from './context/asks.ts';
 import type { AppLog, LogOrigin } from './context/log.ts';
 import { Reads } from './context/reads.ts';
-import type { Failures } from './failure.ts';
+import type { HandlerErrors } from './failure.ts';
 import { parseRequest } from './request.ts';
 import type { Answer } from './result.ts';
 import { type Failed, firstUnhandled } from './unhandled.ts';
@@ -164,7 +164,7 @@ export type Runner = {
 
 export class Calls {
   readonly #runner: Runner;
-  readonly #failures: Failures;
+  readonly #failures: HandlerErrors;
   readonly #log: AppLog;
   readonly #redactor: Redactor;
   readonly #send: (frame: Frame) => void;
@@ -173,7 +173,7 @@ export class Calls {
   #finished = 0;
 
   /** `send` throws when the frame is too large. */
-  constructor(runner: Runner, failures: Failures, log: AppLog, redactor: Redactor, send: (frame: Frame) => void) {
+  constructor(runner: Runner, failures: HandlerErrors, log: AppLog, redactor: Redactor, send: (frame: Frame) => void) {
     this.#runner = runner;
     this.#failures = failures;
     this.#log = log;

@@ -4,12 +4,12 @@ import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { Redactor } from '../../protocol/text/redactor.ts';
 import { DbError } from '../../protocol/wire/db-client.ts';
-import { Failures } from './failure.ts';
+import { HandlerErrors } from './failure.ts';
 import { SourcePositions } from './source-positions.ts';
 
 const redactor = new Redactor();
 redactor.hide([['KEY', 'sk_live_51']]);
-const failures = new Failures(['/srv/apps/notes'], redactor, new SourcePositions('/srv/apps/notes'));
+const failures = new HandlerErrors(['/srv/apps/notes'], redactor, new SourcePositions('/srv/apps/notes'));
 
 const THROWN: [code: string, answered: string][] = [
   ['SQLITE_FULL', 'STORAGE_FULL'],
@@ -56,7 +56,7 @@ test('no part of a secret is left where a message is cut', () => {
 test('a secret with empty lines is found in a stack', () => {
   const hiding = new Redactor();
   hiding.hide([['KEY', 'abc\n\ndefg']]);
-  const { stack } = new Failures([], hiding, new SourcePositions('/srv/apps/notes')).fields(
+  const { stack } = new HandlerErrors([], hiding, new SourcePositions('/srv/apps/notes')).fields(
     new Error('no abc\n\ndefg'),
   ).err;
   assert.match(String(stack), /^Error: no \[secret KEY\]\n/);

@@ -28,7 +28,7 @@ export class AskError extends Error {
   }
 }
 
-export class Failures {
+export class HandlerErrors {
   readonly #roots: string[];
   readonly #redactor: Redactor;
   readonly #positions: SourcePositions;

@@ -30,7 +30,7 @@ type FireRequest = {
 const { parse } = JSON;
 const { freeze } = Object;
 
-export class Fires implements Runner {
+export class FireRunner implements Runner {
   readonly #env: Environment;
   readonly #http: HttpClient;
 

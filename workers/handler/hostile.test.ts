@@ -67,7 +67,7 @@ export function attack() {
 }
 
 /** What is ours or Node's: named so, or able to reach the machine. */
-const OURS = /^(Socket|TLSSocket|TLSWrap|Pipe|TCP|Server|MessagePort|Worker|Agent|Client|Pool|Dispatcher|Link|DbClient|Reader|HandlerCall|Calls|Asks|Fires|Tools|Modules|AppLog|HttpClient|Egress|BlockList|FrameDecoder|FrameBatch|Database|Statement|EventEmitter|Duplex|Readable|Writable|process)$/;
+const OURS = /^(Socket|TLSSocket|TLSWrap|Pipe|TCP|Server|MessagePort|Worker|Agent|Client|Pool|Dispatcher|Link|DbClient|Reader|HandlerCall|Calls|Asks|FireRunner|Tools|Modules|AppLog|HttpClient|Egress|BlockList|FrameDecoder|FrameBatch|Database|Statement|EventEmitter|Duplex|Readable|Writable|process)$/;
 
 function nameOf(value) {
   try { const { constructor } = value; return typeof constructor === 'function' ? String(constructor.name) : ''; } catch { return ''; }
