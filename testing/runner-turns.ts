@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ProbeOrder, ProbeResult, RunnerEvent, RunnerSpec, TurnOrder } from '../protocol/agents/agents.ts';
-import { OpenTools } from '../supervisor/agents/turns/turn-contract.ts';
+import { TurnContract } from '../supervisor/agents/turns/turn-contract.ts';
 import { Agents } from '../workers/agents/agents.ts';
 import type { Runner } from '../workers/agents/runner.ts';
 import { type ModelStub, startModelStub } from './model-stub.ts';
@@ -80,20 +80,23 @@ export class RunnerTurns {
     };
     const events: RunnerEvent[] = [];
     // As the supervisor does.
-    const tools = new OpenTools();
+    const contract = new TurnContract();
+    let isCancelled = false;
     const waiting = new Set<() => void>();
     const wake = () => {
       for (const look of waiting) look();
     };
     const ended = this.#agents
       .turn(id, order, (event, bytes) => {
-        events.push(...tools.admit(event));
+        const isKept = event.type === 'session' || event.type === 'error';
+        events.push(...((isKept ? [event] : contract.take(event)) as RunnerEvent[]));
         this.#agents.taken(id, bytes);
         wake();
       })
       .then(() => {
-        const isOver = ['final', 'error'].includes(events.at(-1)?.type ?? '');
-        events.splice(events.length - (isOver ? 1 : 0), 0, ...tools.missing('The turn ended before the tool did.'));
+        const failed = events.at(-1)?.type === 'error';
+        const rest = contract.rest(failed ? 'error' : isCancelled ? 'aborted' : 'ok') as RunnerEvent[];
+        events.splice(events.length - (failed ? 1 : 0), 0, ...rest);
         checkContract(events);
         return events;
       });
@@ -115,7 +118,10 @@ export class RunnerTurns {
         });
         return inTime(found, `an event ${type}`, LONG_MS);
       },
-      cancel: () => this.#agents.cancel(id),
+      cancel: () => {
+        isCancelled = true;
+        this.#agents.cancel(id);
+      },
       answer: (requestId, optionId) => this.#agents.answer(id, requestId, optionId),
     };
     this.#running.add(turn);

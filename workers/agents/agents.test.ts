@@ -124,32 +124,9 @@ describe('the events of a turn', () => {
   const failure = new SvcError('AGENT_FAILED', 'It broke.');
   const cases: [name: string, act: Act, events: RunnerEvent[]][] = [
     [
-      'the final text comes last, and once',
-      say(
-        { type: 'final', text: 'all' },
-        delta('all'),
-        { type: 'usage', inputTokens: 1 },
-        { type: 'final', text: 'no' },
-      ),
-      [delta('all'), { type: 'usage', inputTokens: 1 }, { type: 'final', text: 'all' }],
-    ],
-    [
-      'without one it is what was said since the last tool',
-      say(
-        delta('a'),
-        { type: 'tool.start', ...tool },
-        { type: 'tool.result', ...tool, ok: true },
-        delta('b'),
-        delta('c'),
-      ),
-      [
-        delta('a'),
-        { type: 'tool.start', ...tool },
-        { type: 'tool.result', ...tool, ok: true },
-        delta('b'),
-        delta('c'),
-        { type: 'final', text: 'bc' },
-      ],
+      'the final text is passed on as it comes',
+      say({ type: 'final', text: 'all' }, delta('all')),
+      [{ type: 'final', text: 'all' }, delta('all')],
     ],
     [
       'tools are passed on as they come, for the supervisor to pair',
@@ -157,7 +134,6 @@ describe('the events of a turn', () => {
       [
         { type: 'tool.result', ...tool, ok: true, result: 1 },
         { type: 'tool.start', ...tool },
-        { type: 'final', text: '' },
       ],
     ],
     [
@@ -184,15 +160,11 @@ describe('the events of a turn', () => {
       },
       [{ type: 'error', code: 'AGENT_FAILED', message: 'said' }],
     ],
-    [
-      'nothing comes after the end',
-      async (turn) => void setImmediate(() => void turn.emit(delta('late'))),
-      [{ type: 'final', text: '' }],
-    ],
+    ['nothing comes after the end', async (turn) => void setImmediate(() => void turn.emit(delta('late'))), []],
     [
       'a permission that nobody can answer is not shown',
       say({ type: 'permission', requestId: 'x', toolName: 'rm', detail: '', options: [] }),
-      [{ type: 'final', text: '' }],
+      [],
     ],
   ];
   for (const [name, act, events] of cases) {
@@ -244,7 +216,6 @@ describe('limits of a turn', () => {
     assert.ok(kept !== text && `${half}${half.slice(1)}x`.startsWith(kept), `${text.length} characters are kept`);
     const bytes = Buffer.byteLength(text);
     assert.ok(bytes <= LIMITS.agentAnswerBytes && bytes >= LIMITS.agentAnswerBytes - 1, `${bytes} bytes`);
-    assert.equal((turn.events.at(-1) as { text: string }).text.length, text.length);
   });
 
   test('a turn that says too much fails, and its agent is not asked again', async () => {
@@ -382,10 +353,7 @@ describe('permissions', () => {
       const turn = setUp(asking(answers, given)).begin('one', { permission: permission as PermissionPolicy });
       await turn.done;
       const question = { requestId: '1', toolName: 'rm', detail: 'rm -r x', options: [...given] };
-      assert.deepEqual(turn.events, [
-        { type: 'permission', ...question, optionId: answer },
-        { type: 'final', text: '' },
-      ]);
+      assert.deepEqual(turn.events, [{ type: 'permission', ...question, optionId: answer }]);
       assert.deepEqual(answers, [answer]);
     });
   }
@@ -444,13 +412,6 @@ test('a transcript contains none of its agent’s secrets, in no event', async (
   await turn.done;
   assert.doesNotMatch(JSON.stringify(turn.events), /sk-|1234/);
   assert.deepEqual(turn.events.at(-1), { type: 'final', text: 'So [secret MY_API_KEY]' });
-});
-
-test('what is said of a half answer is not in the text of the turn when it was tried again', async () => {
-  const retry: RunnerEvent = { type: 'phase', phase: 'retrying' };
-  const turn = setUp(say(delta('half'), retry, delta('the '), delta('whole'))).begin();
-  await turn.done;
-  assert.deepEqual(turn.events.at(-1), { type: 'final', text: 'the whole' });
 });
 
 describe('who has a place', () => {

@@ -1,6 +1,7 @@
 /**
  * Runs one turn of an agent: sends its events within the contract, the limits and the supervisor's pace, and asks its
- * questions. No event follows the end. The supervisor pairs the events of tools, and ends a turn whose agent is silent.
+ * questions. No event follows the end. The supervisor pairs the events of tools, makes `final` the last event, and ends a turn
+ * whose agent is silent.
  */
 import type { PermissionOption, RunnerEvent, TurnOrder } from '../../protocol/agents/agents.ts';
 import { SvcError } from '../../protocol/errors.ts';
@@ -34,12 +35,7 @@ export class TurnRun implements Turn {
   #wholeBytes = 0;
   #reasoningBytes = 0;
   readonly #secrets: EventSecrets;
-  /** The agent's text since its last tool, and the size of all its text. */
-  #text = '';
   #textBytes = 0;
-  /** The answer is tried again: that text is void when it begins anew. */
-  #isVoid = false;
-  #final: string | null = null;
   #failed = false;
   #cancelled = false;
   #over = false;
@@ -65,6 +61,7 @@ export class TurnRun implements Turn {
     this.#cancelled = true;
     this.#abort.abort();
     this.#release();
+    // The supervisor's own wait, `chatAbortMs`, knows nothing of the agent's programs, which are ended here.
     this.#grace ??= setTimeout(() => {
       this.spoiled = true;
       this.#rejectGiveUp(failed('The agent did not stop in time.'));
@@ -125,7 +122,7 @@ export class TurnRun implements Turn {
     return chosen;
   }
 
-  /** The last event: the final text or the error. */
+  /** No event comes after this one: the error, if there is one. */
   end(error: unknown): void {
     if (this.#over) return;
     for (const held of this.#secrets.rest()) this.#take(held);
@@ -134,7 +131,6 @@ export class TurnRun implements Turn {
       const told = this.#secrets.clean({ type: 'error', ...errorOf(error) });
       for (const clean of told) this.#put(clean);
     }
-    if (!isFailure && !this.#cancelled && !this.#failed) this.#put({ type: 'final', text: this.#final ?? this.#text });
     this.#over = true;
     clearTimeout(this.#grace);
     // Stops the agent if it still works.
@@ -154,11 +150,6 @@ export class TurnRun implements Turn {
         if (delta !== '') this.#put({ type: 'reasoning.delta', delta });
         break;
       }
-      case 'final':
-        // `end` sends it last.
-        this.#final ??= cutText(event.text, LIMITS.agentAnswerBytes);
-        this.#count(Buffer.byteLength(event.text));
-        break;
       case 'permission':
         // Only `ask` can be answered.
         break;
@@ -168,8 +159,6 @@ export class TurnRun implements Turn {
         this.#put(event);
         break;
       default:
-        if (event.type === 'phase' && event.phase === 'retrying') this.#isVoid = true;
-        if (event.type === 'tool.start') this.#text = '';
         this.#put(event);
     }
   }
@@ -177,12 +166,9 @@ export class TurnRun implements Turn {
   #delta(whole: string): void {
     const bytes = Buffer.byteLength(whole);
     let delta = cutText(whole, Math.max(0, ANSWER_BYTES - this.#textBytes));
-    if (this.#isVoid) this.#text = '';
-    this.#isVoid = false;
     // What of it is left out is said, once.
     if (delta !== whole && this.#textBytes <= ANSWER_BYTES) delta += ANSWER_CUT;
     this.#textBytes += bytes;
-    this.#text += delta;
     this.#count(bytes);
     if (delta !== '') this.#put({ type: 'assistant.delta', delta });
   }

@@ -78,7 +78,7 @@ async function textOf(runner: ConversationRunner, turn: AgentTurn): Promise<stri
         if (chars > LIMITS.agentTextChars) throw tooLong();
         answer.add(event.delta);
         turn.onDelta(event.delta);
-      } else if (event.type === 'final' && typeof event.text === 'string') final = bounded(event.text);
+      } else if (event.type === 'final' && typeof event.text === 'string') final ??= bounded(event.text);
       else if (event.type === 'usage') {
         const { model, provider: _provider, ...used } = usageOf(event);
         turn.onUsage(used, model?.slice(0, MODEL_CHARS) ?? null);
