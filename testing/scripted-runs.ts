@@ -8,7 +8,8 @@ import type { AskVerb } from '../protocol/wire/frames.ts';
 import type { RunFilter } from '../storage/automations/run-rows.ts';
 import type { LiveAutomation } from '../supervisor/automations/catalog.ts';
 import type { Fire } from '../supervisor/automations/fires/fire.ts';
-import { type FireRequest, Fires, type FiresOptions, type StartedRun } from '../supervisor/automations/fires/fires.ts';
+import type { FireRequest } from '../supervisor/automations/fires/fire-values.ts';
+import { Fires, type FiresOptions, type StartedRun } from '../supervisor/automations/fires/fires.ts';
 import { RunEngine } from '../supervisor/runs/engine.ts';
 import type { Call } from '../supervisor/tree/actor/call.ts';
 

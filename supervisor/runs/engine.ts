@@ -133,7 +133,7 @@ export class RunEngine {
     run.record = { ...run.record, state: 'running', startedAt };
     if (!run.first) this.#parts.ledger.started(run.runId, startedAt);
     this.#tell({ type: 'run.start', run: run.record });
-    void run.work.run(run).then((outcome) => this.#end(run, outcome));
+    void run.work.perform().then((outcome) => this.#end(run, outcome));
   }
 
   /** Never rejects. */
@@ -143,7 +143,7 @@ export class RunEngine {
     const summary = summaryText(outcome.summary);
     run.record = { ...run.record, ...outcome, summary, usage, endedAt: this.#parts.now() };
     try {
-      await run.work.end?.(run, outcome);
+      await run.work.end?.(outcome);
       await run.storeEnd();
     } catch (error) {
       // It counts as failed: the next start will find it interrupted.

@@ -57,11 +57,11 @@ export interface Work {
   /** Its turn has come: how it ends without having begun, or null. */
   refusal?(): Outcome | null;
   /** Does the work. Resolves with how it ended; never rejects. */
-  run(run: Run): Promise<Outcome>;
-  /** It is to end. Returns how it ends if it does not run; otherwise `run` is to resolve soon. */
+  perform(): Promise<Outcome>;
+  /** It is to end. Returns how it ends if it does not run; otherwise `perform` is to resolve soon. */
   stop(state: 'aborted' | 'interrupted', error: SvcError): Outcome;
   /** It has ended so: may have `run.storeEnd` store that with rows of its own. */
-  end?(run: Run, outcome: Outcome): Promise<void>;
+  end?(outcome: Outcome): Promise<void>;
   /** Its end is stored and told; not called while the gateway stops. */
   followUp?(outcome: Outcome, run: RunRecord): void;
 }

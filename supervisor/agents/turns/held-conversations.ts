@@ -1,7 +1,19 @@
-/** Keeps a conversation open while it has turns under way, or a reader. */
+/** Keeps conversations open while they have turns under way, or readers, and ends the turns that an earlier gateway left in them. */
+import type { Logger } from 'pino';
+import type { TurnEvent } from '../../../protocol/agents/agents.ts';
 import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
+import { OpenTools } from './turn-contract.ts';
+
+const INTERRUPTED: TurnEvent[] = [
+  {
+    type: 'error',
+    code: 'RUN_ABORTED',
+    message: 'The gateway stopped before the turn had ended; what was done until then stays done.',
+  },
+  { type: 'end' },
+];
 
 export class HeldConversation {
   readonly name: SessionName;
@@ -30,5 +42,87 @@ export class HeldConversation {
     const turn = this.conversation.turns.find((one) => one.turnId === turnId);
     if (turn) return turn;
     throw new SvcError('UNKNOWN_TURN', `The conversation has no turn "${turnId.slice(0, 80)}".`);
+  }
+}
+
+type HeldConversationsOptions = { open(name: SessionName): Promise<OpenConversation>; log: Pick<Logger, 'warn'> };
+
+export class HeldConversations {
+  readonly #options: HeldConversationsOptions;
+  readonly #held = new Map<string, HeldConversation>();
+
+  constructor(options: HeldConversationsOptions) {
+    this.#options = options;
+  }
+
+  /** Those of an app, or of a draft of it. */
+  of(app: string, draft: string | undefined): HeldConversation[] {
+    return [...this.#held.values()].filter(({ name }) => name.app === app && name.draft === draft);
+  }
+
+  async use<T>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
+    const held = await this.#enter(name);
+    try {
+      return await work(held);
+    } finally {
+      this.leave(held);
+    }
+  }
+
+  /** The same, but what `work` resolves with leaves it. */
+  async take<T>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
+    const held = await this.#enter(name);
+    try {
+      return await work(held);
+    } catch (error) {
+      this.leave(held);
+      throw error;
+    }
+  }
+
+  leave(held: HeldConversation): void {
+    if (--held.users > 0) return;
+    this.forget(held);
+    held.conversation.close().catch((error: unknown) => {
+      this.#options.log.warn({ err: error }, 'A conversation could not be closed.');
+    });
+  }
+
+  /** Whoever enters it from now on opens it anew. */
+  forget(held: HeldConversation): void {
+    if (this.#held.get(held.key) === held) this.#held.delete(held.key);
+  }
+
+  async #enter(name: SessionName): Promise<HeldConversation> {
+    const held = this.#held.get(sessionKey(name)) ?? this.#begin(name);
+    held.users++;
+    try {
+      await held.ready;
+    } catch (error) {
+      this.forget(held);
+      throw error;
+    }
+    return held;
+  }
+
+  #begin(name: SessionName): HeldConversation {
+    const held = new HeldConversation(name);
+    this.#held.set(held.key, held);
+    held.ready = this.#open(held);
+    return held;
+  }
+
+  /** The runs of those turns are ended by the ledger, which opens first. */
+  async #open(held: HeldConversation): Promise<void> {
+    const conversation = await this.#options.open(held.name);
+    held.conversation = conversation;
+    for (const turn of conversation.turns) {
+      if (turn.state !== 'running') continue;
+      const tools = new OpenTools();
+      for await (const { event } of conversation.events(turn, 0))
+        if (event.type === 'tool.start' || event.type === 'tool.result') tools.admit(event);
+      const results = tools.missing('The gateway stopped before the tool had a result.');
+      await conversation.append(turn, [...results, ...INTERRUPTED], { end: 'interrupted' });
+    }
   }
 }

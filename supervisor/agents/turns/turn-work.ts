@@ -210,7 +210,7 @@ export class TurnWork implements Work {
     return this.#confirmations.has(requestId);
   }
 
-  async run(): Promise<Outcome> {
+  async perform(): Promise<Outcome> {
     const { enter, turn } = this.#begun as BegunTurn;
     const { signal } = this.#controller;
     let iterator: AsyncIterator<Yielded> | null = null;
@@ -235,7 +235,7 @@ export class TurnWork implements Work {
   }
 
   /** Stores its last events, with the end of its run. */
-  async end(_run: Run, { state, error }: Outcome): Promise<void> {
+  async end({ state, error }: Outcome): Promise<void> {
     this.#isOver = true;
     this.#permissions.close();
     this.#controller.abort(new SvcError('RUN_ABORTED', 'The turn has ended.'));

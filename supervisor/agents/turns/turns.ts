@@ -10,7 +10,7 @@ import type {
   TurnAttachment,
   TurnEvent,
 } from '../../../protocol/agents/agents.ts';
-import { type SessionName, sessionKey } from '../../../protocol/agents/session-key.ts';
+import type { SessionName } from '../../../protocol/agents/session-key.ts';
 import type { OpenConversation, StoredTurn } from '../../../protocol/agents/turns.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -23,10 +23,9 @@ import type { Asker } from '../../edge/edge.ts';
 import type { ConversationRunner, ConversationTurn } from '../../extension-points.ts';
 import type { RunEngine } from '../../runs/engine.ts';
 import type { Run } from '../../runs/run.ts';
-import { HeldConversation } from './held-conversation.ts';
+import { type HeldConversation, HeldConversations } from './held-conversations.ts';
 import { endedTurn, LiveTurn, type ReadableTurn, StorePace } from './live-turn.ts';
 import { remembered } from './remembered.ts';
-import { OpenTools } from './turn-contract.ts';
 import { sessionOf, type TurnDrafts } from './turn-drafts.ts';
 import { type Enter, TurnWork } from './turn-work.ts';
 
@@ -96,13 +95,14 @@ export type AcceptedTurn = HeldTurn & {
 
 export class Turns {
   readonly #options: TurnsOptions;
-  readonly #held = new Map<string, HeldConversation>();
+  readonly #held: HeldConversations;
   /** Turns that run, wait or are about to be stored, in their order. */
   readonly #works = new Set<TurnWork>();
   readonly #pace = new StorePace();
 
   constructor(options: TurnsOptions) {
     this.#options = options;
+    this.#held = new HeldConversations(options);
   }
 
   /**
@@ -111,17 +111,17 @@ export class Turns {
    * `RunEngine.start` do.
    */
   async accept(name: SessionName, request: TurnRequest): Promise<AcceptedTurn> {
-    return await this.#holding(name, (held) => held.serial(() => this.#accept(held, request)));
+    return await this.#held.take(name, (held) => held.serial(() => this.#accept(held, request)));
   }
 
   /** A turn to read. Rejects with `UNKNOWN_TURN`. */
   async hold(name: SessionName, turnId: string): Promise<HeldTurn> {
-    return await this.#holding(name, async (held) => this.#readable(held, held.stored(turnId)));
+    return await this.#held.take(name, async (held) => this.#readable(held, held.stored(turnId)));
   }
 
   /** Aborts a turn; resolves with its state once it has ended. One that has ended stays as it is. Rejects with `UNKNOWN_TURN`. */
   async abort(name: SessionName, turnId: string): Promise<{ turnId: string; state: string }> {
-    return await this.#with(name, async (held) => {
+    return await this.#held.use(name, async (held) => {
       const { state } = (await this.#work(held, turnId)?.abort()) ?? held.stored(turnId);
       return { turnId, state };
     });
@@ -148,7 +148,7 @@ export class Turns {
     optionId: string,
     permit: (own: boolean) => void,
   ): Promise<{ ok: boolean }> {
-    return await this.#with(name, async (held) => {
+    return await this.#held.use(name, async (held) => {
       const work = this.#work(held, turnId);
       permit(work?.isConfirmation(requestId) === true);
       if (work) return work.choose(requestId, optionId);
@@ -159,14 +159,14 @@ export class Turns {
 
   /** Ends the turns of a conversation, then does `work` while nothing is stored in it. */
   async whileClosed<T>(name: SessionName, work: () => Promise<T>): Promise<T> {
-    return await this.#with(name, async (held) => {
+    return await this.#held.use(name, async (held) => {
       held.isLeaving = true;
       try {
         // Behind messages that are being stored.
         return await held.serial(async () => {
           await this.#abort(({ lane }) => lane === held.key);
           await held.conversation.close();
-          this.#forget(held);
+          this.#held.forget(held);
           this.#options.runner.leave?.({ conversation: held.key });
           return await work();
         });
@@ -178,10 +178,10 @@ export class Turns {
 
   /** Ends the turns of an app or a draft that is being removed. */
   async stopApp(app: string, draft?: string): Promise<void> {
-    const all = [...this.#held.values()].filter(({ name }) => name.app === app && name.draft === draft);
+    const all = this.#held.of(app, draft);
     for (const held of all) {
       held.isLeaving = true;
-      this.#forget(held);
+      this.#held.forget(held);
     }
     await Promise.all(all.map((held) => held.serial(() => this.#abort(({ lane }) => lane === held.key))));
     this.#options.runner.leave?.({ app, ...(draft === undefined ? {} : { draft }) });
@@ -206,7 +206,7 @@ export class Turns {
 
   /** Ends the turns of a conversation that an earlier gateway left running. */
   async settle(name: SessionName): Promise<void> {
-    await this.#with(name, async () => {});
+    await this.#held.use(name, async () => {});
   }
 
   /** Takes no more messages; turns under way are stored as `interrupted`. */
@@ -245,7 +245,7 @@ export class Turns {
     held.users++;
     const leave = () => {
       this.#works.delete(work);
-      this.#leave(held);
+      this.#held.leave(held);
     };
     try {
       const run = await engine.start(work);
@@ -331,7 +331,7 @@ export class Turns {
 
   #readable(held: HeldConversation, stored: StoredTurn): HeldTurn {
     const turn = this.#work(held, stored.turnId)?.begun?.live ?? endedTurn(held.conversation, stored);
-    return { turn, leave: () => this.#leave(held) };
+    return { turn, leave: () => this.#held.leave(held) };
   }
 
   #accepted(held: HeldConversation, stored: StoredTurn, asker: Asker | null): AcceptedTurn {
@@ -351,82 +351,7 @@ export class Turns {
   async #abort(wanted: (work: TurnWork) => boolean): Promise<void> {
     await Promise.all(this.#worksOf(wanted).map((work) => work.abort()));
   }
-
-  async #with<T>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
-    const held = await this.#enter(name);
-    try {
-      return await work(held);
-    } finally {
-      this.#leave(held);
-    }
-  }
-
-  /** As `#with`, for what its reader leaves. */
-  async #holding<T extends HeldTurn>(name: SessionName, work: (held: HeldConversation) => Promise<T>): Promise<T> {
-    const held = await this.#enter(name);
-    try {
-      return await work(held);
-    } catch (error) {
-      this.#leave(held);
-      throw error;
-    }
-  }
-
-  async #enter(name: SessionName): Promise<HeldConversation> {
-    const key = sessionKey(name);
-    const held = this.#held.get(key) ?? this.#newHeld(name);
-    held.users++;
-    try {
-      await held.ready;
-    } catch (error) {
-      this.#forget(held);
-      throw error;
-    }
-    return held;
-  }
-
-  #newHeld(name: SessionName): HeldConversation {
-    const held = new HeldConversation(name);
-    this.#held.set(held.key, held);
-    held.ready = this.#open(held);
-    return held;
-  }
-
-  /** Turns that an earlier gateway did not finish are `interrupted`. */
-  async #open(held: HeldConversation): Promise<void> {
-    const conversation = await this.#options.open(held.name);
-    held.conversation = conversation;
-    for (const turn of conversation.turns) {
-      if (turn.state !== 'running') continue;
-      const tools = new OpenTools();
-      for await (const { event } of conversation.events(turn, 0))
-        if (event.type === 'tool.start' || event.type === 'tool.result') tools.admit(event);
-      const results = tools.missing('The gateway stopped before the tool had a result.');
-      await conversation.append(turn, [...results, ...INTERRUPTED], { end: 'interrupted' });
-    }
-  }
-
-  #leave(held: HeldConversation): void {
-    if (--held.users > 0) return;
-    this.#forget(held);
-    held.conversation.close().catch((error: unknown) => {
-      this.#options.log.warn({ err: error }, 'A conversation could not be closed.');
-    });
-  }
-
-  #forget(held: HeldConversation): void {
-    if (this.#held.get(held.key) === held) this.#held.delete(held.key);
-  }
 }
-
-const INTERRUPTED: TurnEvent[] = [
-  {
-    type: 'error',
-    code: 'RUN_ABORTED',
-    message: 'The gateway stopped before the turn had ended; what was done until then stays done.',
-  },
-  { type: 'end' },
-];
 
 /** What its runner is to know of earlier turns: whoever has a session of its own remembers its tools. */
 async function memoryOf(

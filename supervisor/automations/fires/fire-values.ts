@@ -1,13 +1,39 @@
-/** Reads what a handler asks of its `ctx` and what it returns: JSON text, none of which is believed. */
+/** Reads what a handler is given, what it asks of its `ctx`, and what it returns: JSON text, none of which is believed. */
 import { parseRef } from '../../../protocol/automations/automation.ts';
-import { RUN_STATES } from '../../../protocol/automations/runs.ts';
-import { type WebhookResponse, webhookResponse } from '../../../protocol/automations/webhook-messages.ts';
+import { RUN_STATES, type RunTrigger } from '../../../protocol/automations/runs.ts';
+import {
+  type WebhookRequest,
+  type WebhookResponse,
+  webhookResponse,
+} from '../../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
+import type { SqlStatement } from '../../../protocol/wire/frames.ts';
 import { type RunFilter, recordedValue } from '../../../storage/automations/run-rows.ts';
+import { parseEntry } from '../../../storage/logs/log-pages.ts';
 import type { Outcome } from '../../runs/run.ts';
+import type { Span } from '../../tracing/span.ts';
 import type { LiveAutomation } from '../catalog.ts';
+
+/**
+ * `at` is the time of the fire, milliseconds since the epoch: the handler's `ctx.now`. `input` is a JSON value, undefined for
+ * none. `extra` gives the statements that are stored together with the run's row, all or none.
+ */
+export type FireRequest = {
+  automation: LiveAutomation;
+  trigger: RunTrigger;
+  at: number;
+  input: unknown;
+  /** The request that fired it, for the handler; it is not recorded. */
+  request?: WebhookRequest;
+  parentRunId?: string | null;
+  /** The span that fires it, where traces are recorded. */
+  span?: Span | null;
+  /** How many `onFailure` fires led to this one. */
+  depth?: number;
+  extra?: (runId: string) => SqlStatement[];
+};
 
 export type Arguments = Record<string, unknown>;
 
@@ -16,6 +42,20 @@ const TOO_DEEP = `nests deeper than ${LIMITS.jsonDepth} levels`;
 
 export function failure(error: ErrorBody): Outcome {
   return { state: 'error', summary: null, output: null, error };
+}
+
+/** The input as JSON text; undefined without input. Throws `BAD_REQUEST` for a value that JSON cannot hold. */
+export function inputText(input: unknown): string | undefined {
+  try {
+    return JSON.stringify(input);
+  } catch (error) {
+    throw new SvcError('BAD_REQUEST', `The input is not a JSON value: ${(error as Error).message}.`, { path: 'input' });
+  }
+}
+
+/** As the log's readers get it: `ts` in milliseconds since the epoch. */
+export function parsedLine(line: string): unknown {
+  return isTooDeep(line) ? line : (parseEntry(line) ?? line);
 }
 
 type Result = { outcome: Outcome; response: WebhookResponse | null };

@@ -1,48 +1,74 @@
 /**
- * Serves one running handler: answers its requests through `ctx`, and takes its result. The first result, failure or abort ends
- * the run; later ones are ignored. Every call of `ctx.tool` and `ctx.agent`, every request of `ctx.fetch`, and every permission that an
- * agent asks for, is a node of the run: counted, sent to followers, and recorded when it ends.
+ * One fire of an automation, as a run of the `RunEngine`: answers what its handler asks through `ctx`, and takes its result. The first
+ * result, failure or stop ends it; later ones are ignored. Every call of `ctx.tool` and `ctx.agent`, every request of `ctx.fetch`, and
+ * every permission that an agent asks for, is a node of the run.
  */
 import { setMaxListeners } from 'node:events';
 import type { Logger } from 'pino';
+import type { HistoryKeep } from '../../../protocol/automations/automation.ts';
 import { NOT_GRANTED, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
 import type { WebhookResponse } from '../../../protocol/automations/webhook-messages.ts';
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
-import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import type { Redactor } from '../../../protocol/text/redactor.ts';
 import type { AskVerb } from '../../../protocol/wire/frames.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
-import { parseEntry } from '../../../storage/logs/log-pages.ts';
+import { recordedValue } from '../../../storage/automations/run-rows.ts';
 import type { ConversationRunner } from '../../extension-points.ts';
 import { toSvcError } from '../../http/answers.ts';
 import type { RunLedger } from '../../runs/ledger.ts';
-import type { Outcome, Run } from '../../runs/run.ts';
+import type { Outcome, Run, RunKind, Work } from '../../runs/run.ts';
 import type { RunEvents } from '../../runs/run-events.ts';
 import type { OpenNode, RunNodes } from '../../runs/run-nodes.ts';
 import type { Secrets } from '../../secrets.ts';
 import type { Span } from '../../tracing/span.ts';
+import type { Tracing } from '../../tracing/tracing.ts';
 import { type CallReply, newTraceId } from '../../tree/actor/call.ts';
-import type { LiveAutomation } from '../catalog.ts';
+import type { AutomationCatalog, LiveAutomation } from '../catalog.ts';
 import { askAgent, type PermissionDecision } from './agents.ts';
 import type { FireTools } from './fire-tools.ts';
-import { type Arguments, argumentsOf, bad, EMPTY, failure, json, resultOf, wantedRuns } from './fire-values.ts';
+import {
+  type Arguments,
+  argumentsOf,
+  bad,
+  EMPTY,
+  type FireRequest,
+  failure,
+  inputText,
+  json,
+  parsedLine,
+  resultOf,
+  wantedRuns,
+} from './fire-values.ts';
 
-type FireOptions = {
-  run: Pick<Run, 'runId' | 'record' | 'nodes'>;
-  automation: LiveAutomation;
+export type FireOptions = {
+  catalog: Pick<AutomationCatalog, 'get'>;
   tools: Pick<FireTools, 'call'>;
+  /** A notice of an automation's app: `{ notice }` → what the handler gets. */
   notify(app: string, args: { notice?: unknown }): Promise<unknown>;
   runner: ConversationRunner;
   ledger: Pick<RunLedger, 'list' | 'getState' | 'setState' | 'deleteState'>;
   events: Pick<RunEvents, 'publish'>;
   secrets: Pick<Secrets, 'get' | 'redactor'>;
+  tracing: Pick<Tracing, 'start' | 'current'> | null;
+  /** Milliseconds since the epoch. */
   now(): number;
   log: Logger;
-  /** Span of the run, if its trace is recorded or passed on. */
-  span: Span | null;
+  /** Has the handler run; what it rejects with fails the run. */
+  launch(fire: Fire): Promise<void>;
+  /** The run ended as `error`, and that is stored. */
+  failed(fire: Fire, run: RunRecord): void;
 };
 
+const FIRES: RunKind = {
+  name: 'automation',
+  waiting: LIMITS.runsWaiting,
+  tooMany: (ref) => `${LIMITS.runsWaiting} runs of "${ref}" are already waiting; try again later.`,
+  stopped: 'The gateway stopped before the run ended.',
+  endMs: LIMITS.runEndTries * LIMITS.runEndWaitMs,
+};
+/** Of a fire by schedule or failure. */
+const SKIPPED = { code: 'CONFLICT', message: 'An earlier run of the automation was still under way.' };
 const EGRESS_REFUSED = 'EGRESS_REFUSED';
 /** Why calls that were under way at the end of their run failed. */
 const OVER = 'The run had ended before this call did; its outcome is unknown.';
@@ -50,13 +76,27 @@ const OVER = 'The run had ended before this call did; its outcome is unknown.';
 /** The reason of every signal, made once: an error takes longer to make than all else at the end of a run. */
 const ENDED = new SvcError('RUN_ABORTED', 'The run has ended.');
 
-export class Fire implements CallReply {
-  readonly traceId: string;
+export class Fire implements CallReply, Work {
+  readonly kind = FIRES;
+  readonly lane: string;
+  readonly about: Work['about'];
+  readonly skipped: Work['skipped'];
+  readonly request: FireRequest;
+  /** JSON text; undefined without input. */
+  readonly input: string | undefined;
   /** The caller that its handler and the tools it calls see. */
   readonly caller: HandlerCaller;
-  /** Resolves when the run is over; never rejects. */
+  /** As it is now: a new version may come while the run waits. */
+  automation: LiveAutomation;
+  /** Set before its row is stored, as the next two are before its handler runs. */
+  run!: Run;
+  /** Span of the run, if its trace is recorded or passed on. */
+  span: Span | null = null;
+  traceId!: string;
+  /** Resolves when the handler's part is over; never rejects. */
   readonly outcome: Promise<Outcome>;
   readonly options: FireOptions;
+  readonly #firedBy: Span | null;
   /** Requests under way, by their ordinals. */
   readonly #fetching = new Map<number, OpenNode>();
   #fetches = 0;
@@ -68,17 +108,70 @@ export class Fire implements CallReply {
   response: WebhookResponse | null = null;
   #resolve: (outcome: Outcome) => void = () => {};
 
-  constructor(options: FireOptions) {
+  /** Throws `BAD_REQUEST` for an input that JSON cannot hold. */
+  constructor(request: FireRequest, options: FireOptions) {
+    const { automation, trigger, parentRunId = null, span } = request;
     this.options = options;
-    this.traceId = options.span?.traceId ?? newTraceId();
-    this.caller = Object.freeze({ kind: 'automation', name: options.automation.ref });
+    this.request = request;
+    this.automation = automation;
+    this.lane = automation.ref;
+    this.about = { app: automation.app, automation: automation.id, trigger, parentRunId };
+    this.skipped = trigger.kind === 'cron' || trigger.kind === 'failure' ? SKIPPED : undefined;
+    this.input = inputText(request.input);
+    this.caller = Object.freeze({ kind: 'automation', name: automation.ref });
+    // A scheduled fire starts a new trace, whichever call set the timer.
+    this.#firedBy = span ?? (trigger.kind === 'cron' ? null : (options.tracing?.current ?? null));
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
   }
 
+  get keep(): HistoryKeep {
+    return this.automation.manifest.history.keep;
+  }
+
+  get status(): number | null {
+    return this.response?.status ?? null;
+  }
+
+  store(run: Run): Promise<void> {
+    this.run = run;
+    const input = recordedValue(this.redactor.json(Buffer.from(this.input ?? '')));
+    return run.insert(input, this.request.extra?.(run.runId));
+  }
+
+  refusal(): Outcome | null {
+    const automation = this.options.catalog.get(this.lane);
+    if (!automation)
+      return failure({ code: 'UNKNOWN_AUTOMATION', message: `There is no automation "${this.lane}" any more.` });
+    this.automation = automation;
+    return null;
+  }
+
+  async perform(): Promise<Outcome> {
+    const span = this.#startSpan();
+    this.span = span;
+    this.traceId = span?.traceId ?? newTraceId();
+    this.options.launch(this).catch((error: unknown) => this.faulted(error));
+    const outcome = await this.outcome;
+    if (outcome.error !== null) span?.fail(outcome.error.code);
+    span?.end();
+    return outcome;
+  }
+
+  /** Its handler is told, and not waited for. */
+  stop(state: 'aborted' | 'interrupted', error: SvcError): Outcome {
+    const outcome = { state, summary: null, output: null, error: error.toBody() };
+    if (this.run.phase === 'running') this.#settle(outcome);
+    return outcome;
+  }
+
+  followUp({ state }: Outcome, run: RunRecord): void {
+    if (state === 'error') this.options.failed(this, run);
+  }
+
   get nodes(): RunNodes {
-    return this.options.run.nodes;
+    return this.run.nodes;
   }
 
   /** Aborts when the run ends for any reason. Made on first use: many runs call nothing. */
@@ -94,7 +187,7 @@ export class Fire implements CallReply {
 
   /** Records and events contain no secrets of the app. */
   get redactor(): Redactor {
-    return this.options.secrets.redactor(this.options.automation.app);
+    return this.options.secrets.redactor(this.about.app);
   }
 
   result(_status: number, body: Uint8Array): void {
@@ -115,11 +208,6 @@ export class Fire implements CallReply {
     this.failed(toSvcError(error, this.options.log));
   }
 
-  /** Ends the run from outside; its handler is told, and not waited for. */
-  abort(outcome: Outcome): void {
-    this.#settle(outcome);
-  }
-
   /** The handler asks for something; `answer` is called once. */
   asked(verb: AskVerb, payload: Uint8Array, answer: (ok: boolean, body: Uint8Array) => void): void {
     this.ask(verb, payload)
@@ -131,7 +219,7 @@ export class Fire implements CallReply {
   /** A line of the app's log that this run wrote, as JSON text. */
   logged(line: string): void {
     if (this.over) return;
-    this.options.events.publish({ type: 'log', runId: this.options.run.runId, line: parsedLine(line) });
+    this.options.events.publish({ type: 'log', runId: this.run.runId, line: parsedLine(line) });
   }
 
   /** The answer as JSON text, empty for undefined. `payload` is JSON text, an object. */
@@ -149,7 +237,8 @@ export class Fire implements CallReply {
   }
 
   async #recall(verb: Exclude<AskVerb, 'tool' | 'agent' | 'fetch' | 'fetched'>, args: Arguments): Promise<unknown> {
-    const { automation, ledger } = this.options;
+    const { automation } = this;
+    const { ledger } = this.options;
     if (verb === 'state.get') return await ledger.getState(automation, args.key);
     if (verb === 'state.set') return await ledger.setState(automation, args.key, args.value);
     if (verb === 'notify') return await this.options.notify(automation.app, args);
@@ -160,26 +249,27 @@ export class Fire implements CallReply {
 
   /** Runs of an automation, newest first, without the one that asks. */
   async #runs(args: Arguments, most?: number): Promise<RunRecord[]> {
-    const { automation, ledger, run: own } = this.options;
+    const { automation, run: own } = this;
     const { filter, limit } = wantedRuns(automation, args.filter ?? {});
     const wanted = most ?? limit;
-    const runs = await ledger.list(filter, wanted + 1);
+    const runs = await this.options.ledger.list(filter, wanted + 1);
     return runs.filter(({ runId }) => runId !== own.runId).slice(0, wanted);
   }
 
   async #tool({ name, args }: Arguments): Promise<Uint8Array> {
     if (typeof name !== 'string') throw bad('name', 'The name of the tool must be a string.');
-    const { tools, automation, span } = this.options;
+    const { automation, span } = this;
     const traceId = span?.traceparent ?? this.traceId;
-    const call = () => tools.call({ automation, traceId, signal: this.signal }, name, args);
+    const call = () => this.options.tools.call({ automation, traceId, signal: this.signal }, name, args);
     return await this.#node('tool', name, args, call);
   }
 
   async #agent({ prompt, json: asJson = false }: Arguments): Promise<Uint8Array> {
     if (typeof prompt !== 'string' || prompt === '') throw bad('prompt', '"prompt" must be a string.');
     if (typeof asJson !== 'boolean') throw bad('json', '"json" must be a boolean.');
-    const { automation, runner, run, events } = this.options;
-    const { runId } = run;
+    const { automation } = this;
+    const { runId } = this.run;
+    const { runner, events } = this.options;
     const { model, tools } = automation.manifest.requires;
     this.model ??= model ?? null;
     // An answer may repeat what was asked, and a secret in it be cut by the end of a part.
@@ -252,9 +342,7 @@ export class Fire implements CallReply {
   ): Promise<Uint8Array> {
     const node = this.#begin(kind, name, json(args));
     // Calls of apps have separate spans.
-    const span = name.startsWith('svc_')
-      ? null
-      : this.options.span?.child(kind === 'tool' ? `tool ${node.name}` : kind);
+    const span = name.startsWith('svc_') ? null : this.span?.child(kind === 'tool' ? `tool ${node.name}` : kind);
     try {
       const answer = await work(node);
       this.nodes.end(node, answer.ok, answer.json, null);
@@ -287,6 +375,17 @@ export class Fire implements CallReply {
     this.nodes.end(node, ok, json({ optionId }), ok ? null : NOT_GRANTED);
   }
 
+  #startSpan(): Span | null {
+    const { tracing } = this.options;
+    if (tracing === null) return null;
+    const { runId, ref, app, trigger } = this.run.record;
+    const span = tracing.start(`fire ${ref}`, 'internal', this.#firedBy?.traceparent);
+    span.set('svc.app', app);
+    span.set('svc.run_id', runId);
+    span.set('svc.trigger', trigger.kind);
+    return span;
+  }
+
   #settle(outcome: Outcome): void {
     if (this.over) return;
     this.over = true;
@@ -301,9 +400,4 @@ export class Fire implements CallReply {
   #bodyOf(error: unknown): ErrorBody {
     return toSvcError(error, this.options.log).toBody();
   }
-}
-
-/** As the log's readers get it: `ts` in milliseconds since the epoch. */
-function parsedLine(line: string): unknown {
-  return isTooDeep(line) ? line : (parseEntry(line) ?? line);
 }

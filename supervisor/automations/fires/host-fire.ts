@@ -4,7 +4,6 @@
  */
 
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
-import type { WebhookRequest } from '../../../protocol/automations/webhook-messages.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { withReason } from '../../../protocol/http/network-errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -17,7 +16,7 @@ import type { LiveAutomation } from '../catalog.ts';
 import type { Fire } from './fire.ts';
 
 /** Where the lines of the app's log go, and who judges the output of an automation that has an `outputSchema`. */
-type HostFireOptions = {
+export type HostFireOptions = {
   automationTimeoutMs: number;
   /** The file of its handler. */
   handlerOf(automation: LiveAutomation): string;
@@ -31,10 +30,10 @@ type HostFireOptions = {
 export async function runOnHost(
   run: FireAutomation,
   fire: Fire,
-  { input, at: now, request }: { input: unknown; at: number; request?: WebhookRequest },
   { automationTimeoutMs, handlerOf, appLog, judgeOutput }: HostFireOptions,
 ): Promise<void> {
-  const { automation } = fire.options;
+  const { automation } = fire;
+  const { input, at: now, request } = fire.request;
   const fail = (message: string) => fire.failed(new SvcError('HANDLER_ERROR', message));
   const late = () => fail(`${timedOut(automation.id, automationTimeoutMs)}.`);
   const timer = setTimeout(late, automationTimeoutMs);
@@ -46,7 +45,7 @@ export async function runOnHost(
     const ctx = contextOf(fire, input, now);
     const log = logOf(fire, appLog);
     const result: unknown = await run({
-      runId: fire.options.run.runId,
+      runId: fire.run.runId,
       automationRef: ref,
       automation: { ref, id, name, version },
       handler: handlerOf(automation),
@@ -116,9 +115,9 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
     },
     secrets: {
       get: async (name) => {
-        const { secrets, automation } = fire.options;
-        const value = secrets.get(automation.app, name);
-        if (value === undefined) throw unknownSecret(automation.app, name);
+        const { app } = fire.about;
+        const value = fire.options.secrets.get(app, name);
+        if (value === undefined) throw unknownSecret(app, name);
         return value;
       },
     },
@@ -131,8 +130,9 @@ function contextOf(fire: Fire, input: unknown, now: number): FireContext {
 }
 
 function logOf(fire: Fire, appLog: HostFireOptions['appLog']): FireLog {
-  const { run, automation, now } = fire.options;
-  const { runId } = run;
+  const { runId } = fire.run;
+  const { automation } = fire;
+  const { now } = fire.options;
   const { app, versionId, id } = automation;
   const write =
     (level: keyof FireLog) =>
