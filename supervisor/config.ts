@@ -31,8 +31,6 @@ export type Config = {
   [Key in keyof typeof KEYS]: Of<(typeof KEYS)[Key]> | (Key extends Unset ? null : never);
 };
 
-export type LogLevel = Config['log'];
-
 /** What a host gives of a configuration. */
 export type Settings<C = Config> = { [Key in keyof C]?: C[Key] | undefined };
 

@@ -7,7 +7,6 @@ import { PACKAGES_FOLDER } from './handler-imports.ts';
 
 /** What a page with an `entry` is served as. */
 export const PAGE_SCRIPT = 'app.js';
-export const PAGE_STYLES = 'app.css';
 
 /** Folder of an app for the packages that its page imports. Theirs are not those of handlers: a package may have other code for browsers. */
 export const PAGE_PACKAGES = `${PACKAGES_FOLDER}/_page`;

@@ -95,7 +95,7 @@ export async function clearPlace(path: string): Promise<void> {
 }
 
 /** Whether reading a file failed because a folder or a broken link stands in its place. */
-export function isNoFile(error: unknown): boolean {
+function isNoFile(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException | null)?.code;
   return code === 'EISDIR' || code === 'ELOOP';
 }

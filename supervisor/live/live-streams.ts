@@ -25,17 +25,12 @@ const END = Buffer.from('\n\n');
 const events = new WeakMap<LiveState, Buffer>();
 
 export class LiveStreams {
-  readonly #queries: LiveQueries;
+  readonly queries: LiveQueries;
   readonly #changes: ChangeStreams;
 
   constructor(queries: LiveQueries, changes: ChangeStreams) {
-    this.#queries = queries;
+    this.queries = queries;
     this.#changes = changes;
-  }
-
-  /** See `LiveQueries.counts`. */
-  get counts(): LiveQueries['counts'] {
-    return this.#queries.counts;
   }
 
   /**
@@ -75,7 +70,7 @@ export class LiveStreams {
           reject(error as Error);
         }
       };
-      const following = this.#queries.follow({ ...subject, query, input }, { tell, closed });
+      const following = this.queries.follow({ ...subject, query, input }, { tell, closed });
       exchange.onAbort(() => {
         following.stop();
         resolve();
@@ -107,7 +102,7 @@ export class LiveStreams {
         const { query, input } = list[index] as FollowedQuery;
         try {
           const follower = { tell: (state: LiveState) => send(index, state), closed: () => reader.end() };
-          reader.add(this.#queries.follow({ ...subject, query, input }, follower));
+          reader.add(this.queries.follow({ ...subject, query, input }, follower));
           return false;
         } catch (error) {
           if (!(error instanceof SvcError)) throw error;

@@ -28,7 +28,7 @@ const WITH_PORT = /^(?:\[([^\]]+)\]|(\d+\.\d+\.\d+\.\d+)):\d+$/;
 /** The calls of visitors at one address since `opened`. */
 type Window = { opened: number; reads: number; writes: number };
 
-export type VisitorsOptions = {
+type VisitorsOptions = {
   apps: Apps;
   config: Config;
   /** A clock in milliseconds that never goes back. */

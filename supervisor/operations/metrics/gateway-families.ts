@@ -172,9 +172,9 @@ function stateFamilies(services: Services): Family[] {
       () => tree.apps.all.filter(({ occupied }) => occupied).length,
     ),
     gauge('svc_kept_results_bytes', 'Memory of kept results of queries.', () => reads.keptBytes),
-    gauge('svc_live_queries', 'Live queries that are evaluated.', () => liveStreams.counts.queries),
-    gauge('svc_live_followers', 'Subscriptions to live queries.', () => liveStreams.counts.followers),
-    gauge('svc_live_bytes', 'Memory of the results of live queries.', () => liveStreams.counts.bytes),
+    gauge('svc_live_queries', 'Live queries that are evaluated.', () => liveStreams.queries.counts.queries),
+    gauge('svc_live_followers', 'Subscriptions to live queries.', () => liveStreams.queries.counts.followers),
+    gauge('svc_live_bytes', 'Memory of the results of live queries.', () => liveStreams.queries.counts.bytes),
     gauge('svc_event_streams', 'Event streams that are open.', () => changes.subscribers),
     {
       name: 'svc_runs_open',
