@@ -17,6 +17,8 @@ const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
 const ZIP_MAGIC = Buffer.from('PK\x03\x04');
 const INFLATED_BYTES = LIMITS.archiveTotalBytes + LIMITS.archiveEntries * LIMITS.archiveOverheadBytes;
 const CHUNK_BYTES = 256 * 1024;
+/** Of a character, at most. */
+const UTF8_BYTES = 4;
 
 /** `leaveOut`: what `svc push` would not send is not taken, and refuses nothing. */
 export type ExtractOptions = { leaveOut?: boolean };
@@ -44,13 +46,15 @@ export async function extractArchive(
 }
 
 /** Takes the inflated archive. Every entry is checked before its content is written. */
-class Unpacking extends Writable {
+export class Unpacking extends Writable {
   readonly files: ExtractedFile[] = [];
   readonly #target: string;
   readonly #leaveOut: boolean;
   readonly #rules = new ArchiveRules();
   readonly #parser = new Parser({ brotli: false, zstd: false, maxMetaEntrySize: LIMITS.archiveMetaBytes });
   #inflated = 0;
+  /** The beginning of a character whose end has not come yet. */
+  #held: Buffer = Buffer.alloc(0);
   #sawEnd = false;
   /** The file that is being written. */
   #writing: number | null = null;
@@ -76,7 +80,7 @@ class Unpacking extends Writable {
 
   override _final(done: (error?: Error) => void): void {
     attempt(() => {
-      if (!this.#sawEnd) this.#parser.end();
+      if (!this.#sawEnd) this.#parser.end(this.#held);
       if (!this.#sawEnd) throw notAnArchive('it ends too early');
     }, done);
   }
@@ -94,7 +98,15 @@ class Unpacking extends Writable {
       throw new SvcError('ARCHIVE_TOO_LARGE', `The archive inflates to more than ${INFLATED_BYTES} bytes.`);
     }
     // Bytes after the end are only counted: padding, as tar writes it.
-    if (!this.#sawEnd) this.#parser.write(chunk);
+    if (!this.#sawEnd) this.#feed(chunk);
+  }
+
+  /** The parser decodes each part of a long name by itself, so none may end within a character. */
+  #feed(chunk: Buffer): void {
+    const bytes = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk]);
+    const end = bytes.length - unfinishedBytes(bytes);
+    this.#held = bytes.subarray(end);
+    this.#parser.write(bytes.subarray(0, end));
   }
 
   #entry(entry: ReadEntry): void {
@@ -133,6 +145,15 @@ class Unpacking extends Writable {
     if (entry.meta) throw pathError(entry.path, `its metadata is larger than ${LIMITS.archiveMetaBytes} bytes`);
     throw entryTypeError(entry.path, entry.type);
   }
+}
+
+/** At the end of the bytes: those of a UTF-8 character that has more of them. */
+function unfinishedBytes(bytes: Buffer): number {
+  const tail = [...bytes.subarray(-UTF8_BYTES)];
+  const fromEnd = tail.reverse().findIndex((byte) => (byte & 0xc0) !== 0x80) + 1;
+  const first = tail[fromEnd - 1] ?? 0;
+  const whole = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+  return fromEnd < whole ? fromEnd : 0;
 }
 
 function isZip(archive: string): boolean {
