@@ -107,7 +107,7 @@ export class VersionPaths extends CodeAndPrepared {
   readonly validators = join(this.prepared, 'validators.js');
   /** The page as one document, where it can be one. */
   readonly page = join(this.prepared, 'page.html');
-  /** TypeScript modules without types, by path, as handlers run them. A `.fault` says why one is missing. */
+  /** TypeScript modules without types, by path, as handlers run them. A folder in place of one has the file `fault`, which says why. */
   readonly erasedDir = join(this.prepared, 'erased');
   /** Path → bytes and SHA-256 of the other prepared files but `version.json`, by which damage is noticed. */
   readonly preparedList = join(this.prepared, 'files.json');

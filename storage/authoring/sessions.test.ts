@@ -78,7 +78,7 @@ test('a session whose request was interrupted is removed, and so are unfinished 
   await open('open', { apps: { notes: { base: null } } });
   const folder = store.session('open').app('notes');
   await put(folder, 'index.html', 'text');
-  await put(folder, '.index.html.0b4f1e5c-8f0a-4a6e-9d38-2f1f2b8c9d10.tmp', 'half');
+  for (const name of ['.index.html', '']) await put(folder, `${name}.0b4f1e5c-8f0a-4a6e-9d38-2f1f2b8c9d10.tmp`, 'half');
   await put(folder, '.mine.tmp', "an editor's");
   await sweepSessions(store);
   assert.deepEqual((await readdir(folder)).sort(), ['.mine.tmp', 'index.html']);

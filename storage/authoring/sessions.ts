@@ -30,8 +30,8 @@ import { type CodeStorePaths, SessionPaths } from '../layout.ts';
 const UNFINISHED = '.';
 /** `<this><sid>.<app>`, or with an automation's id after them: the folder while another takes its place. */
 const ASIDE = '.aside.';
-/** Ending of files that `writeFileAtomic` has not finished. */
-const TEMPORARY = /^\..+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/;
+/** Files that `writeFileAtomic` has not finished; earlier releases put the name of the file first. */
+const TEMPORARY = /^\.(?:.+\.)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$/;
 
 /** Ids of the open sessions, sorted, including those with a damaged record. */
 export async function listSessions(store: CodeStorePaths): Promise<string[]> {

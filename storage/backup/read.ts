@@ -1,5 +1,5 @@
 /** Reads and verifies a whole backup, and writes its files to a folder if one is given. */
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import {
   closeSync,
   createReadStream,
@@ -14,12 +14,12 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { syncDir, syncFile, syncTree, writeFileAtomic } from '../files/atomic-file.ts';
+import { syncDir, syncFile, syncTree, temporaryBeside, writeFileAtomic } from '../files/atomic-file.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { inspectDatabase } from './database.ts';
 import {
@@ -202,7 +202,7 @@ export async function restoreBackup(file: string, target: string, signal?: Abort
   checkTarget(place);
   checkRoom(file, place);
   const made = makeFolder(dirname(place));
-  const arriving = join(dirname(place), `.${basename(place)}.${randomUUID()}.tmp`);
+  const arriving = temporaryBeside(place);
   try {
     mkdirSync(arriving, { mode: 0o700 });
     const manifest = await readBackup(file, {

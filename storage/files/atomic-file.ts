@@ -29,7 +29,7 @@ export class StagedFile {
 
   /** Rejects with Node's error, and leaves no file. */
   static async write(path: string, data: string | Uint8Array, mode = 0o600): Promise<StagedFile> {
-    const temporary = join(dirname(path), `.${basename(path)}.${randomUUID()}.tmp`);
+    const temporary = temporaryBeside(path);
     const staged = new StagedFile(path, temporary);
     try {
       const file = await open(temporary, 'wx', mode);
@@ -60,6 +60,11 @@ export class StagedFile {
   async discard(): Promise<void> {
     await rm(this.#temporary, { force: true });
   }
+}
+
+/** A new name in the same folder, which is not longer for a longer name: a file system takes 255 bytes. */
+export function temporaryBeside(path: string): string {
+  return join(dirname(path), `.${randomUUID()}.tmp`);
 }
 
 /** The parsed file; undefined when there is none. When it is not JSON, `damaged`, or a `SyntaxError` where that is not given. */

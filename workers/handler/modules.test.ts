@@ -67,7 +67,7 @@ const ERASED = {
       export default async ({ input    }) => { if (c(input.to)) throw new Error('typed'); };`,
   'lib/c.ts': 'export const c = (to        ) => to > 1;',
   'queries/faulty.ts': `import '../lib/enum.ts';\n${PLAIN}`,
-  'lib/enum.ts.fault': ':2:3: It has an enum.',
+  'lib/enum.ts/fault': ':2:3: It has an enum.',
 };
 
 let supervisor: FakeSupervisor;

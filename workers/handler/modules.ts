@@ -125,8 +125,9 @@ export class Modules {
 
   #readErased(file: string, from: string): string {
     const path = join(this.#erased, file);
+    const fault = join(path, 'fault');
+    if (existsSync(fault)) throw new SyntaxError(`${file}${readFileSync(fault, 'utf8')}`);
     if (existsSync(path)) return readFileSync(path, 'utf8');
-    if (existsSync(`${path}.fault`)) throw new SyntaxError(`${file}${readFileSync(`${path}.fault`, 'utf8')}`);
     throw new Error(`${from}the types of ${file} are not erased: no import names it in plain text.`);
   }
 }

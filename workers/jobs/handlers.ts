@@ -59,7 +59,10 @@ function tooSlow(path: string): SvcError {
   return new SvcError('INVALID_HANDLER', message, { path });
 }
 
-/** Writes them beside the version for the loader of handlers; a fault becomes the text that follows the module's path. */
+/**
+ * Writes them beside the version for the loader of handlers. A fault becomes the text that follows the module's path: `fault` in a
+ * folder in the place of the module, whose name is not longer.
+ */
 export async function writeErased(erased: ErasedModules, { erasedDir }: VersionPaths): Promise<void> {
   if (erased.size === 0) return;
   const { Lines } = await import('../../protocol/rules/gates/syntax.ts');
@@ -69,7 +72,7 @@ export async function writeErased(erased: ErasedModules, { erasedDir }: VersionP
       continue;
     }
     const { line, column } = new Lines(text).position(fault.at);
-    writeNewFile(join(erasedDir, `${path}.fault`), `:${line}:${column}: ${fault.message}`);
+    writeNewFile(join(erasedDir, path, 'fault'), `:${line}:${column}: ${fault.message}`);
   }
 }
 

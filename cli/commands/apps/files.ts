@@ -1,11 +1,11 @@
 /** `svc files`: lists, downloads, uploads and deletes the files that an app keeps beside its database. */
-import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { SvcError } from '../../../protocol/errors.ts';
 import { endingOf, mediaTypeOf } from '../../../protocol/http/media-types.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type BlobRecord, type BlobRow, UNTYPED } from '../../../storage/blobs.ts';
+import { temporaryBeside } from '../../../storage/files/atomic-file.ts';
 import { type CommandContext, interruptible, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { type FileList, route, withQuery } from '../../gateway/api.ts';
@@ -47,7 +47,7 @@ async function get(context: CommandContext): Promise<void> {
   const shown = shortPath(file, context);
   if (existsSync(file)) throw new CommandError(`${shown} already exists.`, 'Name another file: --out <file>');
   if (!existsSync(dirname(file))) throw new CommandError(`The folder for ${shown} does not exist.`, 'Make it first.');
-  const unfinished = join(dirname(file), `.${basename(file)}.${randomUUID()}.tmp`);
+  const unfinished = temporaryBeside(file);
   await interruptible(async (signal) => {
     try {
       const path = route`/svc/${args.at(1)}/_blobs/${row.sha256}`;

@@ -1,9 +1,9 @@
 /** `svc export` and `svc import`: the code of all apps, as a git bundle or as plain folders. */
-import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { ErrorBody, InputIssue } from '../../../protocol/errors.ts';
+import { temporaryBeside } from '../../../storage/files/atomic-file.ts';
 import { type CommandContext, interruptible } from '../../command.ts';
 import { uploadApp } from '../../dev/app-folder.ts';
 import { fillFolder } from '../../dev/fill-folder.ts';
@@ -53,7 +53,7 @@ export async function exportCode(context: CommandContext): Promise<void> {
 
 /** The file gets its name when it is complete. */
 async function saveBundle(client: Client, target: string): Promise<void> {
-  const file = join(dirname(target), `.${basename(target)}.${randomUUID()}.tmp`);
+  const file = temporaryBeside(target);
   await interruptible(async (signal) => {
     try {
       await client.download('/svc/_code/export', file, signal);

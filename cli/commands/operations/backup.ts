@@ -1,5 +1,4 @@
 /** `svc backup` and `svc restore`: code, data and configuration of a gateway in one verified file, and back. */
-import { randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,7 +12,7 @@ import { BackupWorkspace, packPart } from '../../../storage/backup/pack.ts';
 import { readBackup, restoreBackup, verifyBackup } from '../../../storage/backup/read.ts';
 import { takeBackup } from '../../../storage/backup/take.ts';
 import { checkFormat } from '../../../storage/data-format.ts';
-import { syncDir } from '../../../storage/files/atomic-file.ts';
+import { syncDir, temporaryBeside } from '../../../storage/files/atomic-file.ts';
 import { Layout } from '../../../storage/layout.ts';
 import { reapChildren } from '../../../storage/processes/children.ts';
 import { acquireDataLock } from '../../../storage/processes/data-lock.ts';
@@ -38,7 +37,7 @@ export async function backup(context: CommandContext): Promise<void> {
   if (args.optionalAt(0) === 'now') return makeKept(context);
   args.endsAt(1, () => 'One file, or: svc backup verify <file>');
   const file = outputFile(resolve(cwd, args.optionalAt(0) ?? '.'), context);
-  const unfinished = join(dirname(file), `.${basename(file)}.${randomUUID()}.tmp`);
+  const unfinished = temporaryBeside(file);
   if (terminal.interactive) terminal.hint('Making a backup …');
   const manifest = await interruptible(async (signal) => {
     try {

@@ -1,7 +1,7 @@
 /** Prepares a version's static files: bridged pages, compressed copies, and the list by which they are served. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { basename, extname, join } from 'node:path';
 import { brotliCompressSync, brotliDecompressSync, constants, gunzipSync, gzipSync } from 'node:zlib';
 import type { BridgeOwner } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
@@ -100,6 +100,9 @@ function etag(hash: string): string {
 /** The best fast level: higher ones take 15 times as long per file and save 2 % more. */
 const BROTLI_QUALITY = 7;
 
+/** Of a name in a folder, on most file systems. */
+const FILE_NAME_BYTES = 255;
+
 /** Sizes of the copies that there are. */
 export type CompressedSizes = Pick<StaticEntry, 'br' | 'gzip'>;
 
@@ -120,11 +123,12 @@ export class CompressedCopies {
     this.#before = before;
   }
 
-  /** Writes the copies that are smaller than the file itself, below `dir`. `etag` identifies its bytes. */
+  /** Writes the copies that are smaller than the file itself and can have a name, below `dir`. `etag` identifies its bytes. */
   write(dir: string, file: Compressible): CompressedSizes {
     const sizes: CompressedSizes = {};
     if (file.bytes.length < LIMITS.compressBytes) return sizes;
     for (const format of FORMATS) {
+      if (Buffer.byteLength(basename(file.path) + format.suffix) > FILE_NAME_BYTES) continue;
       const copy = this.#earlier(file, format) ?? format.compress(file.bytes);
       if (copy.length >= file.bytes.length) continue;
       writeNewFile(join(dir, file.path + format.suffix), copy);
