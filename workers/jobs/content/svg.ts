@@ -33,16 +33,16 @@ let compiled: WebAssembly.Module | null = null;
 const limited = createContext({});
 
 /**
- * The result of `work`, which is synchronous, draws within its run only, and has `LIMITS.iconMs` and `LIMITS.iconMemoryMb` for all of
- * it. Rejects with the `SvgFault` that it throws or that ends it, and with another error when the library cannot be loaded.
+ * The result of `work`, which is synchronous, draws within its run only, and has `timeout` ms and `LIMITS.iconMemoryMb` for all of it.
+ * Rejects with the `SvgFault` that it throws or that ends it, and with another error when the library cannot be loaded.
  */
-export async function drawing<T>(svg: string, work: (draw: Draw) => T): Promise<T> {
+export async function drawing<T>(svg: string, work: (draw: Draw) => T, timeout: number = LIMITS.iconMs): Promise<T> {
   const library = await loadLibrary();
   limited.work = () => work(drawOf(svg, library));
   try {
-    return runInContext('work()', limited, { timeout: LIMITS.iconMs }) as T;
+    return runInContext('work()', limited, { timeout }) as T;
   } catch (error) {
-    throw faultOf(error);
+    throw faultOf(error, timeout);
   } finally {
     delete limited.work;
   }
@@ -85,9 +85,9 @@ function centred({ width, height, pixels: drawn }: Rendered, size: number): Pict
   return { size, pixels };
 }
 
-function faultOf(error: unknown): unknown {
+function faultOf(error: unknown, timeout: number): unknown {
   if ((error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT')
-    return new SvgFault(`drawing it takes more than ${LIMITS.iconMs / 1000} s; make it simpler`);
+    return new SvgFault(`drawing it takes more than ${timeout / 1000} s; make it simpler`);
   if (error instanceof SvgFault || !(error instanceof Error)) return error;
   // What the library says of a file is a plain error; what ends it, such as a full memory or stack, has a name.
   return error.name === 'Error'
