@@ -216,6 +216,13 @@ test('every row of the threat table in SECURITY.md names existing tests', () => 
   }
 });
 
+test('SECURITY.md and docs/reliability.md say the same of how long an endless write delays others', () => {
+  const [, delayed] = /delays other apps' writes for \[([\d.]+ s)\]/.exec(textOf('SECURITY.md')) ?? [];
+  const [, waited] = /the others wait ([\d.]+ s)/.exec(textOf('docs/reliability.md')) ?? [];
+  assert.ok(delayed);
+  assert.equal(delayed, waited);
+});
+
 test('every promise in docs/reliability.md names existing campaigns and tests', () => {
   const rows = textOf('docs/reliability.md')
     .split('\n')
