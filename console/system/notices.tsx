@@ -58,7 +58,7 @@ export function NoticesView() {
         }
       >
         <Problem error={error ?? work.error} />
-        {configured.length > 0 ? <Channels channels={configured} results={results} /> : <NoChannels />}
+        {configured.length > 0 ? <Channels title="Channel" channels={configured} results={results} /> : <NoChannels />}
       </Card>
       <Browsers browsers={browsers} agreement={agreement} results={results} onChanged={reload} />
     </>
@@ -80,15 +80,28 @@ function NoChannels() {
 
 type Results = ReadonlyMap<string, TestResult>;
 
-function Channels({ channels, results }: { channels: readonly ChannelStatus[]; results: Results }) {
+/** Browsers have `onRemove`, and one of them may be this one. */
+function Channels({
+  title,
+  channels,
+  results,
+  ownId = null,
+  onRemove,
+}: {
+  title: string;
+  channels: readonly ChannelStatus[];
+  results: Results;
+  ownId?: string | null;
+  onRemove?: (browser: ChannelStatus['browser']) => void;
+}) {
   return (
     <table>
       <thead>
         <tr>
-          <th>Channel</th>
+          <th>{title}</th>
           <th>State</th>
           <th class="wide">Last sent</th>
-          <th class="number">Waiting</th>
+          {onRemove ? <td /> : <th class="number">Waiting</th>}
         </tr>
       </thead>
       <tbody>
@@ -96,6 +109,7 @@ function Channels({ channels, results }: { channels: readonly ChannelStatus[]; r
           <tr key={status.channel}>
             <td>
               <b>{nameOf(status)}</b>
+              {status.browser?.id === ownId && <span class="hint channel-note">this browser</span>}
             </td>
             <td>
               <HowItIs status={status} result={results.get(status.channel)} />
@@ -103,7 +117,15 @@ function Channels({ channels, results }: { channels: readonly ChannelStatus[]; r
             <td class="wide">
               <LastSent status={status} />
             </td>
-            <td class="number">{status.waiting}</td>
+            <td class="number">
+              {onRemove ? (
+                <Button class="small" aria-label={`Remove ${nameOf(status)}`} onClick={() => onRemove(status.browser)}>
+                  Remove
+                </Button>
+              ) : (
+                status.waiting
+              )}
+            </td>
           </tr>
         ))}
       </tbody>
@@ -188,41 +210,7 @@ function Browsers({
     >
       <Problem error={error} />
       {browsers.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th>Browser</th>
-              <th>State</th>
-              <th class="wide">Last sent</th>
-              <td />
-            </tr>
-          </thead>
-          <tbody>
-            {browsers.map((status) => (
-              <tr key={status.channel}>
-                <td>
-                  <b>{nameOf(status)}</b>
-                  {status.browser?.id === ownId && <span class="hint channel-note">this browser</span>}
-                </td>
-                <td>
-                  <HowItIs status={status} result={results.get(status.channel)} />
-                </td>
-                <td class="wide">
-                  <LastSent status={status} />
-                </td>
-                <td class="number">
-                  <Button
-                    class="small"
-                    aria-label={`Remove ${nameOf(status)}`}
-                    onClick={() => setRemoving(status.browser)}
-                  >
-                    Remove
-                  </Button>
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Channels title="Browser" channels={browsers} results={results} ownId={ownId} onRemove={setRemoving} />
       )}
       <WhyNot agreement={agreement} hasBrowsers={browsers.length > 0} />
       {removing && (
