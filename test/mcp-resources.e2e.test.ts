@@ -387,9 +387,9 @@ onEachEdge({}, (gateway, _edge, store) => {
         },
       });
     for (const [filter, words] of [
-      [undefined, /"notifications" is missing/],
-      [null, /"notifications" is missing/],
-      [[LIST], /"notifications" is missing/],
+      [undefined, /"notifications" must be an object that says/],
+      [null, /"notifications" must be an object that says/],
+      [[LIST], /"notifications" must be an object that says/],
       [{ resourceSubscriptions: LIST }, /array of URIs/],
       [{ resourceSubscriptions: [LIST, 1] }, /array of URIs/],
       [{ resourceSubscriptions: [LIST, 'svc://notes/queries/nothing'] }, /no query "nothing"/],

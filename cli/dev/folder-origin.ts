@@ -11,7 +11,8 @@ import { SvcError } from '../../protocol/errors.ts';
 import { isArchiveVersion, isVersionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
-import { isRecord } from '../../protocol/shapes/shape.ts';
+import { formatted, object, text } from '../../protocol/shapes/schema.ts';
+import { shape, type ValueOf } from '../../protocol/shapes/shape.ts';
 import { fileFault, GatewayError } from '../failure.ts';
 import { route, withQuery } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
@@ -22,26 +23,20 @@ import { formatAge } from '../terminal/units.ts';
 const NAME_CHARS = 32;
 
 /** `commit` is that of the version, on the git store; `gateway` the address of the gateway that has it. */
-export type Origin = { app: string; version: string; commit?: string; gateway?: string };
+const ORIGIN = shape(
+  object({ app: text, version: formatted('version id', 'a version') }, { commit: text, gateway: text }),
+);
+export type Origin = ValueOf<typeof ORIGIN>;
 
 /** Null for a folder that says nothing, or something about another app. */
 export function readOrigin(folder: string, app: string): Origin | null {
-  let value: unknown;
   try {
-    value = JSON.parse(readFileSync(join(folder, ORIGIN_FILE), 'utf8'));
+    const origin = ORIGIN.part(JSON.parse(readFileSync(join(folder, ORIGIN_FILE), 'utf8')));
+    return origin?.app === app ? origin : null;
   } catch {
     // Without it nothing is known of the folder, as before its first push.
     return null;
   }
-  if (!isRecord(value) || value.app !== app || typeof value.version !== 'string' || !isVersionId(value.version))
-    return null;
-  const { version, commit, gateway } = value;
-  return {
-    app,
-    version,
-    ...(typeof commit === 'string' && { commit }),
-    ...(typeof gateway === 'string' && { gateway }),
-  };
 }
 
 /** The same for the same place on the same machine, and for no copy of it. */

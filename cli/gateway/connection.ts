@@ -5,6 +5,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { count, object, text, textOrNull } from '../../protocol/shapes/schema.ts';
+import { type Fault, shape } from '../../protocol/shapes/shape.ts';
 import { Layout } from '../../storage/layout.ts';
 import { lockHolder } from '../../storage/processes/data-lock.ts';
 import { ENCRYPTED } from '../../storage/token.ts';
@@ -21,6 +23,9 @@ export type ConnectionFlags = { url?: string | undefined; token?: string | undef
  * directory of this machine.
  */
 export type Connection = { url: string; urlFrom: string; token: string | undefined; tokenFrom: string; pid?: number };
+
+const PROFILE = shape(object({}, { url: text, token: textOrNull, tokenFile: text }));
+const DAEMON = shape(object({ url: text, pid: count, version: text }));
 
 /** The data directory of the current folder, or of one above it, made by `svc serve --data-dir .svc`. */
 const LOCAL_DIRECTORY = '.svc';
@@ -94,22 +99,23 @@ function withOwnToken(text: string, urlFrom: string, surroundings: Surroundings)
 function profileOf(surroundings: Surroundings): Connection | null {
   const file = profileFile(surroundings);
   const urlFrom = shortPath(file, surroundings);
-  let profile: { url?: unknown; token?: string; tokenFile?: string } | null;
+  let profile: unknown;
   try {
-    profile = readJsonFile(file) as typeof profile;
+    profile = readJsonFile(file);
   } catch {
     throw new CommandError(
       `The profile ${urlFrom} is not valid JSON.`,
       'Fix it, or remove it to use the local gateway.',
     );
   }
-  if (profile?.url === undefined) return null;
+  if (profile === null) return null;
+  if (!PROFILE.holds(profile)) {
+    const { path, wanted } = PROFILE.fault(profile) as Fault;
+    const what = `${path === '' ? '' : `"${path}" in `}the profile ${urlFrom}`;
+    throw new CommandError(`${what} must be ${wanted}.`, 'Such as: { "url": "http://127.0.0.1:8787" }');
+  }
   const { url, token, tokenFile } = profile;
-  if (typeof url !== 'string')
-    throw new CommandError(
-      `"url" in the profile ${urlFrom} must be a text.`,
-      'Such as: { "url": "http://127.0.0.1:8787" }',
-    );
+  if (url === undefined) return null;
   const stored = tokenFile === undefined ? undefined : readTextFile(resolve(dirname(file), tokenFile));
   return { url: checkUrl(url, urlFrom), urlFrom, token: token ?? stored, tokenFrom: tokenFile ?? urlFrom };
 }
@@ -121,13 +127,13 @@ export function daemonOf(
 ): (Connection & { pid: number; version: string }) | null {
   const { runDir, token } = new Layout(dataDirectory);
   const file = join(runDir, 'daemon.json');
-  let daemon: { url: string; pid: number; version: string } | null;
+  let daemon: unknown;
   try {
-    daemon = readJsonFile(file) as typeof daemon;
+    daemon = readJsonFile(file);
   } catch {
     return null;
   }
-  if (daemon === null) return null;
+  if (!DAEMON.holds(daemon)) return null;
   const { url, pid, version } = daemon;
   const [urlFrom, tokenFrom] = [shortPath(file, surroundings), shortPath(token, surroundings)];
   const stored = readTextFile(token);

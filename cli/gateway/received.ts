@@ -9,12 +9,15 @@ import { LOCAL_BASE } from '../../protocol/http/origins.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
+import { listOf, object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import type { GitFile } from '../../protocol/wire/git-jobs.ts';
-import { isObjectId, objectId } from '../../storage/git/object.ts';
+import { OBJECT_ID, objectId } from '../../storage/git/object.ts';
 import { CommandError } from '../failure.ts';
 
 import type { Connection } from './connection.ts';
 
+const FILES = shape(listOf(object({ path: text, sha: OBJECT_ID })));
 const SHA256 = /^[0-9a-f]{64}$/;
 const LOOPBACK = /^(?:localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
 /** Characters of a name that an error shows. */
@@ -81,11 +84,8 @@ export class ReceivedFiles {
 
 /** The files of an app that a gateway lists. */
 export function listedFiles(answer: unknown): GitFile[] {
-  const rows = listed(answer) as Partial<GitFile>[];
-  for (const row of rows) {
-    if (typeof row?.path !== 'string' || typeof row.sha !== 'string' || !isObjectId(row.sha))
-      throw refused('a list of files without names and ids');
-  }
+  const rows = listed(answer);
+  if (!FILES.holds(rows)) throw refused('a list of files without names and ids');
   return rows as GitFile[];
 }
 

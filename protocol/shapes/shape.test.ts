@@ -61,12 +61,27 @@ test('members that no schema names are taken, and the type of a value follows fr
 
 test('the part of a value that has the shape is without what has not', () => {
   const list = [{ 'a/b': 'x', more: 1 }, { 'a/b': 1 }, 2];
-  const byName = { a: { kind: 'one', size: 1 }, b: { kind: 'two' } };
+  const byName = { a: { kind: 'one', size: 1 }, b: { kind: 'two' }, A: { kind: 'one', size: 1 } };
   const value = { name: 'x', flag: 1, other: 1, list, byName, kinds: { kind: 'one', size: 9 } };
   assert.deepEqual(TREE.part(value), { name: 'x', list: [{ 'a/b': 'x' }], byName: { a: byName.a } });
   for (const nothing of [null, [], { ...value, name: '' }]) assert.equal(TREE.part(nothing), null);
   const cut = shape(object({ list: { type: 'array', items: { type: 'string', cut: 2 }, maxItems: 2 } }));
   assert.deepEqual(cut.part({ list: ['abc', 1, 'de'] }), { list: ['ab'] });
+});
+
+test('a value that is checked is given back, or the error tells its first fault', () => {
+  const value = { name: 'x' };
+  assert.equal(TREE.checked(value, 'BAD_REQUEST', 'The tree'), value);
+  assert.throws(() => TREE.checked({ name: 'x', list: {} }, 'BAD_REQUEST', 'The tree'), {
+    code: 'BAD_REQUEST',
+    message: '"list" must be a list.',
+    path: 'list',
+  });
+  assert.throws(() => TREE.checked(1, 'INVALID_INPUT', 'The tree'), {
+    code: 'INVALID_INPUT',
+    message: 'The tree must be a tree.',
+    path: undefined,
+  });
 });
 
 test('Ajv takes and refuses the same values', () => {

@@ -2,6 +2,7 @@
  * A shape says what a value must look like, as a JSON Schema, and finds the first fault of a value in words. The schemas are
  * walked: code that Ajv compiles of them would be fifteen times as large, and the supervisor loads it at each start.
  */
+import { type ErrorCode, SvcError } from '../errors.ts';
 import { FORMATS } from './formats.ts';
 import type { Of, Schema, Type } from './schema.ts';
 
@@ -49,6 +50,18 @@ export class Shape<T> {
     const found = faultOf(this.schema, value);
     return found === null ? null : { path: found.path, wanted: found.wanted ?? 'valid' };
   }
+
+  /** The value. Throws the error of this code for its first fault; `whole` is what the value itself is called. */
+  checked(value: unknown, code: ErrorCode, whole: string): T {
+    const fault = this.fault(value);
+    if (fault === null) return value as T;
+    throw new SvcError(code, inWords(fault, whole), fault.path === '' ? {} : { path: fault.path });
+  }
+}
+
+/** A fault as a sentence; `whole` is what the value itself is called. */
+export function inWords({ path, wanted }: Fault, whole: string): string {
+  return `${path === '' ? whole : `"${path}"`} must be ${wanted}.`;
 }
 
 export type ValueOf<S> = S extends Shape<infer T> ? T : never;
@@ -67,7 +80,8 @@ function faultOf(schema: Schema, value: unknown): Found | null {
 }
 
 function partOf(schema: Schema, value: unknown): unknown {
-  const { anyOf, properties, required = [], additionalProperties: others, items, maxItems, cut } = schema;
+  const { anyOf, properties, required = [], propertyNames = {}, additionalProperties: others } = schema;
+  const { items, maxItems, cut } = schema;
   if (anyOf !== undefined && isRecord(value)) {
     const meant = anyOf.find((one) => isMeant(one, value));
     return meant && partOf(meant, value);
@@ -78,7 +92,8 @@ function partOf(schema: Schema, value: unknown): unknown {
     return required.every((name) => Object.hasOwn(part, name)) ? part : undefined;
   }
   if (others && isRecord(value)) {
-    const parts = Object.entries(value).map(([name, inner]) => [name, partOf(others, inner)]);
+    const named = Object.entries(value).filter(([name]) => faultOf(propertyNames, name) === null);
+    const parts = named.map(([name, inner]) => [name, partOf(others, inner)]);
     return Object.fromEntries(parts.filter(([, inner]) => inner !== undefined));
   }
   if (items !== undefined && Array.isArray(value))

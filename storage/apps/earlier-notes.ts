@@ -6,7 +6,8 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isAppId } from '../../protocol/ids.ts';
-import { isRecord } from '../../protocol/shapes/shape.ts';
+import { object, text } from '../../protocol/shapes/schema.ts';
+import { isRecord, shape } from '../../protocol/shapes/shape.ts';
 import { exists, mkdirDurable, namesIn, readIfWhole, renameDurable, writeFileAtomic } from '../files/atomic-file.ts';
 import { isObjectId } from '../git/object.ts';
 import type { Layout } from '../layout.ts';
@@ -17,6 +18,8 @@ import { readCurrent, removeVersion } from './versions.ts';
 type Noted = Readonly<Record<string, unknown>>;
 /** A session's note of what it was publishing. */
 type Sent = { id: string; app: string; commit: string; files: string };
+const PUBLISHING = object({ publishing: object({ commit: text, files: text }) });
+const SENT = shape(object({ apps: { type: 'object', additionalProperties: PUBLISHING } }));
 
 /** All or nothing after a crash. Costs one look where there is a journal. */
 export async function openJournal(layout: Layout): Promise<void> {
@@ -97,12 +100,8 @@ async function sentBySessions({ codeStore }: Layout): Promise<Sent[]> {
   if (codeStore === null) return [];
   const all: Sent[] = [];
   for (const id of await namesIn(codeStore.sessionsDir)) {
-    const record = await noteIn(codeStore.session(id).record);
-    const apps = isRecord(record?.apps) ? record.apps : {};
-    for (const [app, entry] of Object.entries(apps)) {
-      const { commit, files } = isRecord(entry) && isRecord(entry.publishing) ? entry.publishing : ({} as Noted);
-      if (typeof commit === 'string' && typeof files === 'string') all.push({ id, app, commit, files });
-    }
+    const sent = SENT.part(await noteIn(codeStore.session(id).record));
+    for (const [app, { publishing }] of Object.entries(sent?.apps ?? {})) all.push({ id, app, ...publishing });
   }
   return all;
 }

@@ -4,6 +4,8 @@ import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { isAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { VersionSummary } from '../../protocol/manifest.ts';
+import { formatted, listOf, object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import { exists, mkdirDurable, moveDir, readJson, writeFileAtomic } from '../files/atomic-file.ts';
 import type { Layout } from '../layout.ts';
 import { cutLog, damagedData, lostData } from './app-data.ts';
@@ -259,20 +261,22 @@ export async function readEntries(path: string): Promise<Entries | null> {
   return (await readContent(path))?.entries ?? null;
 }
 
+const ENTRY = shape(object({}, { registeredAt: text, madeBy: text }));
+const CONTENT = shape(object({ apps: { type: 'object' } }, { removed: listOf(formatted('app id', 'an app id')) }));
+
 async function readContent(path: string): Promise<Content | null> {
-  const { apps, removed } = ((await readJson(path, null)) ?? {}) as { apps?: unknown; removed?: unknown };
-  if (typeof apps !== 'object' || apps === null) return null;
+  const content = CONTENT.part(await readJson(path, null));
+  if (content === null) return null;
   const entries = new Map<string, number>();
   const makers = new Map<string, string>();
-  for (const [id, entry] of Object.entries(apps)) {
+  for (const [id, entry] of Object.entries(content.apps)) {
     if (!isAppId(id)) continue;
-    const { registeredAt = '', madeBy } = (entry ?? {}) as { registeredAt?: string; madeBy?: unknown };
+    const { registeredAt = '', madeBy } = ENTRY.part(entry) ?? {};
     const at = Date.parse(registeredAt);
     entries.set(id, Number.isNaN(at) ? 0 : at);
-    if (typeof madeBy === 'string') makers.set(id, madeBy);
+    if (madeBy !== undefined) makers.set(id, madeBy);
   }
-  const ids = Array.isArray(removed) ? removed.filter((id): id is string => typeof id === 'string' && isAppId(id)) : [];
-  return { entries, removed: new Set(ids), makers };
+  return { entries, removed: new Set(content.removed), makers };
 }
 
 /** The folders that hold an app: they have versions. Registered when the folder was made, as far as the system knows. */

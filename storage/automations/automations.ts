@@ -13,7 +13,9 @@ import {
   WEBHOOK_ID,
 } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isObject, parseAutomation } from '../../protocol/rules/automation-check.ts';
+import { parseAutomation } from '../../protocol/rules/automation-check.ts';
+import { flag, object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import { sweepTemporary } from '../apps/trash.ts';
 import { storedVersions } from '../apps/versions.ts';
 import { exists, isMissing, readJson, removeDurable, writeFileAtomic } from '../files/atomic-file.ts';
@@ -22,8 +24,13 @@ import type { AppPaths, VersionPaths } from '../layout.ts';
 /** A file that was read: its text with the manifest, or its faults. */
 type StoredAutomation = { text: string; manifest: AutomationManifest } | { issues: AutomationIssue[] };
 
-/** State of an automation's file when it was uploaded. */
-type UploadedAutomation = { enabled: boolean };
+/** By id: the state of an automation's file when it was uploaded. */
+const UPLOADED = shape({ type: 'object', additionalProperties: object({ enabled: flag }) });
+const WEBHOOK_KEYS = shape({
+  type: 'object',
+  propertyNames: { pattern: WEBHOOK_ID.source },
+  additionalProperties: text,
+});
 
 /** Ids of the folders that may hold an automation, sorted; at most `LIMITS.automations` of them. */
 export async function listAutomations(version: VersionPaths): Promise<string[]> {
@@ -61,19 +68,13 @@ export async function writeAutomation(version: VersionPaths, id: string, text: s
 }
 
 /** By id; empty for versions that were stored before automations were. */
-export async function readUploaded(version: VersionPaths): Promise<Map<string, UploadedAutomation>> {
-  const uploaded = new Map<string, UploadedAutomation>();
-  for (const [id, value] of Object.entries(await readObject(version.automations)))
-    if (isObject(value) && typeof value.enabled === 'boolean') uploaded.set(id, { enabled: value.enabled });
-  return uploaded;
+export async function readUploaded(version: VersionPaths): Promise<Map<string, { enabled: boolean }>> {
+  return new Map(Object.entries(UPLOADED.part(await readJson(version.automations, null)) ?? {}));
 }
 
 /** Slug → key, `whsec_…`. Empty when no webhook is signed, or when the file was damaged. */
 export async function readWebhookKeys(app: AppPaths): Promise<Map<string, string>> {
-  const keys = new Map<string, string>();
-  for (const [slug, key] of Object.entries(await readObject(app.webhookKeys)))
-    if (WEBHOOK_ID.test(slug) && typeof key === 'string') keys.set(slug, key);
-  return keys;
+  return new Map(Object.entries(WEBHOOK_KEYS.part(await readJson(app.webhookKeys, null)) ?? {}));
 }
 
 /** Keeps these keys beside those that are there; the file can be read by its owner only. */
@@ -120,16 +121,6 @@ async function readBounded(path: string, bytes: number): Promise<{ text: string;
     }
   } catch (error) {
     if (isMissing(error)) return null;
-    throw error;
-  }
-}
-
-async function readObject(path: string): Promise<Record<string, unknown>> {
-  try {
-    const value = await readJson(path);
-    return isObject(value) ? value : {};
-  } catch (error) {
-    if (error instanceof SyntaxError) return {};
     throw error;
   }
 }

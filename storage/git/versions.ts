@@ -4,6 +4,8 @@
  */
 import { SvcError } from '../../protocol/errors.ts';
 import { versionNumber, versionTag } from '../../protocol/ids.ts';
+import { number, object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import type {
   CommitResult,
   GitTag,
@@ -174,19 +176,14 @@ async function readVersion(repository: Repository, { name, id, number }: Numbere
   return { tag: name, number, commit, message: text.trim(), commitMessage, at, info };
 }
 
+const VERSION_INFO = shape(
+  object({ sha256: text, version: text, uploadedAt: text, files: number, bytes: number }, { by: text }),
+);
+
 function parseInfo(json: string): GitVersionInfo | null {
-  let value: Partial<Record<keyof GitVersionInfo, unknown>> | null;
   try {
-    value = JSON.parse(json) as typeof value;
+    return VERSION_INFO.part(JSON.parse(json));
   } catch {
     return null;
   }
-  const { sha256, version, uploadedAt, files, bytes, by } = value ?? {};
-  const isWhole = [sha256, version, uploadedAt].every(isText) && [files, bytes].every(Number.isFinite);
-  if (!isWhole) return null;
-  return { sha256, version, uploadedAt, files, bytes, ...(isText(by) && { by }) } as GitVersionInfo;
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === 'string';
 }

@@ -5,10 +5,14 @@ import {
   type ToolServerSettings,
   type ToolServerState,
 } from '../../protocol/agents/tool-servers.ts';
-import { type ErrorBody, SvcError } from '../../protocol/errors.ts';
+import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import { Kind, ToolKind } from '../../protocol/wire/frames.ts';
 import type { ChildClient, Failure } from '../tree/child-client.ts';
+
+const FAILURE = shape(object({ code: text, message: { ...text, maxLength: 2 * LIMITS.errorMessageChars } }));
 
 /** The public state of a server: its environment, arguments, address and headers may be secret. */
 type ToolServerStatus = {
@@ -45,7 +49,7 @@ export class McpToolServers {
       client.answer(id, body);
     });
     client.on('error', ([, id, error]) => {
-      if (!isErrorBody(error)) throw malformed('error');
+      if (!FAILURE.holds(error)) throw malformed('error');
       client.answer(id, failed(error.message));
     });
     client.on('toolServer', ([, ...change]) => this.#changed(...change));
@@ -127,10 +131,4 @@ function cancelled(server: string, signal: AbortSignal): SvcError {
 
 function malformed(what: string): Error {
   return new Error(`The process of the agents sent a malformed ${what}.`);
-}
-
-function isErrorBody(value: unknown): value is ErrorBody {
-  if (typeof value !== 'object' || value === null) return false;
-  const { code, message } = value as Record<string, unknown>;
-  return typeof code === 'string' && typeof message === 'string' && message.length <= 2 * LIMITS.errorMessageChars;
 }

@@ -131,9 +131,9 @@ test('a report is cut to its limits, and an invalid one is refused', () => {
   for (const [body, path] of [
     [{}, 'errors'],
     [{ errors: 'x' }, 'errors'],
-    [{ errors: [null] }, 'errors/0/kind'],
-    [{ errors: [{ kind: 'more', message: 'x' }] }, 'errors/0/kind'],
-    [{ errors: [{ kind: 'csp' }] }, 'errors/0/message'],
+    [{ errors: [null] }, 'errors[0]'],
+    [{ errors: [{ kind: 'more', message: 'x' }] }, 'errors[0].kind'],
+    [{ errors: [{ kind: 'csp' }] }, 'errors[0].message'],
     [{ errors: [], more: -1 }, 'more'],
     [{ errors: [], more: 1e300 }, 'more'],
   ] as const) {

@@ -2,9 +2,9 @@
  * Connects a draft with its open pages: sends faults of its handlers to the pages, which show them to the author, and writes
  * errors of the pages to the draft's log, which `svc dev` follows.
  */
-import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { isRecord } from '../../protocol/shapes/shape.ts';
+import { count, listOf, type Of, object, oneOf, text } from '../../protocol/shapes/schema.ts';
+import { isRecord, shape, type ValueOf } from '../../protocol/shapes/shape.ts';
 import type { Following } from '../../protocol/topic.ts';
 import type { AppLogs } from '../../storage/logs/app-log.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
@@ -13,17 +13,15 @@ import type { ChangeStreams } from '../dispatch/changes.ts';
 /** `console.error`, an uncaught error or rejection, a failed request, a violation of the CSP. */
 const KINDS = ['console', 'error', 'rejection', 'request', 'csp'] as const;
 
+const SAID = { kind: oneOf(...KINDS), message: { ...text, cut: LIMITS.pageErrorChars } };
 /** `file` is relative to the app's folder, or the address of another site's; `line` and `column` count from 1. */
-export type PageError = {
-  kind: (typeof KINDS)[number];
-  message: string;
-  file?: string;
-  line?: number;
-  column?: number;
-};
+const ERROR = object(SAID, { file: { ...text, cut: LIMITS.pageFileChars }, line: count, column: count });
+export type PageError = Of<typeof ERROR>;
 
 /** A page's report: errors, and the number of `more` that were left out. */
-type PageReport = { errors: PageError[]; more: number };
+const REPORT = shape(object({ errors: listOf(object(SAID), 'a list of errors') }, { more: count }));
+const SOUND = shape(object({ errors: listOf(ERROR) }, { more: count }));
+type PageReport = Required<ValueOf<typeof SOUND>>;
 
 /** Fault of a handler for pages: `name` of the error, the app's frames in `stack`, and the first of them parsed. */
 type HandlerFault = {
@@ -108,34 +106,11 @@ export class PageReports {
   }
 }
 
-/** Throws `BAD_REQUEST` for reports that our bridge would not send. Cuts long texts. */
-export function checkPageReport({ errors, more = 0 }: Record<string, unknown>): PageReport {
-  if (!Array.isArray(errors)) throw refused('errors', 'must be a list of errors');
-  if (!isCount(more)) throw refused('more', 'must be a number of errors');
-  return {
-    errors: errors.map((error: unknown, at) => {
-      const { kind, message, file, line, column } = isRecord(error) ? error : {};
-      const known = KINDS.find((one) => one === kind);
-      if (known === undefined) throw refused(`errors/${at}/kind`, `must be one of ${KINDS.join(', ')}`);
-      if (typeof message !== 'string') throw refused(`errors/${at}/message`, 'must be a text');
-      return {
-        kind: known,
-        message: message.slice(0, LIMITS.pageErrorChars),
-        ...(typeof file === 'string' ? { file: file.slice(0, LIMITS.pageFileChars) } : {}),
-        ...(isCount(line) ? { line } : {}),
-        ...(isCount(column) ? { column } : {}),
-      };
-    }),
-    more,
-  };
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
-function refused(path: string, reason: string): SvcError {
-  return new SvcError('BAD_REQUEST', `"${path}" ${reason}.`, { path });
+/** Throws `BAD_REQUEST` for reports that our bridge would not send. Cuts long texts, and leaves out places that are none. */
+export function checkPageReport(body: unknown): PageReport {
+  REPORT.checked(body, 'BAD_REQUEST', 'The report');
+  const { errors, more = 0 } = SOUND.part(body) as PageReport;
+  return { errors, more };
 }
 
 const FRAME = /^\s+at (?:.*\()?([^()]+?):(\d+):(\d+)\)?$/;

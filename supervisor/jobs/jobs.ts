@@ -2,6 +2,8 @@
 import { basename, dirname } from 'node:path';
 import { type ErrorCode, errorFromBody, type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import { Kind } from '../../protocol/wire/frames.ts';
 import type { GitOperation, GitOperations } from '../../protocol/wire/git-jobs.ts';
 import type {
@@ -35,6 +37,14 @@ import type { Tracing } from '../tracing/tracing.ts';
 import type { Child, ChildEvents } from '../tree/child.ts';
 import { ChildClient, type Failure } from '../tree/child-client.ts';
 import { Flushes } from './flushes.ts';
+
+const ANSWER = shape({
+  anyOf: [
+    object({ ok: { const: true } }),
+    object({ ok: { const: false }, error: object({ code: text }) }),
+    object({ failed: text }),
+  ],
+});
 
 type JobsOptions = {
   /** The process, which is started with the first job: `Tree.jobsChild`. */
@@ -117,7 +127,7 @@ export class Jobs {
       });
     });
     this.#client.on('jobDone', ([, id, answer]) => {
-      if (!isAnswer(answer)) {
+      if (!ANSWER.holds(answer)) {
         this.#client.answer(id, new SvcError('INTERNAL', 'A job of the gateway got a malformed answer.'));
         throw new Error('The jobs process sent a malformed answer.');
       }
@@ -299,12 +309,6 @@ function failure(subject: Terms['subject'], why: Failure, cause: unknown): SvcEr
     default:
       return overloaded(`${work} was interrupted: its process ended. Check whether it was done, then try again.`);
   }
-}
-
-function isAnswer(answer: unknown): boolean {
-  if (typeof answer !== 'object' || answer === null) return false;
-  const { ok, failed, error } = answer as { ok?: unknown; failed?: unknown; error?: { code?: unknown } | null };
-  return ok === true || typeof failed === 'string' || (ok === false && typeof error?.code === 'string');
 }
 
 function overloaded(message: string, seconds = 1): SvcError {

@@ -5,6 +5,7 @@
 import { hash, randomUUID } from 'node:crypto';
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 import { notConfirmed } from '../dispatch/confirmation.ts';
 import type { Confirm, Confirmation } from '../dispatch/request.ts';
 import type { SessionOwner } from './sessions.ts';
@@ -77,8 +78,8 @@ export class Confirmations {
       const call = hash('sha256', JSON.stringify([client, path, name, args]));
       const open = this.#results.get(String(state));
       if (state !== undefined && (open?.call !== call || open.until <= Date.now())) throw notOpen();
-      const response = isObject(responses) ? responses[QUESTION] : undefined;
-      if (open !== undefined && isObject(response)) {
+      const response = isRecord(responses) ? responses[QUESTION] : undefined;
+      if (open !== undefined && isRecord(response)) {
         this.#results.delete(String(state));
         if (response.action === 'accept') return;
         throw notConfirmed(asked, 'refused');
@@ -100,7 +101,7 @@ export class Confirmations {
   /** Takes a message of the client that answers a question, or withdraws a call that asks; false for any other. */
   take(asker: Asker, message: Message): boolean {
     if (message.method === 'notifications/cancelled') {
-      const id = isObject(message.params) ? message.params.requestId : undefined;
+      const id = isRecord(message.params) ? message.params.requestId : undefined;
       const abort = this.#calls.get(keyOf(asker, id));
       abort?.();
       return abort !== undefined;
@@ -108,7 +109,7 @@ export class Confirmations {
     const open = message.method === undefined ? this.#requests.get(String(message.id)) : undefined;
     if (open === undefined || keyOf(open.asker, 0) !== keyOf(asker, 0)) return false;
     const { result } = message;
-    open.answer(isObject(result) && result.action === 'accept' ? 'accept' : 'decline');
+    open.answer(isRecord(result) && result.action === 'accept' ? 'accept' : 'decline');
     return true;
   }
 
@@ -126,8 +127,8 @@ export class Confirmations {
 
 /** Whether a client with these capabilities shows a form to its person. */
 export function asksByForm(capabilities: unknown): boolean {
-  const elicitation = isObject(capabilities) ? capabilities.elicitation : undefined;
-  return isObject(elicitation) && ('form' in elicitation || !('url' in elicitation));
+  const elicitation = isRecord(capabilities) ? capabilities.elicitation : undefined;
+  return isRecord(elicitation) && ('form' in elicitation || !('url' in elicitation));
 }
 
 function notOpen(): SvcError {
@@ -142,8 +143,4 @@ function words({ app, action, detail }: Confirmation): string {
 
 function keyOf({ client, path, session }: Asker, id: unknown): string {
   return JSON.stringify([client, path, session, id]);
-}
-
-function isObject(value: unknown): value is Message {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,8 @@
 /** Answers `subscriptions/listen`, with which MCP clients since 2026 subscribe: one stream for the resources and lists of one request. */
 import { SvcError } from '../../protocol/errors.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { listOf, type Of, object, text } from '../../protocol/shapes/schema.ts';
+import { shape } from '../../protocol/shapes/shape.ts';
 import type { Exchange } from '../edge/edge.ts';
 import type { EventReader } from '../http/event-streams.ts';
 import { digestsOf, type ListSource, ListWatch } from './lists.ts';
@@ -25,22 +27,21 @@ const FILTERS = { tools: 'toolsListChanged', resources: 'resourcesListChanged' }
   string
 >;
 
+const FILTER = object({}, { resourceSubscriptions: listOf(text, 'an array of URIs') });
+const LISTEN = shape(object({ notifications: { ...FILTER, wanted: 'an object that says what to listen to' } }));
+type Filter = Of<typeof FILTER> & Record<string, unknown>;
+
 const SUBSCRIPTION = 'io.modelcontextprotocol/subscriptionId';
 
 /** What `subscriptions/listen` asks for. Throws `INVALID_INPUT` for an invalid filter. */
 export function listenedTo(params: Record<string, unknown>): ListenedTo {
-  const filter = params.notifications;
-  if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
-    throw new SvcError('INVALID_INPUT', '"notifications" is missing: it says what to listen to.');
-  const { resourceSubscriptions: uris = [], ...flags } = filter as Record<string, unknown>;
-  if (!Array.isArray(uris) || uris.some((uri) => typeof uri !== 'string'))
-    throw new SvcError('INVALID_INPUT', '"resourceSubscriptions" must be an array of URIs.');
-  const all = [...new Set(uris as string[])];
+  const filter: Filter = LISTEN.checked(params, 'INVALID_INPUT', 'What is given').notifications;
+  const all = [...new Set(filter.resourceSubscriptions)];
   if (all.length > LIMITS.liveQueriesOfStream) {
     const message = `A client subscribes to ${LIMITS.liveQueriesOfStream} resources at most in one stream.`;
     throw new SvcError('INVALID_INPUT', message);
   }
-  const lists = (Object.keys(FILTERS) as ListName[]).filter((list) => flags[FILTERS[list]] === true);
+  const lists = (Object.keys(FILTERS) as ListName[]).filter((list) => filter[FILTERS[list]] === true);
   return { uris: all, lists };
 }
 

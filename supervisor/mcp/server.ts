@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../protocol/errors.ts';
 import { eventText } from '../../protocol/http/event-stream.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 import { notConfirmed } from '../dispatch/confirmation.ts';
 import type { Confirm } from '../dispatch/request.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
@@ -95,16 +96,16 @@ export class McpServer {
     const lists = of(showsPagesTo(message, named));
     const tools = await lists.tools();
     const session = this.#options.mcpSessions.find(named, owner);
-    const method = isObject(message) ? message.method : undefined;
+    const method = isRecord(message) ? message.method : undefined;
     if (named !== undefined && session === undefined && OF_SESSION.includes(method)) throw endedSession();
-    if (isObject(message) && lacksUri(message)) {
+    if (isRecord(message) && lacksUri(message)) {
       const error = { code: INVALID_PARAMS, message: '"uri" is missing, or no text.' };
       exchange.send(200, {}, JSON.stringify({ jsonrpc: '2.0', id: message.id, error }), JSON_HEADERS);
       return;
     }
     if (method === 'subscriptions/listen' && (await this.#listens(exchange, message as Message, tools, lists))) return;
     const asker: Asker = { client: owner.client, path: owner.path, session: named };
-    if (isObject(message) && this.#confirmations.take(asker, message)) {
+    if (isRecord(message) && this.#confirmations.take(asker, message)) {
       exchange.send(202, {}, '');
       return;
     }
@@ -162,7 +163,7 @@ export class McpServer {
     };
     if (confirm !== undefined) return begun(confirm);
     const { name, arguments: args, _meta: meta, inputResponses: responses, requestState: state } = paramsOf(message);
-    if (isObject(meta) && asksByForm(meta[`${META}clientCapabilities`]))
+    if (isRecord(meta) && asksByForm(meta[`${META}clientCapabilities`]))
       return this.#confirmations.byResult(asker, { name: String(name), args, responses, state });
     if (!sessionAsks(asker.session)) return undefined;
     if (answer !== null) return begun(this.#confirmations.byRequest(asker, (told) => answer.tell(told)));
@@ -201,7 +202,7 @@ export class McpServer {
     tools: McpTools,
     source: ListSource,
   ): Promise<boolean> {
-    if (jsonrpc !== '2.0' || !isRequestId(id) || !isObject(params)) return false;
+    if (jsonrpc !== '2.0' || !isRequestId(id) || !isRecord(params)) return false;
     if (!isWholeModern(exchange, 'subscriptions/listen', undefined, params._meta)) return false;
     const serverInfo = { name: 'svc', title: tools.title, version: this.#options.version };
     const done = { resultType: 'complete', _meta: { [`${META}serverInfo`]: serverInfo } };
@@ -419,12 +420,12 @@ function lacksUri(message: Message): boolean {
 
 /** A plain tool call; null for every other message, which the library handles or refuses. */
 function plainCall(exchange: Exchange, message: unknown): PlainCall | null {
-  if (!isObject(message) || message.jsonrpc !== '2.0' || message.method !== 'tools/call') return null;
+  if (!isRecord(message) || message.jsonrpc !== '2.0' || message.method !== 'tools/call') return null;
   const { id, params } = message;
   if (!isRequestId(id)) return null;
-  if (!isObject(params) || typeof params.name !== 'string') return null;
+  if (!isRecord(params) || typeof params.name !== 'string') return null;
   const { name, arguments: args = {}, _meta: meta } = params;
-  if (!isObject(args) || Object.keys(params).some((key) => !CALL_PARAMS.includes(key))) return null;
+  if (!isRecord(args) || Object.keys(params).some((key) => !CALL_PARAMS.includes(key))) return null;
   if (exchange.header('content-type')?.startsWith('application/json') === false) return null;
   const version = exchange.header('mcp-protocol-version') ?? '';
   const isModern = version === MODERN;
@@ -435,14 +436,14 @@ function plainCall(exchange: Exchange, message: unknown): PlainCall | null {
 
 /** Since 2026 each request says which version it speaks and who sends it, and its headers repeat what it asks for. */
 function isWholeModern(exchange: Exchange, method: string, name: string | undefined, meta: unknown): boolean {
-  if (!isObject(meta) || exchange.header('mcp-protocol-version') !== MODERN) return false;
+  if (!isRecord(meta) || exchange.header('mcp-protocol-version') !== MODERN) return false;
   const info = meta[`${META}clientInfo`];
   return (
     meta[`${META}protocolVersion`] === MODERN &&
-    isObject(info) &&
+    isRecord(info) &&
     typeof info.name === 'string' &&
     typeof info.version === 'string' &&
-    isObject(meta[`${META}clientCapabilities`]) &&
+    isRecord(meta[`${META}clientCapabilities`]) &&
     exchange.header('mcp-method') === method &&
     exchange.header('mcp-name') === name
   );
@@ -459,14 +460,14 @@ function isWholeLegacy(exchange: Exchange, version: string, meta: unknown): bool
 }
 
 function claimsModern(meta: unknown): boolean {
-  return isObject(meta) && Object.keys(meta).some((key) => key.startsWith(META));
+  return isRecord(meta) && Object.keys(meta).some((key) => key.startsWith(META));
 }
 
 /** Whether the client of a request shows pages of apps: clients since 2026 say so with each, those of 2025 when they begin. */
 function showsPagesTo(message: unknown, session: string | undefined): boolean {
   const { capabilities, _meta: meta } = paramsOf(message);
-  if (isObject(message) && message.method === 'initialize') return showsPages(capabilities);
-  return sessionShowsPages(session) || (isObject(meta) && showsPages(meta[`${META}clientCapabilities`]));
+  if (isRecord(message) && message.method === 'initialize') return showsPages(capabilities);
+  return sessionShowsPages(session) || (isRecord(meta) && showsPages(meta[`${META}clientCapabilities`]));
 }
 
 function isRequestId(id: unknown): id is RequestId {
@@ -474,11 +475,7 @@ function isRequestId(id: unknown): id is RequestId {
 }
 
 function paramsOf(message: unknown): Message {
-  return isObject(message) && isObject(message.params) ? message.params : {};
-}
-
-function isObject(value: unknown): value is Message {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isRecord(message) && isRecord(message.params) ? message.params : {};
 }
 
 /** A page of another site may not speak to the gateway, even if it knew a token. Throws `FORBIDDEN`. */

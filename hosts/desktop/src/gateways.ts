@@ -5,7 +5,8 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freeId, idFromName } from '../../../protocol/ids.ts';
-import { isRecord } from '../../../protocol/shapes/shape.ts';
+import { formatted, object, oneOf, text } from '../../../protocol/shapes/schema.ts';
+import { shape, type ValueOf } from '../../../protocol/shapes/shape.ts';
 import { mkdirDurable, namesIn, readJson, writeFileAtomic } from '../../../storage/files/atomic-file.ts';
 import { Layout } from '../../../storage/layout.ts';
 
@@ -13,13 +14,13 @@ export const LOCAL = 'local';
 const ID = /^[a-z0-9][a-z0-9_-]{0,62}$/;
 
 /** `profile.json`. `url`: where it is; for `local` where it listened last. */
-export type Profile = {
-  id: string;
-  kind: 'daemon' | 'desktop' | 'plugin';
-  label: string;
-  url?: string;
-  createdAt: string;
-};
+const PROFILE = shape(
+  object(
+    { kind: oneOf('daemon', 'desktop', 'plugin'), label: text, createdAt: text },
+    { url: formatted('web address', 'an address of the web') },
+  ),
+);
+export type Profile = { id: string } & ValueOf<typeof PROFILE>;
 
 /** A gateway that cannot be added, with what to do. */
 export class EntryError extends Error {}
@@ -45,11 +46,8 @@ export class Gateways {
 
   /** Of any folder; null where it says nothing useful. */
   async #read(id: string): Promise<Profile | null> {
-    const stored = await readJson(this.layout(id).profile, null).catch(() => null);
-    if (!isRecord(stored) || typeof stored.label !== 'string' || typeof stored.createdAt !== 'string') return null;
-    const { kind, label, createdAt, url } = stored as Profile;
-    const isAddress = typeof url === 'string' && URL.canParse(url);
-    return { id, kind, label, createdAt, ...(isAddress && { url }) };
+    const stored = PROFILE.part(await readJson(this.layout(id).profile, null).catch(() => null));
+    return stored && { id, ...stored };
   }
 
   /** Our own; made with the first start. */

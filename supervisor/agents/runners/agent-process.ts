@@ -6,6 +6,8 @@ import { isRunnerEvent } from '../../../protocol/agents/agent-events.ts';
 import type { AgentScope, ProbeOrder, ProbeResult, RunnerEvent, TurnOrder } from '../../../protocol/agents/agents.ts';
 import { SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { flag, listOf, object, oneOf, text } from '../../../protocol/shapes/schema.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import { joinSignals } from '../../../protocol/signals.ts';
 import { type Frame, Kind } from '../../../protocol/wire/frames.ts';
 import { compareIdentity, killGroup } from '../../../storage/processes/process-identity.ts';
@@ -38,6 +40,22 @@ export type RunOptions = {
 /** Neither turns nor calls wait for each other here: what limits them is in the process, or their callers'. */
 const UNLIMITED = { threads: { agents: Number.POSITIVE_INFINITY }, waiting: Number.POSITIVE_INFINITY };
 const FOR_ALL = { pool: 'agents', party: null } as const;
+
+const FAILED = shape(object({ failed: text }));
+/** A `ProbeResult`; what else its models and tools have is not looked at. */
+const PROBED = shape(
+  object(
+    {},
+    {
+      version: text,
+      fault: text,
+      models: listOf(object({ id: text })),
+      tools: listOf(object({ name: text })),
+      signedIn: flag,
+    },
+  ),
+);
+const LOGGED = shape(object({ level: oneOf('info', 'warn'), message: text }));
 
 export class AgentProcess {
   readonly client: ChildClient;
@@ -175,16 +193,15 @@ export class AgentProcess {
   }
 
   #probed(id: number, answer: unknown): void {
-    const { failed: why } = (answer ?? {}) as { failed?: unknown };
-    if (typeof why === 'string') this.client.answer(id, failed(why.slice(0, LIMITS.errorMessageChars)));
-    else if (isProbeResult(answer)) this.client.answer(id, answer);
+    if (FAILED.holds(answer)) this.client.answer(id, failed(answer.failed.slice(0, LIMITS.errorMessageChars)));
+    else if (PROBED.holds(answer)) this.client.answer(id, answer);
     else throw malformed('answer');
   }
 
   #log(line: unknown): void {
-    const { level, message } = parsed(line);
-    if ((level !== 'info' && level !== 'warn') || typeof message !== 'string') throw malformed('line of log');
-    this.#options.log(level, message.slice(0, LIMITS.errorMessageChars));
+    const said = parsed(line);
+    if (!LOGGED.holds(said)) throw malformed('line of log');
+    this.#options.log(said.level, said.message.slice(0, LIMITS.errorMessageChars));
   }
 }
 
@@ -196,26 +213,10 @@ function malformed(what: string): Error {
   return new Error(`The process of the agents sent a malformed ${what}.`);
 }
 
-function parsed(line: unknown): { level?: unknown; message?: unknown } {
+function parsed(line: unknown): unknown {
   try {
-    return (JSON.parse(String(line)) ?? {}) as { level?: unknown; message?: unknown };
+    return JSON.parse(String(line));
   } catch {
-    return {};
+    return null;
   }
-}
-
-/** Lists of things with a name each; what else they hold is not looked at. */
-function isProbeResult(value: unknown): value is ProbeResult {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  const { version, fault, models, tools, signedIn } = value as Record<string, unknown>;
-  const lists = (list: unknown, key: string) =>
-    list === undefined ||
-    (Array.isArray(list) && list.every((item) => typeof (item as Record<string, unknown> | null)?.[key] === 'string'));
-  return (
-    (version === undefined || typeof version === 'string') &&
-    (fault === undefined || typeof fault === 'string') &&
-    (signedIn === undefined || typeof signedIn === 'boolean') &&
-    lists(models, 'id') &&
-    lists(tools, 'name')
-  );
 }

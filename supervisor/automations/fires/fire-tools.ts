@@ -3,6 +3,7 @@
  * "Context of a fire").
  */
 import { SvcError } from '../../../protocol/errors.ts';
+import { isRecord } from '../../../protocol/shapes/shape.ts';
 import { describeApps } from '../../dispatch/describe.ts';
 import { appOf, type Dispatcher, type Target, toolOf } from '../../dispatch/dispatcher.ts';
 import type { Scopes } from '../../dispatch/scope.ts';
@@ -121,7 +122,7 @@ function permitted(caller: ToolCaller, app: string): string {
 
 function argumentsOf(args: unknown): Arguments {
   if (args === undefined || args === null) return {};
-  if (typeof args === 'object' && !Array.isArray(args)) return args as Arguments;
+  if (isRecord(args)) return args;
   throw new SvcError('BAD_REQUEST', 'The arguments of a tool must be an object.');
 }
 

@@ -9,6 +9,8 @@ import {
 import { type ErrorBody, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
+import { integer, object, oneOf, text } from '../../../protocol/shapes/schema.ts';
+import { isRecord, shape } from '../../../protocol/shapes/shape.ts';
 import type { SqlStatement } from '../../../protocol/wire/frames.ts';
 import { type RunFilter, recordedValue } from '../../../storage/automations/run-rows.ts';
 import { parseEntry } from '../../../storage/logs/log-pages.ts';
@@ -36,6 +38,10 @@ export type FireRequest = {
 };
 
 export type Arguments = Record<string, unknown>;
+
+const RUNS = shape(
+  object({ filter: object({}, { ref: text, state: oneOf(...RUN_STATES), limit: integer(1, LIMITS.listRowsMax) }) }),
+);
 
 export const EMPTY = new Uint8Array(0);
 const TOO_DEEP = `nests deeper than ${LIMITS.jsonDepth} levels`;
@@ -97,7 +103,7 @@ export function argumentsOf(payload: Uint8Array): Arguments {
   } catch {
     throw new SvcError('BAD_REQUEST', 'The arguments are not JSON.');
   }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Arguments;
+  if (isRecord(value)) return value;
   throw new SvcError('BAD_REQUEST', 'The arguments must be an object.');
 }
 
@@ -115,20 +121,18 @@ function textOf(bytes: Uint8Array): string {
  * `filter.ref` may name another automation of the same app or of an app in `apps`. Throws `BAD_REQUEST` or `TOOL_REFUSED`.
  */
 export function wantedRuns(automation: LiveAutomation, filter: unknown): { filter: RunFilter; limit: number } {
-  if (typeof filter !== 'object' || filter === null || Array.isArray(filter))
-    throw bad('filter', 'The filter of ctx.runs must be an object.');
-  const { ref = automation.ref, state, limit = LIMITS.listRows } = filter as Arguments;
-  const named = typeof ref === 'string' ? parseRef(ref) : null;
+  const {
+    ref = automation.ref,
+    state,
+    limit = LIMITS.listRows,
+  } = RUNS.checked({ filter }, 'BAD_REQUEST', 'What is given').filter;
+  const named = parseRef(ref);
   if (!named) throw bad('filter.ref', '"ref" must be "<app>/<automation>".');
   if (named.app !== automation.app && !automation.manifest.apps?.includes(named.app)) {
     const message = `"${automation.ref}" may not see runs of "${named.app}".`;
     throw new SvcError('TOOL_REFUSED', message, { path: 'filter.ref' });
   }
-  const known = RUN_STATES.find((one) => one === state);
-  if (state !== known) throw bad('filter.state', `"state" must be one of ${RUN_STATES.join(', ')}.`);
-  if (typeof limit !== 'number' || !Number.isInteger(limit) || limit < 1 || limit > LIMITS.listRowsMax)
-    throw bad('filter.limit', `"limit" must be a whole number from 1 to ${LIMITS.listRowsMax}.`);
-  return { filter: known === undefined ? { ref: named } : { ref: named, state: known }, limit };
+  return { filter: { ref: named, ...(state && { state }) }, limit };
 }
 
 export function bad(path: string, message: string): SvcError {

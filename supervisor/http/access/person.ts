@@ -5,6 +5,8 @@
 import { SvcError } from '../../../protocol/errors.ts';
 import { appOfKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { matching, object, oneOf } from '../../../protocol/shapes/schema.ts';
+import { type Fault, inWords, shape } from '../../../protocol/shapes/shape.ts';
 import type { HandlerCaller } from '../../../protocol/wire/handler-caller.ts';
 import type { HostRequest } from './callers.ts';
 import {
@@ -28,6 +30,19 @@ export type Person = {
   readonly role: GatewayRole;
   readonly apps?: Readonly<Record<string, AppRole>>;
 };
+
+/** Idempotency keys and limits are kept under such texts. */
+const LINE = { ...matching(/^[^\p{Cc}]+$/u, 'a text of one line'), maxLength: LIMITS.textChars };
+const PERSON = shape({
+  ...object(
+    { id: LINE, name: LINE, role: oneOf(...GATEWAY_ROLES) },
+    {
+      email: { ...LINE, type: ['string', 'null'] },
+      apps: { type: ['object', 'null'], wanted: 'an object with a role for each app' },
+    },
+  ),
+  wanted: 'an object, or null for nobody',
+});
 
 /** Says at once who makes a request. Null is nobody. */
 export type Identify = (request: HostRequest) => Person | null | undefined;
@@ -106,33 +121,17 @@ export function publisherIn(caller: Caller): { maker: string | null; by: string 
 /** The person whom a host named. Null is nobody. Throws `INTERNAL`, which says what is wrong with the host's answer. */
 export function personOf(answer: unknown): Person | null {
   if (answer === null || answer === undefined) return null;
-  if (typeof answer !== 'object') throw wrong('it must be an object, or null for nobody');
   if (answer instanceof Promise) {
     // Without a listener its rejection would end the host.
     answer.catch(() => {});
-    throw wrong('it must be there at once: look the person up before the request is handed over');
+    throw wrong('it must be there at once: look the person up before the request is handed over.');
   }
-  const { id, name, email, role, apps } = answer as Record<string, unknown>;
-  if (!isLine(id)) throw wrong('"id" must be a text of one line');
-  if (!isLine(name)) throw wrong('"name" must be a text of one line');
-  if (email !== undefined && email !== null && !isLine(email)) throw wrong('"email" must be a text of one line');
-  if (!GATEWAY_ROLES.includes(role as GatewayRole)) throw wrong(`"role" must be one of ${GATEWAY_ROLES.join(', ')}`);
-  if (apps !== undefined && apps !== null && (typeof apps !== 'object' || Array.isArray(apps)))
-    throw wrong('"apps" must be an object with a role for each app');
-  return {
-    id,
-    name,
-    ...(typeof email === 'string' ? { email } : {}),
-    role: role as GatewayRole,
-    ...(typeof apps === 'object' && apps !== null ? { apps: { ...apps } } : {}),
-  };
-}
-
-/** Whether a value is a text of one line. Idempotency keys and limits are kept under such texts. */
-function isLine(value: unknown): value is string {
-  return typeof value === 'string' && value !== '' && value.length <= LIMITS.textChars && !/\p{Cc}/u.test(value);
+  if (!PERSON.holds(answer)) throw wrong(inWords(PERSON.fault(answer) as Fault, 'it'));
+  const { id, name, email, role, apps } = answer;
+  // A role that is none gives no right.
+  return { id, name, ...(email && { email }), role, ...(apps && { apps: { ...(apps as Person['apps']) } }) };
 }
 
 function wrong(what: string): SvcError {
-  return new SvcError('INTERNAL', `What "identify" of this server answered is no person: ${what}.`);
+  return new SvcError('INTERNAL', `What "identify" of this server answered is no person: ${what}`);
 }
