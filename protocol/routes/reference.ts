@@ -1,7 +1,7 @@
 /** Writes the pages of the HTTP reference from the rows of routes, as Markdown. */
 import type { Schema } from '../shapes/schema.ts';
 import { PARAMETERS } from './pieces.ts';
-import type { Resource, RouteRow, RowNeeds } from './row.ts';
+import type { Resource, RouteRow } from './row.ts';
 
 const WIDTH = 120;
 
@@ -12,7 +12,7 @@ export function fileOf({ page }: Resource): string {
 
 export function pageOf(resource: Resource): string {
   const { name, page, about, rows } = resource;
-  const explained = new Map<unknown, string>();
+  const explained = new Map<string, string>();
   return [
     // `MCP` stays.
     `# HTTP: ${name.replace(/^[A-Z](?=[a-z]+\b)/, (letter) => letter.toLowerCase())}`,
@@ -28,14 +28,14 @@ export function pageOf(resource: Resource): string {
     .concat('\n');
 }
 
-function sectionOf(row: RouteRow, explained: Map<unknown, string>): string[] {
+function sectionOf(row: RouteRow, explained: Map<string, string>): string[] {
   const { method, path, title, does, drafts, answer, example } = row;
   const below = drafts === undefined ? '' : `Drafts: the same at \`${path.replace('/svc/', '/svc/_draft/:sid/')}\`.`;
   const differs = typeof drafts === 'string' ? `${below} ${drafts}` : below;
   return [
     `## ${title}`,
     `\`${method} ${path}\``,
-    wrapped(`${does} ${neededFor(row.needs)}`),
+    wrapped(`${does} ${neededFor(row)}`),
     wrapped(differs),
     inputsOf(row),
     wrapped(answerOf(row)),
@@ -45,13 +45,14 @@ function sectionOf(row: RouteRow, explained: Map<unknown, string>): string[] {
   ];
 }
 
-function neededFor(needs: RowNeeds): string {
+function neededFor({ path, needs }: RouteRow): string {
   if (needs === 'anyone') return 'It needs no token.';
-  if (needs === 'admin') return 'It needs the right `admin`.';
-  if (typeof needs === 'string') return `It needs the right \`${needs}\` for the app.`;
+  if (typeof needs === 'string')
+    return `It needs the right \`${needs}\`${needs !== 'admin' && /:(?:id|app)\b/.test(path) ? ' for the app' : ''}.`;
   const { right, of, without = right } = needs;
-  const named = of.includes(' ') ? `for ${of}` : `for the app in \`${of}\`, without one \`${without}\``;
-  return `It needs the right \`${right}\` ${named}.`;
+  const named = of.includes(' ') ? `for ${of}` : `for the app in \`${of}\``;
+  const other = of.includes(' ') || without === right ? '' : `, without one \`${without}\``;
+  return `It needs the right \`${right}\` ${named}${other}.`;
 }
 
 /** A table of everything that is sent. */
@@ -90,15 +91,20 @@ function answerOf({ answer }: RouteRow): string {
   return [`Answers ${status}${what}.`, says, ...others, ...named].filter(Boolean).join(' ');
 }
 
-/** What members of an answer mean, where their names do not say it; a shape is explained once a page. */
-function membersOf(json: Schema, title: string, explained: Map<unknown, string>): string {
-  const rows = meanings(json, '');
-  if (rows.length === 0) return '';
-  const key = JSON.stringify(rows);
-  const before = explained.get(key);
-  if (before !== undefined) return `Its members are those of [${before}](#${anchorOf(before)}).`;
-  explained.set(key, title);
-  return table(['Member', 'What'], rows);
+/** What members of an answer mean, where their names do not say it; each is explained once a page. */
+function membersOf(json: Schema, title: string, explained: Map<string, string>): string {
+  const all = new Map(meanings(json, '').map((row) => [JSON.stringify(row), row]));
+  const fresh = [...all.keys()].filter((key) => !explained.has(key));
+  const before = new Set([...all.keys()].flatMap((key) => explained.get(key) ?? []));
+  for (const key of fresh) explained.set(key, title);
+  const rows = fresh.flatMap((key) => [all.get(key) ?? []]);
+  const where = [...before].map((one) => `[${one}](#${anchorOf(one)})`).join(' and ');
+  const which = rows.length === 0 ? 'Members' : 'Further members';
+  const parts = [
+    rows.length === 0 ? '' : table(['Member', 'What'], rows),
+    where === '' ? '' : wrapped(`${which} are explained at ${where}.`),
+  ];
+  return parts.filter((part) => part !== '').join('\n\n');
 }
 
 function meanings(schema: Schema, at: string): string[][] {
