@@ -202,6 +202,36 @@ describe('documents', () => {
     }
   });
 
+  test('apps, versions and the trash are answered as documented', async () => {
+    const document = await documentOf('/svc/_openapi.json', null);
+    const answerOf = (path: string, method: string, status: number) =>
+      document.paths[path][method].responses[status].content['application/json'].schema;
+    const holds = async (path: string, ...[method, called, more]: Parameters<typeof gateway.call>) => {
+      const { status, json, text } = await gateway.call(method, called, more);
+      assert.ok(isOf(document, answerOf(path, method.toLowerCase(), status), json), `${method} ${called}: ${text}`);
+      assert.ok(!isOf(document, answerOf(path, method.toLowerCase(), status), 'another'), path);
+    };
+    const uploaded = await gateway.upload('other', appOf('other', { queries: { list: '() => [x]' } }));
+    assert.ok(isOf(document, answerOf('/svc/_apps/{id}/upload', 'post', 201), uploaded.json), uploaded.text);
+    const { versionId } = uploaded.json;
+    await holds('/svc/_apps', 'GET', '/svc/_apps');
+    await holds('/svc/_apps/{id}', 'GET', '/svc/_apps/notes');
+    await holds('/svc/_apps/{id}/activity', 'GET', '/svc/_apps/notes/activity');
+    await holds('/svc/_apps/{id}/versions', 'GET', '/svc/_apps/other/versions');
+    const files = `/svc/_apps/other/versions/${encodeURIComponent(versionId)}`;
+    await holds('/svc/_apps/{id}/versions/{versionId}/files', 'GET', `${files}/files`);
+    await holds('/svc/_apps/{id}/versions/{versionId}/diff', 'GET', `${files}/diff`);
+    await holds('/svc/_apps/{id}/activate', 'POST', '/svc/_apps/other/activate', { body: { versionId } });
+    for (const sql of ['SELECT 1', 'CREATE TABLE a (b)', 'INSERT INTO a VALUES (1) RETURNING b'])
+      await holds('/svc/_apps/{id}/sql', 'POST', '/svc/_apps/other/sql', { body: { sql } });
+    await holds('/svc/_apps/{id}/copies', 'POST', '/svc/_apps/other/copies');
+    await holds('/svc/_apps/{id}/restart', 'POST', '/svc/_apps/other/restart');
+    await holds('/svc/_apps/{id}/duplicate', 'POST', '/svc/_apps/other/duplicate', { body: { id: 'another' } });
+    await holds('/svc/_apps/{id}', 'DELETE', '/svc/_apps/other');
+    await holds('/svc/_trash', 'GET', '/svc/_trash');
+    await holds('/svc/_templates', 'GET', '/svc/_templates');
+  });
+
   test('the document of an app is for callers that may describe it', async () => {
     assert.equal((await gateway.call('GET', '/svc/notes/_openapi.json', { token: null })).status, 401);
     assert.equal((await gateway.call('GET', '/svc/nobody/_openapi.json')).json.error.code, 'UNKNOWN_APP');

@@ -1,16 +1,34 @@
 /** Lists the resources of the gateway, in the order of the reference. */
 import { AGENTS } from './agents.ts';
+import { APPS } from './apps.ts';
 import { CHAT } from './chat.ts';
 import { CONVERSATIONS } from './conversations.ts';
 import { FILES } from './files.ts';
 import { MCP } from './mcp.ts';
+import { NEW_APPS } from './new-apps.ts';
 import type { Resource } from './row.ts';
 import { SECRETS } from './secrets.ts';
 import { STREAMS } from './streams.ts';
 import { TOKENS } from './tokens.ts';
 import { TOOLS } from './tools.ts';
+import { TRASH } from './trash.ts';
+import { VERSIONS } from './versions.ts';
 
-const ALL = [AGENTS, CHAT, CONVERSATIONS, FILES, MCP, SECRETS, STREAMS, TOKENS, TOOLS] as const;
+const ALL = [
+  AGENTS,
+  APPS,
+  CHAT,
+  CONVERSATIONS,
+  FILES,
+  MCP,
+  NEW_APPS,
+  SECRETS,
+  STREAMS,
+  TOKENS,
+  TOOLS,
+  TRASH,
+  VERSIONS,
+] as const;
 
 /** Every row, with its literal types. */
 export type AnyRow = (typeof ALL)[number]['rows'][number];

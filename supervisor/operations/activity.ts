@@ -20,7 +20,9 @@ type ActivitySources = {
 /** A sample of a meter. */
 type Look = { calls: number; refused: number; failed: number; kept: number; buckets: Float64Array };
 
-type Series = { look: Look; points: ActivityPoint[] };
+/** The size of the data is filled in later. */
+type Point = ActivityPoint & { dataBytes: number | null };
+type Series = { look: Look; points: Point[] };
 
 export class Activity {
   readonly #sources: ActivitySources;
@@ -95,7 +97,7 @@ function lookAt({ queries, actions, keptHits, buckets }: Meter): Look {
   return { calls, refused, failed, kept: keptHits, buckets: buckets.slice() };
 }
 
-function pointOf(at: number, before: Look, after: Look, subscribers: number): ActivityPoint {
+function pointOf(at: number, before: Look, after: Look, subscribers: number): Point {
   const counts = after.buckets.map((count, index) => count - (before.buckets[index] as number));
   return {
     at,

@@ -42,7 +42,7 @@ export function allRoutes(services: Services): Route[] {
         const found = senderSecret(services.secrets, app, name);
         return 'problem' in found ? found.problem : null;
       },
-      publicOrigin: (exchange) => publicOriginOf(exchange, services),
+      publicOrigin: (exchange) => publicOriginOf(exchange.header('host'), services),
       get times() {
         return automations.scheduler.times;
       },

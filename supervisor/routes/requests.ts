@@ -4,7 +4,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { SvcError } from '../../protocol/errors.ts';
 import { checkAppId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { sortedBy } from '../../protocol/routes/pieces.ts';
 import { isTooDeep, membersOf, overLimit } from '../../protocol/rules/json-text.ts';
+import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Fault, Shape } from '../../protocol/shapes/shape.ts';
 import type { Config } from '../config.ts';
 import type { SubscribeOptions } from '../dispatch/changes.ts';
@@ -174,42 +176,35 @@ export function integerOf(query: URLSearchParams, name: string, fallback: number
 }
 
 /**
- * A page of a list that is sorted by key: the first `?limit=` rows (500 by default) behind `?after=<key>`, or the last ones before
- * `?before=<key>`. Throws `BAD_REQUEST` for a key that cannot be one.
+ * A page of a list that is sorted by key: the first `limit` rows behind `after`, or the last ones before `before`. Throws
+ * `BAD_REQUEST` for a key that cannot be one.
  */
 export function pageOf<T>(
-  query: URLSearchParams,
+  { limit = LIMITS.listRowsMax, after, before }: Of<ReturnType<typeof sortedBy>>,
   rows: T[],
   keyOf: (row: T) => string,
   isKey: (key: string) => boolean,
 ): T[] {
-  const limit = integerOf(query, 'limit', LIMITS.listRowsMax, LIMITS.listRowsMax);
-  const [after, before] = ['after', 'before'].map((name) => {
-    const key = query.get(name);
-    if (key !== null && !isKey(key)) refuse(name, `"${name}" must be one of the list's own keys.`);
-    return key;
-  });
-  if (after == null && before == null && rows.length <= limit) return rows;
+  for (const [name, key] of Object.entries({ after, before }))
+    if (key !== undefined && !isKey(key)) refuse(name, `"${name}" must be one of the list's own keys.`);
+  if (after === undefined && before === undefined && rows.length <= limit) return rows;
   const between = rows.filter(
-    (row) => (after == null || keyOf(row) > after) && (before == null || keyOf(row) < before),
+    (row) => (after === undefined || keyOf(row) > after) && (before === undefined || keyOf(row) < before),
   );
-  return before == null ? between.slice(0, limit) : between.slice(-limit);
+  return before === undefined ? between.slice(0, limit) : between.slice(-limit);
 }
 
-/**
- * Where the gateway is reached: the address it listens on, else the one that the caller used. Must be called in the turn in
- * which the exchange was handed over.
- */
-export function originOf(exchange: Exchange, listening: { url: string } | null): string {
-  return (listening?.url ?? `http://${exchange.header('host') ?? 'localhost'}`).replace(/\/+$/, '');
+/** Where the gateway is reached: the address it listens on, else the one that the caller used, whose header `host` is `host`. */
+export function originOf(host: string | undefined, listening: { url: string } | null): string {
+  return (listening?.url ?? `http://${host ?? 'localhost'}`).replace(/\/+$/, '');
 }
 
 /** Where others reach the gateway, for the addresses of webhooks: `publicUrl` of the configuration, else as `originOf`. */
 export function publicOriginOf(
-  exchange: Exchange,
+  host: string | undefined,
   { config, listening }: { config: Pick<Config, 'publicUrl'>; listening(): { url: string } | null },
 ): string {
-  return config.publicUrl ?? originOf(exchange, listening());
+  return config.publicUrl ?? originOf(host, listening());
 }
 
 /** Throws `BAD_REQUEST` for JSON that is over a limit of `overLimit`. */

@@ -71,7 +71,7 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
     }),
     route('POST', '/svc/_session/links', 'admin', async (exchange, _params, _caller, place) => {
       const { signIns, places } = accessOf();
-      const reached = originOf(exchange, listening());
+      const reached = originOf(exchange.header('host'), listening());
       const { open } = await readBody(exchange, LINK);
       if (open !== undefined) ownerOfText(open);
       const { code, expiresAt } = signIns.link();

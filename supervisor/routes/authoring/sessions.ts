@@ -127,7 +127,7 @@ export function sessionRoutes(services: Services): Route[] {
       }
     }),
     route('POST', '/svc/_sessions/:sid/publish', 'route', async (exchange, { sid = '' }, caller) => {
-      const origin = publicOriginOf(exchange, services);
+      const origin = publicOriginOf(exchange.header('host'), services);
       const { app = null, message = null } = await readBody(exchange, PUBLICATION, (body) => {
         const named = nameIn(body.app);
         demand(caller, named === null ? 'admin' : 'manage', named);

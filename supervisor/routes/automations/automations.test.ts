@@ -54,7 +54,8 @@ async function serve(
     now: () => Date.UTC(2026, 0, 1, 12),
     lastRuns: async () => new Map([['notes/daily', { ...RUN, ref: 'notes/daily', app: 'notes', automation: 'daily' }]]),
     secretProblem: (_app, name) => (name === 'THERE' ? null : `Set ${name}.`),
-    publicOrigin: (exchange) => publicOriginOf(exchange, { config: { publicUrl }, listening: () => listening }),
+    publicOrigin: (exchange) =>
+      publicOriginOf(exchange.header('host'), { config: { publicUrl }, listening: () => listening }),
     registered: async (app) => void (await registry.state(app)),
   });
   const pipeline = new Pipeline({

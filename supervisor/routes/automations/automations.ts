@@ -15,6 +15,7 @@ import type { CronTimes } from '../../../protocol/automations/cron-times.ts';
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { sortedBy } from '../../../protocol/routes/pieces.ts';
 import { flag, object, text } from '../../../protocol/shapes/schema.ts';
 import { shape, type ValueOf } from '../../../protocol/shapes/shape.ts';
 import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../../automations/catalog.ts';
@@ -26,8 +27,9 @@ import type { Exchange } from '../../edge/edge.ts';
 import { demand } from '../../http/access/grants.ts';
 import { answerJson } from '../../http/answers.ts';
 import { type Route, route } from '../../http/router.ts';
-import { integerOf, pageOf, queryOf, readBody, readJson, refuse } from '../requests.ts';
+import { integerOf, pageOf, paramsOf, queryOf, readBody, readJson, refuse } from '../requests.ts';
 
+const PAGE = shape(sortedBy('ref'));
 const ENABLED = shape(object({ enabled: flag }));
 const PROVISION = shape(object({}, { app: text, ref: text, renew: flag }));
 
@@ -75,7 +77,7 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
       const errors: AutomationFault[] = catalog.faults(app);
       const all = catalog.list(app);
       const page = pageOf(
-        query,
+        paramsOf(query, PAGE),
         all,
         ({ ref }) => ref,
         (ref) => parseRef(ref) !== null,

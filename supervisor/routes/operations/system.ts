@@ -2,6 +2,7 @@
 import { eventText } from '../../../protocol/http/event-stream.ts';
 import { checkAppId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { runSql } from '../../../protocol/routes/apps.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
 import { type LogCursor, parseCursor } from '../../../storage/logs/log-pages.ts';
 import { noActiveVersion } from '../../dispatch/apps.ts';
@@ -18,6 +19,7 @@ import { systemStatus } from '../../operations/status.ts';
 import type { Services } from '../../services.ts';
 import { traceOf } from '../../tree/actor/call.ts';
 import { checkShape, integerOf, queryOf, readBytes, refuse } from '../requests.ts';
+import { serveRaw } from '../serve.ts';
 
 /** Prometheus text exposition format. */
 const METRICS_HEADERS = constantHeaders({
@@ -52,10 +54,10 @@ export function systemRoutes(services: Services, allRoutes: () => readonly Route
         await answerLogs(services, exchange, scope?.key ?? null);
       }),
     ),
-    route('POST', '/svc/_apps/:id/sql', 'manage', async (exchange, { id = '' }) => {
+    ...serveRaw(runSql, async (exchange, { id = '' }) => {
       const bytes = await readBytes(exchange, LIMITS.requestBodyBytes);
       if (isTooDeep(bytes)) checkShape('depth');
-      await runSql(services, exchange, id, bytes);
+      await answerSql(services, exchange, id, bytes);
     }),
     route('GET', '/svc/_openapi.json', 'anyone', (exchange) => {
       gatewayText ??= Buffer.from(JSON.stringify(gatewayDocument(allRoutes(), version)));
@@ -107,7 +109,7 @@ function followLogs({ changes, logs }: Services, exchange: Exchange, key: string
   reader.add(logs.follow(key, take, () => reader.end()));
 }
 
-async function runSql(
+async function answerSql(
   { dispatcher, apps, log }: Services,
   exchange: Exchange,
   id: string,

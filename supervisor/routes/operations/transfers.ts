@@ -60,7 +60,7 @@ export function transferRoutes(services: Services): Route[] {
       await gitStoreOf(services).code.export((path) => sendFile(exchange, path, 'application/x-git-bundle', gone, log));
     }),
     route('POST', '/svc/_code/import', 'admin', async (exchange) => {
-      const origin = publicOriginOf(exchange, services);
+      const origin = publicOriginOf(exchange.header('host'), services);
       const body = exchange.streamBody(LIMITS.gitBundleBytes, LIMITS.uploadTimeoutMs);
       try {
         answerJson(exchange, 201, await gitStoreOf(services).code.import(body, origin));

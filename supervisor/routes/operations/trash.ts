@@ -1,15 +1,15 @@
 /** Lists, restores and deletes removed apps in the trash over HTTP (specification, "Removal and trash"). */
 import type { TrashRow } from '../../../protocol/answers.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { deleteTrashed, listTrash, restoreApp } from '../../../protocol/routes/trash.ts';
 import { isRecord } from '../../../protocol/shapes/shape.ts';
-import { listTrash, parseTrashed, type Trashed, trashedBytes } from '../../../storage/apps/trash.ts';
+import { parseTrashed, type Trashed, trashedBytes, listTrash as trashedIn } from '../../../storage/apps/trash.ts';
 import { readCurrent } from '../../../storage/apps/versions.ts';
 import { readJson } from '../../../storage/files/atomic-file.ts';
 import type { AppPaths } from '../../../storage/layout.ts';
-import { answerJson } from '../../http/answers.ts';
-import { type Route, route } from '../../http/router.ts';
+import type { Route } from '../../http/router.ts';
 import type { Services } from '../../services.ts';
-import { integerOf, queryOf, refuse } from '../requests.ts';
+import { serve } from '../serve.ts';
 
 export function trashRoutes({ layout, config, deployments }: Services): Route[] {
   /** By id. What is in the trash does not change. */
@@ -24,24 +24,16 @@ export function trashRoutes({ layout, config, deployments }: Services): Route[] 
   };
 
   return [
-    route('GET', '/svc/_trash', 'admin', async (exchange) => {
-      const query = queryOf(exchange);
-      const limit = integerOf(query, 'limit', LIMITS.listRows, LIMITS.listRowsMax);
-      const before = query.get('before');
-      if (before !== null && parseTrashed(before) === null) refuse('before', '"before" must be an id of the list.');
-      const all = await listTrash(layout);
+    ...serve(listTrash, async ({ query: { limit = LIMITS.listRows, before = null } }) => {
+      const all = await trashedIn(layout);
       for (const id of sizes.keys()) if (!all.some((trashed) => trashed.id === id)) sizes.delete(id);
       const rows: TrashRow[] = [];
       // It may have been removed since; the rest continues.
       for (const trashed of behind(all, before).slice(0, limit)) rows.push(await rowOf(trashed));
-      answerJson(exchange, 200, rows);
+      return rows;
     }),
-    route('POST', '/svc/_trash/:id/restore', 'admin', async (exchange, { id = '' }) => {
-      answerJson(exchange, 200, await deployments.restore(id));
-    }),
-    route('DELETE', '/svc/_trash/:id', 'admin', async (exchange, { id = '' }) => {
-      answerJson(exchange, 200, await deployments.removeTrashed(id));
-    }),
+    ...serve(restoreApp, ({ params: { id } }) => deployments.restore(id)),
+    ...serve(deleteTrashed, ({ params: { id } }) => deployments.removeTrashed(id)),
   ];
 }
 
