@@ -3,10 +3,10 @@ import type { AppRecord, AutomationRow, TemplateRow, TrashRow, VersionRecord } f
 import type { RunRecord } from '../protocol/automations/runs.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { Knob } from '../protocol/manifest.ts';
-import type { ChannelStatus } from '../protocol/notices.ts';
+import type { BackupFile } from '../protocol/routes/backups.ts';
+import type { ChannelStatus } from '../protocol/routes/notices.ts';
 import type { SecretRecord } from '../protocol/secrets.ts';
 import type { GitFile } from '../protocol/wire/git-jobs.ts';
-import type { BackupFile } from '../storage/backup/kept.ts';
 import type { BlobRow } from '../storage/blobs.ts';
 import type { SessionRow } from '../supervisor/authoring/sessions.ts';
 import type { ProgramTokenRow } from '../supervisor/http/access/program-tokens.ts';

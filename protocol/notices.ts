@@ -27,26 +27,6 @@ export type Notice = {
 export const CHANNEL_KINDS = ['mail', 'ntfy', 'slack', 'json', 'push'] as const;
 export type ChannelKind = (typeof CHANNEL_KINDS)[number];
 
-/** A way to people, without its address. Times in milliseconds since the epoch. */
-export type ChannelStatus = {
-  /** `mail`, `ntfy`, `ntfy 2`, …; of a browser, `push <id>`. */
-  channel: string;
-  kind: ChannelKind;
-  /** `failing` from a failure until one is sent. */
-  state: 'idle' | 'ok' | 'failing';
-  /** Notices that are to be sent, or sent again. */
-  waiting: number;
-  /** Given up since the gateway started: their time was up, they were refused, or newer ones took their place. */
-  dropped: number;
-  lastSentAt: number | null;
-  lastFailure: { at: number; message: string } | null;
-  /** Of a browser that agreed. */
-  browser?: { id: string; name: string; addedAt: number };
-};
-
-/** `message` says why a channel failed. */
-export type TestResult = { channel: string; ok: boolean; message?: string };
-
 /** The title as people read it, with the name of the app. */
 export function heading({ app, title }: Notice): string {
   return app === null ? title : `${app.name}: ${title}`;

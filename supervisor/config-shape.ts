@@ -2,13 +2,13 @@
 import { MODEL_APIS, PERMISSION_POLICIES, RUNNER_KINDS } from '../protocol/agents/agents.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import { CHANNEL_KINDS } from '../protocol/notices.ts';
+import { BACKUP_SCHEDULE } from '../protocol/routes/backups.ts';
+import { SIGN_IN_HOURS } from '../protocol/routes/sign-in.ts';
 import { PATTERN_FORM } from '../protocol/rules/egress.ts';
 import { closed, formatted, integer, listOf, matching, oneOf, type Schema } from '../protocol/shapes/schema.ts';
 import { shape } from '../protocol/shapes/shape.ts';
-import { CRON_FORM } from './operations/backup-schedule.ts';
 
 const MiB = 1024 * 1024;
-const HOUR = LIMITS.dayMs / 24;
 const MAX_CHANNELS = 20;
 /** `a@b.example` or `Name <a@b.example>`, on one line. */
 const MAIL_ADDRESS = /^(?:[^\p{Cc}<>]*<[^\s\p{Cc}<>@,;]+@[^\s\p{Cc}<>@,;]+>|[^\s\p{Cc}<>@,;]+@[^\s\p{Cc}<>@,;]+)$/u;
@@ -128,17 +128,6 @@ const CHANNELS = {
   wanted: `a list of at most ${MAX_CHANNELS} channels`,
 } as const;
 
-const BACKUPS = told(
-  closed(
-    { cron: { type: 'string', wanted: CRON_FORM } },
-    {
-      keep: integer(1, LIMITS.backupsKept),
-      dir: { ...matching(/^[^\0]+$/, 'a folder'), maxLength: LIMITS.backupFolderChars },
-    },
-  ),
-  '{ "cron", "keep"?, "dir"? }',
-);
-
 const calls = integer(0, 1_000_000);
 const hosts = listOf(formatted('host pattern', PATTERN_FORM), 'a list of hosts');
 
@@ -198,10 +187,10 @@ export const KEYS = {
   /** Where `ctx.fetch` may connect to. */
   egress: told(closed({}, { allow: hosts, deny: hosts }), '{ "allow": [...], "deny": [...] }, lists of hosts'),
   /** How long a browser stays signed in; null: as the console sets it, at first 12. */
-  signInHours: integer(LIMITS.sessionMs / HOUR, LIMITS.sessionMaxMs / HOUR),
+  signInHours: SIGN_IN_HOURS,
   trashDays: integer(0, 3650),
   /** When backups are made, how many are kept, and where: 7 in `backups` by default. `dir` is relative to the data directory. */
-  backups: BACKUPS,
+  backups: told(BACKUP_SCHEDULE, '{ "cron", "keep"?, "dir"? }'),
   /** The mail server and the addresses of notices; null: no mail. */
   mail: MAIL,
   /** Further ways by which notices reach people. */
@@ -228,6 +217,3 @@ export const KEYS = {
 
 /** Any part of a configuration. */
 export const CONFIG = shape(closed({}, KEYS));
-
-/** Of `backups`, which a request may set as well. */
-export const SCHEDULE = shape(BACKUPS);

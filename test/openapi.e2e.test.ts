@@ -61,7 +61,8 @@ test('the document of the gateway has every route, and no other', () => {
     assert.equal(operation.security.length === 0, operation['x-svc-needs'] === 'anyone', what);
     assert.equal(method === 'get' && operation.requestBody !== undefined, false, what);
     assert.ok(
-      Object.keys(operation.responses).some((status) => /^20\d$/.test(status)) || path.endsWith('/_tool/{tool}'),
+      Object.keys(operation.responses).some((status) => /^(?:20\d|308)$/.test(status)) ||
+        path.endsWith('/_tool/{tool}'),
       what,
     );
   }
@@ -79,6 +80,14 @@ test('the document of the gateway has every route, and no other', () => {
   assert.deepEqual(post.security.at(-1), {}, 'public tools need no token');
   const upload = document.paths['/svc/_apps/{id}/upload'].post;
   assert.deepEqual([Object.keys(upload.requestBody.content), '201' in upload.responses], [['application/gzip'], true]);
+  const { get: logs } = document.paths['/svc/_draft/{sid}/_logs'];
+  assert.match(logs.responses[404].description, /UNKNOWN_SESSION/, 'as every route of drafts');
+  assert.ok('log-cursor' in logs.responses[200].headers);
+  assert.deepEqual(document.paths['/svc/_apps/{id}/settings'].put.requestBody.content['application/json'].schema, {
+    type: 'object',
+    additionalProperties: {},
+    description: 'the settings, at most 64 KiB',
+  });
   const chat = document.paths['/svc/_draft/{sid}/{id}/_chat'].post;
   assert.deepEqual(Object.keys(chat.responses[200].content), ['text/event-stream'], 'as for the live app');
   assert.match(chat.responses[404].description, /UNKNOWN_APP.*UNKNOWN_SESSION/);

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
-import type { SystemStatus } from '../../supervisor/operations/status.ts';
+import type { SystemStatus } from '../../protocol/routes/system.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
 import { helpAbout } from '../docs/pages.ts';
 import { GatewayError, get, getAll, post } from '../gateway.ts';

@@ -1,7 +1,6 @@
 /** Backups: the schedule and how the last ones went, those that are kept, one made now, and how to restore one. */
 import { useEffect, useState } from 'preact/hooks';
-import type { BackupFile } from '../../storage/backup/kept.ts';
-import type { BackupStatus } from '../../supervisor/operations/scheduled-backups.ts';
+import type { BackupFile, BackupStatus } from '../../protocol/routes/backups.ts';
 import { get, path, post, put, remove } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';

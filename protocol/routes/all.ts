@@ -1,14 +1,21 @@
 /** Lists the resources of the gateway, in the order of the reference. */
 import { AGENTS } from './agents.ts';
 import { APPS } from './apps.ts';
+import { BACKUPS } from './backups.ts';
 import { CHAT } from './chat.ts';
+import { CODE } from './code.ts';
 import { CONVERSATIONS } from './conversations.ts';
 import { FILES } from './files.ts';
 import { MCP } from './mcp.ts';
 import { NEW_APPS } from './new-apps.ts';
+import { NOTICES } from './notices.ts';
+import { PAGES } from './pages.ts';
 import type { Resource } from './row.ts';
 import { SECRETS } from './secrets.ts';
+import { SETTINGS_AND_PREFERENCES } from './settings.ts';
+import { SIGN_IN } from './sign-in.ts';
 import { STREAMS } from './streams.ts';
+import { SYSTEM } from './system.ts';
 import { TOKENS } from './tokens.ts';
 import { TOOLS } from './tools.ts';
 import { TRASH } from './trash.ts';
@@ -17,13 +24,20 @@ import { VERSIONS } from './versions.ts';
 const ALL = [
   AGENTS,
   APPS,
+  BACKUPS,
   CHAT,
+  CODE,
   CONVERSATIONS,
   FILES,
   MCP,
   NEW_APPS,
+  NOTICES,
+  PAGES,
   SECRETS,
+  SETTINGS_AND_PREFERENCES,
+  SIGN_IN,
   STREAMS,
+  SYSTEM,
   TOKENS,
   TOOLS,
   TRASH,

@@ -30,6 +30,21 @@ export function deleted<const S extends Readonly<Record<string, Schema>>>(named:
   return object({ ...named, deleted: flag });
 }
 
+/** A shape that another page explains: `says` leads there, and its members are not explained again. */
+export function elsewhere<const S extends Schema>(schema: S, says: string): S {
+  return { ...unexplained(schema), says } as unknown as S;
+}
+
+function unexplained({ says: _says, wanted: _wanted, properties, items, anyOf, ...rest }: Schema): Schema {
+  const inner = Object.entries(properties ?? {}).map(([name, one]) => [name, unexplained(one)]);
+  return {
+    ...rest,
+    ...(properties && { properties: Object.fromEntries(inner) }),
+    ...(items && { items: unexplained(items) }),
+    ...(anyOf && { anyOf: anyOf.map(unexplained) }),
+  };
+}
+
 /** `1` or absent. */
 export function switched(says: string) {
   return { ...text, wanted: '1', says } as const;

@@ -45,7 +45,7 @@ function sectionOf(row: RouteRow, explained: Map<string, string>): string[] {
   ];
 }
 
-function neededFor({ path, needs }: RouteRow): string {
+function neededFor({ needs, path }: RouteRow): string {
   if (needs === 'anyone') return 'It needs no token.';
   if (typeof needs === 'string')
     return `It needs the right \`${needs}\`${needs !== 'admin' && /:(?:id|app)\b/.test(path) ? ' for the app' : ''}.`;
@@ -85,7 +85,8 @@ function members(schema: Schema, place: string): string[][] {
 
 function answerOf({ answer }: RouteRow): string {
   const { status = 200, json, media, says = '', also = {}, headers = {} } = answer;
-  const what = media !== undefined ? ` \`${media}\`` : json === undefined ? ' without a body' : '';
+  const type = media === '*/*' ? ' with a file of any type' : ` \`${media}\``;
+  const what = media !== undefined ? type : json === undefined ? ' without a body' : '';
   const others = Object.entries(also).map(([code, text]) => `${code}: ${text}.`);
   const named = Object.entries(headers).map(([name, text]) => `The header \`${name}\` has ${text}.`);
   return [`Answers ${status}${what}.`, says, ...others, ...named].filter(Boolean).join(' ');
@@ -108,8 +109,9 @@ function membersOf(json: Schema, title: string, explained: Map<string, string>):
 }
 
 function meanings(schema: Schema, at: string): string[][] {
-  const { properties = {}, items, anyOf = [], says } = schema;
-  const own = at !== '' && says !== undefined ? [[`\`${at}\``, says]] : [];
+  const { properties = {}, items, anyOf = [], says = '', wanted = '' } = schema;
+  const told = [schema.enum === undefined ? '' : capital(wanted), says].filter(Boolean).join('. ');
+  const own = at !== '' && told !== '' ? [[`\`${at}\``, told]] : [];
   const inner = Object.entries(properties).flatMap(([name, one]) => meanings(one, at === '' ? name : `${at}.${name}`));
   const rows = items === undefined ? [] : meanings(items, at === '' ? '' : `${at}[]`);
   return [...own, ...inner, ...rows, ...anyOf.flatMap((one) => meanings(one, at))];

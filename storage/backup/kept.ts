@@ -4,6 +4,7 @@ import { access, constants, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { SvcError } from '../../protocol/errors.ts';
+import type { BackupFailure, BackupFile, BackupSuccess } from '../../protocol/routes/backups.ts';
 import { listOf, object, text } from '../../protocol/shapes/schema.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
 import {
@@ -21,9 +22,6 @@ import { BACKUP_EXTENSION } from './format.ts';
 const CHUNK_BYTES = 256 * 1024;
 
 const STATS_AT_ONCE = 16;
-
-/** A backup in a folder. `file` is its path; a `damaged` one has a database that was damaged when it was made. */
-export type BackupFile = { name: string; file: string; bytes: number; madeAt: number; damaged: boolean };
 
 /** On another file system than the archive, which must then be copied. */
 const ELSEWHERE = new Set(['EXDEV', 'EPERM', 'ENOTSUP']);
@@ -144,12 +142,6 @@ function folderFault(error: unknown, folder: string): SvcError {
 
 /** `keep` files stay; `dir` is relative to the data directory. */
 export type BackupSchedule = { cron: string; keep: number; dir: string };
-
-/** `at` is when it was done, in milliseconds since the epoch; `ms` how long it took. */
-export type BackupSuccess = { at: number; file: string; bytes: number; ms: number };
-
-/** The message says what to do. */
-export type BackupFailure = { at: number; message: string };
 
 export type BackupRecord = {
   /** Null when no command set one; the configuration's is not stored here. */

@@ -61,7 +61,12 @@ async function isUsable(options: ChangeOptions, id: string, { versionId }: Versi
   throw new SvcError('STORE_DAMAGED', `The files of the version ${versionId} are damaged. ${advice}`);
 }
 
-async function ingest(options: ChangeOptions, id: string, state: AppState | null, order: Order): Promise<StagedVersion> {
+async function ingest(
+  options: ChangeOptions,
+  id: string,
+  state: AppState | null,
+  order: Order,
+): Promise<StagedVersion> {
   const { layout, store, jobs } = options;
   const { source, staging } = order;
   const app = layout.app(id);
@@ -112,7 +117,11 @@ function foldersOf(app: AppPaths, versionId: string): VersionFolders {
  * Makes anew what was prepared of a stored version; false when its code cannot be prepared, which is logged. Rejects when it could
  * not be tried.
  */
-export async function prepareAnew(options: Omit<ChangeOptions, 'now'>, id: string, versionId: string): Promise<boolean> {
+export async function prepareAnew(
+  options: Omit<ChangeOptions, 'now'>,
+  id: string,
+  versionId: string,
+): Promise<boolean> {
   const { layout, store, jobs, log } = options;
   const app = layout.app(id);
   const staging = stagingFolder(layout);

@@ -6,7 +6,8 @@
  *                 └failed→ waiting ─back-off over→ sending
  */
 import { LIMITS } from '../../protocol/limits.ts';
-import type { ChannelKind, ChannelStatus, Notice, TestResult } from '../../protocol/notices.ts';
+import type { ChannelKind, Notice } from '../../protocol/notices.ts';
+import type { ChannelStatus, TestResult } from '../../protocol/routes/notices.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import { DeliveryError, inWords, isRefusal, type Send } from './delivery.ts';
 

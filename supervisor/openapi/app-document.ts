@@ -14,7 +14,14 @@ const KINDS = {
 type Kind = keyof typeof KINDS;
 type Tool = QueryDefinition | ActionDefinition;
 
-export function appDocument({ id, name, version, description, queries, actions }: Manifest): Json {
+export function appDocument({
+  id,
+  name,
+  version,
+  description,
+  queries,
+  actions,
+}: Manifest): Json & { openapi: string } {
   const schemas: Json = {};
   const paths: Json = {};
   const operationIdOf = (kind: Kind, tool: string): string => {

@@ -11,8 +11,7 @@ import { COMPONENTS, ERROR_CONTENT, HEADER, type Json, SECURITY } from './shared
 /** Every route can answer these; `UNAUTHORIZED` and `FORBIDDEN` not those that need no token. */
 const GENERAL: ErrorCode[] = ['BAD_REQUEST', 'PAYLOAD_TOO_LARGE', 'OVERLOADED', 'INTERNAL'];
 const CLOSED: ErrorCode[] = ['UNAUTHORIZED', 'FORBIDDEN'];
-/** Of the routes of drafts. */
-const OF_DRAFT: ErrorCode[] = ['UNKNOWN_SESSION', 'NO_GIT_STORE'];
+const OF_DRAFTS: ErrorCode[] = ['UNKNOWN_SESSION', 'NO_GIT_STORE'];
 
 /** Bodies that are no JSON, by what the reference says of them. */
 const RAW_BODIES: [says: RegExp, type: string][] = [
@@ -70,12 +69,37 @@ function declared(route: Route, row: RouteRow, operationId: string): Json {
   const isOpen = row.needs === 'anyone';
   const isDraft = route.path !== row.path;
   const differs = isDraft && typeof drafts === 'string' ? drafts : '';
-  const named = [...route.path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+  const parameters = parametersOf(row, route.path);
+  return {
+    operationId,
+    tags: [RESOURCES.find(({ rows }) => rows.includes(row))?.name ?? 'Other'],
+    summary: row.title,
+    description: [row.does, answer.says, differs].filter(Boolean).join(' '),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: sent(body) }),
+    responses: {
+      ...answered(row),
+      ...failures([
+        ...GENERAL,
+        ...(isOpen ? [] : CLOSED),
+        ...(isDraft ? OF_DRAFTS : []),
+        ...(Object.keys(errors) as ErrorCode[]),
+      ]),
+      default: { $ref: '#/components/responses/Error' },
+    },
+    security: isOpen ? [] : [...SECURITY, ...(isDraft || row.visitors === undefined ? [] : [{}])],
+    'x-svc-needs': route.needs,
+  };
+}
+
+/** What is sent beside the body. `path` is that of the row, or of the same for drafts. */
+export function parametersOf(row: RouteRow, path: string): Json[] {
+  const named = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
   const description = (name: string) => row.params?.[name] ?? PARAMETERS[name] ?? '';
   const required = new Set(row.query?.required ?? []);
-  const parameters = [
+  return [
     ...named.map((name) => pathParameter(name, description(name))),
-    ...(route.path.endsWith('*') ? [pathParameter('path', description('*'))] : []),
+    ...(path.endsWith('*') ? [pathParameter('path', description('*'))] : []),
     ...Object.entries(row.query?.properties ?? {}).map(([name, schema]) => ({
       name,
       in: 'query',
@@ -89,29 +113,9 @@ function declared(route: Route, row: RouteRow, operationId: string): Json {
       schema: { type: 'string' },
     })),
   ];
-  return {
-    operationId,
-    tags: [RESOURCES.find(({ rows }) => rows.includes(row))?.name ?? 'Other'],
-    summary: row.title,
-    description: [row.does, answer.says, differs].filter(Boolean).join(' '),
-    ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: sent(body) }),
-    responses: {
-      ...answered(row),
-      ...failures([
-        ...GENERAL,
-        ...(isOpen ? [] : CLOSED),
-        ...(Object.keys(errors) as ErrorCode[]),
-        ...(isDraft ? OF_DRAFT : []),
-      ]),
-      default: { $ref: '#/components/responses/Error' },
-    },
-    security: isOpen ? [] : [...SECURITY, ...(isDraft || row.visitors === undefined ? [] : [{}])],
-    'x-svc-needs': route.needs,
-  };
 }
 
-function sent(body: NonNullable<RouteRow['body']>): Json {
+export function sent(body: NonNullable<RouteRow['body']>): Json {
   if ('media' in body) return { required: true, description: body.says, content: { [body.media]: {} } };
   const required = (body.required ?? []).length > 0;
   return { ...(required ? { required } : {}), content: { 'application/json': { schema: published(body) } } };

@@ -1,11 +1,10 @@
 /** Checks the schedule of backups from the configuration and requests (specification, "Backups"). */
 import { checkExpression } from '../../protocol/automations/cron-expression.ts';
+import { CRON_FORM } from '../../protocol/routes/backups.ts';
 import type { Fault } from '../../protocol/shapes/shape.ts';
 import type { BackupSchedule } from '../../storage/backup/kept.ts';
 
 export type ConfiguredSchedule = Pick<BackupSchedule, 'cron'> & Partial<BackupSchedule>;
-
-export const CRON_FORM = 'a cron expression such as "0 3 * * *" (minute, hour, day, month, day of the week)';
 
 /** Null for a sound expression. `firesAfter`, in milliseconds: it must fire after that. */
 export function cronFault(cron: string, firesAfter: number | null): Fault | null {

@@ -5,14 +5,12 @@ import { isAbsolute, resolve } from 'node:path';
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
 import { DEFAULTS } from '../../protocol/limits.ts';
+import type { BackupFile, BackupStatus } from '../../protocol/routes/backups.ts';
 import { joinSignals } from '../../protocol/signals.ts';
 import type { DamagedPart } from '../../protocol/wire/jobs.ts';
 import {
-  type BackupFailure,
-  type BackupFile,
   type BackupRecord,
   type BackupSchedule,
-  type BackupSuccess,
   bringBackup,
   checkFolder,
   freeName,
@@ -28,22 +26,6 @@ import type { Layout } from '../../storage/layout.ts';
 import type { InternalAutomation, Scheduler } from '../automations/schedule/scheduler.ts';
 import type { ConfiguredSchedule } from './backup-schedule.ts';
 import type { Backups } from './backups.ts';
-
-/** The state of backups on schedule, for status, metrics and the console. */
-export type BackupStatus = {
-  /** `off` without a schedule, `waiting` before the first backup, `failed` from a failure to the next good one. */
-  state: 'off' | 'waiting' | 'ok' | 'failed';
-  /** A backup is being made. */
-  running: boolean;
-  /** `dir` is absolute; `setBy` says where it can be changed. */
-  schedule: (BackupSchedule & { setBy: 'configuration' | 'command' }) | null;
-  /** Milliseconds since the epoch. */
-  nextAt: number | null;
-  lastSuccess: BackupSuccess | null;
-  lastFailure: BackupFailure | null;
-  /** Since the gateway started. */
-  failures: number;
-};
 
 export type ScheduledBackupsOptions = {
   layout: Layout;

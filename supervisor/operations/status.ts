@@ -2,9 +2,10 @@
 
 import { readFile, statfs } from 'node:fs/promises';
 import { cpuUsage, memoryUsage, version as nodeVersion, pid, uptime } from 'node:process';
+import type { ActorStatus, ProcessStatus, SystemStatus } from '../../protocol/routes/system.ts';
 import type { Services } from '../services.ts';
 import type { Actor } from '../tree/actor/actor.ts';
-import type { Child, ChildSpec } from '../tree/child.ts';
+import type { Child } from '../tree/child.ts';
 import { streamOf } from './log-stream.ts';
 
 // Linux reports both in these units on every architecture Node runs on.
@@ -14,38 +15,6 @@ const PAGE_BYTES = 4096;
 /** How long an actor is asked for its memory before the answer goes without it. */
 const STATS_MS = 200;
 
-/** Times in milliseconds, memory in bytes; null where it is not known. */
-export type ActorStatus = {
-  app: string;
-  /** Id of the automation that it fires; null for the actor that runs the app's tools. */
-  automation: string | null;
-  versionId: string;
-  state: string;
-  uptimeMs: number | null;
-  restarts: number;
-  mailbox: number;
-  inFlight: number;
-  memory: number | null;
-  calls: number;
-  lastExit: string | null;
-};
-
-export type ProcessStatus = {
-  role: 'supervisor' | ChildSpec['role'];
-  name: string;
-  pid: number | null;
-  state: string;
-  uptimeMs: number | null;
-  restarts: number;
-  rss: number | null;
-  cpuMs: number | null;
-  lastExit: string | null;
-  counters?: Record<string, number>;
-  actors?: ActorStatus[];
-};
-
-export type SystemStatus = Awaited<ReturnType<typeof systemStatus>>;
-
 /** Every process that was started, the supervisor first. */
 export async function processes({ tree }: Services): Promise<ProcessStatus[]> {
   const single = [tree.jobs, tree.agents].filter((child) => child !== null && child.startedAt > 0);
@@ -53,7 +22,7 @@ export async function processes({ tree }: Services): Promise<ProcessStatus[]> {
   return [supervisorStatus(), ...(await Promise.all(children.map(childStatus)))];
 }
 
-export async function systemStatus(services: Services) {
+export async function systemStatus(services: Services): Promise<SystemStatus> {
   const { tree } = services;
   await Promise.all(
     tree.actors.flatMap((actor) => actor.generations.map((generation) => generation.refreshStats(STATS_MS))),
@@ -72,11 +41,9 @@ export async function systemStatus(services: Services) {
     pid,
     uptimeMs: supervisor.uptimeMs ?? 0,
     edge: listening?.edge ?? null,
-    /** Why `auto` took `node`. */
     edgeNotice: listening?.notice ?? null,
     url: listening?.url ?? null,
     dataDir: services.config.dataDir,
-    /** Since the last time this status was asked for. */
     eventLoop: services.eventLoop.take(),
     processes: [
       supervisor,
@@ -87,23 +54,17 @@ export async function systemStatus(services: Services) {
       ...(tree.agents && tree.agents.startedAt > 0 ? [await childStatus(tree.agents)] : []),
       ...(await Promise.all(runningSql(tree).map(childStatus))),
     ],
-    /** Free space of the data directory; null where it cannot be read. */
     disk: await diskOf(services.config.dataDir),
-    /** The MCP servers of the configuration, in its order. */
     toolServers: services.automations.toolServers?.status() ?? [],
     automations: services.automations.status(),
-    /** Of schedules that name none. */
     timeZone: services.automations.scheduler.times.zone,
-    /** Backups on schedule. */
     backups: services.scheduledBackups.status(),
-    /** The ways by which notices reach people, without their addresses. */
     notices: services.notices.status(),
     counters: {
       subscribers: services.changes.subscribers,
       changeRingBytes: services.changes.ringBytes,
-      /** Dropped lines of the apps' logs. */
       droppedLogLines: services.logs.droppedLines,
-      /** Dropped lines of the gateway's own log; 0 with a host's logger. */
+      // There is none with a host's logger.
       droppedGatewayLogLines: streamOf(services.log)?.droppedLines ?? 0,
       retired: tree.retired,
     },

@@ -5,7 +5,7 @@ import { LIMITS } from '../../protocol/limits.ts';
 import { flag, object, text } from '../../protocol/shapes/schema.ts';
 import { shape } from '../../protocol/shapes/shape.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { parseBody, parseCall, readBody } from './requests.ts';
+import { bodyOf, parseBody, parseCall, readBody } from './requests.ts';
 
 const { callParsedBytes, jsonDepth, jsonValues, requestBodyBytes } = LIMITS;
 const PADDING = ' '.repeat(callParsedBytes);
@@ -58,6 +58,13 @@ test('a body is read as its shape says, and a refusal names the member', async (
   assert.deepEqual(await read({ name: 'a', isOpen: null, icon: null, origin: 'x' }), { name: 'a', icon: null });
   await assert.rejects(read({ name: null }), { code: 'BAD_REQUEST', path: 'name', message: '"name" must be a text.' });
   await assert.rejects(read({ name: 'a', isOpen: 1 }), { path: 'isOpen', message: '"isOpen" must be true or false.' });
+});
+
+test('a body keeps what its shape allows beside its members', () => {
+  const given = { name: 'a', theme: 'dark', size: null };
+  assert.deepEqual(bodyOf(given, shape({ type: 'object', additionalProperties: {} })), given);
+  const texts = shape({ type: 'object', additionalProperties: text });
+  assert.throws(() => bodyOf(given, texts), { path: 'size', message: '"size" must be a text.' });
 });
 
 test('a body holds so many values and no more', () => {

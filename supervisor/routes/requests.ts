@@ -97,13 +97,13 @@ export function nameIn(value: unknown): string | null {
 }
 
 /**
- * What the shape does not name is left out, and a member that is null and may not be is as one that is missing. Throws
+ * What the shape does not tell of is left out, and a member that is null and may not be is as one that is missing. Throws
  * `BAD_REQUEST`.
  */
 export function bodyOf<T>(given: Body, shape: Shape<T>): T {
   const { properties = {}, additionalProperties } = shape.schema;
   const isGiven = ([name, value]: [string, unknown]) => {
-    if (!Object.hasOwn(properties, name)) return additionalProperties === false;
+    if (!Object.hasOwn(properties, name)) return additionalProperties !== undefined;
     return value !== null || properties[name]?.type?.includes('null') === true;
   };
   const body = Object.fromEntries(Object.entries(given).filter(isGiven));

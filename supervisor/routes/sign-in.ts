@@ -6,22 +6,27 @@ import { SvcError } from '../../protocol/errors.ts';
 import { appLabel, draftLabel, ownerOfPath, type PageOwner } from '../../protocol/http/origins.ts';
 import { checkAppId, isSessionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { integer, object, words } from '../../protocol/shapes/schema.ts';
-import { shape } from '../../protocol/shapes/shape.ts';
+import {
+  enter,
+  makeSignInLink,
+  openEntrance,
+  setSignInLength,
+  showSignIn,
+  showSignInLength,
+  signIn,
+  signOut,
+} from '../../protocol/routes/sign-in.ts';
 import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { type Access, BEARER, unauthorized } from '../http/access/access.ts';
 import type { Session, SignIn } from '../http/access/cookie.ts';
 import { type Caller, demand } from '../http/access/grants.ts';
 import type { Place } from '../http/access/places.ts';
-import { SIGN_IN_HOURS } from '../http/access/sign-ins.ts';
-import { answerJson, NO_STORE } from '../http/answers.ts';
-import { type Route, route } from '../http/router.ts';
+import { NO_STORE } from '../http/answers.ts';
+import type { Route } from '../http/router.ts';
 import { redirect } from '../pages/pages.ts';
 import type { Services } from '../services.ts';
-import { originOf, queryOf, readBody, readJson, refuse } from './requests.ts';
-
-const LENGTH = shape(object({ hours: integer(SIGN_IN_HOURS.least, SIGN_IN_HOURS.most) }));
-const LINK = shape(object({}, { open: words(LIMITS.textChars) }));
+import { originOf, queryOf, refuse } from './requests.ts';
+import { Reply, serve, serveRaw } from './serve.ts';
 
 /** By which a browser says that it has opened this very app before, where another one had its id. */
 const SEEN = 'svc_seen';
@@ -33,71 +38,62 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
     throw new SvcError('NOT_FOUND', 'The host of this gateway handles authentication; there are no sessions.');
   };
   return [
-    route('POST', '/svc/_session', 'anyone', async (exchange, _params, _caller, place) => {
+    ...serve(signIn, ({ headers: { authorization = '' }, body: { link }, exchange, place }) => {
       const access = accessOf();
-      const hasToken = BEARER.test(exchange.header('authorization') ?? '');
+      const hasToken = BEARER.test(authorization);
       if (hasToken) demandAdmin(access.caller(exchange, place));
-      const { link } = await readJson(exchange);
-      if (!hasToken && typeof link !== 'string') throw notSignedIn(link);
+      else if (link === undefined) throw notSignedIn(undefined);
       if (place.kind !== 'console' && place.kind !== 'shared') throw notHere(place);
-      if (!hasToken && !access.signIns.takeLink(String(link))) throw notSignedIn(link);
-      answerSession(access, exchange, place, { ...access.signIns.begin(), owner: null });
+      if (!hasToken && !access.signIns.takeLink(link ?? '')) throw notSignedIn(link);
+      return sessionReply(access, exchange, place, { ...access.signIns.begin(), owner: null });
     }),
-    route('GET', '/svc/_session', 'anyone', (exchange, _params, _caller, place) => {
+    ...serve(showSignIn, ({ exchange, place }) => {
       const session = sessionOf(accessOf(), exchange, place);
       const shown = session === null ? { signedIn: false } : { signedIn: true, expiresAt: session.expiresAt };
-      const kind = place.kind !== 'page' ? place.kind : place.label.includes('.') ? 'draft' : 'app';
+      const kind =
+        place.kind !== 'page' ? place.kind : place.label.includes('.') ? ('draft' as const) : ('app' as const);
       const base = accessOf().places.consoleOf(place);
-      const consoleUrl = base === null ? null : `${base}/svc/`;
-      answerJson(exchange, 200, { ...shown, place: kind, console: consoleUrl }, NO_STORE);
+      return { ...shown, place: kind, console: base === null ? null : `${base}/svc/` };
     }),
-    route('DELETE', '/svc/_session', 'anyone', async (exchange, _params, _caller, place) => {
+    ...serve(signOut, async ({ exchange, place }) => {
       const access = accessOf();
       if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot sign this one out.');
       // Who has no more than the cookie ends nothing for others.
       const session = sessionOf(access, exchange, place);
       const endsAll = place.kind === 'console' || place.kind === 'shared';
       const cookies = await access.signOut(exchange, place, endsAll ? session : null);
-      answerJson(exchange, 200, { ok: true }, { 'set-cookie': cookies, ...NO_STORE });
+      return new Reply({ ok: true }, { 'set-cookie': cookies, ...NO_STORE });
     }),
-    route('GET', '/svc/_session/length', 'admin', (exchange) =>
-      answerJson(exchange, 200, accessOf().signIns.length, NO_STORE),
-    ),
-    route('PUT', '/svc/_session/length', 'admin', async (exchange) => {
-      const { hours } = await readBody(exchange, LENGTH);
+    ...serve(showSignInLength, () => accessOf().signIns.length),
+    ...serve(setSignInLength, async ({ body: { hours } }) => {
       const { signIns } = accessOf();
       await signIns.setLength(hours);
-      answerJson(exchange, 200, signIns.length, NO_STORE);
+      return signIns.length;
     }),
-    route('POST', '/svc/_session/links', 'admin', async (exchange, _params, _caller, place) => {
+    ...serve(makeSignInLink, ({ body: { open }, headers, place }) => {
       const { signIns, places } = accessOf();
-      const reached = originOf(exchange.header('host'), listening());
-      const { open } = await readBody(exchange, LINK);
       if (open !== undefined) ownerOfText(open);
       const { code, expiresAt } = signIns.link();
+      const reached = originOf(headers.host, listening());
       const base = places.consoleOf(place) ?? (place.kind === 'shared' ? place.origin : reached);
       const fragment = new URLSearchParams({ link: code, ...(open === undefined ? {} : { open }) });
-      answerJson(exchange, 201, { url: `${base}/svc/#${fragment}`, expiresAt }, NO_STORE);
+      return { url: `${base}/svc/#${fragment}`, expiresAt };
     }),
-    route('GET', '/svc/_enter', 'anyone', (exchange, _params, _caller, place) => {
+    ...serveRaw(openEntrance, async (exchange, _params, _caller, place) => {
       accessOf();
       const to = queryOf(exchange).get('to');
       if (to !== null && place.base !== null && place.kind !== 'console')
         redirect(exchange, place, `${place.base}/svc/_enter?to=${encodeURIComponent(to)}`);
-      else consoleFiles.serve(exchange, place, 'enter.html');
+      else await consoleFiles.serve(exchange, place, 'enter.html');
     }),
-    route('POST', '/svc/_enter', 'anyone', async (exchange, _params, _caller, place) => {
+    ...serve(enter, async ({ body: { ticket, to }, exchange, place }) => {
       const access = accessOf();
       if (!isOwnPage(exchange, place)) throw new SvcError('FORBIDDEN', 'Another page cannot enter here.');
-      const { ticket, to } = await readJson(exchange);
-      if (typeof ticket === 'string') {
-        useTicket(access, registry, exchange, place, ticket);
-        return;
-      }
-      if (typeof to !== 'string') refuse('to', 'Name the target, as "to", or send a "ticket".');
+      if (ticket !== undefined) return useTicket(access, registry, exchange, place, ticket);
+      if (to === undefined) refuse('to', 'Name the target, as "to", or send a "ticket".');
       const session = sessionOf(access, exchange, place);
-      if (session === null || place.kind === 'page') throw notSignedIn(null);
-      answerJson(exchange, 200, { url: await wayTo(access, place, to, session) }, NO_STORE);
+      if (session === null || place.kind === 'page') throw notSignedIn(undefined);
+      return { url: await wayTo(access, place, to, session) };
     }),
   ];
 
@@ -110,8 +106,8 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
     if (owner === null) refuse('to', 'This gateway has no page at that address.');
     const origin = access.places.originOf(place, owner);
     const { host } = new URL(origin);
-    const signIn: SignIn = { id: session.id, expiresAt: session.expiresAt };
-    const ticket = access.signIns.ticket({ host, owner, to: path, signIn });
+    const own: SignIn = { id: session.id, expiresAt: session.expiresAt };
+    const ticket = access.signIns.ticket({ host, owner, to: path, signIn: own });
     // What follows the # reaches no server and no log.
     return `${origin}/svc/_enter#ticket=${ticket}`;
   }
@@ -146,27 +142,19 @@ export function signInRoutes({ access: own, registry, gitStore, listening, conso
 }
 
 /** Gives this origin a session: the cookie, and its page key for the page that asked. */
-function answerSession(
+function sessionReply(
   access: Access,
   exchange: Exchange,
   place: Place,
   session: Session,
-  more: { to?: string; cookies?: string[]; headers?: ResponseHeaders } = {},
-): void {
-  const { to, cookies = [], headers = {} } = more;
-  const { expiresAt } = session;
-  const answer = { ok: true, expiresAt, pageKey: access.pageKey(place, session), ...(to === undefined ? {} : { to }) };
+  { cookies = [], headers = {} }: { cookies?: string[]; headers?: ResponseHeaders } = {},
+) {
+  const answer = { ok: true, expiresAt: session.expiresAt, pageKey: access.pageKey(place, session) } as const;
   const all = [...access.cookies(exchange, place, session), ...cookies];
-  answerJson(exchange, 200, answer, { ...headers, 'set-cookie': all, ...NO_STORE });
+  return new Reply(answer, { ...headers, 'set-cookie': all, ...NO_STORE });
 }
 
-function useTicket(
-  access: Access,
-  registry: Services['registry'],
-  exchange: Exchange,
-  place: Place,
-  text: string,
-): void {
+function useTicket(access: Access, registry: Services['registry'], exchange: Exchange, place: Place, text: string) {
   const ticket = access.signIns.takeTicket(text, place.host);
   if (ticket === null || place.kind !== 'page')
     throw unauthorized('The ticket was used, is too old, or is for another address; the console gives another one.');
@@ -179,7 +167,8 @@ function useTicket(
     headers: { 'clear-site-data': '"cache", "storage"' },
   };
   const entered = { ...ticket.signIn, owner: ticket.owner };
-  answerSession(access, exchange, place, entered, { to: ticket.to, ...(isFresh ? fresh : {}) });
+  const { value, headers } = sessionReply(access, exchange, place, entered, isFresh ? fresh : {});
+  return new Reply({ ...value, to: ticket.to }, headers);
 }
 
 function hasCookie(exchange: Exchange, cookie: string): boolean {
@@ -235,9 +224,9 @@ function notHere({ base, kind }: Place): SvcError {
   return new SvcError('FORBIDDEN', `${why}; sign in at ${there}.`);
 }
 
-function notSignedIn(link: unknown): SvcError {
+function notSignedIn(link: string | undefined): SvcError {
   const message =
-    typeof link === 'string'
+    link !== undefined
       ? 'The link was already used or has expired; make another one with "svc open".'
       : 'Send the access token as "Authorization: Bearer <token>", or the code of a one-time link as "link".';
   return unauthorized(message);

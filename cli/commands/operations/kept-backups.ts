@@ -1,9 +1,8 @@
 /** `svc backup ls`, `now` and `verify` of what the gateway keeps in its own folder. */
 import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { BackupFile, BackupStatus } from '../../../protocol/routes/backups.ts';
 import { BACKUP_EXTENSION } from '../../../storage/backup/format.ts';
-import type { BackupFile } from '../../../storage/backup/kept.ts';
-import type { BackupStatus } from '../../../supervisor/operations/scheduled-backups.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import { route } from '../../gateway/api.ts';

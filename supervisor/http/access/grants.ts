@@ -87,11 +87,7 @@ export interface Caller {
 export type Also = (capability: Capability, app: string | null) => boolean;
 
 /** Whether a caller may. `app` is the key of a live app or of a draft (`draftKey`); null for what is about none. */
-export function may(
-  { grants, also }: Caller,
-  capability: Capability,
-  app: string | null,
-): boolean {
+export function may({ grants, also }: Caller, capability: Capability, app: string | null): boolean {
   const isGiven = grants.some((one) => one.rights.includes(capability) && covers(one, app) && one.isGood());
   return isGiven && (also === undefined || also(capability, app));
 }

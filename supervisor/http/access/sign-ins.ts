@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import { SvcError } from '../../../protocol/errors.ts';
 import type { PageOwner } from '../../../protocol/http/origins.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { SIGN_IN_HOURS, type SignInLength } from '../../../protocol/routes/sign-in.ts';
 import type { DbClient } from '../../../protocol/wire/db-client.ts';
 import type { SignIn } from './cookie.ts';
 
@@ -20,11 +21,6 @@ const NEW_LENGTH =
   'INSERT INTO sign_in_length (id, hours) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET hours = excluded.hours';
 
 const HOUR_MS = 3_600_000;
-/** The shortest and the longest sign-in, in hours. */
-export const SIGN_IN_HOURS = { least: LIMITS.sessionMs / HOUR_MS, most: LIMITS.sessionMaxMs / HOUR_MS } as const;
-
-/** How long sign-ins are. `setBy` says where that can be changed. */
-export type SignInLength = { hours: number; setBy: 'configuration' | 'console' };
 
 /** A ticket takes a sign-in from the console to the origin of a page. `to` is the path there. */
 type Ticket = { host: string; owner: PageOwner; to: string; signIn: SignIn };
@@ -39,7 +35,7 @@ export class SignIns {
   /** The length in the configuration, in hours. It is null where there is none. */
   readonly #configured: number | null;
   /** The length that was chosen in the console, in hours. */
-  #chosen: number = SIGN_IN_HOURS.least;
+  #chosen: number = SIGN_IN_HOURS.minimum;
 
   /** `elapsed` is a clock that is never set, in milliseconds. It is for what does not outlive this process. */
   constructor(

@@ -2,10 +2,11 @@
 import { statfs } from 'node:fs/promises';
 import { performance } from 'node:perf_hooks';
 import { version as nodeVersion } from 'node:process';
+import type { ProcessStatus } from '../../../protocol/routes/system.ts';
 import { GROUP_BUCKETS } from '../../../protocol/wire/frames.ts';
 import type { Services } from '../../services.ts';
 import { streamOf } from '../log-stream.ts';
-import { type ProcessStatus, processes } from '../status.ts';
+import { processes } from '../status.ts';
 import type { Distribution, Family, Value } from './families.ts';
 
 const NONE = {};

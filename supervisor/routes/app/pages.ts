@@ -1,14 +1,28 @@
 /** Serves browsers: the console, the page bridge, and each app's files. */
 import { SvcError } from '../../../protocol/errors.ts';
 import { isAppId, isVersionId } from '../../../protocol/ids.ts';
-import { PUSH_WORKER } from '../../../protocol/notices.ts';
+import {
+  bridgeScript,
+  consolePart,
+  consoleScript,
+  consoleStyle,
+  draftScript,
+  enterScript,
+  openConsole,
+  openGateway,
+  openPage,
+  pushWorker,
+  readDocument,
+  showIcon,
+} from '../../../protocol/routes/pages.ts';
+import type { RouteRow } from '../../../protocol/routes/row.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import { isNavigation } from '../../http/access/fetch-metadata.ts';
 import type { Place } from '../../http/access/places.ts';
-import { notFound, type Route, route } from '../../http/router.ts';
-import { ICON } from '../../pages/icons.ts';
+import { notFound, type Route } from '../../http/router.ts';
 import { sendPageError } from '../../pages/pages.ts';
 import type { Services } from '../../services.ts';
+import { serveRaw } from '../serve.ts';
 
 /** A version's id is one segment, or the two of a tag, whose slash may be encoded. */
 const PINNED = /^\/_v\/([a-z0-9_-]+\/v\d+|[^/]+)(\/.*)?$/;
@@ -38,34 +52,31 @@ export function pageRoutes(services: Services): Route[] {
     await pages.serve(exchange, place, await apps.activePage(id), rest);
   };
 
-  const own = (path: string, name: string): Route =>
-    route('GET', path, 'anyone', (exchange, _params, _caller, place) => consoleFiles.serve(exchange, place, name));
+  const own = (row: RouteRow, name: string): Route[] =>
+    serveRaw(row, (exchange, _params, _caller, place) => consoleFiles.serve(exchange, place, name));
 
   return [
     // At the console and where all apps share an origin; at the origin of an app it is the app's.
-    route('GET', `/${ICON}`, 'anyone', (exchange, _params, _caller, place) => consoleFiles.serveMark(exchange, place)),
-    route('GET', '/svc', 'anyone', (exchange) => exchange.send(308, { location: '/svc/' }, '')),
-    own('/svc/', 'index.html'),
-    own('/svc/_console.js', 'console.js'),
-    own('/svc/_console.css', 'console.css'),
-    own('/svc/_client.js', 'client.js'),
-    own('/svc/_dev.js', 'dev.js'),
-    own('/svc/_enter.js', 'enter.js'),
-    own(PUSH_WORKER, 'push.js'),
-    route('GET', '/svc/_console/:part', 'anyone', (exchange, { part = '' }, _caller, place) => {
+    ...serveRaw(showIcon, (exchange, _params, _caller, place) => consoleFiles.serveMark(exchange, place)),
+    ...serveRaw(openGateway, (exchange) => exchange.send(308, { location: openConsole.path }, '')),
+    ...own(openConsole, 'index.html'),
+    ...own(consoleScript, 'console.js'),
+    ...own(consoleStyle, 'console.css'),
+    ...own(bridgeScript, 'client.js'),
+    ...own(draftScript, 'dev.js'),
+    ...own(enterScript, 'enter.js'),
+    ...own(pushWorker, 'push.js'),
+    ...serveRaw(consolePart, (exchange, { part = '' }, _caller, place) => {
       if (!CONSOLE_PART.test(part)) throw new SvcError('NOT_FOUND', 'The console has no such file.');
       return consoleFiles.serve(exchange, place, `_console/${part}`);
     }),
-    route('GET', '/svc/_docs/:file', 'anyone', async (exchange, { file = '' }, _caller, place) => {
+    ...serveRaw(readDocument, async (exchange, { file = '' }, _caller, place) => {
       if (!DOCUMENT.test(file)) throw new SvcError('NOT_FOUND', 'There is no such document.');
       await consoleFiles.serveDocument(exchange, place, file);
     }),
-    {
-      ...route('GET', '/svc/:id/*', 'page', (exchange, { id = '', '*': rest = '' }, _caller, place) =>
-        servePage(exchange, place, id, rest),
-      ),
-      visitors: 'page',
-    },
+    ...serveRaw(openPage, (exchange, { id = '', '*': rest = '' }, _caller, place) =>
+      servePage(exchange, place, id, rest),
+    ),
   ];
 }
 

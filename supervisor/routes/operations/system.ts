@@ -3,7 +3,17 @@ import { eventText } from '../../../protocol/http/event-stream.ts';
 import { checkAppId, scopeKey } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { runSql } from '../../../protocol/routes/apps.ts';
+import type { QueryOf } from '../../../protocol/routes/row.ts';
+import {
+  checkHealth,
+  describeGateway,
+  describeTools,
+  readLogs,
+  readMetrics,
+  showSystem,
+} from '../../../protocol/routes/system.ts';
 import { isTooDeep } from '../../../protocol/rules/json-text.ts';
+import { Shape } from '../../../protocol/shapes/shape.ts';
 import { type LogCursor, parseCursor } from '../../../storage/logs/log-pages.ts';
 import { noActiveVersion } from '../../dispatch/apps.ts';
 import type { Sink } from '../../dispatch/dispatcher.ts';
@@ -11,23 +21,24 @@ import { type Exchange, PRIVATE } from '../../edge/edge.ts';
 import { constantHeaders } from '../../edge/exchange.ts';
 import { demand } from '../../http/access/grants.ts';
 import { answerError, answerJson, JSON_HEADERS, NO_STORE } from '../../http/answers.ts';
-import { type Route, route, withDrafts } from '../../http/router.ts';
+import type { Route } from '../../http/router.ts';
 import { appDocument } from '../../openapi/app-document.ts';
 import { gatewayDocument } from '../../openapi/gateway-document.ts';
 import { Metrics } from '../../operations/metrics/metrics.ts';
 import { systemStatus } from '../../operations/status.ts';
 import type { Services } from '../../services.ts';
 import { traceOf } from '../../tree/actor/call.ts';
-import { checkShape, integerOf, queryOf, readBytes, refuse } from '../requests.ts';
-import { serveRaw } from '../serve.ts';
+import { checkShape, paramsOf, queryOf, readBytes, refuse } from '../requests.ts';
+import { serve, serveRaw } from '../serve.ts';
 
 /** Prometheus text exposition format. */
 const METRICS_HEADERS = constantHeaders({
-  'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+  'content-type': readMetrics.answer.media,
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
   ...PRIVATE,
 });
+const LOG_QUERY = new Shape<QueryOf<typeof readLogs>>(readLogs.query);
 const LOGS_FOLLOW = Buffer.from(': log entries follow\n\n');
 
 /** `allRoutes` are those that the OpenAPI document of the gateway describes. */
@@ -37,36 +48,32 @@ export function systemRoutes(services: Services, allRoutes: () => readonly Route
   // The same for as long as the gateway runs.
   let gatewayText: Buffer | null = null;
   return [
-    route('GET', '/svc/_health', 'anyone', (exchange) => answerJson(exchange, 200, { ok: true, version }, NO_STORE)),
-    route('GET', '/svc/_system', 'admin', async (exchange) =>
-      answerJson(exchange, 200, await systemStatus(services), NO_STORE),
-    ),
-    route('GET', '/svc/_metrics', 'admin', async (exchange) =>
-      exchange.send(200, NO_STORE, await metrics.text(), METRICS_HEADERS),
-    ),
-    ...withDrafts(
-      route('GET', '/svc/_logs', 'route', async (exchange, { sid }, caller) => {
-        const app = queryOf(exchange).get('app');
-        if (app === null && sid !== undefined) refuse('app', 'Name the app: ?app=<id>.');
-        demand(caller, app === null ? 'admin' : 'manage', app === null ? null : scopeKey(app, sid));
-        const scope = app === null ? null : scopes(sid).of(app);
-        await scope?.exists();
-        await answerLogs(services, exchange, scope?.key ?? null);
-      }),
-    ),
+    ...serve(checkHealth, () => ({ ok: true as const, version })),
+    ...serve(showSystem, () => systemStatus(services)),
+    ...serveRaw(readMetrics, async (exchange) => exchange.send(200, NO_STORE, await metrics.text(), METRICS_HEADERS)),
+    ...serveRaw(readLogs, async (exchange, { sid }, caller) => {
+      const given = queryOf(exchange);
+      const app = given.get('app');
+      if (app === null && sid !== undefined) refuse('app', 'Name the app: ?app=<id>.');
+      demand(caller, app === null ? 'admin' : 'manage', app === null ? null : scopeKey(app, sid));
+      const query = paramsOf(given, LOG_QUERY);
+      const scope = app === null ? null : scopes(sid).of(app);
+      await scope?.exists();
+      await answerLogs(services, exchange, scope?.key ?? null, query);
+    }),
     ...serveRaw(runSql, async (exchange, { id = '' }) => {
       const bytes = await readBytes(exchange, LIMITS.requestBodyBytes);
       if (isTooDeep(bytes)) checkShape('depth');
       await answerSql(services, exchange, id, bytes);
     }),
-    route('GET', '/svc/_openapi.json', 'anyone', (exchange) => {
+    ...serveRaw(describeGateway, (exchange) => {
       gatewayText ??= Buffer.from(JSON.stringify(gatewayDocument(allRoutes(), version)));
       exchange.send(200, { 'cache-control': 'no-cache' }, gatewayText, JSON_HEADERS);
     }),
-    route('GET', '/svc/:id/_openapi.json', 'read', async (exchange, { id = '' }) => {
+    ...serve(describeTools, async ({ params: { id } }) => {
       const manifest = await apps.manifest(id);
       if (manifest === null) throw noActiveVersion(id);
-      answerJson(exchange, 200, appDocument(manifest), NO_STORE);
+      return appDocument(manifest);
     }),
   ];
 }
@@ -75,14 +82,18 @@ export function systemRoutes(services: Services, allRoutes: () => readonly Route
  * Answers with the last entries of what is kept under `key`, or with `?follow=1` with those to come; of all live apps when `key`
  * is null.
  */
-async function answerLogs(services: Services, exchange: Exchange, key: string | null): Promise<void> {
-  const query = queryOf(exchange);
-  if (query.get('follow') === '1') {
+async function answerLogs(
+  services: Services,
+  exchange: Exchange,
+  key: string | null,
+  { limit = LIMITS.listRows, before, follow }: QueryOf<typeof readLogs>,
+): Promise<void> {
+  if (follow === '1') {
     followLogs(services, exchange, key);
     return;
   }
   if (key === null) refuse('app', 'Name the app: ?app=<id>, or follow all apps with ?follow=1.');
-  const page = await services.logs.page(key, integerOf(query, 'limit', 50, LIMITS.listRowsMax), placeOf(query));
+  const page = await services.logs.page(key, limit, before === undefined ? undefined : placeOf(before));
   if (page === null)
     refuse(
       'before',
@@ -92,9 +103,7 @@ async function answerLogs(services: Services, exchange: Exchange, key: string | 
 }
 
 /** Where a page of a log ends: a time in milliseconds, or a cursor. */
-function placeOf(query: URLSearchParams): number | LogCursor | undefined {
-  const text = query.get('before');
-  if (text === null) return undefined;
+function placeOf(text: string): number | LogCursor {
   const time = Number(text);
   const place = /^\d{1,16}$/.test(text) && time >= 1 && time <= Number.MAX_SAFE_INTEGER ? time : parseCursor(text);
   return place ?? refuse('before', '"before" must be a time in milliseconds, or the "log-cursor" of an answer.');
