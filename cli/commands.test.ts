@@ -637,10 +637,11 @@ test('every command that answers prints one JSON document with --json', async (t
   }
 });
 
-test('help as JSON has every command with its options', async (t) => {
+test('help as JSON has every command with its options, and the routes', async (t) => {
   const help = async (...line: string[]) =>
     JSON.parse((await svc([...line, '--json'], { cwd: temporaryFolder(t) })).stdout);
-  const { version, commands } = await help('help');
+  const { version, commands, routes } = await help('help');
+  assert.ok(routes.some(({ path, right }: Record<string, unknown>) => path === '/svc/_health' && right === 'anyone'));
   assert.equal(version, (await help('--version')).version);
   assert.deepEqual(
     commands.map(({ name }: { name: string }) => name),

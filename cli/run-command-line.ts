@@ -24,7 +24,7 @@ export async function runCommandLine(argv: string[], machine: Surroundings & Ter
   try {
     if (first === undefined || first === 'help' || first === '--help' || first === '-h') {
       const named = rest.find((word) => !word.startsWith('-'));
-      return help(named === undefined ? undefined : findCommand(named), terminal);
+      return await help(named === undefined ? undefined : findCommand(named), terminal);
     }
     if (first === '--version' || first === '-v' || first === 'version') {
       terminal.answer({ version: packageVersion() }, () => terminal.line(packageVersion()));
@@ -54,7 +54,7 @@ async function runCommand(
   let dataDirectory: string | undefined;
   try {
     const args = parseArguments(words, command, cwd);
-    if (args.has('help')) return help(command, terminal);
+    if (args.has('help')) return await help(command, terminal);
     subject = { command: command.name, ...subjectOf(command.positionals, args) };
     const dataDir = args.text('data-dir');
     const flags = { url: args.text('url'), token: args.text('token'), dataDir };
@@ -89,14 +89,15 @@ async function othersOf(tried: { url?: string | undefined; dataDir?: string | un
   return gatewaysElsewhere(tried, machine);
 }
 
-function help(command: Command | undefined, terminal: Terminal): number {
-  const { columns, style } = terminal;
+async function help(command: Command | undefined, terminal: Terminal): Promise<number> {
+  const { columns, style, json } = terminal;
   const version = packageVersion();
-  if (command === undefined)
-    terminal.answer({ version, commands: COMMANDS.map(helpDocument) }, () =>
-      terminal.lines(overview(version, columns, style)),
-    );
-  else terminal.answer(helpDocument(command), () => terminal.lines(commandHelp(command, columns, style)));
+  if (command !== undefined)
+    terminal.answer(helpDocument(command), () => terminal.lines(commandHelp(command, columns, style)));
+  else if (json) {
+    const { routeDocuments } = await import('./route-help.ts');
+    terminal.document({ version, commands: COMMANDS.map(helpDocument), routes: routeDocuments() });
+  } else terminal.lines(overview(version, columns, style));
   return EXIT.ok;
 }
 

@@ -1,0 +1,22 @@
+/** Prints the routes of the gateway for programs, with `svc help --json`. Loaded only then. */
+import { RESOURCES } from '../protocol/routes/all.ts';
+import { parametersOf, sent } from '../supervisor/openapi/gateway-document.ts';
+
+/** One for each route; `parameters` and `body` are those of the OpenAPI document. */
+export function routeDocuments(): Record<string, unknown>[] {
+  return RESOURCES.flatMap(({ rows }) =>
+    rows.map((row) => {
+      const { method, path, needs, title, drafts, body, errors = {} } = row;
+      return {
+        method,
+        path,
+        ...(drafts !== undefined && { draftPath: path.replace('/svc/', '/svc/_draft/:sid/') }),
+        right: needs,
+        title,
+        parameters: parametersOf(row, path),
+        ...(body !== undefined && { body: sent(body) }),
+        errors: Object.keys(errors),
+      };
+    }),
+  );
+}
