@@ -92,7 +92,7 @@ export const ACTIVITY = object({
 
 const TABLES = orNull(listOf(text));
 const ROWS = { columns: listOf(text), rows: listOf(listOf({})), truncated: { ...flag, says: 'There are more rows' } };
-export const SQL_ANSWER = {
+const SQL_ANSWER = {
   anyOf: [
     object(ROWS, { tables: TABLES }),
     object({

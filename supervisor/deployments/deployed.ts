@@ -4,6 +4,8 @@ import { type NewWebhook, newWebhook } from '../../protocol/automations/automati
 import type { InputIssue } from '../../protocol/errors.ts';
 import { versionNumber } from '../../protocol/ids.ts';
 import { publicParts, type VersionSummary } from '../../protocol/manifest.ts';
+import type { AnswerOf } from '../../protocol/routes/row.ts';
+import type { activateVersion } from '../../protocol/routes/versions.ts';
 import type { AppState } from '../../storage/apps/registry.ts';
 import type { Publication } from './publication.ts';
 
@@ -23,15 +25,7 @@ export type PublishResult = {
 /** `warnings`: what publishing would refuse its handlers for, an icon that cannot be drawn, and what is probably mistyped. */
 export type AdoptionResult = { webhooks: NewWebhook[]; warnings?: InputIssue[] };
 
-export type ActivationResult = {
-  id: string;
-  activeVersion: string;
-  previousVersion: string | null;
-  /** Numbers of the migrations that the data has had and this version does not know. */
-  migrationsAhead: number[];
-  /** Minted when a version was brought back whose webhook the live one does not have. */
-  webhooks: NewWebhook[];
-};
+export type ActivationResult = AnswerOf<typeof activateVersion>;
 
 /** The record of an app as the registry's routes answer it. */
 export function recordOf({ id, registeredAt, updatedAt, active }: AppState, backend: AppRecord['backend']): AppRecord {

@@ -7,6 +7,8 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { isDiskFull, SvcError } from '../../protocol/errors.ts';
+import type { repairApp } from '../../protocol/routes/apps.ts';
+import type { AnswerOf } from '../../protocol/routes/row.ts';
 import { type Registry, unknownApp } from '../../storage/apps/registry.ts';
 import { exists, renameDurable } from '../../storage/files/atomic-file.ts';
 import type { Layout } from '../../storage/layout.ts';
@@ -28,8 +30,7 @@ type DataRepairOptions = {
   log: Logger;
 };
 
-/** `aside` is the name of what was there, beside the database; null where there was nothing. */
-export type RepairResult = { id: string; activeVersion: string; migrationsApplied: number[]; aside: string | null };
+export type RepairResult = AnswerOf<typeof repairApp>;
 
 export class DataRepair {
   readonly #options: DataRepairOptions;
