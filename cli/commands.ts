@@ -1,5 +1,5 @@
 /** The table of commands. Help, suggestions and argument checks are all made from it. */
-import { RUN_STATES } from '../protocol/automations/runs.ts';
+import { RUN_STATES } from '../protocol/automations/run-states.ts';
 import { DEFAULTS, LIMITS } from '../protocol/limits.ts';
 import type { Command, OptionTable } from './command.ts';
 

@@ -23,6 +23,7 @@ const NOT_JSON = [
   'POST /svc/_sessions/:sid/apps/:id/check',
   'POST /svc/_sessions/:sid/apps/:id/tests',
   'POST /svc/_sessions/:sid/apps/:id/reset-data',
+  'POST /svc/_runs/:runId/cancel',
   'POST /svc/_code/export',
   'POST /svc/_code/import',
   'POST /svc/_backup',

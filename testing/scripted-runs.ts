@@ -1,7 +1,7 @@
 /** For tests: a ledger that records and fails as told, actors whose handlers the test scripts, and automations. */
 import type { Logger } from 'pino';
 import type { AutomationManifest } from '../protocol/automations/automation.ts';
-import type { RunEvent, RunNode, RunRecord, RunTriggerKind } from '../protocol/automations/runs.ts';
+import type { RunEvent, RunNode, RunRecord, RunTrigger } from '../protocol/automations/runs.ts';
 import { SvcError } from '../protocol/errors.ts';
 import { Redactor } from '../protocol/text/redactor.ts';
 import type { AskVerb } from '../protocol/wire/frames.ts';
@@ -209,7 +209,7 @@ export class RunsWorld {
     return added;
   }
 
-  start(ref: string, kind: RunTriggerKind = 'manual', more: Partial<FireRequest> = {}): Promise<StartedRun> {
+  start(ref: string, kind: RunTrigger['kind'] = 'manual', more: Partial<FireRequest> = {}): Promise<StartedRun> {
     const live = this.catalog.get(ref) as LiveAutomation;
     return this.fires.start({ automation: live, trigger: { kind, origin: null }, at: 5, input: undefined, ...more });
   }

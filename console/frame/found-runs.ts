@@ -1,7 +1,8 @@
 /** Finds runs by what somebody remembers of them: the automation, the app, how it ended, the beginning of the id. */
 import { useEffect, useState } from 'preact/hooks';
 import type { AppRecord, AutomationRow, ShownRun } from '../../protocol/answers.ts';
-import { CHAT_RUNS, RUN_STATES } from '../../protocol/automations/runs.ts';
+import { RUN_STATES } from '../../protocol/automations/run-states.ts';
+import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
 import { get, path } from '../gateway.ts';
 import { runHref } from '../runs/words.ts';
 import { ago } from '../words.ts';

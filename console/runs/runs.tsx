@@ -1,5 +1,6 @@
 /** The runs of automations and chats: a list with a bar that filters it, or one of them. */
-import { CHAT_RUNS, RUN_STATES } from '../../protocol/automations/runs.ts';
+import { RUN_STATES } from '../../protocol/automations/run-states.ts';
+import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
 import { type Address, go, hrefOf } from '../address.ts';
 import { readAutomations } from '../automations/read.ts';
 import { useGateway } from '../gateway-state.tsx';

@@ -11,7 +11,9 @@ import { pipeline } from 'node:stream/promises';
 import { type InputIssue, SvcError } from '../../protocol/errors.ts';
 import { checkAppId, isSessionId, unknownSession, versionNumber } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { DiffAppResult, GitAuthor, GitFile, GitFileDiff, ListChange } from '../../protocol/wire/git-jobs.ts';
+import type { SESSION_DIFF, SESSION_ROW } from '../../protocol/routes/sessions.ts';
+import type { Of } from '../../protocol/shapes/schema.ts';
+import type { DiffAppResult, GitAuthor, GitFile } from '../../protocol/wire/git-jobs.ts';
 import type { FileConditions, SessionFilesResult } from '../../protocol/wire/jobs.ts';
 import {
   appFolders,
@@ -42,37 +44,12 @@ type SessionsOptions = SessionFoldersOptions & {
 /** Names of sessions that were opened without one, by their number. */
 const UNNAMED = /^Draft (\d{1,9})$/;
 
-/**
- * A session in answers; times are milliseconds since the epoch. `name` is what people call it, its id if it has no other.
- * `apps` are those that were taken into it. `damaged` says what
- * is wrong with one whose record cannot be read: of it only the folders are known.
- */
-export type SessionRow = {
-  sessionId: string;
-  name: string;
-  base: string | null;
-  createdAt: number | null;
-  touchedAt: number;
-  apps: string[];
-  damaged?: string;
-};
+export type SessionRow = Of<typeof SESSION_ROW>;
 
 /** Replaces all files of an automation, or none: `fill` writes them into an empty folder, durably; null removes them. */
 export type ReplaceAutomation = (automation: string, fill: ((folder: string) => Promise<void>) | null) => Promise<void>;
 
-/**
- * `behind` are the apps of which something was published since they were taken: their differences have it, in reverse. `network`,
- * `uses` and `public` are those whose list of hosts, of apps whose tools their pages call, or of what visitors may use is another one.
- */
-export type SessionDiff = {
-  base: string;
-  head: string;
-  files: (GitFileDiff & { app: string })[];
-  behind: string[];
-  network: (ListChange & { app: string })[];
-  uses: (ListChange & { app: string })[];
-  public: (ListChange & { app: string })[];
-};
+export type SessionDiff = Of<typeof SESSION_DIFF>;
 
 type AppDiff = DiffAppResult & { app: string };
 

@@ -9,6 +9,8 @@ import {
   provisionedWebhook,
 } from '../../protocol/automations/automation.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { FAULT } from '../../protocol/routes/automations.ts';
+import type { Of } from '../../protocol/shapes/schema.ts';
 import type { Registry } from '../../storage/apps/registry.ts';
 import { listAutomations, readAutomation } from '../../storage/automations/automations.ts';
 import { inParallel } from '../../storage/files/atomic-file.ts';
@@ -32,7 +34,7 @@ export type LiveAutomation = {
  * A file that cannot be used. `code`: an `AutomationIssueCode`, `flat_file` for a file that is not read, `INTERNAL` for the
  * disk.
  */
-export type AutomationFault = { ref: string; code: string; message: string; path?: string };
+export type AutomationFault = Of<typeof FAULT>;
 
 type CatalogOptions = {
   layout: Layout;

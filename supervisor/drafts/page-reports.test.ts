@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { LogFollower } from '../../storage/logs/app-log.ts';
 import { standIn } from '../../testing/stand-in.ts';
-import { checkPageReport, handlerFault, type PageError, PageReports } from './page-reports.ts';
+import { handlerFault, type PageError, PageReports } from './page-reports.ts';
 
 const KEY = '_draft/s1/notes';
 
@@ -117,26 +117,4 @@ test('a fault without a place, and one whose error is the gateway’s own', () =
     column: 7,
   });
   assert.equal(handlerFault({ ts: 0, level: 'error', err: {} })?.message, '');
-});
-
-test('a report is cut to its limits, and an invalid one is refused', () => {
-  const long = 'x'.repeat(10_000);
-  const { errors, more } = checkPageReport({
-    errors: [{ kind: 'csp', message: long, file: long, line: -1, column: 1.5, other: 1 }],
-  });
-  assert.equal(more, 0);
-  const [only] = errors;
-  assert.deepEqual([only?.message.length, only?.file?.length], [LIMITS.pageErrorChars, LIMITS.pageFileChars]);
-  assert.deepEqual(Object.keys(only ?? {}), ['kind', 'message', 'file']);
-  for (const [body, path] of [
-    [{}, 'errors'],
-    [{ errors: 'x' }, 'errors'],
-    [{ errors: [null] }, 'errors[0]'],
-    [{ errors: [{ kind: 'more', message: 'x' }] }, 'errors[0].kind'],
-    [{ errors: [{ kind: 'csp' }] }, 'errors[0].message'],
-    [{ errors: [], more: -1 }, 'more'],
-    [{ errors: [], more: 1e300 }, 'more'],
-  ] as const) {
-    assert.throws(() => checkPageReport(body), { code: 'BAD_REQUEST', path });
-  }
 });

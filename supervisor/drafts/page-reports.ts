@@ -3,25 +3,17 @@
  * errors of the pages to the draft's log, which `svc dev` follows.
  */
 import { LIMITS } from '../../protocol/limits.ts';
-import { count, listOf, type Of, object, oneOf, text } from '../../protocol/shapes/schema.ts';
-import { isRecord, shape, type ValueOf } from '../../protocol/shapes/shape.ts';
+import type { PAGE_REPORT } from '../../protocol/routes/drafts.ts';
+import type { Of } from '../../protocol/shapes/schema.ts';
+import { isRecord } from '../../protocol/shapes/shape.ts';
 import type { Following } from '../../protocol/topic.ts';
 import type { AppLogs } from '../../storage/logs/app-log.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import type { ChangeStreams } from '../dispatch/changes.ts';
 
-/** `console.error`, an uncaught error or rejection, a failed request, a violation of the CSP. */
-const KINDS = ['console', 'error', 'rejection', 'request', 'csp'] as const;
-
-const SAID = { kind: oneOf(...KINDS), message: { ...text, cut: LIMITS.pageErrorChars } };
-/** `file` is relative to the app's folder, or the address of another site's; `line` and `column` count from 1. */
-const ERROR = object(SAID, { file: { ...text, cut: LIMITS.pageFileChars }, line: count, column: count });
-export type PageError = Of<typeof ERROR>;
-
 /** A page's report: errors, and the number of `more` that were left out. */
-const REPORT = shape(object({ errors: listOf(object(SAID), 'a list of errors') }, { more: count }));
-const SOUND = shape(object({ errors: listOf(ERROR) }, { more: count }));
-type PageReport = Required<ValueOf<typeof SOUND>>;
+export type PageReport = Of<typeof PAGE_REPORT>;
+export type PageError = PageReport['errors'][number];
 
 /** Fault of a handler for pages: `name` of the error, the app's frames in `stack`, and the first of them parsed. */
 type HandlerFault = {
@@ -77,7 +69,7 @@ export class PageReports {
   }
 
   /** Puts what a page reports into the log, up to `LIMITS.pageErrors` of them in a window, and then how many more there were. */
-  take({ errors, more }: PageReport): void {
+  take({ errors, more = 0 }: PageReport): void {
     for (const error of errors) {
       if (this.#logged++ < LIMITS.pageErrors) this.#log(error.message, error);
       else this.#more++;
@@ -104,13 +96,6 @@ export class PageReports {
     const head = { ts: new Date(now()).toISOString(), level: 'error', app, versionId: null, tool: null, traceId: null };
     logs.append(key, JSON.stringify({ ...head, msg, page: { kind, file, line, column } }));
   }
-}
-
-/** Throws `BAD_REQUEST` for reports that our bridge would not send. Cuts long texts, and leaves out places that are none. */
-export function checkPageReport(body: unknown): PageReport {
-  REPORT.checked(body, 'BAD_REQUEST', 'The report');
-  const { errors, more = 0 } = SOUND.part(body) as PageReport;
-  return { errors, more };
 }
 
 const FRAME = /^\s+at (?:.*\()?([^()]+?):(\d+):(\d+)\)?$/;

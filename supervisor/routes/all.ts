@@ -13,6 +13,7 @@ import { toolRoutes } from './app/tools.ts';
 import { authoringRoutes } from './authoring/authoring.ts';
 import { draftRoutes } from './authoring/drafts.ts';
 import { sessionRoutes } from './authoring/sessions.ts';
+import { automationEditRoutes } from './automations/automation-edits.ts';
 import { automationRoutes, fireRoutes, hookRoutes } from './automations/automations.ts';
 import { runRoutes } from './automations/runs.ts';
 import { noticeRoutes } from './operations/notices.ts';
@@ -42,7 +43,7 @@ export function allRoutes(services: Services): Route[] {
         const found = senderSecret(services.secrets, app, name);
         return 'problem' in found ? found.problem : null;
       },
-      publicOrigin: (exchange) => publicOriginOf(exchange.header('host'), services),
+      publicOrigin: (host) => publicOriginOf(host, services),
       get times() {
         return automations.scheduler.times;
       },
@@ -51,6 +52,7 @@ export function allRoutes(services: Services): Route[] {
       lastRuns: (refs) => runs.lastRuns(refs.flatMap((ref) => catalog.get(ref) ?? [])),
       registered,
     }),
+    ...automationEditRoutes(services),
     ...fireRoutes({ catalog, registered, fires, now: automations.now }),
     ...runRoutes({ runs, runEvents, cancelRun: (runId) => automations.engine.cancel(runId) }),
     ...hookRoutes(webhooks),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { RUN_STATES, type RunRecord } from '../../protocol/automations/runs.ts';
+import { RUN_STATES } from '../../protocol/automations/run-states.ts';
+import type { RunRecord } from '../../protocol/automations/runs.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import type { DbClient } from '../../protocol/wire/db-client.ts';
 import type { SqlParams, SqlStatement } from '../../protocol/wire/frames.ts';

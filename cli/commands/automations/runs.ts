@@ -1,12 +1,7 @@
 /** `svc run` and `svc runs`: runs an automation, shows, repeats and cancels runs, and follows them. */
 import { parseRef } from '../../../protocol/automations/automation.ts';
-import {
-  CHAT_RUNS,
-  RUN_STATES,
-  type RunEvent,
-  type RunNode,
-  type RunRecord,
-} from '../../../protocol/automations/runs.ts';
+import { RUN_STATES } from '../../../protocol/automations/run-states.ts';
+import { CHAT_RUNS, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type CommandContext, jsonArgument } from '../../command.ts';
 import { CommandError, EXIT, GatewayError, UsageError } from '../../failure.ts';

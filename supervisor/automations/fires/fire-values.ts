@@ -1,6 +1,7 @@
 /** Reads what a handler is given, what it asks of its `ctx`, and what it returns: JSON text, none of which is believed. */
 import { parseRef } from '../../../protocol/automations/automation.ts';
-import { RUN_STATES, type RunTrigger } from '../../../protocol/automations/runs.ts';
+import { RUN_STATES } from '../../../protocol/automations/run-states.ts';
+import type { RunTrigger } from '../../../protocol/automations/runs.ts';
 import {
   type WebhookRequest,
   type WebhookResponse,

@@ -1,51 +1,57 @@
 /**
  * Serves what only drafts have: pages that show their faults and report errors, and fresh data (specification, "Drafts"). All else is
- * served for drafts as for live apps, see `withDrafts`.
+ * served for drafts as for live apps, see `drafts` of their rows.
  */
 import { SvcError } from '../../../protocol/errors.ts';
 import { type BridgeOwner, bridgeTag } from '../../../protocol/http/origins.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { openDraft, PAGE_REPORT, reportErrors, resetDraft } from '../../../protocol/routes/drafts.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
 import { gitStoreOf } from '../../authoring/open-authoring.ts';
 import type { Draft } from '../../drafts/draft.ts';
 import type { Drafts } from '../../drafts/drafts.ts';
-import { checkPageReport } from '../../drafts/page-reports.ts';
+import type { PageReport } from '../../drafts/page-reports.ts';
 import type { Exchange } from '../../edge/edge.ts';
 import type { Place } from '../../http/access/places.ts';
-import { answerJson, NO_STORE } from '../../http/answers.ts';
-import { type Route, route } from '../../http/router.ts';
+import { NO_STORE } from '../../http/answers.ts';
+import type { Route } from '../../http/router.ts';
 import { pagePolicy } from '../../pages/page-policy.ts';
 import { redirectToFolder, sendPageError } from '../../pages/pages.ts';
 import type { Services } from '../../services.ts';
-import { parseBody, readBytes } from '../requests.ts';
+import { bodyOf, parseBody, readBytes } from '../requests.ts';
+import { serve, serveRaw } from '../serve.ts';
+
+const REPORT = shape(PAGE_REPORT);
 
 export function draftRoutes(services: Services): Route[] {
   const drafts = (): Drafts => gitStoreOf(services).drafts;
   return [
-    route('POST', '/svc/_sessions/:sid/apps/:id/reset-data', 'manage', async (exchange, { sid = '', id = '' }) => {
+    ...serve(resetDraft, ({ params: { sid, id } }) => {
       checkAppId(id);
-      answerJson(exchange, 200, await drafts().resetData(sid, id));
+      return drafts().resetData(sid, id);
     }),
-    route('POST', '/svc/_draft/:sid/:id/_errors', 'route', async (exchange, { sid = '', id = '' }, caller) => {
+    ...serveRaw(reportErrors, async (exchange, { sid = '', id = '' }, caller) => {
       // Only the draft's own page reports errors: at a shared origin, a live page could send them.
       if (caller.owner?.session !== sid || caller.owner.app !== id) throw notItsPage();
-      const report = checkPageReport(parseBody(await readBytes(exchange, LIMITS.pageErrorsBytes)));
+      const report = reportOf(await readBytes(exchange, LIMITS.pageErrorsBytes));
       (await drafts().draft(sid, id)).reports.take(report);
       exchange.send(204, NO_STORE, '');
     }),
-    route(
-      'GET',
-      '/svc/_draft/:sid/:id/*',
-      'page',
-      async (exchange, { sid = '', id = '', '*': rest = '' }, _caller, place) => {
-        const draft = await drafts().draft(sid, id);
-        await draft.refreshed();
-        if (rest === '') redirectToFolder(exchange, place);
-        else if (draft.fault === null) await services.pages.serve(exchange, place, draft.files, rest);
-        else sendFault(exchange, place, draft, sid, draft.fault);
-      },
-    ),
+    ...serveRaw(openDraft, async (exchange, { sid = '', id = '', '*': rest = '' }, _caller, place) => {
+      const draft = await drafts().draft(sid, id);
+      await draft.refreshed();
+      if (rest === '') redirectToFolder(exchange, place);
+      else if (draft.fault === null) await services.pages.serve(exchange, place, draft.files, rest);
+      else sendFault(exchange, place, draft, sid, draft.fault);
+    }),
   ];
+}
+
+/** With long texts cut. Throws `BAD_REQUEST` for what our script would not send. */
+export function reportOf(bytes: Buffer): PageReport {
+  const body = bodyOf(parseBody(bytes), REPORT);
+  return REPORT.part(body) ?? body;
 }
 
 function notItsPage(): SvcError {

@@ -54,8 +54,7 @@ async function serve(
     now: () => Date.UTC(2026, 0, 1, 12),
     lastRuns: async () => new Map([['notes/daily', { ...RUN, ref: 'notes/daily', app: 'notes', automation: 'daily' }]]),
     secretProblem: (_app, name) => (name === 'THERE' ? null : `Set ${name}.`),
-    publicOrigin: (exchange) =>
-      publicOriginOf(exchange.header('host'), { config: { publicUrl }, listening: () => listening }),
+    publicOrigin: (host) => publicOriginOf(host, { config: { publicUrl }, listening: () => listening }),
     registered: async (app) => void (await registry.state(app)),
   });
   const pipeline = new Pipeline({

@@ -8,17 +8,24 @@ import {
   type MintedSecretWebhook,
   parseRef,
   type Trigger,
-  WEBHOOK_ROUTE_PREFIX,
   webhookUrl,
 } from '../../../protocol/automations/automation.ts';
 import type { CronTimes } from '../../../protocol/automations/cron-times.ts';
 import type { RunRecord } from '../../../protocol/automations/runs.ts';
 import { checkAppId } from '../../../protocol/ids.ts';
-import { LIMITS } from '../../../protocol/limits.ts';
-import { sortedBy } from '../../../protocol/routes/pieces.ts';
-import { flag, object, text } from '../../../protocol/shapes/schema.ts';
-import { shape, type ValueOf } from '../../../protocol/shapes/shape.ts';
-import type { AutomationCatalog, AutomationFault, LiveAutomation } from '../../automations/catalog.ts';
+import {
+  listAutomations,
+  listUpcoming,
+  provisionWebhooks,
+  receiveWebhook,
+  runAutomation,
+  showAutomation,
+  switchAutomation,
+  UPCOMING_DAYS,
+} from '../../../protocol/routes/automations.ts';
+import type { BodyOf } from '../../../protocol/routes/row.ts';
+import { shape } from '../../../protocol/shapes/shape.ts';
+import type { AutomationCatalog, LiveAutomation } from '../../automations/catalog.ts';
 import { type Enablement, unknownAutomation } from '../../automations/enablement.ts';
 import type { Fires } from '../../automations/fires/fires.ts';
 import { upcomingFires } from '../../automations/schedule/upcoming.ts';
@@ -26,12 +33,12 @@ import { answerFailedRun, type Webhooks } from '../../automations/webhooks/webho
 import type { Exchange } from '../../edge/edge.ts';
 import { demand } from '../../http/access/grants.ts';
 import { answerJson } from '../../http/answers.ts';
-import { type Route, route } from '../../http/router.ts';
-import { integerOf, pageOf, paramsOf, queryOf, readBody, readJson, refuse } from '../requests.ts';
+import type { Route } from '../../http/router.ts';
+import { pageOf, paramsOf, queryOf, readBody, refuse } from '../requests.ts';
+import { serve, serveRaw } from '../serve.ts';
 
-const PAGE = shape(sortedBy('ref'));
-const ENABLED = shape(object({ enabled: flag }));
-const PROVISION = shape(object({}, { app: text, ref: text, renew: flag }));
+const WAIT = shape(runAutomation.query);
+const INPUT = shape(runAutomation.body);
 
 type AutomationRoutesOptions = {
   catalog: AutomationCatalog;
@@ -43,16 +50,13 @@ type AutomationRoutesOptions = {
   now(): number;
   /** The latest run of each of these, where there is one. */
   lastRuns(refs: string[]): Promise<ReadonlyMap<string, RunRecord>>;
-  /** Where others reach the gateway, for the addresses of webhooks; called in the turn in which the exchange was handed over. */
-  publicOrigin(exchange: Exchange): string;
+  /** Where others reach the gateway, for the addresses of webhooks; `host` is that of the request. */
+  publicOrigin(host: string | undefined): string;
   /** Why there is no value of an app's secret, and what to do; null when there is one. */
   secretProblem(app: string, name: string): string | null;
   /** Rejects with `UNKNOWN_APP`. */
   registered(app: string): Promise<void>;
 };
-
-/** Of the calendar, unless more are asked for. */
-const UPCOMING_DAYS = 7;
 
 export function automationRoutes(options: AutomationRoutesOptions): Route[] {
   const { catalog, enablement } = options;
@@ -68,68 +72,51 @@ export function automationRoutes(options: AutomationRoutesOptions): Route[] {
   const rowOf = async (automation: LiveAutomation, origin: string): Promise<AutomationRow> =>
     (await rowsOf([automation], origin))[0] as AutomationRow;
   return [
-    route('GET', '/svc/_automations', 'route', async (exchange, _params, caller) => {
-      const origin = options.publicOrigin(exchange);
-      const query = queryOf(exchange);
-      const app = query.get('app') ?? undefined;
-      demand(caller, app === undefined ? 'admin' : 'manage', app ?? null);
+    ...serve(listAutomations, async ({ query: { app, ...page }, headers }) => {
+      const origin = options.publicOrigin(headers.host);
       if (app !== undefined) await options.registered(app);
-      const errors: AutomationFault[] = catalog.faults(app);
+      const errors = catalog.faults(app);
       const all = catalog.list(app);
-      const page = pageOf(
-        paramsOf(query, PAGE),
+      const shown = pageOf(
+        page,
         all,
         ({ ref }) => ref,
         (ref) => parseRef(ref) !== null,
       );
-      const answer = { rows: await rowsOf(page, origin), errors, total: all.length };
-      answerJson(exchange, 200, answer, { 'cache-control': 'no-store' });
+      return { rows: await rowsOf(shown, origin), errors, total: all.length };
     }),
-    route('GET', '/svc/_automations/_upcoming', 'route', async (exchange, _params, caller) => {
-      const query = queryOf(exchange);
-      const app = query.get('app') ?? undefined;
-      demand(caller, app === undefined ? 'admin' : 'manage', app ?? null);
-      const days = integerOf(query, 'days', UPCOMING_DAYS, LIMITS.upcomingDays);
+    ...serve(listUpcoming, async ({ query: { app, days = UPCOMING_DAYS } }) => {
       if (app !== undefined) await options.registered(app);
-      const answer = await upcomingFires(catalog.list(app), options.times, options.now(), days);
-      answerJson(exchange, 200, answer, { 'cache-control': 'no-store' });
+      return upcomingFires(catalog.list(app), options.times, options.now(), days);
     }),
-    route('GET', '/svc/_automations/:app/:id', 'manage', async (exchange, { app = '', id = '' }) => {
-      const origin = options.publicOrigin(exchange);
+    ...serve(showAutomation, async ({ params: { app, id }, headers }) => {
       checkAppId(app);
       const manifest = await enablement.manifest(app, id);
       const automation = catalog.get(`${app}/${id}`);
       if (automation === undefined) throw unknownAutomation(app, id);
       const shown = { ...manifest, triggers: manifest.triggers.map(withoutHash) };
-      answerJson(
-        exchange,
-        200,
-        { ...(await rowOf(automation, origin)), manifest: shown },
-        { 'cache-control': 'no-store' },
-      );
+      return { ...(await rowOf(automation, options.publicOrigin(headers.host))), manifest: shown };
     }),
-    route('POST', '/svc/_automations/:app/:id/enabled', 'manage', async (exchange, { app = '', id = '' }) => {
-      const origin = options.publicOrigin(exchange);
-      const { enabled } = await readBody(exchange, ENABLED);
+    ...serve(switchAutomation, async ({ params: { app, id }, body: { enabled }, headers }) => {
       checkAppId(app);
-      answerJson(exchange, 200, await rowOf(await enablement.setEnabled(app, id, enabled), origin));
+      return rowOf(await enablement.setEnabled(app, id, enabled), options.publicOrigin(headers.host));
     }),
-    route('POST', '/svc/_automations/_provision', 'route', async (exchange, _params, caller) => {
-      const origin = options.publicOrigin(exchange);
-      const { one, app } = provisionRequest(await readBody(exchange, PROVISION));
+    ...serve(provisionWebhooks, async ({ body, headers, caller }) => {
+      const origin = options.publicOrigin(headers.host);
+      const { one, app } = provisionRequest(body);
       const named = one?.app ?? app;
       demand(caller, named === null ? 'admin' : 'manage', named);
       const webhooks = one
         ? await enablement.provisionOne(one.app, one.id, one.renew, origin)
         : await enablement.provision(app, origin);
-      answerJson(exchange, 200, { webhooks });
+      return { webhooks };
     }),
   ];
 }
 
 type ProvisionRequest = { one: { app: string; id: string; renew: boolean } | null; app: string | null };
 
-function provisionRequest({ app, ref, renew = false }: ValueOf<typeof PROVISION>): ProvisionRequest {
+function provisionRequest({ app, ref, renew = false }: BodyOf<typeof provisionWebhooks>): ProvisionRequest {
   if (ref === undefined) {
     if (renew) refuse('ref', '"renew" needs the "ref" of one automation.');
     if (app !== undefined) checkAppId(app);
@@ -189,15 +176,15 @@ type FireRoutesOptions = Pick<AutomationRoutesOptions, 'registered'> & {
 
 export function fireRoutes({ catalog, registered, fires, now = Date.now }: FireRoutesOptions): Route[] {
   return [
-    route('POST', '/svc/_automations/:app/:id/run', 'manage', async (exchange, { app = '', id = '' }) => {
-      const { input } = await readJson(exchange);
+    ...serveRaw(runAutomation, async (exchange, { app = '', id = '' }) => {
+      const { wait } = paramsOf(queryOf(exchange), WAIT);
+      const { input } = await readBody(exchange, INPUT);
       checkAppId(app);
-      const waits = queryOf(exchange).get('wait') === '1';
       await registered(app);
       const automation = catalog.get(automationRef(app, id));
       if (!automation) throw unknownAutomation(app, id);
       const started = await fires.start({ automation, trigger: { kind: 'manual', origin: null }, at: now(), input });
-      if (!waits) {
+      if (wait !== '1') {
         answerJson(exchange, 202, { runId: started.run.runId });
         return;
       }
@@ -217,8 +204,6 @@ function untilGone(exchange: Exchange, ended: Promise<RunRecord>): Promise<RunRe
 export function hookRoutes(webhooks: Webhooks): Route[] {
   return [
     // Everything below the prefix, undecoded: what is no slug is refused by the webhook's own rules, without a token.
-    route('POST', `${WEBHOOK_ROUTE_PREFIX}*`, 'anyone', (exchange, { '*': rest = '' }) =>
-      webhooks.receive(exchange, rest.slice(1)),
-    ),
+    ...serveRaw(receiveWebhook, (exchange, { '*': rest = '' }) => webhooks.receive(exchange, rest.slice(1))),
   ];
 }
