@@ -1,12 +1,13 @@
 // After any failure, the command line says what to do next, in commands that can be pasted.
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ERROR_CODES, type ErrorCode, SvcError } from '../protocol/errors.ts';
+import { GatewayError } from '../protocol/http/gateway-error.ts';
 import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import { failure, startGateway, svc } from '../testing/command-line.ts';
 import { COMMANDS } from './commands.ts';
 import { explain } from './explain.ts';
-import { GatewayError } from './failure.ts';
 
 const CODES = Object.keys(ERROR_CODES) as ErrorCode[];
 const SUBJECT = { app: 'notes', tool: 'add', session: 'redesign' };

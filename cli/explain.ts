@@ -1,8 +1,9 @@
 /** Explains an error: what happened and what to do next, with the nearest name if a name is unknown. */
 import { ERROR_CODES, type ErrorBody, type ErrorCode, type InputIssue, SvcError } from '../protocol/errors.ts';
+import { GatewayError } from '../protocol/http/gateway-error.ts';
 import { NEXT_STEPS } from '../protocol/next-steps.ts';
 import type { Subject } from './command.ts';
-import { CommandError, GatewayError, messageOf, systemStep } from './failure.ts';
+import { CommandError, messageOf, systemStep } from './failure.ts';
 import { describeApp, shownSession } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
 import { find, readAll, readList } from './resource.ts';
@@ -20,8 +21,7 @@ const PUBLISH = 'svc publish <app> --session <session>';
 
 /** `client` gets the names that exist; those of the command line are compared with them. */
 export async function explain(error: unknown, client: Client | undefined, subject: Subject): Promise<Explanation> {
-  if (error instanceof GatewayError) return explainBody(error.body, client, subject);
-  if (error instanceof SvcError) return explainBody(error.toBody(), client, subject);
+  if (error instanceof GatewayError || error instanceof SvcError) return explainBody(error.toBody(), client, subject);
   if (error instanceof CommandError) return { title: error.message, lines: [error.hint ?? []].flat() };
   return { title: messageOf(error), lines: [systemStep(error)] };
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { GatewayError } from '../protocol/http/gateway-error.ts';
 import { startGateway, svc, temporaryFolder } from '../testing/command-line.ts';
 import {
   CommandError,
@@ -9,7 +10,6 @@ import {
   errorBodyOf,
   exitCodeOf,
   fileFault,
-  GatewayError,
   messageOf,
   UnreachableError,
   UsageError,

@@ -3,6 +3,7 @@
  * files.
  */
 import { type ErrorBody, SvcError } from '../protocol/errors.ts';
+import { GatewayError } from '../protocol/http/gateway-error.ts';
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, unreachable: 3, refused: 64 } as const;
 
@@ -50,18 +51,6 @@ export function sqlOutcomeUnknown(): SvcError {
   return new SvcError('OUTCOME_UNKNOWN', message);
 }
 
-/** The gateway answered with an error. */
-export class GatewayError extends Error {
-  readonly status: number;
-  readonly body: ErrorBody;
-
-  constructor(status: number, body: ErrorBody) {
-    super(body.message);
-    this.status = status;
-    this.body = body;
-  }
-}
-
 /**
  * 2 for a wrong command line, 3 when no gateway answers, 64 when the gateway refuses the caller (401 or 403: the token is
  * missing or wrong), 1 for every other failure.
@@ -74,8 +63,7 @@ export function exitCodeOf(error: unknown): number {
 
 /** The error as programs see it with `--json`: the gateway's own, or one with a code of the command line. */
 export function errorBodyOf(error: unknown): ErrorBody {
-  if (error instanceof GatewayError) return error.body;
-  if (error instanceof SvcError) return error.toBody();
+  if (error instanceof GatewayError || error instanceof SvcError) return error.toBody();
   return { code: error instanceof CommandError ? error.code : 'FAILED', message: messageOf(error) };
 }
 

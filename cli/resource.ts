@@ -1,12 +1,13 @@
-/** Resources are what the gateway keeps a list of (resources.ts): reads and draws their lists, finds one by its name, and removes one. */
+/** Resources are what the gateway keeps a list of (resources.ts): reads and draws their lists, finds one by its name, and changes one. */
+import { type Query, withQuery } from '../protocol/http/addresses.ts';
+import { formatBytes, formatCount } from '../protocol/text/units.ts';
 import { askFirst, type CommandContext } from './command.ts';
-import { allListed, type Query, withQuery } from './gateway/api.ts';
 import type { Client } from './gateway/client.ts';
 import { listed } from './gateway/received.ts';
 import type { Format } from './terminal/style.ts';
 import type { Cell, Column } from './terminal/table.ts';
 import type { Terminal } from './terminal/terminal.ts';
-import { formatAge, formatBytes, formatCount } from './terminal/units.ts';
+import { formatAge } from './terminal/units.ts';
 
 /** Where its rows are. `scope` are the names that it lies below: an app, and perhaps a version or a session. */
 export type Resource<Row> = {
@@ -80,10 +81,10 @@ export async function readList<Row>(
   let answer: unknown;
   const read = async (last?: Row): Promise<Row[]> => {
     const asked = page === undefined ? { ...query, limit: query.limit ?? limit } : { ...query, ...page(last) };
-    answer = await client.get(withQuery(path(...scope), asked), timeoutMs);
+    answer = await client.get(withQuery(path(...scope), asked), { timeoutMs });
     return listed(member === undefined ? answer : (answer as Record<string, unknown>)[member]) as Row[];
   };
-  const rows = page === undefined ? await read() : await allListed(read);
+  const rows = page === undefined ? await read() : await client.pages(read);
   return { rows, answer: member === undefined ? rows : { ...(answer as object), [member]: rows } };
 }
 
@@ -118,16 +119,26 @@ export function tableOf<Row>(columns: ListColumn<Row>[], rows: Row[]): [Column[]
   return [shown.map(({ column }) => column), rows.map((_, i) => shown.map(({ cells }) => cells[i] as Cell))];
 }
 
-type Removal = { path: string; question?: string | undefined; done: string; hint?: string | undefined };
+type Change<Answer> = {
+  call(client: Client): Promise<Answer>;
+  question?: string | undefined;
+  /** What is said when it is done, in a line with notes below it. */
+  done: string | ((answer: Answer) => string);
+  notes?: string[];
+  /** How to undo it, or what to do next. */
+  hint?: string | undefined;
+};
 
-/** Removes what is at `path`, after the `question` if there is one, and says that it is `done`; `hint` is how to undo it. */
-export async function remove(context: CommandContext, { path, question, done, hint }: Removal): Promise<void> {
+/** Changes one thing, such as removing or restoring it: asks the `question` if there is one, calls the gateway, and says what it did. */
+export async function change<Answer>(context: CommandContext, asked: Change<Answer>): Promise<void> {
   const { terminal, connect } = context;
+  const { call, question, done, notes = [], hint } = asked;
   const client = connect();
   if (question !== undefined) await askFirst(context, question);
-  const answer = await client.delete(path);
+  const answer = await call(client);
   terminal.answer(answer, () => {
-    terminal.done(done);
+    terminal.done(typeof done === 'string' ? done : done(answer));
+    for (const note of notes) terminal.note(note);
     if (hint !== undefined) terminal.hint(hint);
   });
 }

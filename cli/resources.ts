@@ -1,16 +1,16 @@
 /** The table of resources: where each list is, what a row is called, and the columns by which commands draw it. */
 import type { AppRecord, AutomationRow, TemplateRow, TrashRow, VersionRecord } from '../protocol/answers.ts';
-import type { RunRecord } from '../protocol/automations/runs.ts';
+import { outcomeOf, type RunRecord } from '../protocol/automations/runs.ts';
+import { route } from '../protocol/http/addresses.ts';
+import { addressOf } from '../protocol/http/client.ts';
 import { LIMITS } from '../protocol/limits.ts';
 import type { Knob } from '../protocol/manifest.ts';
+import type { RowIn } from '../protocol/routes/api.ts';
 import type { BackupFile } from '../protocol/routes/backups.ts';
 import type { ChannelStatus } from '../protocol/routes/notices.ts';
-import type { SecretRecord } from '../protocol/secrets.ts';
 import type { GitFile } from '../protocol/wire/git-jobs.ts';
 import type { BlobRow } from '../storage/blobs.ts';
 import type { SessionRow } from '../supervisor/authoring/sessions.ts';
-import type { ProgramTokenRow } from '../supervisor/http/access/program-tokens.ts';
-import { route } from './gateway/api.ts';
 import type { ConversationRow } from './gateway/conversations.ts';
 import { age, count, type Names, name, type Resource, size, type Table, text } from './resource.ts';
 import { drawRunState, drawState } from './terminal/states.ts';
@@ -152,8 +152,8 @@ export const RUNS: Resource<RunRecord> & Table<RunRecord> = {
 };
 
 /** Those of programs, the newest first. A command line calls one by its name, or by its id. */
-export const TOKENS: Listed<ProgramTokenRow> = {
-  path: () => '/svc/_tokens',
+export const TOKENS: Listed<RowIn<'GET /svc/_tokens'>> = {
+  path: () => addressOf('GET /svc/_tokens'),
   page: (last) => ({ limit, before: last?.id }),
   named: (token) => [token.name, token.tools],
   none: () => `There are no tokens for programs. Make one: ${TOKEN_EXAMPLE}`,
@@ -174,10 +174,11 @@ export const TOKENS: Listed<ProgramTokenRow> = {
   ],
 };
 
+type Secret = RowIn<'GET /svc/_apps/:id/secrets'>;
+
 /** Of an app, or of its draft in a session. */
-export const SECRETS: Resource<SecretRecord> & Table<SecretRecord> = {
-  path: (app = '', session) =>
-    session === undefined ? route`/svc/_apps/${app}/secrets` : route`/svc/_draft/${session}/_apps/${app}/secrets`,
+export const SECRETS: Resource<Secret> & Table<Secret> = {
+  path: (id = '', sid) => addressOf('GET /svc/_apps/:id/secrets', { params: { id, sid } }),
   none: (app) => `There are no secrets. Set one: svc secret set ${app} <name>`,
   columns: [
     name('SECRET', (secret) => secret.name),
@@ -186,7 +187,7 @@ export const SECRETS: Resource<SecretRecord> & Table<SecretRecord> = {
   ],
 };
 
-const SECRET_STATES: Record<SecretRecord['state'], string> = {
+const SECRET_STATES: Record<Secret['state'], string> = {
   set: 'set',
   unreadable: 'unreadable: set it again',
   missing: 'no value in the draft',
@@ -283,12 +284,7 @@ export function runTime({ startedAt, endedAt }: RunRecord, now: number): string 
   return startedAt === null ? '' : formatDuration((endedAt ?? now) - startedAt);
 }
 
-/** Its summary, or why it failed. */
-export function outcomeOf({ summary, error }: RunRecord): string {
-  return error ? `${error.code}: ${error.message}` : (summary ?? '');
-}
-
-export function appsOfToken({ apps }: Pick<ProgramTokenRow, 'apps'>): string {
+export function appsOfToken({ apps }: { apps: string[] | null }): string {
   return apps === null ? 'every app' : apps.join(', ');
 }
 

@@ -1,7 +1,7 @@
 /** The browser's session: whether there is one, signing in and out, and where the address asked to go on to. */
-import { errorIn } from '../protocol/http/client.ts';
+import { refusal } from '../protocol/http/gateway-error.ts';
 import { keepPageKey, withPageKey } from './bridge/page-key.ts';
-import { GatewayError, get, post, refusal, remove } from './gateway.ts';
+import { GatewayError, get, post, remove } from './gateway.ts';
 
 /** `place` is what this origin may do; `console` the address of the console, or null. */
 export type Session = {
@@ -83,7 +83,7 @@ async function open(init: RequestInit, unknown: string): Promise<void> {
   const response = await fetch('/svc/_session', { method: 'POST', ...init });
   if (response.status === 401) throw new Error(unknown);
   const answer = await response.json().catch(() => null);
-  if (!response.ok) throw refusal(response.status, errorIn(answer));
+  if (!response.ok) throw refusal(response.status, answer);
   keepPageKey((answer as { pageKey: string }).pageKey);
 }
 

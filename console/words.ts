@@ -1,8 +1,10 @@
 /** Writes numbers, sizes, times and shell words. */
-export { formatBytes as bytes } from '../protocol/http/client.ts';
+import { plural as pluralOf } from '../protocol/text/units.ts';
 
-export const plural = (count: number, noun: string): string =>
-  `${count.toLocaleString()} ${count === 1 ? noun : noun.replace(/(?<![aeiou])y$/, 'ie').concat('s')}`;
+export { formatBytes as bytes } from '../protocol/text/units.ts';
+
+/** In the language of the browser. */
+export const plural = (count: number, noun: string): string => pluralOf(count, noun, []);
 
 export function duration(ms: number): string {
   const minutes = Math.floor(ms / 60_000);

@@ -1,19 +1,21 @@
 /** `svc open` and `svc token`: links that sign a browser in, the access token, and tokens for programs. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { route } from '../../protocol/http/addresses.ts';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import type { PageOwner } from '../../protocol/http/origins.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import type { Received } from '../../protocol/routes/api.ts';
 import { Layout } from '../../storage/layout.ts';
 import { readToken, rotateToken } from '../../storage/token.ts';
-import type { ProgramTokenRow } from '../../supervisor/http/access/program-tokens.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
-import { CommandError, GatewayError, UnreachableError, UsageError } from '../failure.ts';
-import { filesPath, route } from '../gateway/api.ts';
+import { CommandError, UnreachableError, UsageError } from '../failure.ts';
+import { filesPath } from '../gateway/api.ts';
 import { Client } from '../gateway/client.ts';
 import { daemonOf } from '../gateway/connection.ts';
 import { gatewaysElsewhere } from '../gateway/elsewhere.ts';
 import { makeLink } from '../gateway/pages.ts';
 import { linkForPhone } from '../gateway/phone.ts';
-import { readAll, remove, showList } from '../resource.ts';
+import { change, readAll, showList } from '../resource.ts';
 import { appsOfToken, TOKEN_EXAMPLE, TOKENS } from '../resources.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
 import { formatClock, formatWait } from '../terminal/units.ts';
@@ -110,7 +112,7 @@ async function isTaken(context: CommandContext, text: string): Promise<boolean> 
   const until = Date.now() + LIMITS.childStartMs;
   for (;;) {
     try {
-      await client.get('/svc/_apps', LIMITS.helloMs);
+      await client.get('/svc/_apps', { timeoutMs: LIMITS.helloMs });
       return true;
     } catch (error) {
       if (error instanceof UnreachableError) return false;
@@ -125,8 +127,10 @@ async function isTaken(context: CommandContext, text: string): Promise<boolean> 
   }
 }
 
+type Tools = Received<'POST /svc/_tokens'>['tools'];
+
 /** What a token of each kind may do. */
-const TOOLS: Record<string, string> = { read: 'read', write: 'read and write', all: 'do everything with' };
+const TOOLS: Record<Tools, string> = { read: 'read', write: 'read and write', all: 'do everything with' };
 
 async function create({ args, terminal, connect }: CommandContext): Promise<void> {
   const name = args.text('name');
@@ -135,12 +139,12 @@ async function create({ args, terminal, connect }: CommandContext): Promise<void
     throw new UsageError('--name is required: it says who uses the token.', `Such as: ${TOKEN_EXAMPLE}`);
   if (tools === undefined)
     throw new UsageError('--tools is required: it says what the token may do.', `Such as: ${TOKEN_EXAMPLE}`);
-  if (!Object.hasOwn(TOOLS, tools))
-    throw new UsageError(`--tools takes one of ${Object.keys(TOOLS).join(', ')}; not "${tools}".`);
+  if (!isTools(tools)) throw new UsageError(`--tools takes one of ${Object.keys(TOOLS).join(', ')}; not "${tools}".`);
   const apps = args.list('app');
-  const request = { name, tools, ...(apps.length > 0 && { apps }), expiresInDays: daysOf(args.text('expires')) };
+  const days = daysOf(args.text('expires'));
+  const body = { name, tools, ...(apps.length > 0 && { apps }), ...(days !== undefined && { expiresInDays: days }) };
   const client = connect();
-  const answer = await client.post<ProgramTokenRow & { token: string }>('/svc/_tokens', request);
+  const answer = await client.call('POST /svc/_tokens', { body });
   terminal.answer(answer, () => {
     const { noteStyle } = terminal;
     const { id, expiresAt } = answer;
@@ -150,12 +154,16 @@ async function create({ args, terminal, connect }: CommandContext): Promise<void
       `${noteStyle('green', '✓')} ${answer.name} (${id}) may ${TOOLS[answer.tools]} ${appsOfToken(answer)}, and ${ends}`,
     );
     terminal.note(noteStyle('yellow', 'Keep the token now: it is not shown again.'));
-    const body = JSON.stringify(answer.apps === null ? {} : { app: answer.apps[0] });
+    const example = JSON.stringify(answer.apps === null ? {} : { app: answer.apps[0] });
     terminal.note('Try it:');
     terminal.note(
-      `  curl -H 'authorization: Bearer ${answer.token}' ${client.url}/svc/_tool/svc_describe -d '${body}'`,
+      `  curl -H 'authorization: Bearer ${answer.token}' ${client.url}/svc/_tool/svc_describe -d '${example}'`,
     );
   });
+}
+
+function isTools(word: string): word is Tools {
+  return Object.hasOwn(TOOLS, word);
 }
 
 /** `90d` → 90. */
@@ -187,5 +195,8 @@ async function revoke(context: CommandContext): Promise<void> {
     );
   // The gateway refuses a text that is neither an id nor a name.
   const id = isId ? named : (byName[0]?.id ?? named);
-  await remove(context, { path: route`/svc/_tokens/${id}`, done: `${named} is revoked, and refused from now on` });
+  await change(context, {
+    call: (client) => client.call('DELETE /svc/_tokens/:id', { params: { id } }),
+    done: `${named} is revoked, and refused from now on`,
+  });
 }

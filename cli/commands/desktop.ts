@@ -1,6 +1,7 @@
 /** `svc desktop`: the console or an app as a window of an installed browser, with a gateway that outlives it. */
 import { spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
+import { route } from '../../protocol/http/addresses.ts';
 import { Layout } from '../../storage/layout.ts';
 import { compareIdentity } from '../../storage/processes/process-identity.ts';
 import { packageRoot } from '../../supervisor/tree/entry-points.ts';
@@ -8,7 +9,6 @@ import type { CommandContext } from '../command.ts';
 import { type Browser, findBrowser } from '../desktop/browsers.ts';
 import { closeWindows, showWindow } from '../desktop/requests.ts';
 import { CommandError, UsageError } from '../failure.ts';
-import { route } from '../gateway/api.ts';
 import { findOrStart, GATEWAY_LOG, type Launcher, lastStarted, running, stopAndWait } from '../gateway/background.ts';
 import { findPages, makeLink } from '../gateway/pages.ts';
 import { shortPath } from '../terminal/paths.ts';

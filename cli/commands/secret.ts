@@ -2,11 +2,9 @@
 import { isUtf8 } from 'node:buffer';
 import { buffer as bufferOf } from 'node:stream/consumers';
 import { LIMITS } from '../../protocol/limits.ts';
-import type { SecretRecord } from '../../protocol/secrets.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../command.ts';
 import { CommandError } from '../failure.ts';
-import { route } from '../gateway/api.ts';
-import { readAll, remove, showList } from '../resource.ts';
+import { change, readAll, showList } from '../resource.ts';
 import { SECRETS } from '../resources.ts';
 
 const NOTHING_STORED = 'Nothing was stored.';
@@ -17,16 +15,18 @@ export function secret(context: CommandContext): ReturnType<RunCommand> {
 
 async function set(context: CommandContext): Promise<void> {
   const { args, terminal, connect } = context;
-  const path = pathOf(context, nameOf(context));
-  const client = connect();
+  const params = paramsOf(context);
+  connect();
   const value = await readValue(context);
   if (value === '')
     throw new CommandError(
       `The value is empty. ${NOTHING_STORED}`,
       `To remove it: svc secret rm ${args.at(1)} ${args.at(2)}`,
     );
-  const answer = await client.put<SecretRecord>(path, Buffer.from(JSON.stringify({ value })));
-  terminal.answer(answer, () => terminal.done(`${answer.name} of ${ownerOf(context)} is set`));
+  await change(context, {
+    call: (client) => client.call('PUT /svc/_apps/:id/secrets/:name', { params, body: { value } }),
+    done: ({ name }) => `${name} of ${ownerOf(context)} is set`,
+  });
   if (value.length < LIMITS.secretHiddenChars)
     terminal.warn(`Values under ${LIMITS.secretHiddenChars} characters are not taken out of logs and results.`);
   if (args.text('session') !== undefined) terminal.hint('It stays in the draft; publishing does not copy it.');
@@ -39,12 +39,11 @@ async function list(context: CommandContext): Promise<void> {
 }
 
 async function removeSecret(context: CommandContext): Promise<void> {
-  const name = nameOf(context);
-  await remove(context, { path: pathOf(context, name), done: `${name} of ${ownerOf(context)} is removed` });
-}
-
-function nameOf({ args }: CommandContext): string {
-  return args.wordAt(2, 'svc secret', '<name>', 'Such as: STRIPE_KEY');
+  const params = paramsOf(context);
+  await change(context, {
+    call: (client) => client.call('DELETE /svc/_apps/:id/secrets/:name', { params }),
+    done: `${params.name} of ${ownerOf(context)} is removed`,
+  });
 }
 
 /** The app, and the session whose draft of it is meant. */
@@ -52,8 +51,9 @@ function scopeOf({ args }: CommandContext): string[] {
   return [args.at(1), ...args.list('session').slice(-1)];
 }
 
-function pathOf(context: CommandContext, name: string): string {
-  return SECRETS.path(...scopeOf(context)) + route`/${name}`;
+function paramsOf({ args }: CommandContext): { id: string; sid: string | undefined; name: string } {
+  const name = args.wordAt(2, 'svc secret', '<name>', 'Such as: STRIPE_KEY');
+  return { id: args.at(1), sid: args.text('session'), name };
 }
 
 function ownerOf({ args, terminal }: CommandContext): string {

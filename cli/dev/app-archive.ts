@@ -6,8 +6,8 @@ import { list } from 'tar';
 import { contentHash } from '../../protocol/content-hash.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
+import { formatBytes } from '../../protocol/text/units.ts';
 import { CommandError } from '../failure.ts';
-import { formatBytes } from '../terminal/units.ts';
 
 const MAKE = 'Make it in the folder of the app: tar -czf ../app.tar.gz .';
 const NAMED = /\.(?:tar\.gz|tgz)$/i;

@@ -3,19 +3,21 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody, InputIssue } from '../../protocol/errors.ts';
+import { route, withQuery } from '../../protocol/http/addresses.ts';
 import type { ServerSentEvent } from '../../protocol/http/event-stream.ts';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { blockedAddresses } from '../../protocol/http/mcp-app.ts';
 import type { KnownModules } from '../../protocol/rules/gates/check-handlers.ts';
+import { plural } from '../../protocol/text/units.ts';
 import type { LogEntry } from '../../storage/logs/log-pages.ts';
 import { explain } from '../explain.ts';
-import { CommandError, errorBodyOf, GatewayError, UnreachableError } from '../failure.ts';
-import { type DescribedApp, route, type ToolAnswer, withQuery } from '../gateway/api.ts';
+import { CommandError, errorBodyOf, UnreachableError } from '../failure.ts';
+import type { DescribedApp, ToolAnswer } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { findPages, makeLink, openBrowser } from '../gateway/pages.ts';
 import { find } from '../resource.ts';
 import { SESSIONS } from '../resources.ts';
 import type { Progress } from '../terminal/terminal.ts';
-import { plural } from '../terminal/units.ts';
 import { scanAppFolder } from './app-folder.ts';
 import { knownOrigin, nameOf, noteVersion, readOrigin, versionsOf } from './folder-origin.ts';
 import { type FileFault, FolderSync, isFinal, isPassing, type Synced, type SyncResult } from './folder-sync.ts';
@@ -112,7 +114,7 @@ export class DraftFollower {
       await this.#client.post('/svc/_apps', { id: app, sessionId: session });
       this.#isBlank = true;
     } catch (error) {
-      if (!(error instanceof GatewayError && error.body.code === 'CONFLICT')) throw error;
+      if (!(error instanceof GatewayError && error.code === 'CONFLICT')) throw error;
       await this.#agreeOnVersion();
     }
   }
@@ -134,9 +136,7 @@ export class DraftFollower {
     const { session, app } = this.#options;
     const path = route`/svc/_sessions/${session}/apps/${app}/base`;
     try {
-      const body = said && Buffer.from(JSON.stringify(said));
-      const answer = said ? await this.#client.put<Based>(path, body as Buffer) : await this.#client.get<Based>(path);
-      return answer.version;
+      return (await (said ? this.#client.put<Based>(path, said) : this.#client.get<Based>(path))).version;
     } catch (error) {
       if (error instanceof GatewayError && !isPassing(error) && !isFinal(error)) return null;
       throw error;
@@ -336,7 +336,7 @@ export class DraftFollower {
   }
 
   #closed(error: unknown): unknown {
-    if (!(error instanceof GatewayError && error.body.code === 'UNKNOWN_SESSION')) return error;
+    if (!(error instanceof GatewayError && error.code === 'UNKNOWN_SESSION')) return error;
     const { session } = this.#options;
     return new CommandError(
       `The session ${session} was closed; the folder is unchanged.`,

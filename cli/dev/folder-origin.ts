@@ -8,13 +8,14 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { VersionRecord } from '../../protocol/answers.ts';
 import { SvcError } from '../../protocol/errors.ts';
+import { route, withQuery } from '../../protocol/http/addresses.ts';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { isArchiveVersion, isVersionId } from '../../protocol/ids.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ORIGIN_FILE } from '../../protocol/rules/archive-rules.ts';
 import { formatted, object, text } from '../../protocol/shapes/schema.ts';
 import { shape, type ValueOf } from '../../protocol/shapes/shape.ts';
-import { fileFault, GatewayError } from '../failure.ts';
-import { route, withQuery } from '../gateway/api.ts';
+import { fileFault } from '../failure.ts';
 import type { Client } from '../gateway/client.ts';
 import { listed } from '../gateway/received.ts';
 import type { Terminal } from '../terminal/terminal.ts';
@@ -77,8 +78,7 @@ export async function versionsOf(client: Client, app: string): Promise<VersionRe
     const path = withQuery(route`/svc/_apps/${app}/versions`, { limit: LIMITS.listRowsMax });
     return listed(await client.get(path)) as VersionRecord[];
   } catch (error) {
-    if (error instanceof GatewayError && (error.body.code === 'UNKNOWN_APP' || error.body.code === 'NOT_FOUND'))
-      return [];
+    if (error instanceof GatewayError && (error.code === 'UNKNOWN_APP' || error.code === 'NOT_FOUND')) return [];
     throw error;
   }
 }

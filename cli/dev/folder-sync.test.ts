@@ -17,8 +17,9 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { Parser, type ReadEntry } from 'tar';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { asUser, temporaryFolder } from '../../testing/command-line.ts';
-import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
+import { CommandError, UnreachableError } from '../failure.ts';
 import { Client } from '../gateway/client.ts';
 import { FolderSync, type Synced } from './folder-sync.ts';
 
@@ -215,7 +216,7 @@ test('a refused file does not stop the others', async (t) => {
   const { result, faults } = await sync.sync(client);
   assert.deepEqual(result.written, ['a.js', 'c.js']);
   assert.deepEqual(
-    faults.map(({ path, error }) => [path, error instanceof GatewayError && error.body.path]),
+    faults.map(({ path, error }) => [path, error instanceof GatewayError && error.path]),
     [['b.js', 'b.js']],
   );
   assert.deepEqual([...files.keys()], ['a.js', 'c.js']);

@@ -5,17 +5,18 @@
  */
 import { mkdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { LIMITS } from '../../protocol/limits.ts';
 import { ArchiveRules } from '../../protocol/rules/archive-rules.ts';
 import { isLeftOut } from '../../protocol/rules/left-out.ts';
+import { formatBytes, formatCount } from '../../protocol/text/units.ts';
 import type { GitFile } from '../../protocol/wire/git-jobs.ts';
 import { inParallel, isMissing, StagedFile } from '../../storage/files/atomic-file.ts';
 import { objectId } from '../../storage/git/object.ts';
-import { CommandError, GatewayError, reasonOf, systemStep, UnreachableError } from '../failure.ts';
+import { CommandError, reasonOf, systemStep, UnreachableError } from '../failure.ts';
 import { filesPath } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles } from '../gateway/received.ts';
-import { formatBytes, formatCount } from '../terminal/units.ts';
 import { packBytes, scanAppFolder } from './app-folder.ts';
 import type { BundleFiles } from './app-reader.ts';
 import { Packages, refusal } from './packages.ts';
@@ -248,7 +249,7 @@ export class FolderSync {
     try {
       await client.delete(filesPath(this.#session, this.#app, path));
     } catch (error) {
-      if (!(error instanceof GatewayError && error.body.code === 'NOT_FOUND')) throw error;
+      if (!(error instanceof GatewayError && error.code === 'NOT_FOUND')) throw error;
     }
     this.#drop(path);
     return 'deleted';
@@ -316,13 +317,13 @@ export function idOf(file: string): string | null {
 
 /** The gateway is stopping, starting, or elsewhere. */
 export function isPassing(error: unknown): boolean {
-  return error instanceof UnreachableError || (error instanceof GatewayError && error.body.code === 'OVERLOADED');
+  return error instanceof UnreachableError || (error instanceof GatewayError && error.code === 'OVERLOADED');
 }
 
 /** No file can be sent any more: the session was closed, or the token is refused. */
 export function isFinal(error: unknown): boolean {
   if (!(error instanceof GatewayError)) return false;
-  return error.status === 401 || error.status === 403 || error.body.code === 'UNKNOWN_SESSION';
+  return error.status === 401 || error.status === 403 || error.code === 'UNKNOWN_SESSION';
 }
 
 /** Null for an error that is not about this file alone. */
@@ -330,7 +331,7 @@ function faultOf(path: string, error: unknown): FileFault | null {
   if (isPassing(error) || isFinal(error)) return null;
   if (error instanceof CommandError) return { path, error };
   return error instanceof GatewayError
-    ? { path, error: new GatewayError(error.status, { path, ...error.body }) }
+    ? { path, error: new GatewayError(error.status, { path, ...error.toBody() }) }
     : null;
 }
 

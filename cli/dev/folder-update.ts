@@ -5,6 +5,7 @@
 import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isAutomationFile } from '../../protocol/automations/automation.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { isOfPackage } from '../../protocol/rules/handler-imports.ts';
 import { isLeftOut } from '../../protocol/rules/left-out.ts';
 import { isRecord } from '../../protocol/shapes/shape.ts';
@@ -13,7 +14,6 @@ import { removeEmpty } from '../../storage/files/remove-empty.ts';
 import { changedFiles, type FileIds, markConflicts, mergeFiles, type Sides } from '../../storage/git/merge-files.ts';
 import { objectId } from '../../storage/git/object.ts';
 import { CommandError } from '../failure.ts';
-import { route } from '../gateway/api.ts';
 import type { Client } from '../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles } from '../gateway/received.ts';
 import { scanAppFolder } from './app-folder.ts';
@@ -46,8 +46,8 @@ export class VersionContents {
 
   /** Those that a folder of an app may hold. */
   async list(): Promise<FileIds> {
-    const { body } = await this.#client.call('GET', this.#path, { signal: this.#signal });
-    const files = listedFiles(body).filter(({ path }) => !isLeftOut(path));
+    const listed = await this.#client.get(this.#path, { signal: this.#signal });
+    const files = listedFiles(listed).filter(({ path }) => !isLeftOut(path));
     return new Map(files.map(({ path, sha }) => [path, sha]));
   }
 

@@ -1,7 +1,7 @@
 /** Copies an app folder into a session, like `svc dev --once`, to publish it from there. */
 import type { ErrorBody } from '../../protocol/errors.ts';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import type { CommandContext } from '../command.ts';
-import { GatewayError } from '../failure.ts';
 import { shellPath, shortPath } from '../terminal/paths.ts';
 import { contentOf, readAppId, scanAppFolder } from './app-folder.ts';
 import { DraftFollower } from './draft-follower.ts';

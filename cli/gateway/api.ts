@@ -1,28 +1,12 @@
-/** The gateway's routes as commands use them: paths, the shapes of answers (docs/http-api.md), and whole lists. */
+/** The gateway's routes that have no rows yet, as commands use them: paths, and the shapes of answers (docs/http-api.md). */
 import type { AutomationRow } from '../../protocol/answers.ts';
 import type { AutomationManifest, NewWebhook } from '../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../protocol/errors.ts';
-import { allRows } from '../../protocol/http/client.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import type { BlobPage } from '../../storage/blobs.ts';
 import type { AutomationFault } from '../../supervisor/automations/catalog.ts';
 import type { Client } from './client.ts';
-import { checkPages, listed } from './received.ts';
-
-/** A path whose values are encoded: route`/svc/_apps/${id}/versions`. Of a value with slashes pass the parts. */
-export function route(texts: TemplateStringsArray, ...values: (string | string[])[]): string {
-  return String.raw({ raw: texts }, ...values.map((value) => [value].flat().map(encodeURIComponent).join('/')));
-}
-
-/** Parameters of an address by their names. */
-export type Query = Record<string, string | number | undefined>;
-
-/** The path with the parameters that have a value. */
-export function withQuery(path: string, parameters: Query): string {
-  const given = new URLSearchParams();
-  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) given.set(name, String(value));
-  return given.size === 0 ? path : `${path}?${given}`;
-}
 
 /** `ref` is `<app>/<automation>`. */
 export function automationPath(ref: string, rest = ''): string {
@@ -38,15 +22,6 @@ export function filesPath(session: string, app: string, file?: string): string {
 /** A session as people read it: its id, and its name if it has another. */
 export function shownSession({ sessionId, name }: { sessionId: string; name?: string }): string {
   return name === undefined || name === sessionId ? sessionId : `${sessionId} (${name})`;
-}
-
-/** As `allRows`; throws for what no gateway sends. */
-export function allListed<Row>(read: (last: Row | undefined) => Promise<Row[]>): Promise<Row[]> {
-  let pages = 0;
-  return allRows(async (last: Row | undefined) => {
-    checkPages(++pages);
-    return listed(await read(last)) as Row[];
-  });
 }
 
 /** A page of the files that an app keeps; `usage` is of all of them, in bytes. */

@@ -2,10 +2,10 @@
 import { isUtf8 } from 'node:buffer';
 import { readFileSync, statSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
+import { route } from '../../protocol/http/addresses.ts';
 import { LIMITS } from '../../protocol/limits.ts';
+import { formatBytes } from '../../protocol/text/units.ts';
 import { CommandError, UsageError } from '../failure.ts';
-import { formatBytes } from '../terminal/units.ts';
-import { route } from './api.ts';
 import type { Client } from './client.ts';
 
 /** As `attachments` of a message names it. */

@@ -2,9 +2,10 @@
  * The conversations about an app: its windows and, on the git store, those that change its code. Lists them, reads one,
  * and builds its addresses.
  */
+import { route, withQuery } from '../../protocol/http/addresses.ts';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { GatewayError } from '../failure.ts';
-import { allListed, type ChatWindow, route, withQuery } from './api.ts';
+import type { ChatWindow } from './api.ts';
 import type { Client } from './client.ts';
 
 type Kind = 'window' | 'conversation';
@@ -30,19 +31,23 @@ export async function allConversations(
 ): Promise<{ rows: ConversationRow[]; hasCode: boolean }> {
   const limit = LIMITS.listRowsMax;
   let unknown: GatewayError | null = null;
-  const windows = await allListed<ChatWindow>((last) =>
-    client.get(withQuery(route`/svc/${app}/_chat/windows`, { limit, before: last?.windowId })),
-  ).catch((error): ChatWindow[] => {
-    if (!(error instanceof GatewayError) || error.body.code !== 'UNKNOWN_APP') throw error;
-    unknown = error;
-    return [];
-  });
-  const aboutCode = await allListed<CodeConversation>((last) =>
-    client.get(withQuery(route`/_svc-conversations/apps/${app}/sessions`, { limit, before: last?.conversationId })),
-  ).catch((error) => {
-    if (unknown === null && error instanceof GatewayError && error.body.code === 'NO_GIT_STORE') return null;
-    throw unknown ?? error;
-  });
+  const windows = await client
+    .pages<ChatWindow>((last) =>
+      client.get(withQuery(route`/svc/${app}/_chat/windows`, { limit, before: last?.windowId })),
+    )
+    .catch((error): ChatWindow[] => {
+      if (!(error instanceof GatewayError) || error.code !== 'UNKNOWN_APP') throw error;
+      unknown = error;
+      return [];
+    });
+  const aboutCode = await client
+    .pages<CodeConversation>((last) =>
+      client.get(withQuery(conversationsPath(app), { limit, before: last?.conversationId })),
+    )
+    .catch((error) => {
+      if (unknown === null && error instanceof GatewayError && error.code === 'NO_GIT_STORE') return null;
+      throw unknown ?? error;
+    });
   const rows: ConversationRow[] = [
     ...windows.map(({ windowId: id, mode, title, turns, updatedAt }) => {
       return { kind: 'window' as const, app, id, mode, title, turns, updatedAt };
@@ -60,9 +65,14 @@ export function sendingTo({ kind, app, id }: ConversationName): { path: string; 
   return { path: route`/svc/${app}/_turn`, body: { conversationId: id } };
 }
 
+/** Of those about code. */
+function conversationsPath(app: string): string {
+  return route`/_svc-conversations/apps/${app}/sessions`;
+}
+
 export function conversationPath({ kind, app, id }: ConversationName): string {
   if (kind === 'window') return route`/svc/${app}/_chat/windows/${id}`;
-  return route`/_svc-conversations/apps/${app}/sessions/${id}`;
+  return conversationsPath(app) + route`/${id}`;
 }
 
 export function turnPath(name: ConversationName, turnId: string): string {

@@ -4,9 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ErrorBody } from '../../protocol/errors.ts';
+import { untilItBreaks } from '../../protocol/http/client.ts';
 import { eventReader, followEvents, streamPlace } from '../../protocol/http/event-stream.ts';
-import { GatewayError } from '../failure.ts';
-import { untilItBreaks } from './client.ts';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 
 export type McpMessage = {
   jsonrpc?: string;

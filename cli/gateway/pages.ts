@@ -31,7 +31,7 @@ export type Link = { url: string; expiresAt: number };
 export async function makeLink(client: Client, page?: PageOwner, host?: string): Promise<Link> {
   const open = page === undefined ? {} : { open: pagePath(page).slice('/svc/'.length) };
   const headers = host === undefined ? {} : { host };
-  const link = (await client.postForAnswer('/svc/_session/links', open, headers)).body as Link;
+  const link = await client.post<Link>('/svc/_session/links', open, { headers });
   pageAddress(link.url);
   return link;
 }

@@ -1,8 +1,9 @@
 /** Makes a link that signs in a phone of this network, at an address of this machine that the phone can reach. */
 import { networkInterfaces } from 'node:os';
+import { GatewayError } from '../../protocol/http/gateway-error.ts';
 import type { PageOwner } from '../../protocol/http/origins.ts';
 import { LIMITS } from '../../protocol/limits.ts';
-import { CommandError, GatewayError, UnreachableError } from '../failure.ts';
+import { CommandError, UnreachableError } from '../failure.ts';
 import { Client } from './client.ts';
 import { type Link, makeLink } from './pages.ts';
 
@@ -53,10 +54,9 @@ export async function linkForPhone(client: Client, page: PageOwner | undefined, 
 /** What the gateway is at that address; null if it says that this is not its own. */
 async function placeAt(client: Client, host: string): Promise<string | null> {
   try {
-    const { body } = await client.call('GET', '/svc/_session', { headers: { host } });
-    return (body as { place: string }).place;
+    return (await client.get<{ place: string }>('/svc/_session', { headers: { host } })).place;
   } catch (error) {
-    if (error instanceof GatewayError && error.body.code === 'MISDIRECTED') return null;
+    if (error instanceof GatewayError && error.code === 'MISDIRECTED') return null;
     throw error;
   }
 }
@@ -64,7 +64,7 @@ async function placeAt(client: Client, host: string): Promise<string | null> {
 async function answers(url: string): Promise<boolean> {
   try {
     const there = new Client({ url, urlFrom: 'this machine', token: undefined, tokenFrom: 'nowhere' });
-    await there.get('/svc/_health', LIMITS.helloMs);
+    await there.get('/svc/_health', { timeoutMs: LIMITS.helloMs });
     return true;
   } catch (error) {
     if (error instanceof UnreachableError) return false;

@@ -1,8 +1,8 @@
 /** Draws changes of files: a line for each file, its patch, and the totals. */
+import { plural } from '../../protocol/text/units.ts';
 import type { GitFileDiff } from '../../protocol/wire/git-jobs.ts';
 import type { Style } from './style.ts';
 import type { Terminal } from './terminal.ts';
-import { plural } from './units.ts';
 
 const MARKS = { added: ['green', 'A'], modified: ['yellow', 'M'], deleted: ['red', 'D'] } as const;
 

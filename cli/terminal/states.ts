@@ -1,20 +1,11 @@
 /** Draws states: of processes, apps and servers, and of runs. */
 import type { RunState } from '../../protocol/automations/runs.ts';
+import { type Tone, toneOf } from '../../protocol/text/states.ts';
 import type { Format } from './style.ts';
 
 type DrawnState = { text: string; format: Format };
 
-const GOOD = new Set(['active', 'running', 'ready', 'up', 'live', 'connected']);
-const BAD = new Set([
-  'quarantined',
-  'damaged',
-  'failed',
-  'failed_to_start',
-  'stopped',
-  'dead',
-  'crashed',
-  'unresponsive',
-]);
+const FORMATS: Record<Tone, Format> = { good: 'green', bad: 'red', passing: 'yellow', other: 'yellow' };
 
 const OF_RUNS: Record<RunState, { sign: string; format: Format }> = {
   queued: { sign: '◌', format: 'dim' },
@@ -28,8 +19,7 @@ const OF_RUNS: Record<RunState, { sign: string; format: Format }> = {
 
 /** `● running`, `● no active version`: green when it is good, red when it is bad, else yellow. */
 export function drawState(state: string): DrawnState {
-  const format = GOOD.has(state) ? 'green' : BAD.has(state) ? 'red' : 'yellow';
-  return { text: `● ${state.replaceAll('_', ' ')}`, format };
+  return { text: `● ${state.replaceAll('_', ' ')}`, format: FORMATS[toneOf(state)] };
 }
 
 /** `✓ ok`, `✗ error`, with `more` behind it. */

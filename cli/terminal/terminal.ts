@@ -4,10 +4,10 @@
  */
 import { createInterface } from 'node:readline/promises';
 import { type Readable, Writable } from 'node:stream';
+import { formatBytes } from '../../protocol/text/units.ts';
 import { UsageError } from '../failure.ts';
 import { createStyle, type Style, visible, wantsColour, withoutColours } from './style.ts';
 import { type Cell, type Column, drawTable, truncate } from './table.ts';
-import { formatBytes } from './units.ts';
 import { wrap } from './wrap.ts';
 
 // A string followed by a colon is a member's name.

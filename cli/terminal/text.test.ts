@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { plural } from '../../protocol/text/units.ts';
 import { drawLogEntry } from './log-entry.ts';
 import { nearest } from './nearest.ts';
 import { createStyle, visible, wantsColour } from './style.ts';
 import { displayWidth, truncate } from './table.ts';
 import { drawJson, progressLine } from './terminal.ts';
-import { formatAge, formatDuration, plural } from './units.ts';
+import { formatAge, formatDuration } from './units.ts';
 
 test('widths count what a terminal shows', () => {
   for (const [text, width] of [

@@ -1,5 +1,4 @@
-/** Numbers as people read them: bytes, durations, times. */
-export { formatBytes } from '../../protocol/http/client.ts';
+/** Durations and times as the command line writes them: short, for columns. */
 
 const TIME_UNITS: [name: string, ms: number][] = [
   ['d', 86_400_000],
@@ -52,14 +51,4 @@ export function formatMoment(at: number): string {
   const date = new Date(at);
   const two = (n: number): string => String(n).padStart(2, '0');
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${formatClock(at)}`;
-}
-
-/** `1,204`. */
-export function formatCount(count: number): string {
-  return count.toLocaleString('en-US');
-}
-
-/** `1 file`, `3 files`. */
-export function plural(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }

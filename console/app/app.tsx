@@ -1,11 +1,12 @@
 /** One app: its name and state, and the tabs of its views. */
 import type { ComponentType } from 'preact';
+import { route } from '../../protocol/http/addresses.ts';
 import type { Manifest } from '../../protocol/manifest.ts';
 import { type Address, hrefOf } from '../address.ts';
 import { AutomationList } from '../automations/list.tsx';
 import { NewLink } from '../automations/parts.tsx';
 import { lazy } from '../frame/lazy.tsx';
-import { get, path, post } from '../gateway.ts';
+import { get, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { Minted } from '../ui/minted.tsx';
@@ -42,7 +43,7 @@ const VIEWS: Record<AppViewId, ComponentType<AppViewProps>> = {
 
 /** The app by its own description, where its record may not be read. */
 async function describedApp(id: string, signal: AbortSignal): Promise<AppDetail> {
-  const { data } = await post<{ data: Manifest }>('/svc/_tool/svc_describe', { app: id }, signal);
+  const { data } = await post<{ data: Manifest }>('/svc/_tool/svc_describe', { app: id }, { signal });
   return {
     ...{ id, name: data.name, version: '', kind: 'app', backend: 'tarball', status: 'active', activeVersion: '' },
     ...{ registeredAt: 0, updatedAt: 0, queries: 0, actions: 0, automations: 0 },
@@ -53,7 +54,7 @@ async function describedApp(id: string, signal: AbortSignal): Promise<AppDetail>
 export function AppView({ id, address }: { id: string; address: Address }) {
   const { isShared } = useGateway();
   const load = (signal: AbortSignal) =>
-    isShared ? describedApp(id, signal) : get<AppDetail>(path`/svc/_apps/${id}`, signal);
+    isShared ? describedApp(id, signal) : get<AppDetail>(route`/svc/_apps/${id}`, signal);
   const { value: app, error, reload } = usePolled(load, `${id} ${isShared}`);
   const views = APP_VIEWS.filter(({ id: view }) => !isShared || SHARED_VIEWS.has(view));
   const current = address.parts[2] ?? views[0]?.id ?? '';
@@ -90,7 +91,7 @@ export function AppView({ id, address }: { id: string; address: Address }) {
           </p>
         </div>
         {app.activeVersion !== null && (
-          <a class="button primary" href={path`/svc/${id}/`}>
+          <a class="button primary" href={route`/svc/${id}/`}>
             Open
           </a>
         )}

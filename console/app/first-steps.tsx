@@ -1,7 +1,7 @@
 /** What to do with an app that is new: each step leads to where it is done. Gone once all are done, or when it is hidden. */
 import { useState } from 'preact/hooks';
+import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
-import { path } from '../gateway.ts';
 import { Button, Card } from '../ui/parts.tsx';
 import type { AppDetail } from './views.ts';
 
@@ -42,7 +42,7 @@ export function FirstSteps({ app }: { app: AppDetail }) {
   };
   if (done.length === STEPS.length || Date.now() - app.registeredAt > NEW_MS) return null;
   const rows: Record<Step, [text: string, about: string, href: string]> = {
-    open: ['Open it', 'Its page, in this window.', path`/svc/${app.id}/`],
+    open: ['Open it', 'Its page, in this window.', route`/svc/${app.id}/`],
     edit: ['Change it', 'Its files, in a draft with a preview.', hrefOf(['apps', app.id, 'code'])],
     ask: ['Ask an agent', 'Talk about it, with its page beside.', hrefOf(['apps', app.id, 'chat'])],
     share: [

@@ -1,8 +1,9 @@
 /** How an app is: its state, what it did in the last hour, what is live, how large it is, and what visitors may use. */
 import type { ActivityAnswer } from '../../protocol/answers.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
 import { lazy } from '../frame/lazy.tsx';
-import { get, path } from '../gateway.ts';
+import { get } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { CopyField } from '../ui/copy.tsx';
 import { PageFrame } from '../ui/page-frame.tsx';
@@ -17,7 +18,7 @@ const READ_MS = 5000;
 const ActivityCharts = lazy(async () => (await import('./activity-charts.tsx')).ActivityCharts);
 
 export function Overview({ app, reload: reloadApp }: AppViewProps) {
-  const address = path`/svc/_apps/${app.id}/activity`;
+  const address = route`/svc/_apps/${app.id}/activity`;
   const { value, error, reload } = usePolled((signal) => get<ActivityAnswer>(address, signal), address, READ_MS);
   const reloadAll = () => {
     reload();
@@ -59,7 +60,7 @@ export function Overview({ app, reload: reloadApp }: AppViewProps) {
 
 /** A small picture of the page, which is the page itself, and its address. */
 function Page({ app, address }: { app: AppDetail; address: string }) {
-  const page = path`/svc/${app.id}/`;
+  const page = route`/svc/${app.id}/`;
   return (
     <Card class="app-page" title="Page">
       <a class="app-picture" href={page} aria-label={`Open ${app.name}`}>

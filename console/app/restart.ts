@@ -1,12 +1,13 @@
 /** Restarts an app, then reads its state again. */
-import { path, post } from '../gateway.ts';
+import { route } from '../../protocol/http/addresses.ts';
+import { post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { notify } from '../ui/notice.tsx';
 import { useWork, type Work } from '../work.ts';
 import type { AppDetail } from './views.ts';
 
 export async function restartApp({ id, name }: Pick<AppDetail, 'id' | 'name'>): Promise<void> {
-  await post(path`/svc/_apps/${id}/restart`);
+  await post(route`/svc/_apps/${id}/restart`);
   notify(`${name} is restarted.`);
 }
 

@@ -2,8 +2,9 @@
 import { useState } from 'preact/hooks';
 import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
 import { automationFile, type NewWebhook } from '../../protocol/automations/automation.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
-import { get, path, post } from '../gateway.ts';
+import { get, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { RunList } from '../runs/list.tsx';
@@ -24,7 +25,7 @@ export function AutomationView({ app, id }: { app: string; id: string }) {
     value: row,
     error,
     reload,
-  } = usePolled((signal) => get<AutomationRow>(path`/svc/_automations/${app}/${id}`, signal), ref);
+  } = usePolled((signal) => get<AutomationRow>(route`/svc/_automations/${app}/${id}`, signal), ref);
   const fires = usePolled((signal) => nextFires(app, id, signal), `${ref} ${row?.nextRunAt}`, 0);
   // Also when a version without it goes live while this view is open.
   if (error?.code === 'UNKNOWN_AUTOMATION' || error?.code === 'UNKNOWN_APP') {

@@ -3,9 +3,10 @@ import { useState } from 'preact/hooks';
 import type { AppRecord, AutomationRow } from '../../protocol/answers.ts';
 import type { CronTrigger } from '../../protocol/automations/automation.ts';
 import { automationFile } from '../../protocol/automations/automation.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
 import { readFile, readSessions, type Source, writeFile } from '../app/code/session.ts';
-import { get, path, post } from '../gateway.ts';
+import { get, post } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem } from '../ui/parts.tsx';
@@ -22,7 +23,7 @@ type EditProps = { row: Pick<AutomationRow, 'app' | 'id' | 'name'>; onClose: () 
 async function textIn(app: string, session: string, file: string, signal: AbortSignal): Promise<string> {
   let source: Source = { app, version: null, session };
   if (session === '') {
-    const { activeVersion } = await get<AppRecord>(path`/svc/_apps/${app}`, signal);
+    const { activeVersion } = await get<AppRecord>(route`/svc/_apps/${app}`, signal);
     source = { app, version: activeVersion ?? '', session: null };
   }
   return (await readFile(source, file)).text ?? '';

@@ -2,11 +2,12 @@
 import { useState } from 'preact/hooks';
 import type { AutomationRow } from '../../protocol/answers.ts';
 import { automationFile } from '../../protocol/automations/automation.ts';
+import { outcomeOf } from '../../protocol/automations/runs.ts';
 import { hrefOf } from '../address.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { type Polled, usePolled } from '../polled.ts';
 import { useRunsStream } from '../runs/run-streams.ts';
-import { outcomeOf, runHref } from '../runs/words.ts';
+import { runHref } from '../runs/words.ts';
 import { placeHref } from '../ui/located.tsx';
 import { Card, Empty, Loading, Problem, State } from '../ui/parts.tsx';
 import { ago, ahead, clock } from '../words.ts';

@@ -1,11 +1,12 @@
 /** Makes an automation without an editor: its name, what fires it and what it does; its files are then in a draft. */
 import { useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import type { SessionRow } from '../../supervisor/authoring/sessions.ts';
 import { go, hrefOf } from '../address.ts';
 import { readSessions } from '../app/code/session.ts';
 import type { AppDetail } from '../app/views.ts';
-import { get, path, post } from '../gateway.ts';
+import { get, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { idOf } from '../home/names.ts';
 import { usePolled } from '../polled.ts';
@@ -93,7 +94,7 @@ function NotHere({ wanted, app }: { wanted: string | null; app: AppRecord | unde
 
 function OfApp({ app }: { app: string }) {
   const read = async (signal: AbortSignal) => {
-    const [detail, drafts] = await Promise.all([get<AppDetail>(path`/svc/_apps/${app}`, signal), readSessions(app)]);
+    const [detail, drafts] = await Promise.all([get<AppDetail>(route`/svc/_apps/${app}`, signal), readSessions(app)]);
     return { detail, drafts };
   };
   const { value, error, reload } = usePolled(read, `new automation ${app}`, 0);

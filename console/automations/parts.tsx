@@ -1,8 +1,9 @@
 /** Parts of an automation wherever it is shown: its switch, its webhook's address, and a button that runs it now. */
 import { useState } from 'preact/hooks';
 import type { AutomationRow, ShownTrigger } from '../../protocol/answers.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
-import { path, post } from '../gateway.ts';
+import { post } from '../gateway.ts';
 import { runHref } from '../runs/words.ts';
 import { scheduleWords } from '../schedule-words.ts';
 import { CopyField } from '../ui/copy.tsx';
@@ -52,12 +53,12 @@ export function triggerWords(trigger: ShownTrigger): string {
 
 /** Switches it on or off; resolves to its new row. */
 export const toggled = ({ app, id, enabled }: Pick<AutomationRow, 'app' | 'id' | 'enabled'>): Promise<AutomationRow> =>
-  post(path`/svc/_automations/${app}/${id}/enabled`, { enabled: !enabled });
+  post(route`/svc/_automations/${app}/${id}/enabled`, { enabled: !enabled });
 
 /** Fires it now and shows the run. */
 export async function runNow({ app, id }: Pick<AutomationRow, 'app' | 'id'>, input?: unknown): Promise<void> {
   const body = input === undefined ? {} : { input };
-  const { runId } = await post<{ runId: string }>(path`/svc/_automations/${app}/${id}/run`, body);
+  const { runId } = await post<{ runId: string }>(route`/svc/_automations/${app}/${id}/run`, body);
   go(runHref(runId));
 }
 

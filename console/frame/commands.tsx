@@ -1,11 +1,12 @@
 /** What the palette can do: each command does what a button of the console does, and asks first where that one asks. */
 import type { ComponentChildren } from 'preact';
 import type { AppRecord, AutomationRow, TemplateRow } from '../../protocol/answers.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
 import { restartApp } from '../app/restart.ts';
 import { runNow, toggled } from '../automations/parts.tsx';
 import { documentHref } from '../docs/pages.ts';
-import { path, post } from '../gateway.ts';
+import { post } from '../gateway.ts';
 import type { GatewayState } from '../gateway-state.tsx';
 import { NewApp, type Way } from '../home/new-app.tsx';
 import { chooseTheme, readTheme, type Theme } from '../theme.ts';
@@ -105,7 +106,7 @@ function ofApp(app: AppRecord, { gateway, automations, app: shown }: CommandCont
 
 /** Where there is one. */
 const pageOf = ({ id, name, activeVersion }: AppRecord): Entry[] =>
-  activeVersion === null ? [] : [link(`open ${id}`, `Open ${name}`, id, 'page', path`/svc/${id}/`)];
+  activeVersion === null ? [] : [link(`open ${id}`, `Open ${name}`, id, 'page', route`/svc/${id}/`)];
 
 const command = (key: string, text: string, aside: string, also: string, act: () => unknown): Entry => ({
   ...{ key: `do ${key}`, text, aside, also, act },

@@ -3,7 +3,8 @@ import { useEffect, useState } from 'preact/hooks';
 import type { AppRecord, AutomationRow, ShownRun } from '../../protocol/answers.ts';
 import { RUN_STATES } from '../../protocol/automations/run-states.ts';
 import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
-import { get, path } from '../gateway.ts';
+import { route } from '../../protocol/http/addresses.ts';
+import { get } from '../gateway.ts';
 import { runHref } from '../runs/words.ts';
 import { ago } from '../words.ts';
 import { type Entry, fits, wordsOf } from './entries.ts';
@@ -32,7 +33,7 @@ type Known = { apps: readonly AppRecord[]; automations: readonly AutomationRow[]
  */
 function runsAddress(words: readonly string[], { apps, automations }: Known): string {
   const [whole = ''] = words;
-  if (words.length === 1 && whole.length === ANY_ID.length && ID.test(whole)) return path`/svc/_runs/${whole}`;
+  if (words.length === 1 && whole.length === ANY_ID.length && ID.test(whole)) return route`/svc/_runs/${whole}`;
   const query = new URLSearchParams({ limit: String(words.length === 0 ? SHOWN : READ) });
   const isName = (word: string) =>
     [...apps.map(({ id, name }) => ({ text: name, aside: id })), ...automations.map((row) => entryOfRow(row, []))].some(

@@ -2,10 +2,11 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
+import { withQuery } from '../../protocol/http/addresses.ts';
 import type { SystemStatus } from '../../protocol/routes/system.ts';
 import { type Address, hrefOf, useAddress } from '../address.ts';
 import { helpAbout } from '../docs/pages.ts';
-import { GatewayError, get, getAll, post } from '../gateway.ts';
+import { GatewayError, gateway, get, post } from '../gateway.ts';
 import { GatewayContext, type GatewayState } from '../gateway-state.tsx';
 import { isDiskNearlyFull } from '../home/attention.tsx';
 import { Home } from '../home/home.tsx';
@@ -46,7 +47,7 @@ async function readGateway(signal: AbortSignal): Promise<Read> {
   if (!isShared) {
     try {
       const [apps, system] = await Promise.all([
-        getAll<AppRecord>('/svc/_apps', '?after=', signal),
+        gateway.pages<AppRecord>((last) => get(withQuery('/svc/_apps', { after: last?.id }), signal)),
         get<SystemStatus>('/svc/_system', signal),
       ]);
       return { apps, system, isShared };
@@ -55,7 +56,7 @@ async function readGateway(signal: AbortSignal): Promise<Read> {
       isShared = true;
     }
   }
-  const { data } = await post<{ data: { apps: Described[] } }>('/svc/_tool/svc_describe', {}, signal);
+  const { data } = await post<{ data: { apps: Described[] } }>('/svc/_tool/svc_describe', {}, { signal });
   return { apps: data.apps.map(recordOf), system: undefined, isShared };
 }
 

@@ -61,10 +61,7 @@ export function lazy<Props extends object>(load: () => Promise<ComponentType<Pro
 async function reasonOf(load: () => unknown): Promise<Error> {
   const [part] = PART.exec(String(load)) ?? [];
   try {
-    await request(part === undefined ? '/svc/_session' : `/svc/_console/${part}`, {
-      method: 'HEAD',
-      cache: 'no-store',
-    });
+    await request(part === undefined ? '/svc/_session' : `/svc/_console/${part}`, { method: 'HEAD' });
     return new Error(UNREAD);
   } catch (error) {
     const { status } = error as { status?: number };

@@ -1,8 +1,8 @@
 /** The apps of the gateway: what needs attention first, then each app as a tile, and ways to get another. */
 import { useMemo, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { hrefOf } from '../address.ts';
-import { path } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { Button, Empty, Loading, Problem, State, Tile } from '../ui/parts.tsx';
 import { plural } from '../words.ts';
@@ -124,7 +124,7 @@ function AppCard({ app }: { app: AppRecord }) {
   const counts = [plural(app.queries + app.actions, 'tool')];
   if (app.automations > 0) counts.push(plural(app.automations, 'automation'));
   if (app.public) counts.push('open to visitors');
-  const page = path`/svc/${app.id}/`;
+  const page = route`/svc/${app.id}/`;
   return (
     <li class="card app-card">
       <Tile {...app} />

@@ -2,15 +2,15 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { TemplateRow } from '../../protocol/answers.ts';
 import type { NewWebhook } from '../../protocol/automations/automation.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { freeName } from '../../protocol/ids.ts';
 import { go, hrefOf } from '../address.ts';
-import { get, path, post } from '../gateway.ts';
+import { get, post } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { keeping, showMinted } from '../ui/minted.tsx';
 import { notify } from '../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem, Tile } from '../ui/parts.tsx';
-import { upload } from '../upload.ts';
 import { plural } from '../words.ts';
 import { useWork } from '../work.ts';
 import { APP_ID, idOf, sourceName } from './names.ts';
@@ -103,7 +103,7 @@ function Templates({ wanted, onChosen }: TemplatesProps) {
 
 function Picture({ template: { id, name, source } }: { template: TemplateRow }) {
   if (source !== 'bundled') return <Tile id={id} name={name} />;
-  return <img src={path`/svc/_console/preview-${id}.png`} alt="" loading="lazy" width="480" height="300" />;
+  return <img src={route`/svc/_console/preview-${id}.png`} alt="" loading="lazy" width="480" height="300" />;
 }
 
 function contents({ queries, actions, automations, source }: TemplateRow): string {
@@ -166,7 +166,8 @@ function NewForm({ way, template, typed, onTyped, onBack, onMade }: NewFormProps
   const send = (address: string) => {
     if (file === undefined) throw new Error('Choose a file.');
     const type = ZIP.test(file.name) ? 'application/zip' : 'application/gzip';
-    return upload<Made>({ method: 'POST', address, file, type, onProgress: setDone });
+    const onSent = (sent: number) => setDone(sent / file.size);
+    return post<Made>(address, file, { headers: { 'content-type': type }, onSent });
   };
   const called = name.trim() === '' ? {} : { name: name.trim() };
   const works: Record<Way, () => Promise<Made>> = {
@@ -219,7 +220,7 @@ function NewForm({ way, template, typed, onTyped, onBack, onMade }: NewFormProps
       </Field>
       {isTaken && (
         <p class="line">
-          <Button disabled={isBusy} onClick={() => void make(() => send(path`/svc/_apps/${id}/upload`))}>
+          <Button disabled={isBusy} onClick={() => void make(() => send(route`/svc/_apps/${id}/upload`))}>
             Make it the next version of {id}
           </Button>
         </p>

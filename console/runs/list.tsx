@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { ShownRun } from '../../protocol/answers.ts';
 import type { RunRecord } from '../../protocol/automations/runs.ts';
+import { outcomeOf } from '../../protocol/automations/runs.ts';
 import { hrefOf } from '../address.ts';
 import { get } from '../gateway.ts';
 import { usePolled } from '../polled.ts';
@@ -9,7 +10,7 @@ import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Empty, Loading, Problem, State } from '../ui/parts.tsx';
 import { ago, clock, took } from '../words.ts';
 import { useRunsStream } from './run-streams.ts';
-import { nameOfRun, outcomeOf, runHref } from './words.ts';
+import { nameOfRun, runHref } from './words.ts';
 
 const PAGE = 50;
 /** The members of an address that filter runs, for the view and for the gateway alike. */

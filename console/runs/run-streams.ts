@@ -1,9 +1,10 @@
 /** Follows runs as event streams: all of them, or what one run does. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { CHAT_RUNS, type RunEvent, type RunNode, type RunRecord } from '../../protocol/automations/runs.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { type Entry, entryOf, type Page, type Read, readPage } from '../app/logs/entries.ts';
 import { EventStream } from '../bridge/streams/event-stream.ts';
-import { BACK, type GatewayError, get, isSignedOut, path, SIGNED_IN } from '../gateway.ts';
+import { BACK, type GatewayError, get, isSignedOut, SIGNED_IN } from '../gateway.ts';
 
 const RETRY_MS = 3000;
 
@@ -99,7 +100,7 @@ export function useRun(runId: string): FollowedRun {
 
     let source: EventStream;
     const follow = () => {
-      source = new EventStream(path`/svc/_runs/${runId}/events`);
+      source = new EventStream(route`/svc/_runs/${runId}/events`);
       const on = <Type extends RunEvent['type']>(type: Type, handle: (event: EventOf<Type>) => void) =>
         source.on(type, ({ data }) => handle(JSON.parse(data) as EventOf<Type>));
       // After a lost connection everything is sent again.
@@ -142,7 +143,7 @@ export function useRun(runId: string): FollowedRun {
     };
     // Events of an ended run have shortened values, and only a request tells why a stream does not open.
     const read = () =>
-      get<RunRecord>(path`/svc/_runs/${runId}`).then(
+      get<RunRecord>(route`/svc/_runs/${runId}`).then(
         (run) => change((last) => ({ run: last.run?.endedAt ? last.run : run })),
         (error: GatewayError) => change(() => ({ error })),
       );

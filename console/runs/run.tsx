@@ -1,18 +1,19 @@
 /** One run: what fired it, what it called and for how long, what it logged, and how it ended. */
 import { useState } from 'preact/hooks';
-import { CHAT_RUNS, type RunRecord } from '../../protocol/automations/runs.ts';
+import { CHAT_RUNS, outcomeOf, type RunRecord } from '../../protocol/automations/runs.ts';
+import { route } from '../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../address.ts';
 import type { Entry } from '../app/logs/entries.ts';
 import { LogLine, stackOf } from '../app/logs/log-lines.tsx';
 import { automationHref } from '../automations/parts.tsx';
-import { get, path, post } from '../gateway.ts';
+import { get, post } from '../gateway.ts';
 import { Located } from '../ui/located.tsx';
 import { notifyProblem } from '../ui/notice.tsx';
 import { Button, Card, Empty, Facts, Loading, Problem, State } from '../ui/parts.tsx';
 import { short, Value } from '../ui/value.tsx';
 import { clock, plural, took } from '../words.ts';
 import { type ShownNode, useRun } from './run-streams.ts';
-import { nameOfRun, outcomeOf, runHref } from './words.ts';
+import { nameOfRun, runHref } from './words.ts';
 
 export function RunView({ runId }: { runId: string }) {
   const { run, nodes, lines, error } = useRun(runId);
@@ -39,8 +40,8 @@ export function RunView({ runId }: { runId: string }) {
   /** Reads the whole input first: lists have only its beginning. */
   const again = () =>
     attempt(async () => {
-      const { input } = await get<RunRecord>(path`/svc/_runs/${runId}`);
-      const made = await post<{ runId: string }>(path`/svc/_automations/${run.app}/${run.automation}/run`, { input });
+      const { input } = await get<RunRecord>(route`/svc/_runs/${runId}`);
+      const made = await post<{ runId: string }>(route`/svc/_automations/${run.app}/${run.automation}/run`, { input });
       go(runHref(made.runId));
     });
   return (
@@ -50,7 +51,7 @@ export function RunView({ runId }: { runId: string }) {
         <State state={run.state} />
         <span class="line heading-end">
           {run.endedAt === null && (
-            <Button disabled={isWaiting} onClick={() => void attempt(() => post(path`/svc/_runs/${runId}/cancel`))}>
+            <Button disabled={isWaiting} onClick={() => void attempt(() => post(route`/svc/_runs/${runId}/cancel`))}>
               Cancel this run
             </Button>
           )}

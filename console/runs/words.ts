@@ -1,4 +1,4 @@
-/** Says what a run is of, how it ended, and where it is shown. */
+/** Says what a run is of, and where it is shown. */
 import type { ShownRun } from '../../protocol/answers.ts';
 import { CHAT_RUNS } from '../../protocol/automations/runs.ts';
 import { hrefOf } from '../address.ts';
@@ -6,9 +6,5 @@ import { hrefOf } from '../address.ts';
 /** The automation, or the app with "chat". */
 export const nameOfRun = ({ app, automation, ref }: Pick<ShownRun, 'app' | 'automation' | 'ref'>): string =>
   automation === CHAT_RUNS ? `${app}, chat` : ref;
-
-/** How a run ended, in a line. */
-export const outcomeOf = ({ summary, error }: Pick<ShownRun, 'summary' | 'error'>): string =>
-  error ? `${error.code}: ${error.message}` : (summary ?? '');
 
 export const runHref = (runId: string): string => hrefOf(['runs', runId]);

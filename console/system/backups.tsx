@@ -1,7 +1,8 @@
 /** Backups: the schedule and how the last ones went, those that are kept, one made now, and how to restore one. */
 import { useEffect, useState } from 'preact/hooks';
+import { route } from '../../protocol/http/addresses.ts';
 import type { BackupFile, BackupStatus } from '../../protocol/routes/backups.ts';
-import { get, path, post, put, remove } from '../gateway.ts';
+import { get, post, put, remove } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { scheduleWords } from '../schedule-words.ts';
@@ -125,7 +126,7 @@ function FileRow({ file: { name, file, bytes: size, madeAt, damaged } }: { file:
   const [verifiedAt, setVerifiedAt] = useState(madeAt);
   const verify = () =>
     run(async () => {
-      await post(path`/svc/_backups/files/${name}/verify`);
+      await post(route`/svc/_backups/files/${name}/verify`);
       setVerifiedAt(Date.now());
     });
   return (

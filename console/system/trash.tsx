@@ -1,29 +1,19 @@
 /** The trash: removed apps that are still kept, restored or deleted for good. */
 import { useState } from 'preact/hooks';
 import type { TrashRow } from '../../protocol/answers.ts';
+import { route, withQuery } from '../../protocol/http/addresses.ts';
+import { PAGE_ROWS } from '../../protocol/http/pages.ts';
 import { hrefOf } from '../address.ts';
-import { get, path, post, remove } from '../gateway.ts';
+import { gateway as client, get, post, remove } from '../gateway.ts';
 import { useGateway } from '../gateway-state.tsx';
 import { usePolled } from '../polled.ts';
 import { notify } from '../ui/notice.tsx';
 import { Button, Card, Confirm, Empty, Loading, Problem } from '../ui/parts.tsx';
 import { ago, ahead, bytes, clock, plural } from '../words.ts';
 
-const PAGE_ROWS = 500;
-
 /** Newest first. */
-async function readTrash(signal: AbortSignal): Promise<TrashRow[]> {
-  const rows: TrashRow[] = [];
-  for (;;) {
-    const before = rows.at(-1)?.id;
-    const page = await get<TrashRow[]>(
-      `/svc/_trash?limit=${PAGE_ROWS}${before === undefined ? '' : `&before=${encodeURIComponent(before)}`}`,
-      signal,
-    );
-    rows.push(...page);
-    if (page.length < PAGE_ROWS) return rows;
-  }
-}
+const readTrash = (signal: AbortSignal): Promise<TrashRow[]> =>
+  client.pages((last?: TrashRow) => get(withQuery('/svc/_trash', { limit: PAGE_ROWS, before: last?.id }), signal));
 
 export function Trash() {
   const { value: rows, error, reload } = usePolled(readTrash, 'trash', 0);
@@ -31,14 +21,14 @@ export function Trash() {
   const [restoring, setRestoring] = useState<TrashRow>();
   const [deleting, setDeleting] = useState<readonly TrashRow[]>();
   const restore = async ({ id, app, name }: TrashRow) => {
-    await post(path`/svc/_trash/${id}/restore`);
+    await post(route`/svc/_trash/${id}/restore`);
     notify(`${name} (${app}) is restored.`);
     reload();
     gateway.reload();
   };
   const removeAll = async (going: readonly TrashRow[]) => {
     try {
-      for (const { id } of going) await remove(path`/svc/_trash/${id}`);
+      for (const { id } of going) await remove(route`/svc/_trash/${id}`);
       notify(`${plural(going.length, 'removed app')} deleted for good.`);
     } finally {
       reload();

@@ -2,8 +2,10 @@
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { AppRecord } from '../../protocol/answers.ts';
+import { route } from '../../protocol/http/addresses.ts';
+import { type Tone, toneOf } from '../../protocol/text/states.ts';
 import { signedAddress } from '../bridge/page-key.ts';
-import { type GatewayError, path } from '../gateway.ts';
+import type { GatewayError } from '../gateway.ts';
 import { hueOf } from '../words.ts';
 import { useWork } from '../work.ts';
 
@@ -15,7 +17,7 @@ type TileProps = Pick<AppRecord, 'id' | 'name'> & { icon?: true | undefined; act
 export function Tile({ id, name, icon, activeVersion = null }: TileProps) {
   const [isBroken, setBroken] = useState(false);
   const address = useMemo(
-    () => (icon && activeVersion ? signedAddress(path`/svc/_apps/${id}/icon?version=${activeVersion}`) : null),
+    () => (icon && activeVersion ? signedAddress(route`/svc/_apps/${id}/icon?version=${activeVersion}`) : null),
     [id, icon, activeVersion],
   );
   if (address !== null && !isBroken)
@@ -27,20 +29,15 @@ export function Tile({ id, name, icon, activeVersion = null }: TileProps) {
   );
 }
 
-const GOOD = new Set(['ok', 'active', 'live', 'running', 'succeeded']);
-const BAD = new Set(['lost', 'quarantined', 'damaged', 'failed', 'failed_to_start', 'error']);
-const WAITING = new Set(
-  'degraded no_active_version placed waiting starting draining stopping backoff queued retrying'.split(' '),
-);
+const TONES: Record<Tone, string> = { good: 'good', bad: 'bad', passing: 'warn', other: 'plain' };
 
 /** How states of apps are shown; other states are shown as they are. */
 const WORDS: Record<string, string> = { active: 'live', no_active_version: 'not published' };
 
 /** A state is a coloured dot and a word; `text` replaces the word. */
 export function State({ state, text }: { state: string; text?: string | undefined }) {
-  const tone = GOOD.has(state) ? 'good' : BAD.has(state) ? 'bad' : WAITING.has(state) ? 'warn' : 'plain';
   return (
-    <span class="state" data-tone={tone} data-state={state}>
+    <span class="state" data-tone={TONES[toneOf(state)]} data-state={state}>
       {text ?? WORDS[state] ?? state.replaceAll('_', ' ')}
     </span>
   );

@@ -55,3 +55,8 @@ export type RunEvent =
   | { type: 'node.end'; node: RunNode }
   | { type: 'log'; runId: string; line: unknown }
   | { type: 'run.end'; run: RunRecord };
+
+/** How a run ended, in a line: its summary, or why it failed. */
+export function outcomeOf({ summary, error }: Pick<RunRecord, 'summary' | 'error'>): string {
+  return error ? `${error.code}: ${error.message}` : (summary ?? '');
+}

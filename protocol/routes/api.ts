@@ -2,29 +2,34 @@
 import type { AnyRow } from './all.ts';
 import type { AnswerOf, BodyOf, ParamsOf, QueryOf, RouteRow } from './row.ts';
 
-type BelowSvc<Path extends string> = Path extends `/svc/${infer Rest}` ? `/svc/_draft/:sid/${Rest}` : never;
-type Api = { [R in AnyRow as `${R['method']} ${R['path']}`]: R } & {
-  [R in AnyRow as R extends { drafts: true | string } ? `${R['method']} ${BelowSvc<R['path']>}` : never]: Omit<
-    R,
-    'path'
-  > & { readonly path: BelowSvc<R['path']> };
-};
+type Api = { [R in AnyRow as `${R['method']} ${R['path']}`]: R };
 
 /** A route, as its method and path. */
 export type RouteKey = keyof Api & string;
 type RowOf<Key extends RouteKey> = Extract<Api[Key], RouteRow>;
 
-/** What a call sends; what has no member is left out. */
-export type Sent<Key extends RouteKey> = Member<'params', ParamsOf<RowOf<Key>>> &
+/** Content that is sent as it is; browsers have files as blobs. */
+export type Bytes = Uint8Array | Blob;
+
+/** What a call sends. A route that drafts have too is called for one with the `sid` of its session. */
+export type Sent<Key extends RouteKey> = Member<'params', ParamsIn<RowOf<Key>>> &
   Member<'query', QueryOf<RowOf<Key>>> &
-  Member<'body', BodyOf<RowOf<Key>>>;
-/** Needed where one of its own members is. */
+  Member<'body', BodyOf<RowOf<Key>> extends Uint8Array ? Bytes : BodyOf<RowOf<Key>>>;
+type ParamsIn<R extends RouteRow> = ParamsOf<R> &
+  (R extends { drafts: true | string } ? { readonly sid?: string | undefined } : unknown);
+/** Needed where one of its own members is, and refused where the route takes none. */
 type Member<Name extends string, T> = undefined extends T
-  ? unknown
+  ? { readonly [N in Name]?: undefined }
   : keyof T extends never
-    ? unknown
+    ? { readonly [N in Name]?: undefined }
     : Record<never, never> extends T
       ? { readonly [N in Name]?: T }
       : { readonly [N in Name]: T };
 
 export type Received<Key extends RouteKey> = AnswerOf<RowOf<Key>>;
+
+/** Lists that are read page by page, and their rows. */
+export type ListKey = {
+  [Key in RouteKey]: [Received<Key>, 'limit'] extends [readonly unknown[], keyof QueryOf<RowOf<Key>>] ? Key : never;
+}[RouteKey];
+export type RowIn<Key extends RouteKey> = Received<Key> extends readonly (infer Row)[] ? Row : never;

@@ -1,7 +1,7 @@
 /** `svc agents`: the agents that the gateway found, their models, and how to get or sign in to one. */
 import { type AgentModel, INSTALL_CLAUDE_CODE } from '../../../protocol/agents/agents.ts';
+import { withQuery } from '../../../protocol/http/addresses.ts';
 import type { CommandContext } from '../../command.ts';
-import { withQuery } from '../../gateway/api.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 
 /** `<e>Available`, `<e>Version`, `<e>Models`, … for each engine (specification, "Catalog of runners"). */

@@ -3,10 +3,13 @@ import { randomBytes } from 'node:crypto';
 import { text as textOf } from 'node:stream/consumers';
 import { setImmediate } from 'node:timers/promises';
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
+import type { Turn, TurnState } from '../../../protocol/agents/turn.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { GatewayError } from '../../../protocol/http/gateway-error.ts';
+import { plural } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
-import { CommandError, EXIT, GatewayError, UnreachableError, UsageError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
+import { CommandError, EXIT, UnreachableError, UsageError } from '../../failure.ts';
 import { type Attachment, attach } from '../../gateway/attachments.ts';
 import type { Client } from '../../gateway/client.ts';
 import {
@@ -21,7 +24,6 @@ import { CONVERSATIONS } from '../../resources.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
 import { TurnDrawing } from '../../terminal/turn-drawing.ts';
-import { plural } from '../../terminal/units.ts';
 import { drawMinted, drawPending } from '../apps/versions.ts';
 
 type Permission = Extract<TurnEvent, { type: 'permission' }>;
@@ -29,6 +31,8 @@ type Permission = Extract<TurnEvent, { type: 'permission' }>;
 const PROMPT = '› ';
 /** Answers after which another message would fail in the same way. */
 const FINAL = new Set([401, 403, 404]);
+/** How a turn ends that did not do what was asked. */
+const FAILED = new Set<TurnState>(['error', 'aborted']);
 /** Conversations listed when no conversation has the given name. */
 const LISTED = 8;
 
@@ -170,8 +174,9 @@ class Conversation {
     process.once('SIGINT', stop);
     let isOver = false;
     try {
-      const body = { ...to.body, ...own, message, runner: args.text('runner'), model: args.text('model') };
-      for await (const { data } of client.postForEvents(to.path, body, leaving.signal)) {
+      const json = { ...to.body, ...own, message, runner: args.text('runner'), model: args.text('model') };
+      const request = { method: 'POST', path: to.path, json, signal: leaving.signal } as const;
+      for await (const { data } of client.events(request)) {
         const event = JSON.parse(data) as TurnEvent;
         if (event.type === 'assistant.start') {
           path = turnPath(this.#name, event.turnId);
@@ -196,15 +201,15 @@ class Conversation {
         'The gateway ended before the turn did.',
         `The conversation is kept: svc chat ${this.#name.app} --window ${this.#name.id}`,
       );
-    if (!terminal.json) drawFiles(terminal, drawing);
-    return drawing.failed ? EXIT.failed : EXIT.ok;
+    if (!terminal.json) drawFiles(terminal, drawing.turn);
+    return FAILED.has(drawing.turn.state) ? EXIT.failed : EXIT.ok;
   }
 
   async #show(drawing: TurnDrawing, event: TurnEvent): Promise<void> {
     const { terminal } = this.#context;
     if (terminal.json) {
       terminal.event(event);
-      drawing.failed ||= event.type === 'error' || event.type === 'aborted';
+      drawing.turn.take(event);
       return;
     }
     drawing.show(event);
@@ -291,7 +296,7 @@ async function answerTo(
   return null;
 }
 
-function drawFiles(terminal: Terminal, { files }: TurnDrawing): void {
+function drawFiles(terminal: Terminal, { files }: Turn): void {
   for (const { path, status } of files.values())
     terminal.note(`  ${terminal.noteStyle('dim', status.padEnd(8))} ${path}`);
 }

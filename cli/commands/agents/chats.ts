@@ -1,11 +1,11 @@
 /** `svc chats`: lists the conversations about an app, prints one, and deletes one. */
+import { plural } from '../../../protocol/text/units.ts';
 import { type CommandContext, type RunCommand, runVerbOfApp } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
 import { allConversations, type ConversationRow, conversationPath, readHistory } from '../../gateway/conversations.ts';
-import { remove, showList } from '../../resource.ts';
+import { change, showList } from '../../resource.ts';
 import { CONVERSATIONS } from '../../resources.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
-import { plural } from '../../terminal/units.ts';
 
 export function chats(context: CommandContext): ReturnType<RunCommand> {
   return runVerbOfApp(context, { '': list, show, rm: removeConversation }, 'svc chats', 'show');
@@ -37,8 +37,8 @@ async function show(context: CommandContext): Promise<void> {
 async function removeConversation(context: CommandContext): Promise<void> {
   const row = await named(context);
   const draft = row.kind === 'conversation' ? ' Its draft is closed, and unpublished changes are lost.' : '';
-  await remove(context, {
-    path: conversationPath(row),
+  await change(context, {
+    call: (client) => client.delete(conversationPath(row)),
     question: `Delete "${row.title || row.id}" (${plural(row.turns, 'turn')})?${draft}`,
     done: `${context.terminal.style('bold', row.id)} of ${row.app} is deleted`,
   });

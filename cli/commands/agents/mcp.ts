@@ -1,11 +1,12 @@
 /** `svc mcp`: speaks MCP over standard input and output, for clients that start a program, and passes each message to the gateway. */
 import { createInterface } from 'node:readline';
 import { SvcError } from '../../../protocol/errors.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import type { CommandContext } from '../../command.ts';
-import { CommandError, GatewayError, sqlOutcomeUnknown, UnreachableError, UsageError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
-import { unreachable } from '../../gateway/client.ts';
+import { CommandError, sqlOutcomeUnknown, UnreachableError, UsageError } from '../../failure.ts';
 import { type McpFetch, type McpMessage, McpSubscriptions, messagesOf } from '../../gateway/mcp-subscriptions.ts';
+import { unreachable } from '../../gateway/transport.ts';
 
 type Message = McpMessage & {
   params?: { name?: string; requestId?: string | number; _meta?: Record<string, unknown> };

@@ -1,9 +1,9 @@
 /** `svc activity`: the state of an app, and its last hour as small charts. */
 import type { ActivityAnswer, ActivityPoint } from '../../../protocol/answers.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
-import { route } from '../../gateway/api.ts';
 import type { Style } from '../../terminal/style.ts';
-import { formatBytes, formatCount, plural } from '../../terminal/units.ts';
 
 const BARS = '▁▂▃▄▅▆▇█';
 const LABEL = 8;

@@ -1,4 +1,5 @@
 /** `svc apps`, `svc describe`, `svc restart`, `svc rm`: the registered apps. */
+import { route, withQuery } from '../../../protocol/http/addresses.ts';
 import {
   type ActionDefinition,
   type JsonSchema,
@@ -13,11 +14,9 @@ import {
   type DescribedApp,
   type DescribedPage,
   describeApp,
-  route,
   type ToolAnswer,
-  withQuery,
 } from '../../gateway/api.ts';
-import { readAll, remove, showList } from '../../resource.ts';
+import { change, readAll, showList } from '../../resource.ts';
 import { APPS } from '../../resources.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
 import { type Cell, type Column, hasRoom } from '../../terminal/table.ts';
@@ -31,10 +30,12 @@ export async function apps({ terminal, connect }: CommandContext): Promise<void>
   showList(terminal, APPS, await readAll(connect(), APPS));
 }
 
-export async function restart({ args, terminal, connect }: CommandContext): Promise<void> {
-  const app = args.at(0);
-  const answer = await connect().post<unknown>(route`/svc/_apps/${app}/restart`);
-  terminal.answer(answer, () => terminal.done(`${terminal.style('bold', app)} is restarted`));
+export async function restart(context: CommandContext): Promise<void> {
+  const app = context.args.at(0);
+  await change(context, {
+    call: (client) => client.post(route`/svc/_apps/${app}/restart`),
+    done: `${context.terminal.style('bold', app)} is restarted`,
+  });
 }
 
 export async function rm(context: CommandContext): Promise<void> {
@@ -43,8 +44,8 @@ export async function rm(context: CommandContext): Promise<void> {
   const purge = args.has('purge');
   const path = route`/svc/_apps/${app}`;
   await connect().get(path);
-  await remove(context, {
-    path: withQuery(path, { purge: purge ? 1 : undefined }),
+  await change(context, {
+    call: (client) => client.delete(withQuery(path, { purge: purge ? 1 : undefined })),
     question: `Remove ${app} ${purge ? 'and all its data permanently' : '(it goes to the trash)'}?`,
     done: `${terminal.style('bold', app)} is removed${purge ? ', with its data' : ', and kept in the trash'}`,
     hint: purge ? undefined : `  Get it back: svc trash restore ${app}`,

@@ -1,11 +1,14 @@
 /** `svc read`, `svc write`, `svc live`, `svc sql`, `svc changes`, `svc logs`: an app's data and what it reports. */
+import { route, withQuery } from '../../../protocol/http/addresses.ts';
+import type { FollowOptions } from '../../../protocol/http/client.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { mayWrite, sweepingKeyword } from '../../../protocol/rules/sql.ts';
+import { plural } from '../../../protocol/text/units.ts';
 import type { LogEntry } from '../../../storage/logs/log-pages.ts';
 import { askFirst, type CommandContext, jsonArgument } from '../../command.ts';
 import { EXIT, sqlOutcomeUnknown, UnreachableError } from '../../failure.ts';
-import { route, type SqlAnswer, type ToolAnswer, withQuery } from '../../gateway/api.ts';
-import type { Client, FollowOptions } from '../../gateway/client.ts';
+import type { SqlAnswer, ToolAnswer } from '../../gateway/api.ts';
+import type { Client } from '../../gateway/client.ts';
 import { checkPages, listed } from '../../gateway/received.ts';
 import { readAll } from '../../resource.ts';
 import { APPS } from '../../resources.ts';
@@ -13,7 +16,7 @@ import { drawLogEntry } from '../../terminal/log-entry.ts';
 import type { Style } from '../../terminal/style.ts';
 import { valueTable } from '../../terminal/table.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { formatMoment, plural } from '../../terminal/units.ts';
+import { formatMoment } from '../../terminal/units.ts';
 
 const DEFAULT_LINES = 50;
 const MAX_LINES = 10_000;
@@ -66,14 +69,15 @@ export async function write(context: CommandContext): Promise<number> {
   const [app, action] = [args.at(0), args.at(1)];
   const request = { app, action, input: await jsonArgument(context, 2, {}) };
   const key = args.text('key');
-  const answer = await connect().postForAnswer(
-    '/svc/_tool/svc_write',
-    request,
-    key === undefined ? {} : { 'idempotency-key': key },
-  );
+  const answer = await connect().ask({
+    method: 'POST',
+    path: '/svc/_tool/svc_write',
+    json: request,
+    headers: key === undefined ? {} : { 'idempotency-key': key },
+  });
   const { data } = answer.body as ToolAnswer<{ status: number; body: unknown }>;
   terminal.answer(data, () => {
-    if (answer.headers['idempotency-replayed'] === 'true')
+    if (answer.headers.get('idempotency-replayed') === 'true')
       terminal.note('This key was used before: its recorded result follows.');
     if (data.status !== 200) terminal.note(`status ${data.status}`);
     terminal.value(data.body);
@@ -184,15 +188,16 @@ export async function logs({ args, terminal, connect }: CommandContext): Promise
 
 async function readLastOf(client: Client, app: string, lines: number): Promise<LogEntry[]> {
   let entries: LogEntry[] = [];
-  let before: string | undefined;
+  let before: string | null = null;
   let pages = 0;
   do {
     checkPages(++pages);
     const limit = Math.min(lines - entries.length, LIMITS.listRowsMax);
-    const { headers, body } = await client.call('GET', withQuery('/svc/_logs', { app, limit, before }));
+    const path = withQuery('/svc/_logs', { app, limit, before: before ?? undefined });
+    const { headers, body } = await client.ask({ method: 'GET', path });
     entries = [...(listed(body) as LogEntry[]), ...entries];
-    before = headers['log-cursor'];
-  } while (before !== undefined && entries.length < lines);
+    before = headers.get('log-cursor');
+  } while (before !== null && entries.length < lines);
   return entries;
 }
 

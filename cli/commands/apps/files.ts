@@ -2,19 +2,20 @@
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import { SvcError } from '../../../protocol/errors.ts';
+import { route, withQuery } from '../../../protocol/http/addresses.ts';
 import { endingOf, mediaTypeOf } from '../../../protocol/http/media-types.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
 import { type BlobRecord, type BlobRow, UNTYPED } from '../../../storage/blobs.ts';
 import { temporaryBeside } from '../../../storage/files/atomic-file.ts';
 import { type CommandContext, interruptible, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
-import { type FileList, route, withQuery } from '../../gateway/api.ts';
+import type { FileList } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { ReceivedContent, receivedSha256 } from '../../gateway/received.ts';
-import { readList, remove, showList } from '../../resource.ts';
+import { change, readList, showList } from '../../resource.ts';
 import { FILES, SHOWN_SHA } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
-import { formatBytes, formatCount, plural } from '../../terminal/units.ts';
 
 const PROGRESS_UNSEEN_MS = 300;
 
@@ -51,7 +52,7 @@ async function get(context: CommandContext): Promise<void> {
   await interruptible(async (signal) => {
     try {
       const path = route`/svc/${args.at(1)}/_blobs/${row.sha256}`;
-      await client.download(path, unfinished, signal, { method: 'GET', onChunk: (chunk) => content.take(chunk) });
+      await client.download({ method: 'GET', path }, unfinished, signal, (chunk) => content.take(chunk));
       content.check();
       renameSync(unfinished, file);
     } finally {
@@ -87,8 +88,8 @@ async function removeFile(context: CommandContext): Promise<void> {
   const app = args.at(1);
   const { sha256, size, type } = await findFile(connect(), app, shaOf(context));
   const name = sha256.slice(0, SHOWN_SHA);
-  await remove(context, {
-    path: route`/svc/${app}/_blobs/${sha256}`,
+  await change(context, {
+    call: (client) => client.delete(route`/svc/${app}/_blobs/${sha256}`),
     question: `Delete ${name} (${type}, ${formatBytes(size)}) of ${app}? Rows that refer to it stay.`,
     done: `${terminal.style('bold', name)} of ${app} is deleted`,
   });

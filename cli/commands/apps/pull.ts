@@ -2,6 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { AppRecord, VersionRecord } from '../../../protocol/answers.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { plural } from '../../../protocol/text/units.ts';
 import { writeSchemas } from '../../../storage/apps/app-template.ts';
 import { packageRoot } from '../../../supervisor/tree/entry-points.ts';
 import { type CommandContext, interruptible } from '../../command.ts';
@@ -17,11 +19,9 @@ import {
   VersionContents,
 } from '../../dev/folder-update.ts';
 import { CommandError, EXIT } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { ReceivedFiles } from '../../gateway/received.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
-import { plural } from '../../terminal/units.ts';
 
 /** Names listed of files that keep a folder from being updated. */
 const LISTED = 6;

@@ -2,6 +2,9 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { UploadAnswer } from '../../../protocol/answers.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { GatewayError } from '../../../protocol/http/gateway-error.ts';
+import { formatBytes, plural } from '../../../protocol/text/units.ts';
 import { hasMarks } from '../../../storage/git/merge-text.ts';
 import type { CommandContext } from '../../command.ts';
 import { archivedContent, isArchive, readArchivedId } from '../../dev/app-archive.ts';
@@ -15,13 +18,11 @@ import {
   warnOfFlatAutomations,
 } from '../../dev/app-folder.ts';
 import { confirmOlder, drawVersion, mayReplace, noteVersion, readOrigin, versionsOf } from '../../dev/folder-origin.ts';
-import { CommandError, GatewayError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
+import { CommandError } from '../../failure.ts';
 import type { Client } from '../../gateway/client.ts';
 import { findPages } from '../../gateway/pages.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { formatBytes, plural } from '../../terminal/units.ts';
 import { drawMinted, drawWarnings, factsOfVersion, shortVersion } from './versions.ts';
 
 export async function push(context: CommandContext): Promise<void> {
@@ -74,7 +75,7 @@ async function isKnown(client: Client, id: string): Promise<boolean> {
     await client.get(route`/svc/_apps/${id}`);
     return true;
   } catch (error) {
-    if (error instanceof GatewayError && error.body.code === 'UNKNOWN_APP') return false;
+    if (error instanceof GatewayError && error.code === 'UNKNOWN_APP') return false;
     throw error;
   }
 }

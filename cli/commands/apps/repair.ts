@@ -1,10 +1,10 @@
 /** `svc repair`: gives an app data again whose database is lost or damaged. */
 import { existsSync } from 'node:fs';
 import { isAbsolute, resolve } from 'node:path';
+import { route } from '../../../protocol/http/addresses.ts';
 import type { RepairResult } from '../../../supervisor/operations/data-repair.ts';
 import { askFirst, type CommandContext } from '../../command.ts';
 import { UsageError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
 import { resolvesToHere } from '../../gateway/connection.ts';
 import { isKeptName } from '../operations/kept-backups.ts';
 

@@ -29,7 +29,7 @@ export async function settings(context: CommandContext): Promise<void> {
     throw new CommandError(`"${value}" is not a value of "${key}".`, takes(knob));
   const { [key]: _before, ...others } = now.settings;
   const next = value === undefined ? others : { ...others, [key]: value };
-  const stored = await client.put<Settings>(path, Buffer.from(JSON.stringify(next)));
+  const stored = await client.put<Settings>(path, next);
   terminal.answer(stored, () => {
     const of = `${terminal.style('bold', key)} of ${app}`;
     terminal.done(

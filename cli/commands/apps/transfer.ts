@@ -3,18 +3,19 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, s
 import { dirname, join, resolve } from 'node:path';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { ErrorBody, InputIssue } from '../../../protocol/errors.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { formatBytes, plural } from '../../../protocol/text/units.ts';
 import { temporaryBeside } from '../../../storage/files/atomic-file.ts';
 import { type CommandContext, interruptible } from '../../command.ts';
 import { uploadApp } from '../../dev/app-folder.ts';
 import { fillFolder } from '../../dev/fill-folder.ts';
 import { CommandError, EXIT, errorBodyOf } from '../../failure.ts';
-import { filesPath, route } from '../../gateway/api.ts';
+import { filesPath } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { checkContent, listedFiles, ReceivedFiles, receivedApp } from '../../gateway/received.ts';
 import { readAll } from '../../resource.ts';
 import { APPS } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
-import { formatBytes, plural } from '../../terminal/units.ts';
 import { drawMinted, drawWarnings } from './versions.ts';
 
 const EXPORTED = 'Name a file or folder that "svc export" wrote, or a folder with one folder for each app.';
@@ -56,7 +57,7 @@ async function saveBundle(client: Client, target: string): Promise<void> {
   const file = temporaryBeside(target);
   await interruptible(async (signal) => {
     try {
-      await client.download('/svc/_code/export', file, signal);
+      await client.download({ method: 'POST', path: '/svc/_code/export' }, file, signal);
       renameSync(file, target);
     } finally {
       rmSync(file, { force: true });
@@ -69,9 +70,9 @@ async function readApps(client: Client, apps: string[], folder: string, signal: 
   const { sessionId } = await client.post<{ sessionId: string }>('/svc/_sessions', {});
   try {
     for (const app of apps) {
-      const { body } = await client.call('GET', filesPath(sessionId, app), { signal });
+      const listed = await client.get(filesPath(sessionId, app), { signal });
       const names = new ReceivedFiles(join(folder, app));
-      for (const { path, sha } of listedFiles(body)) {
+      for (const { path, sha } of listedFiles(listed)) {
         const file = names.place(path);
         const bytes = await client.getBytes(filesPath(sessionId, app, path), signal);
         checkContent(path, bytes, sha);

@@ -1,13 +1,14 @@
 /** `svc trash`: removed apps that are still kept; restores them, or deletes them permanently. */
 import type { TrashRow } from '../../../protocol/answers.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { formatBytes, plural } from '../../../protocol/text/units.ts';
 import type { RestoreResult } from '../../../supervisor/deployments/removal.ts';
 import { askFirst, type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
-import { readAll, showList } from '../../resource.ts';
+import { change, readAll, showList } from '../../resource.ts';
 import { TRASH } from '../../resources.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
-import { formatAge, formatBytes, plural } from '../../terminal/units.ts';
+import { formatAge } from '../../terminal/units.ts';
 
 export function trash(context: CommandContext): ReturnType<RunCommand> {
   return runVerb(context, { '': list, restore, empty });
@@ -27,18 +28,19 @@ async function restore(context: CommandContext): Promise<void> {
   const rows = await readAll(client, TRASH);
   const row = findRow(rows, named);
   subject.app = row.app;
-  const others = rows.filter(({ app, id }) => app === row.app && id !== row.id);
-  // Its automations fire again.
-  await askFirst(context, `Restore ${describe(row)}? It goes live again.`);
-  const answer = await client.post<RestoreResult>(route`/svc/_trash/${row.id}/restore`);
-  terminal.answer(answer, () => {
-    const { style } = terminal;
-    const live =
-      answer.activeVersion === null ? 'no version is live' : `${row.version || answer.activeVersion} is live`;
-    terminal.done(`${style('bold', row.app)} is restored, ${live}`);
-    terminal.note('Its tokens, run history and conversations were not kept.');
-    if (others.length > 0)
-      terminal.note(`Older ones of this app are still in the trash: ${others.map(({ id }) => id).join(', ')}`);
+  const others = rows.filter(({ app, id }) => app === row.app && id !== row.id).map(({ id }) => id);
+  await change(context, {
+    call: () => client.post<RestoreResult>(route`/svc/_trash/${row.id}/restore`),
+    // Its automations fire again.
+    question: `Restore ${describe(row)}? It goes live again.`,
+    done: ({ activeVersion }) => {
+      const live = activeVersion === null ? 'no version is live' : `${row.version || activeVersion} is live`;
+      return `${terminal.style('bold', row.app)} is restored, ${live}`;
+    },
+    notes: [
+      'Its tokens, run history and conversations were not kept.',
+      ...(others.length > 0 ? [`Older ones of this app are still in the trash: ${others.join(', ')}`] : []),
+    ],
   });
 }
 

@@ -4,17 +4,18 @@
  */
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { route } from '../../../protocol/http/addresses.ts';
+import { GatewayError } from '../../../protocol/http/gateway-error.ts';
+import { formatBytes, plural } from '../../../protocol/text/units.ts';
 import type { VersionDiff } from '../../../supervisor/deployments/version-files.ts';
 import { type CommandContext, type RunCommand, runVerbOfApp } from '../../command.ts';
-import { CommandError, GatewayError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
+import { CommandError } from '../../failure.ts';
 import type { Client } from '../../gateway/client.ts';
-import { readAll, readList, remove, showList } from '../../resource.ts';
+import { change, readAll, readList, showList } from '../../resource.ts';
 import { VERSION_FILES, VERSIONS } from '../../resources.ts';
 import { drawChanges } from '../../terminal/changes.ts';
 import { didYouMean } from '../../terminal/nearest.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
-import { formatBytes, plural } from '../../terminal/units.ts';
 import { findVersion, listVersions } from './versions.ts';
 
 const VERBS = { '': listVersions, files: listFiles, show: showFile, diff: diffVersion, rm: removeVersion };
@@ -33,8 +34,8 @@ async function removeVersion(context: CommandContext): Promise<void> {
   const app = args.at(1);
   const version = args.wordAt(2, 'svc versions', '<version>', `List them: svc versions ${app}`);
   const versionId = await findVersion(connect(), app, version);
-  await remove(context, {
-    path: route`/svc/_apps/${app}/versions/${versionId}`,
+  await change(context, {
+    call: (client) => client.delete(route`/svc/_apps/${app}/versions/${versionId}`),
     question: `Delete ${versionId} of ${app}? It cannot be made live again.`,
     done: `${versionId} of ${terminal.style('bold', app)} is deleted`,
   });
@@ -103,7 +104,7 @@ async function readFile(client: Client, app: string, versionId: string, path: st
   try {
     return await client.getBytes(route`/svc/_apps/${app}/versions/${versionId}/files/${path}`);
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.body.code !== 'NOT_FOUND') throw error;
+    if (!(error instanceof GatewayError) || error.code !== 'NOT_FOUND') throw error;
     const paths = (await readAll(client, VERSION_FILES, [app, versionId])).map((file) => file.path);
     const hint = `List them: svc versions files ${app} ${versionId}`;
     throw new CommandError(`${versionId} has no file ${path}.`, didYouMean(path, paths, hint));

@@ -2,12 +2,12 @@
 import type { UploadAnswer } from '../../../protocol/answers.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
 import type { InputIssue } from '../../../protocol/errors.ts';
+import { route } from '../../../protocol/http/addresses.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { RULES } from '../../../protocol/rules/gates/rules.ts';
 import type { ActivationResult } from '../../../supervisor/deployments/deployed.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { readList, showList } from '../../resource.ts';
 import { VERSIONS } from '../../resources.ts';

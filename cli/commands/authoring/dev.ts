@@ -1,6 +1,7 @@
 /** `svc dev`: keeps a draft equal to a folder, and shows what it logs and what is wrong with it. */
 import { resolve } from 'node:path';
 import { joinSignals } from '../../../protocol/signals.ts';
+import { formatCount, plural } from '../../../protocol/text/units.ts';
 import { type CommandContext, interruptible } from '../../command.ts';
 import { drawLeftOut, readAppId, scanAppFolder, warnOfFlatAutomations } from '../../dev/app-folder.ts';
 import { type DraftEvent, DraftFollower } from '../../dev/draft-follower.ts';
@@ -13,7 +14,7 @@ import { drawLogEntry } from '../../terminal/log-entry.ts';
 import { shortPath } from '../../terminal/paths.ts';
 import type { Style } from '../../terminal/style.ts';
 import type { Progress, Terminal } from '../../terminal/terminal.ts';
-import { formatClock, formatCount, formatDuration, plural } from '../../terminal/units.ts';
+import { formatClock, formatDuration } from '../../terminal/units.ts';
 import { placeOf } from '../apps/versions.ts';
 
 const RETRY_MS = 1000;

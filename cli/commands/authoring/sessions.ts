@@ -1,5 +1,6 @@
 /** `svc sessions`, `svc diff`, `svc check`, `svc publish`: sessions, what they change, and how that goes live. */
 import { resolve } from 'node:path';
+import { route, withQuery } from '../../../protocol/http/addresses.ts';
 import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
 import type { SessionDiff } from '../../../supervisor/authoring/sessions.ts';
 import type { PendingWebhookOf } from '../../../supervisor/automations/pending-webhooks.ts';
@@ -9,10 +10,10 @@ import { type CommandContext, type RunCommand, runVerb } from '../../command.ts'
 import { writeOrigin } from '../../dev/folder-origin.ts';
 import { stageFolder } from '../../dev/stage-folder.ts';
 import { CommandError, EXIT, UsageError } from '../../failure.ts';
-import { type AutomationList, route, shownSession, withQuery } from '../../gateway/api.ts';
+import { type AutomationList, shownSession } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { findPages } from '../../gateway/pages.ts';
-import { find, readAll, readList, remove, showList } from '../../resource.ts';
+import { change, find, readAll, readList, showList } from '../../resource.ts';
 import { SESSIONS, VERSIONS } from '../../resources.ts';
 import { drawChanges } from '../../terminal/changes.ts';
 import { nearest } from '../../terminal/nearest.ts';
@@ -39,17 +40,26 @@ async function list({ terminal, connect }: CommandContext): Promise<void> {
   if (!terminal.json) for (const { damaged } of rows) if (damaged !== undefined) terminal.note(damaged);
 }
 
-async function open({ args, terminal, connect }: CommandContext): Promise<void> {
+/** What a session answers of itself. */
+type Named = { sessionId: string; name: string };
+
+async function open(context: CommandContext): Promise<void> {
+  const { args, terminal } = context;
   const request = { sessionId: args.optionalAt(1), name: args.text('name') };
-  const answer = await connect().post<{ sessionId: string; name: string }>('/svc/_sessions', request);
-  terminal.answer(answer, () => terminal.done(`session ${terminal.style('bold', shownSession(answer))} is open`));
+  await change(context, {
+    call: (client) => client.post<Named>('/svc/_sessions', request),
+    done: (answer) => `session ${terminal.style('bold', shownSession(answer))} is open`,
+  });
 }
 
-async function rename({ args, terminal, connect }: CommandContext): Promise<void> {
+async function rename(context: CommandContext): Promise<void> {
+  const { args, terminal } = context;
   const id = args.wordAt(1, 'svc sessions', '<id>', 'Open ones: svc sessions');
   const name = args.wordAt(2, 'svc sessions', '<name>', 'Such as: "Larger headings"');
-  const answer = await connect().patch<{ sessionId: string; name: string }>(route`/svc/_sessions/${id}`, { name });
-  terminal.answer(answer, () => terminal.done(`session ${id} is called ${terminal.style('bold', answer.name)}`));
+  await change(context, {
+    call: (client) => client.patch<Named>(route`/svc/_sessions/${id}`, { name }),
+    done: (answer) => `session ${id} is called ${terminal.style('bold', answer.name)}`,
+  });
 }
 
 async function close(context: CommandContext): Promise<void> {
@@ -57,8 +67,8 @@ async function close(context: CommandContext): Promise<void> {
   const id = args.wordAt(1, 'svc sessions', '<id>', 'Open ones: svc sessions');
   // The gateway refuses an unknown session: no need to ask about it.
   const row = await find(connect(), SESSIONS, id);
-  await remove(context, {
-    path: route`/svc/_sessions/${id}`,
+  await change(context, {
+    call: (client) => client.delete(route`/svc/_sessions/${id}`),
     question: row && `Close ${shownSession(row)}? Its unpublished changes are lost.`,
     done: `session ${id} is closed`,
   });

@@ -1,12 +1,14 @@
 /** `svc automations`: lists automations, switches them on or off, and creates their webhooks. */
 import type { AutomationRow, UpcomingAnswer } from '../../../protocol/answers.ts';
 import { type NewWebhook, parseRef } from '../../../protocol/automations/automation.ts';
+import { withQuery } from '../../../protocol/http/addresses.ts';
+import { plural } from '../../../protocol/text/units.ts';
 import { type CommandContext, type RunCommand, runVerb } from '../../command.ts';
 import { UsageError } from '../../failure.ts';
-import { type AutomationList, automationPath, type DescribedAutomation, withQuery } from '../../gateway/api.ts';
-import { readList, tableOf } from '../../resource.ts';
+import { type AutomationList, automationPath, type DescribedAutomation } from '../../gateway/api.ts';
+import { change, readList, tableOf } from '../../resource.ts';
 import { AUTOMATIONS } from '../../resources.ts';
-import { formatMoment, formatWait, plural } from '../../terminal/units.ts';
+import { formatMoment, formatWait } from '../../terminal/units.ts';
 import { drawMinted } from '../apps/versions.ts';
 
 export function automations(context: CommandContext): ReturnType<RunCommand> {
@@ -88,10 +90,14 @@ function byDay({ ref, fires }: UpcomingAnswer['rows'][number]): { ref: string; a
 }
 
 async function toggle(context: CommandContext, enabled: boolean): Promise<void> {
-  const { terminal, connect } = context;
-  const row = await connect().post<AutomationRow>(automationPath(refOf(context), '/enabled'), { enabled });
-  const next = row.nextRunAt ? `; it fires ${formatWait(row.nextRunAt, Date.now())}` : '';
-  terminal.answer(row, () => terminal.done(`${terminal.style('bold', row.ref)} is ${enabled ? `on${next}` : 'off'}`));
+  const path = automationPath(refOf(context), '/enabled');
+  await change(context, {
+    call: (client) => client.post<AutomationRow>(path, { enabled }),
+    done: ({ ref, nextRunAt }) => {
+      const next = nextRunAt ? `; it fires ${formatWait(nextRunAt, Date.now())}` : '';
+      return `${context.terminal.style('bold', ref)} is ${enabled ? `on${next}` : 'off'}`;
+    },
+  });
 }
 
 /** Creates the webhooks of an app, of an automation (its ref has a slash), or of all. */

@@ -1,9 +1,9 @@
 /** `svc insights`: the results and cost of the latest runs, by automation, model and day. */
 import type { Insights, RunSums } from '../../../protocol/automations/runs.ts';
+import { withQuery } from '../../../protocol/http/addresses.ts';
+import { formatCount, plural } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
-import { withQuery } from '../../gateway/api.ts';
 import { type Cell, type Column, right } from '../../terminal/table.ts';
-import { formatCount, plural } from '../../terminal/units.ts';
 
 const DEFAULT_DAYS = 30;
 const MOST_DAYS = 366;

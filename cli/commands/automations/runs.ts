@@ -1,14 +1,22 @@
 /** `svc run` and `svc runs`: runs an automation, shows, repeats and cancels runs, and follows them. */
 import { parseRef } from '../../../protocol/automations/automation.ts';
 import { RUN_STATES } from '../../../protocol/automations/run-states.ts';
-import { CHAT_RUNS, type RunEvent, type RunNode, type RunRecord } from '../../../protocol/automations/runs.ts';
+import {
+  CHAT_RUNS,
+  outcomeOf,
+  type RunEvent,
+  type RunNode,
+  type RunRecord,
+} from '../../../protocol/automations/runs.ts';
+import { route, withQuery } from '../../../protocol/http/addresses.ts';
+import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import { type CommandContext, jsonArgument } from '../../command.ts';
-import { CommandError, EXIT, GatewayError, UsageError } from '../../failure.ts';
-import { automationPath, type DescribedAutomation, route, withQuery } from '../../gateway/api.ts';
+import { CommandError, EXIT, UsageError } from '../../failure.ts';
+import { automationPath, type DescribedAutomation } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { readList, showList } from '../../resource.ts';
-import { outcomeOf, RUNS, runTime } from '../../resources.ts';
+import { RUNS, runTime } from '../../resources.ts';
 import { drawRunState } from '../../terminal/states.ts';
 import type { Style } from '../../terminal/style.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
@@ -69,7 +77,7 @@ async function ended(client: Client, ref: string, id: string): Promise<RunRecord
     for await (const { event, data } of client.follow(route`/svc/_runs/${id}/events`))
       if (event === 'run.end') return (JSON.parse(data) as { run: RunRecord }).run;
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.body.code !== 'UNKNOWN_RUN') throw error;
+    if (!(error instanceof GatewayError) || error.code !== 'UNKNOWN_RUN') throw error;
     const { manifest } = await client.get<DescribedAutomation>(automationPath(ref));
     if (manifest.history.keep === 'errors') return null;
     throw error;

@@ -6,6 +6,7 @@ import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { isDiskFull, SvcError } from '../../../protocol/errors.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
 import type { BackupStatus } from '../../../protocol/routes/backups.ts';
+import { formatBytes, formatCount, plural } from '../../../protocol/text/units.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
 import { BACKUP_EXTENSION, type BackupManifest, damagedIn } from '../../../storage/backup/format.ts';
@@ -23,7 +24,7 @@ import { CommandError, UnreachableError, UsageError } from '../../failure.ts';
 import { resolvesToHere } from '../../gateway/connection.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { formatBytes, formatCount, formatMoment, plural } from '../../terminal/units.ts';
+import { formatMoment } from '../../terminal/units.ts';
 import { isKeptName, listKept, makeKept, verifyKept } from './kept-backups.ts';
 
 const KEEP_HINT = 'svc backup --schedule "0 3 * * *" --keep 14';
@@ -105,7 +106,7 @@ async function schedule(context: CommandContext): Promise<void> {
     throw new UsageError(`"${folder}" is a folder on the machine of the gateway: give its absolute path.`, KEEP_HINT);
   const dir = folder === undefined ? {} : { dir: resolve(cwd, folder) };
   const body = { cron, ...(keep !== undefined && { keep }), ...dir };
-  const status = await client.put<BackupStatus>('/svc/_backups', Buffer.from(JSON.stringify(body)));
+  const status = await client.put<BackupStatus>('/svc/_backups', body);
   terminal.answer(status, () => {
     const set = status.schedule as NonNullable<BackupStatus['schedule']>;
     terminal.done(`Backups are made on schedule: ${terminal.style('bold', set.cron)}`);
@@ -121,7 +122,7 @@ async function schedule(context: CommandContext): Promise<void> {
 async function write(context: CommandContext, file: string, signal: AbortSignal): Promise<void> {
   const { args, dataDirectory } = context;
   try {
-    await context.connect().download('/svc/_backup', file, signal);
+    await context.connect().download({ method: 'POST', path: '/svc/_backup' }, file, signal);
   } catch (error) {
     const flags = { url: args.text('url'), dataDir: args.text('data-dir') };
     if (!(error instanceof UnreachableError) || !resolvesToHere(flags, context)) throw error;

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { isDiskFull, SvcError } from '../../../protocol/errors.ts';
 import { DEFAULTS } from '../../../protocol/limits.ts';
+import { plural } from '../../../protocol/text/units.ts';
 import { convertToGit, NotSettledError } from '../../../storage/conversion.ts';
 import { checkFormat } from '../../../storage/data-format.ts';
 import { type CodeStorePaths, Layout } from '../../../storage/layout.ts';
@@ -13,7 +14,6 @@ import { checkStore, GIT_STORE, storeIn } from '../../../supervisor/deployments/
 import type { CommandContext } from '../../command.ts';
 import { CommandError, UsageError } from '../../failure.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
-import { plural } from '../../terminal/units.ts';
 import { readConfig } from './serve.ts';
 
 export async function convert(context: CommandContext): Promise<void> {

@@ -3,9 +3,11 @@ import { accessSync, constants, existsSync, lstatSync, statfsSync, statSync } fr
 import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { DATA_FORMAT } from '../../../protocol/data-format.ts';
+import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
 import { nodeFault, OLDEST_NODE, RECOMMENDED_NODE } from '../../../protocol/node-versions.ts';
 import type { SystemStatus } from '../../../protocol/routes/system.ts';
+import { formatBytes } from '../../../protocol/text/units.ts';
 import { listSessions, readSession, touchedAt } from '../../../storage/authoring/sessions.ts';
 import { checkFormat } from '../../../storage/data-format.ts';
 import { closeToOthers, openToOthers } from '../../../storage/files/private-tree.ts';
@@ -14,7 +16,7 @@ import { lockHolder } from '../../../storage/processes/data-lock.ts';
 import { BindingError, bindingsHere, loadBinding } from '../../../storage/sqlite.ts';
 import { loadUws, NoUws } from '../../../supervisor/edge/uws-binding.ts';
 import type { CommandContext } from '../../command.ts';
-import { EXIT, fileFault, GatewayError, reasonOf } from '../../failure.ts';
+import { EXIT, fileFault, reasonOf } from '../../failure.ts';
 import { shownSession } from '../../gateway/api.ts';
 import { Client } from '../../gateway/client.ts';
 import { daemonOf, profileFile, readJsonFile, type Surroundings } from '../../gateway/connection.ts';
@@ -23,7 +25,7 @@ import { readAll } from '../../resource.ts';
 import { APPS, SESSIONS } from '../../resources.ts';
 import { shellPath, shortPath } from '../../terminal/paths.ts';
 import type { Terminal } from '../../terminal/terminal.ts';
-import { formatAge, formatBytes, formatDuration } from '../../terminal/units.ts';
+import { formatAge, formatDuration } from '../../terminal/units.ts';
 import { wrap } from '../../terminal/wrap.ts';
 import { type Check, ok, problem, warning } from './check.ts';
 
@@ -253,7 +255,7 @@ export async function checkDaemon(dataDirectory: string, surroundings: Surroundi
   const { url, pid } = daemon;
   let status: SystemStatus;
   try {
-    status = await new Client(daemon).get<SystemStatus>('/svc/_system', LIMITS.helloMs);
+    status = await new Client(daemon).get<SystemStatus>('/svc/_system', { timeoutMs: LIMITS.helloMs });
   } catch (error) {
     if (!(error instanceof GatewayError)) {
       const fix = `Start it again: svc serve --data-dir ${shellPath(shown)}`;
@@ -261,7 +263,7 @@ export async function checkDaemon(dataDirectory: string, surroundings: Surroundi
     }
     if (error.status === 401)
       return [problem(name, `${url} does not accept the token of ${shown}`, 'Run: svc token rotate')];
-    return [problem(name, `${url} answers ${error.body.code}: ${error.message}`, SEE_LOG)];
+    return [problem(name, `${url} answers ${error.code}: ${error.message}`, SEE_LOG)];
   }
   const down = status.processes.find(({ state, lastExit }) => lastExit !== null && DOWN.has(state));
   const up = `${status.version} answers at ${url}, up ${formatDuration(status.uptimeMs)}, edge ${status.edge}, Node ${status.node.replace(/^v/, '')}`;
@@ -343,7 +345,7 @@ async function findSessions(dataDirectory: string, surroundings: Surroundings): 
     try {
       return await readAll(new Client(daemon), SESSIONS, [], LIMITS.helloMs);
     } catch (error) {
-      if (!(error instanceof GatewayError) || error.body.code !== 'NO_GIT_STORE') throw error;
+      if (!(error instanceof GatewayError) || error.code !== 'NO_GIT_STORE') throw error;
     }
   }
   const mark = readJsonFile(new Layout(dataDirectory).storeMark) as { appsStoreRoot?: unknown } | null;

@@ -1,15 +1,15 @@
 /** `svc backup ls`, `now` and `verify` of what the gateway keeps in its own folder. */
 import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { route } from '../../../protocol/http/addresses.ts';
 import type { BackupFile, BackupStatus } from '../../../protocol/routes/backups.ts';
+import { formatBytes } from '../../../protocol/text/units.ts';
 import { BACKUP_EXTENSION } from '../../../storage/backup/format.ts';
 import type { CommandContext } from '../../command.ts';
 import { CommandError } from '../../failure.ts';
-import { route } from '../../gateway/api.ts';
 import type { Client } from '../../gateway/client.ts';
 import { readAll, showList } from '../../resource.ts';
 import { BACKUPS } from '../../resources.ts';
-import { formatBytes } from '../../terminal/units.ts';
 
 const ASKED_AGAIN_MS = 500;
 

@@ -2,12 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { automationRef } from '../../../protocol/automations/automation.ts';
 import type { ActorStatus, ProcessStatus, SystemStatus } from '../../../protocol/routes/system.ts';
+import { formatBytes, formatCount } from '../../../protocol/text/units.ts';
 import type { CommandContext } from '../../command.ts';
 import { failureOf, nameOfChannel } from '../../resources.ts';
 import { drawState } from '../../terminal/states.ts';
 import type { Format, Style } from '../../terminal/style.ts';
 import { type Cell, type Column, drawTable, right } from '../../terminal/table.ts';
-import { formatAge, formatBytes, formatCount, formatDuration, formatWait } from '../../terminal/units.ts';
+import { formatAge, formatDuration, formatWait } from '../../terminal/units.ts';
 import { joined, wrap } from '../../terminal/wrap.ts';
 import { shortVersion } from '../apps/versions.ts';
 

@@ -12,6 +12,7 @@ import { contentHash } from '../../../protocol/content-hash.ts';
 import { draftKey, isAppId } from '../../../protocol/ids.ts';
 import type { StaticEntry } from '../../../protocol/manifest.ts';
 import { isRecord } from '../../../protocol/shapes/shape.ts';
+import { plural } from '../../../protocol/text/units.ts';
 import { lostDataOf, lostPages, wayOut } from '../../../storage/apps/app-data.ts';
 import { readStoreMark } from '../../../storage/apps/code-store.ts';
 import { readEntries } from '../../../storage/apps/registry.ts';
@@ -23,7 +24,6 @@ import { Refs } from '../../../storage/git/refs.ts';
 import { type AppPaths, CodeStorePaths, Layout } from '../../../storage/layout.ts';
 import { lostFrames } from '../../../storage/lost-frames.ts';
 import { lockHolder } from '../../../storage/processes/data-lock.ts';
-import { plural } from '../../terminal/units.ts';
 import { type Check, ok, problem } from './check.ts';
 
 const PUSH_AGAIN = 'Push or publish the app again; a version that is not live can also be deleted: svc versions rm';

@@ -1,7 +1,8 @@
 /** Files that go with the next message: chosen, pasted or dropped, uploaded at once, and listed until it is sent. */
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
-import { path, request } from '../../gateway.ts';
+import { post } from '../../gateway.ts';
 import { Button } from '../../ui/parts.tsx';
 import type { AttachedFile } from './conversations.ts';
 
@@ -90,7 +91,7 @@ export function AttachmentLinks({ app, files }: { app: string; files: readonly A
       {files.map(({ sha256, name }, at) => (
         // A file may be there twice, and none moves.
         <li key={at}>
-          <a href={signedAddress(path`/_svc-conversations/apps/${app}/blobs/${sha256}`)} download={name}>
+          <a href={signedAddress(route`/_svc-conversations/apps/${app}/blobs/${sha256}`)} download={name}>
             {name}
           </a>
         </li>
@@ -102,9 +103,8 @@ export function AttachmentLinks({ app, files }: { app: string; files: readonly A
 async function upload(app: string, file: File): Promise<AttachedFile> {
   if (file.size > MOST_BYTES) throw new Error(`${file.name} is larger than 25 MiB.`);
   const type = IMAGE.test(file.type) ? file.type : await textTypeOf(file);
-  const init = { method: 'POST', headers: { 'content-type': type }, body: file };
-  const response = await request(path`/_svc-conversations/apps/${app}/blobs`, init);
-  const { sha256 } = (await response.json()) as { sha256: string };
+  const address = route`/_svc-conversations/apps/${app}/blobs`;
+  const { sha256 } = await post<{ sha256: string }>(address, file, { headers: { 'content-type': type } });
   return { sha256, name: file.name };
 }
 

@@ -1,8 +1,9 @@
 /** A conversation with an agent beside the page of its app: windows, messages, turns that are followed, and the draft that they change. */
 import type { RefObject } from 'preact';
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../../address.ts';
-import { GatewayError, path, remove, SIGNED_IN } from '../../gateway.ts';
+import { GatewayError, remove, SIGNED_IN } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { Minted } from '../../ui/minted.tsx';
 import { Choice, PageFrame, Pressed } from '../../ui/page-frame.tsx';
@@ -122,7 +123,6 @@ function Chat({ app, conversations, talk }: ChatProps) {
     let isShown = true;
     const listener = {
       changed: drawn,
-      complain,
       session: (id: string) =>
         setRead((last) => (last?.name === name && last.session === id ? last : { name, session: id, side: 'draft' })),
       edited: () => countEdit(undefined),
@@ -209,7 +209,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
 
   /** The session of the draft whose page is shown; null while it is the live one. */
   const draft = read?.side === 'draft' ? read.session : null;
-  const live = path`/svc/${app.id}/`;
+  const live = route`/svc/${app.id}/`;
   return (
     <div class="chat" data-side={shown}>
       <div class="chat-bar">
@@ -237,7 +237,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
           </Pressed>
         </Choice>
       </div>
-      <PageFrame page={!read ? null : draft === null ? live : path`/svc/_draft/${draft}/${app.id}/`} />
+      <PageFrame page={!read ? null : draft === null ? live : route`/svc/_draft/${draft}/${app.id}/`} />
       <section
         class="chat-panel card"
         aria-label="Conversation"
@@ -325,12 +325,7 @@ function Chat({ app, conversations, talk }: ChatProps) {
           title={draft === null ? `Secrets of ${app.name}` : `Secrets of the draft of ${app.name}`}
           onClose={() => setOpen(null)}
         >
-          <Secrets
-            address={
-              draft === null ? path`/svc/_apps/${app.id}/secrets` : path`/svc/_draft/${draft}/_apps/${app.id}/secrets`
-            }
-            isDraft={draft !== null}
-          />
+          <Secrets app={app.id} session={draft ?? undefined} />
         </Dialog>
       )}
       {open === 'delete' && (

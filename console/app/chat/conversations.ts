@@ -1,7 +1,9 @@
 /** The conversations about an app: its windows and, on the git store, those that change its code. Lists them, and reads and sends alike. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import { eventReader } from '../../../protocol/http/event-stream.ts';
-import { get, path, request } from '../../gateway.ts';
+import type { TurnState } from '../../../protocol/agents/turn.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import type { Request } from '../../../protocol/http/client.ts';
+import { gateway, get } from '../../gateway.ts';
 
 /** What one request lists. */
 const PAGE = 50;
@@ -30,8 +32,6 @@ export type HistoryRow = { seq: number; turnId: string } & (
   | { kind: 'assistant'; text?: string; reasoning?: string }
   | ({ kind: 'tool'; permission?: { detail: string } } & Partial<ToolCall>)
 );
-
-export type TurnState = 'running' | 'ok' | 'error' | 'aborted' | 'interrupted';
 
 export type ToolCall = {
   toolCallId: string;
@@ -107,7 +107,7 @@ export class Conversations {
 
   /** Where its turns are. */
   path({ kind, id }: Talk): string {
-    return kind === 'window' ? path`/svc/${this.#app}/_chat/windows/${id}` : `${this.#list}/${encodeURIComponent(id)}`;
+    return kind === 'window' ? route`/svc/${this.#app}/_chat/windows/${id}` : `${this.#list}/${encodeURIComponent(id)}`;
   }
 
   /** The rows of its latest turns, or those before the row `before`, oldest first; the first of all has `seq` 1. */
@@ -125,22 +125,22 @@ export class Conversations {
   async send({ kind, id }: Talk, mode: Mode, message: Message): Promise<TurnStart | null> {
     const [last, more] =
       kind === 'window' ? ['_chat', { windowId: id, mode, attachments: undefined }] : ['_turn', { conversationId: id }];
-    const body = JSON.stringify({ ...message, detach: true, ...more });
-    return await startOf(await request(path`/svc/${this.#app}/${last as string}`, { method: 'POST', body }));
+    const json = { ...message, detach: true, ...more };
+    return await startOf({ method: 'POST', path: route`/svc/${this.#app}/${last as string}`, json });
   }
 
   /** The `assistant.start` of a turn that is stored. */
   async start(talk: Talk, turnId: string): Promise<TurnStart | null> {
-    return await startOf(await request(`${this.path(talk)}/turns/${encodeURIComponent(turnId)}/events`));
+    return await startOf({ method: 'GET', path: this.path(talk) + route`/turns/${turnId}/events` });
   }
 
   get #list(): string {
-    return path`/_svc-conversations/apps/${this.#app}/sessions`;
+    return route`/_svc-conversations/apps/${this.#app}/sessions`;
   }
 
   /** Resolves with whether there are none after it. */
   async #readPage(kind: Kind, before = ''): Promise<boolean> {
-    const list = kind === 'window' ? path`/svc/${this.#app}/_chat/windows` : this.#list;
+    const list = kind === 'window' ? route`/svc/${this.#app}/_chat/windows` : this.#list;
     const rows = await get<Listed[]>(`${list}?limit=${PAGE}${before}`);
     for (const { windowId, conversationId, mode = 'full', title, adapter, updatedAt } of rows) {
       const id = windowId ?? conversationId ?? '';
@@ -154,15 +154,7 @@ export class Conversations {
 type TurnStart = Extract<TurnEvent, { type: 'assistant.start' }>;
 
 /** The first event of a turn's stream, which is then left; null when it never came. */
-async function startOf(response: Response): Promise<TurnStart | null> {
-  const reader = response.body!.getReader();
-  const cut = eventReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return null;
-    const start = cut(value).find(({ event }) => event === 'assistant.start');
-    if (start === undefined) continue;
-    reader.cancel().catch(() => {});
-    return JSON.parse(start.data);
-  }
+async function startOf(request: Request): Promise<TurnStart | null> {
+  for await (const { event, data } of gateway.events(request)) if (event === 'assistant.start') return JSON.parse(data);
+  return null;
 }

@@ -1,7 +1,8 @@
 /** The draft that a conversation works on: what is wrong with it, how much it changes, its diff, and its publication. */
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../../address.ts';
-import { get, path, post } from '../../gateway.ts';
+import { get, post } from '../../gateway.ts';
 import { keeping, showMinted } from '../../ui/minted.tsx';
 import { Button, Dialog } from '../../ui/parts.tsx';
 import { plural } from '../../words.ts';
@@ -35,7 +36,7 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
   const read = async () => {
     const number = ++asked.current;
     try {
-      const now = await get<DraftDiff>(`${path`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
+      const now = await get<DraftDiff>(`${route`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
       if (number !== asked.current) return;
       setDiff(now);
       const found = now.files.length === 0 ? [] : await checkDraft(app, session);
@@ -58,7 +59,7 @@ export function DraftBar({ app, session, edits, complain, onPublished }: DraftPr
     complain(null);
     setPublishing(true);
     try {
-      const published = await keeping(post<Published>(path`/svc/_sessions/${session}/publish`, { app }));
+      const published = await keeping(post<Published>(route`/svc/_sessions/${session}/publish`, { app }));
       showMinted(app, published.webhooks);
       await read();
       setTag(published.tag);

@@ -1,32 +1,13 @@
 /** The conversation that is shown: its turns, those that run followed as they go on, earlier ones read on demand. */
 import type { TurnEvent } from '../../../protocol/agents/agents.ts';
-import { EventStream } from '../../bridge/streams/event-stream.ts';
-import { GatewayError, remove, setSignedOut, unreachable } from '../../gateway.ts';
-import { readSession } from '../../session.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { GatewayError, gateway, isSignedOut, remove, unreachable } from '../../gateway.ts';
 import type { Conversations, HistoryRow, Message, Mode, Talk } from './conversations.ts';
-import { Turn } from './turn.ts';
+import { ShownTurn } from './turn.ts';
 
-const EVENTS: readonly TurnEvent['type'][] = [
-  'assistant.start',
-  'assistant.delta',
-  'reasoning.delta',
-  'tool.start',
-  'tool.result',
-  'permission',
-  'permission.result',
-  'phase',
-  'usage',
-  'final',
-  'file',
-  'error',
-  'aborted',
-  'end',
-];
-
-/** Called when turns come or end, on an error, and when turns change a draft. */
+/** Called when turns come or end, and when turns change a draft. */
 type ThreadListener = {
   changed(): void;
-  complain(error: Error): void;
   /** The session of the draft that it works on. */
   session(sessionId: string): void;
   /** A turn changed a file of it, or has ended. */
@@ -35,7 +16,7 @@ type ThreadListener = {
 
 export class Thread {
   readonly talk: Talk;
-  turns: readonly Turn[] = [];
+  turns: readonly ShownTurn[] = [];
   /** There are earlier messages than those that were read. */
   hasEarlier = false;
   readonly #conversations: Conversations;
@@ -43,7 +24,7 @@ export class Thread {
   /** Rows of the oldest turn that is loaded in part, and the oldest row of all. */
   #rest: HistoryRow[] = [];
   #oldest: HistoryRow | null = null;
-  readonly #running = new Map<Turn, EventStream>();
+  readonly #running = new Map<ShownTurn, AbortController>();
   #isClosed = false;
 
   constructor(conversations: Conversations, talk: Talk, listener: ThreadListener) {
@@ -74,12 +55,12 @@ export class Thread {
   /** Closes the streams; the turns themselves go on. */
   close(): void {
     this.#isClosed = true;
-    for (const source of this.#running.values()) source.close();
+    for (const leaving of this.#running.values()) leaving.abort();
     this.#running.clear();
   }
 
   /** Puts turns before those that are there: whole ones, at least one while there is any. Resolves with them. */
-  async readEarlier(): Promise<Turn[]> {
+  async readEarlier(): Promise<ShownTurn[]> {
     do {
       const rows = await this.#conversations.history(this.talk, this.#oldest);
       if (this.#isClosed) return [];
@@ -90,21 +71,21 @@ export class Thread {
     const turns = turnsOf(begin === -1 ? [] : this.#rest.splice(begin));
     this.turns = [...turns, ...this.turns];
     this.hasEarlier = this.#oldest !== null && this.#oldest.seq !== 1;
-    for (const turn of turns) if (turn.state === 'running') this.#follow(turn);
+    for (const turn of turns) if (turn.turn.state === 'running') void this.#follow(turn);
     this.#listener.changed();
     return turns;
   }
 
   /** Sends a message. Rejects when it was not taken; then the turn says so. */
   async send(mode: Mode, message: Message): Promise<void> {
-    const turn = new Turn(message.message, { files: message.attachments });
+    const turn = new ShownTurn(message.message, { attached: message.attachments });
     this.turns = [...this.turns, turn];
     this.#listener.changed();
     try {
       const start = await this.#conversations.send(this.talk, mode, message);
       if (!start) throw unreachable('The gateway ended before the turn began.');
       turn.turnId = start.turnId;
-      if (!this.#isClosed) this.#follow(turn);
+      if (!this.#isClosed) void this.#follow(turn);
     } catch (error) {
       if (error instanceof GatewayError && error.status === 401) {
         this.turns = this.turns.filter((other) => other !== turn);
@@ -122,56 +103,48 @@ export class Thread {
   /** Stops the turn that runs; the next one that waits begins. */
   async stop(): Promise<void> {
     const [turn] = this.#running.keys();
-    if (turn?.turnId) await remove(`${this.path}/turns/${encodeURIComponent(turn.turnId)}`);
+    if (turn?.turnId) await remove(this.path + route`/turns/${turn.turnId}`);
   }
 
   /** Shows a turn from its first event on; after a lost connection it goes on where it was. */
-  #follow(turn: Turn): void {
-    const source = new EventStream(`${this.path}/turns/${encodeURIComponent(turn.turnId ?? '')}/events`);
-    this.#running.set(turn, source);
-    const end = () => {
-      source.close();
-      this.#running.delete(turn);
-      this.#listener.changed();
-      this.#listener.edited();
-    };
-    const lost = async () => {
-      if (source.readyState !== EventStream.CLOSED) return turn.say('The connection was lost; trying again …');
-      try {
-        if ((await readSession())?.signedIn === false) setSignedOut(true);
-        else end();
-      } catch (error) {
-        this.#listener.complain(error as Error);
-      }
-    };
-    const handle = ({ data }: MessageEvent) => {
-      // The connection's own `error` has no data, a turn's has.
-      if (data === undefined) return void lost();
-      const event = JSON.parse(data) as TurnEvent;
-      turn.show(event);
-      if (event.type === 'assistant.start' && event.sessionId) this.#listener.session(event.sessionId);
-      if (event.type === 'file') this.#listener.edited();
-      if (event.type === 'end') end();
-    };
-    for (const type of EVENTS) source.on(type, handle);
+  async #follow(turn: ShownTurn): Promise<void> {
+    const leaving = new AbortController();
+    this.#running.set(turn, leaving);
     this.#listener.changed();
+    const onLost = () => turn.say('The connection was lost; trying again …');
+    const address = `${this.path}${route`/turns/${turn.turnId ?? ''}/events`}`;
+    try {
+      for await (const { data } of gateway.follow(address, { isPatient: true, signal: leaving.signal, onLost })) {
+        const event = JSON.parse(data) as TurnEvent;
+        turn.show(event);
+        if (event.type === 'assistant.start' && event.sessionId) this.#listener.session(event.sessionId);
+        if (event.type === 'file') this.#listener.edited();
+        if (event.type === 'end') break;
+      }
+    } catch {
+      // It was closed, or the gateway has no such turn any more. Signed out, it goes on after the next sign-in.
+      if (leaving.signal.aborted || isSignedOut()) return;
+    }
+    this.#running.delete(turn);
+    this.#listener.changed();
+    this.#listener.edited();
   }
 }
 
-function turnsOf(rows: readonly HistoryRow[]): Turn[] {
-  const turns = new Map<string, Turn>();
+function turnsOf(rows: readonly HistoryRow[]): ShownTurn[] {
+  const turns = new Map<string, ShownTurn>();
   for (const row of rows) {
     if (row.kind === 'user') {
-      const { turnId, text, state = 'running', attachments: files = [] } = row;
-      turns.set(turnId, new Turn(text, { turnId, state, files }));
-    } else if (turns.get(row.turnId)?.state !== 'running') {
+      const { turnId, text, state = 'running', attachments: attached = [] } = row;
+      turns.set(turnId, new ShownTurn(text, { turnId, state, attached }));
+    } else if (turns.get(row.turnId)?.turn.state !== 'running') {
       turns.get(row.turnId)?.showRow(row);
     }
   }
   for (const row of rows) {
     const turn = row.kind === 'user' ? turns.get(row.turnId) : undefined;
-    if (!turn || turn.state === 'running' || row.kind !== 'user') continue;
-    const { state } = turn;
+    if (!turn || turn.turn.state === 'running' || row.kind !== 'user') continue;
+    const { state } = turn.turn;
     if (row.error) turn.fail(row.error);
     turn.end(state);
   }

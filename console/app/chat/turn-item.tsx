@@ -1,14 +1,15 @@
 /** Draws one turn: the message, and below it the agent's text, thoughts, tools and questions. */
-import { useEffect, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks';
+import { chosenOf, type QuestionBlock, type ToolBlock } from '../../../protocol/agents/turn.ts';
 import { post } from '../../gateway.ts';
 import { Button } from '../../ui/parts.tsx';
 import { AttachmentLinks } from './attachments.tsx';
 import { markdown } from './markdown.ts';
-import type { QuestionBlock, ToolBlock, Turn } from './turn.ts';
+import { ADVICE, detailsOf, headOf, type ShownTurn } from './turn.ts';
 
 type ItemProps = {
   app: string;
-  turn: Turn;
+  turn: ShownTurn;
   /** Where its turns are. */
   path: string;
   /** Called when it has been drawn. */
@@ -18,6 +19,7 @@ type ItemProps = {
 };
 
 export function TurnItem({ app, turn, path, onDrawn, log }: ItemProps) {
+  const { blocks, state } = turn.turn;
   const [, draw] = useReducer((count: number) => count + 1, 0);
   useEffect(() => {
     turn.onChange = () => draw(undefined);
@@ -31,14 +33,14 @@ export function TurnItem({ app, turn, path, onDrawn, log }: ItemProps) {
   return (
     <li class="turn">
       <p class="message">{turn.message}</p>
-      {turn.files.length > 0 && <AttachmentLinks app={app} files={turn.files} />}
-      {turn.blocks.length > 0 && (
+      {turn.attached.length > 0 && <AttachmentLinks app={app} files={turn.attached} />}
+      {blocks.length > 0 && (
         <div class="said-by-agent">
-          {turn.blocks.map((block, at) => {
+          {blocks.map((block, at) => {
             // Blocks are only ever added: their place is what they are known by.
             const key = `${at}`;
             if (block.kind === 'text')
-              return <Text key={key} text={block.text} isRunning={turn.state === 'running'} onDrawn={onDrawn} />;
+              return <Text key={key} text={block.text} isRunning={state === 'running'} onDrawn={onDrawn} />;
             if (block.kind === 'thought')
               return (
                 <details key={key} class="thought">
@@ -48,13 +50,21 @@ export function TurnItem({ app, turn, path, onDrawn, log }: ItemProps) {
               );
             if (block.kind === 'tool') return <Tool key={key} tool={block} done={block.ok} />;
             if (block.kind === 'question')
-              return <Question key={key} question={block} path={`${path}/turns/${turn.turnId}`} log={log} />;
+              return (
+                <Question
+                  key={key}
+                  question={block}
+                  isOpen={block.isOpen}
+                  path={`${path}/turns/${turn.turnId}`}
+                  log={log}
+                />
+              );
             return (
               <div key={key}>
                 <p class="problem" role="alert">
-                  {block.text}
+                  {`${block.code}: ${block.message}`}
                 </p>
-                {block.advice && <p class="hint">{block.advice}</p>}
+                {ADVICE[block.code] && <p class="hint">{ADVICE[block.code]}</p>}
               </div>
             );
           })}
@@ -96,16 +106,17 @@ const TOOL_STATES = { true: ['✓', 'done'], false: ['✗', 'failed'], null: ['�
 
 function Tool({ tool, done }: { tool: ToolBlock; done: boolean | null }) {
   const [sign, word] = TOOL_STATES[`${done}`];
+  const [head, details] = useMemo(() => [headOf(tool), detailsOf(tool)], [tool, done]);
   return (
     <details class="tool">
       <summary>
-        <b>{tool.name}</b> <code>{tool.given}</code>
+        <b>{tool.toolName}</b> <code>{head}</code>
         <span class={`tool-state ${word}`} role="img" aria-label={word}>
           {sign}
         </span>
       </summary>
       <div class="tool-body">
-        {tool.details.map(([title, text]) => (
+        {details.map(([title, text]) => (
           <div key={title}>
             <p class="hint">{title}</p>
             <pre>
@@ -118,18 +129,19 @@ function Tool({ tool, done }: { tool: ToolBlock; done: boolean | null }) {
   );
 }
 
-type QuestionProps = { question: QuestionBlock; path: string; log: () => HTMLElement | null };
+/** `isOpen` is that of the question, which changes. */
+type QuestionProps = { question: QuestionBlock; isOpen: boolean; path: string; log: () => HTMLElement | null };
 
-function Question({ question, path, log }: QuestionProps) {
+function Question({ question, isOpen, path, log }: QuestionProps) {
   const box = useRef<HTMLFieldSetElement>(null);
   const [isSent, setSent] = useState(false);
   const [problem, setProblem] = useState('');
-  const { chosen, options, told, requestId } = question;
+  const { toolName, detail, options, requestId } = question;
   // Before the buttons go: the focus would be lost with them.
   const handOn = () => {
     if (box.current?.contains(document.activeElement)) log()?.focus({ preventScroll: true });
   };
-  if (chosen !== null) handOn();
+  if (!isOpen) handOn();
   const answer = (optionId: string) => {
     handOn();
     setSent(true);
@@ -142,9 +154,9 @@ function Question({ question, path, log }: QuestionProps) {
   return (
     <fieldset ref={box} class="permission" aria-live="assertive">
       <legend>May it do this?</legend>
-      <pre>{told}</pre>
-      {chosen !== null ? (
-        <p class="hint">{chosen}</p>
+      <pre>{detail === toolName ? toolName : `${toolName}\n${detail}`}</pre>
+      {!isOpen ? (
+        <p class="hint">{chosenOf(question) ?? 'No answer: refused'}</p>
       ) : (
         <>
           <div class="line">

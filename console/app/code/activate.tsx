@@ -2,7 +2,8 @@
 
 import type { VersionRecord } from '../../../protocol/answers.ts';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
-import { get, path, post } from '../../gateway.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { get, post } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { keeping, showMinted } from '../../ui/minted.tsx';
 import { notify } from '../../ui/notice.tsx';
@@ -16,14 +17,14 @@ type ActivateProps = { app: AppDetail; version: VersionRecord; onClose: () => vo
 
 export function ActivateDialog({ app, version, onClose, onDone }: ActivateProps) {
   const { versionId } = version;
-  const address = path`/svc/_apps/${app.id}/versions/${versionId}/diff`;
+  const address = route`/svc/_apps/${app.id}/versions/${versionId}/diff`;
   const load = () => get<{ from: string | null; files: FileDiff[] }>(address);
   const { value: diff, error, reload } = usePolled(load, address, 0);
   const { isBusy, error: refusal, run } = useWork();
   const activate = async () => {
     const done = await run(async () => {
       const answer = await keeping(
-        post<{ webhooks: NewWebhook[] }>(path`/svc/_apps/${app.id}/activate`, { versionId }),
+        post<{ webhooks: NewWebhook[] }>(route`/svc/_apps/${app.id}/activate`, { versionId }),
       );
       showMinted(app.id, answer.webhooks);
     });

@@ -1,8 +1,9 @@
 /** The code of an app: the files of its versions, a draft that is edited, previewed and published, and rollbacks. */
 import { useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
 import { go, hrefOf } from '../../address.ts';
-import { path, post, remove } from '../../gateway.ts';
+import { post, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Confirm, Empty, Loading, Problem } from '../../ui/parts.tsx';
@@ -166,7 +167,7 @@ export function CodeView(props: AppViewProps) {
           verb="Discard"
           onClose={() => setOpen(null)}
           onDone={async () => {
-            await remove(path`/svc/_sessions/${session}`);
+            await remove(route`/svc/_sessions/${session}`);
             forget(source);
             reload();
             notify('The draft is discarded.');

@@ -1,7 +1,8 @@
 /** Names a draft: says what it is called, and gives it another name. */
 import { useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
-import { patch, path } from '../../gateway.ts';
+import { patch } from '../../gateway.ts';
 import { Button, Dialog, Field, Problem } from '../../ui/parts.tsx';
 import { useWork } from '../../work.ts';
 
@@ -33,7 +34,7 @@ function Form({ session, name, onRenamed, onClose }: FormProps) {
   const { isBusy, error, run } = useWork();
   const rename = async (event: Event) => {
     event.preventDefault();
-    if (!(await run(() => patch(path`/svc/_sessions/${session}`, { name: text.trim() })))) return;
+    if (!(await run(() => patch(route`/svc/_sessions/${session}`, { name: text.trim() })))) return;
     onRenamed();
     onClose();
   };

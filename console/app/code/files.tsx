@@ -1,9 +1,10 @@
 /** The files of a version or a draft: their list, the editor, what the gates found, and the draft's page beside. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import { go } from '../../address.ts';
-import { GatewayError, path as pathOf } from '../../gateway.ts';
+import { GatewayError } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { PageFrame } from '../../ui/page-frame.tsx';
 import { Button, Confirm, Dialog, Empty, Field, Loading, Problem } from '../../ui/parts.tsx';
@@ -120,7 +121,7 @@ export function Files(props: FilesProps) {
         </OneFile>
       )}
       {hasPreview && source.session !== null && (
-        <PageFrame page={pathOf`/svc/_draft/${source.session}/${source.app}/`} />
+        <PageFrame page={route`/svc/_draft/${source.session}/${source.app}/`} />
       )}
       {asked?.what === 'delete' && known && (
         <Confirm

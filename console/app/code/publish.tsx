@@ -1,6 +1,7 @@
 /** Publishes a draft: says before what it brings, and what to do when others published meanwhile. */
 import { useEffect, useState } from 'preact/hooks';
-import { GatewayError, path, post } from '../../gateway.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { GatewayError, post } from '../../gateway.ts';
 import { keeping, showMinted } from '../../ui/minted.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Dialog, Field, Loading, Problem } from '../../ui/parts.tsx';
@@ -46,7 +47,7 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
     event.preventDefault();
     await run(async () => {
       const body = { app, ...(message.trim() !== '' && { message: message.trim() }) };
-      const published = await keeping(post<Published>(path`/svc/_sessions/${session}/publish`, body));
+      const published = await keeping(post<Published>(route`/svc/_sessions/${session}/publish`, body));
       showMinted(app, published.webhooks);
       const { length } = published.migrationsApplied;
       notify(`${published.tag} is live${length > 0 ? `, after ${plural(length, 'migration')}` : ''}`);
@@ -57,7 +58,7 @@ export function PublishDialog({ app, session, onClose, onPublished, onRefused, o
   /** Merges what was published in the meantime into the draft. */
   const update = () =>
     run(async () => {
-      const taken = await post<{ conflicts: string[] }>(path`/svc/_sessions/${session}/apps/${app}/update`);
+      const taken = await post<{ conflicts: string[] }>(route`/svc/_sessions/${session}/apps/${app}/update`);
       clear();
       setConflicts(taken.conflicts);
       await look();

@@ -1,9 +1,10 @@
 /** Asks for the files of an app: those of a version, and those of a draft, which can be changed (specification, "Sessions"). */
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
+import { route } from '../../../protocol/http/addresses.ts';
 import type { GitFile } from '../../../protocol/wire/git-jobs.ts';
 import type { DraftCheck } from '../../../supervisor/authoring/draft-check.ts';
 import type { SessionRow } from '../../../supervisor/authoring/sessions.ts';
-import { type GatewayError, get, path, post, put, request } from '../../gateway.ts';
+import { type GatewayError, get, post, put, request } from '../../gateway.ts';
 import type { DraftDiff } from './changes.tsx';
 import type { Finding } from './editor.tsx';
 
@@ -17,8 +18,8 @@ export const keyOf = ({ app, version, session }: Source): string => `${app} ${se
 
 const listOf = ({ app, version, session }: Source): string =>
   session === null
-    ? path`/svc/_apps/${app}/versions/${version}/files`
-    : path`/svc/_sessions/${session}/apps/${app}/files`;
+    ? route`/svc/_apps/${app}/versions/${version}/files`
+    : route`/svc/_sessions/${session}/apps/${app}/files`;
 
 /** `a/b.js` in an address: its parts are encoded, its slashes are not. */
 const fileAt = (source: Source, file: string): string =>
@@ -47,7 +48,9 @@ export async function readFile(source: Source, file: string): Promise<{ text: st
 
 /** Rejects with `PRECONDITION_FAILED` when the file is not the one named any more; with null only a new one is written. */
 export const writeFile = (source: Source, file: string, content: string | Blob, sha: string | null): Promise<GitFile> =>
-  put(fileAt(source, file), content, sha === null ? { 'if-none-match': '*' } : { 'if-match': `"${sha}"` });
+  put(fileAt(source, file), new Blob([content]), {
+    headers: sha === null ? { 'if-none-match': '*' } : { 'if-match': `"${sha}"` },
+  });
 
 export async function deleteFile(source: Source, file: string, sha: string): Promise<void> {
   await request(fileAt(source, file), { method: 'DELETE', headers: { 'if-match': `"${sha}"` } });
@@ -62,25 +65,25 @@ export async function renameFile(source: Source, file: string, to: string, sha: 
 
 /** Where the files of a draft are on the gateway's machine; null when this browser runs on another one. */
 export async function readFolder(app: string, session: string): Promise<string | null> {
-  return (await get<{ folder: string | null }>(path`/svc/_sessions/${session}/apps/${app}/folder`)).folder;
+  return (await get<{ folder: string | null }>(route`/svc/_sessions/${session}/apps/${app}/folder`)).folder;
 }
 
 export const readDiff = (app: string, session: string): Promise<DraftDiff> =>
-  get(`${path`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
+  get(`${route`/svc/_sessions/${session}/diff`}?app=${encodeURIComponent(app)}`);
 
 /** What keeps the draft from running as its files are now, and from being published, and what is probably mistyped. */
 export async function checkDraft(app: string, session: string): Promise<Finding[]> {
-  const { findings, warnings } = await post<DraftCheck>(path`/svc/_sessions/${session}/apps/${app}/check`);
+  const { findings, warnings } = await post<DraftCheck>(route`/svc/_sessions/${session}/apps/${app}/check`);
   const found = findings.flatMap(({ code, ...issue }) => findingsOf({ code, message: issue.message, issues: [issue] }));
   const warned = warnings.flatMap((issue) => findingsOf({ code: '', message: issue.message, issues: [issue] }));
   return [...found, ...warned.map((one) => ({ ...one, isWarning: true as const }))];
 }
 
 const FILE = /^(?:[^/:\s]+\/)*[^/:\s]+\.[a-z0-9]+/;
-/** Codes whose `path` is a member of this file. */
+/** Codes whose `route` is a member of this file. */
 const FILES: Record<string, string> = { INVALID_MANIFEST: 'app.json' };
 
-/** What the gates found, each in its file. `path` is a file, or a member of the one that the code is about. */
+/** What the gates found, each in its file. `route` is a file, or a member of the one that the code is about. */
 type Fault = Pick<GatewayError, 'code' | 'message' | 'issues'> & { path?: string | undefined };
 
 export function findingsOf({ code, message, path: place = '', issues }: Fault): Finding[] {

@@ -1,7 +1,8 @@
 /** Runs the tests of a draft, and shows how they ended. */
 import { useEffect, useState } from 'preact/hooks';
 import type { AppTests, TestResult } from '../../../protocol/answers.ts';
-import { path, post } from '../../gateway.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { post } from '../../gateway.ts';
 import { Button, Loading, Problem, State } from '../../ui/parts.tsx';
 import { plural, took } from '../../words.ts';
 import { save, unsavedOf } from './buffers.ts';
@@ -25,7 +26,7 @@ export function Tests({ app, session, onOpen, onAgain, onClose }: TestsProps) {
     const run = async () => {
       const source = { app, session, version: null };
       for (const file of unsavedOf(source)) await save(source, file);
-      return await post<AppTests>(path`/svc/_sessions/${session}/apps/${app}/tests`, {}, own.signal);
+      return await post<AppTests>(route`/svc/_sessions/${session}/apps/${app}/tests`, {}, { signal: own.signal });
     };
     run().then(setAnswer, (error: Error) => !own.signal.aborted && setProblem(error));
     return () => own.abort();

@@ -1,7 +1,8 @@
 /** One version: what was said of it, and what it changes against the one before or the live one. */
 import { useState } from 'preact/hooks';
 import type { VersionRecord } from '../../../protocol/answers.ts';
-import { get, path } from '../../gateway.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { get } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { Choice, Pressed } from '../../ui/page-frame.tsx';
 import { Button, Dialog, Loading, Problem } from '../../ui/parts.tsx';
@@ -15,7 +16,7 @@ export function VersionDialog({ app, version, onClose, onActivate }: VersionProp
   const { versionId, active, message, by, uploadedAt } = version;
   const [against, setAgainst] = useState<'before' | 'live'>('before');
   const load = async (signal: AbortSignal) => {
-    const list = path`/svc/_apps/${app.id}/versions`;
+    const list = route`/svc/_apps/${app.id}/versions`;
     const [before] = await get<VersionRecord[]>(`${list}?limit=1&before=${encodeURIComponent(versionId)}`, signal);
     const from = against === 'live' ? app.activeVersion : (before?.versionId ?? null);
     if (from === null) return { from, files: [] };

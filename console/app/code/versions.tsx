@@ -1,8 +1,9 @@
 /** The versions of an app: what each was, going back to one with what that changes, and deleting one. */
 import { useState } from 'preact/hooks';
 import type { VersionRecord } from '../../../protocol/answers.ts';
+import { route } from '../../../protocol/http/addresses.ts';
 import { hrefOf } from '../../address.ts';
-import { get, path, remove } from '../../gateway.ts';
+import { get, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify, notifyProblem } from '../../ui/notice.tsx';
 import { Button, Confirm, Empty, Loading, Problem, State } from '../../ui/parts.tsx';
@@ -19,7 +20,7 @@ export function Versions({ app, onChanged }: { app: AppDetail; onChanged: () => 
   const [earlier, setEarlier] = useState<readonly VersionRecord[]>([]);
   const [isWhole, setWhole] = useState(false);
   const [asked, ask] = useState<{ what: 'look' | 'activate' | 'delete'; version: VersionRecord } | null>(null);
-  const list = path`/svc/_apps/${app.id}/versions`;
+  const list = route`/svc/_apps/${app.id}/versions`;
   const { value: latest, error, reload } = usePolled(() => get<VersionRecord[]>(`${list}?limit=${PAGE}`), list);
   if (!latest) return error ? <Problem error={error} retry={reload} /> : <Loading />;
   if (latest.length === 0) {

@@ -1,8 +1,9 @@
 /** SQL by hand: run, explained, and asked about before it drops or changes every row. */
 import { useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import { sweepingKeyword } from '../../../protocol/rules/sql.ts';
 import { lazy } from '../../frame/lazy.tsx';
-import { path, post } from '../../gateway.ts';
+import { post } from '../../gateway.ts';
 import { Button, Card, Confirm, Problem } from '../../ui/parts.tsx';
 import { clock, plural, took } from '../../words.ts';
 import { csvOf, MOST_QUERY_ROWS } from './csv.ts';
@@ -41,7 +42,7 @@ export function SqlPanel({ app, tables, onSchemaChange }: Props) {
     setProblem(undefined);
     try {
       // Before what cannot be undone, the data is copied aside.
-      const copy = needsCopy ? (await post<{ copy: string | null }>(path`/svc/_apps/${app}/copies`)).copy : null;
+      const copy = needsCopy ? (await post<{ copy: string | null }>(route`/svc/_apps/${app}/copies`)).copy : null;
       const begun = performance.now();
       const answer = await run(app, isPlan ? `EXPLAIN QUERY PLAN ${text}` : text);
       setShown({ sql: text, answer, ms: performance.now() - begun, copy, isPlan });

@@ -1,5 +1,6 @@
 /** Reads and changes the tables of an app with SQL: what there is, pages of rows, cells. */
-import { path, post } from '../../gateway.ts';
+import { route } from '../../../protocol/http/addresses.ts';
+import { post } from '../../gateway.ts';
 
 /** A value as `POST /svc/_apps/:id/sql` answers it: integers beyond 2^53 and blobs (base64) are text. */
 export type Cell = string | number | null;
@@ -39,7 +40,7 @@ export const run = <T = SqlAnswer>(
   sql: string,
   params: unknown[] = [],
   signal?: AbortSignal,
-): Promise<T> => post<T>(path`/svc/_apps/${app}/sql`, { sql, params }, signal);
+): Promise<T> => post<T>(route`/svc/_apps/${app}/sql`, { sql, params }, { signal });
 
 const query = (app: string, sql: string, params: unknown[] = [], signal?: AbortSignal): Promise<SqlRows> =>
   run<SqlRows>(app, sql, params, signal);
@@ -51,7 +52,7 @@ export const runForRows = (
   rows: number,
   params: unknown[] = [],
   signal?: AbortSignal,
-): Promise<SqlRows> => post<SqlRows>(path`/svc/_apps/${app}/sql`, { sql, params, rows }, signal);
+): Promise<SqlRows> => post<SqlRows>(route`/svc/_apps/${app}/sql`, { sql, params, rows }, { signal });
 
 /** Those of the app itself, by name; SQLite's own are left out. */
 export async function readTables(app: string, signal: AbortSignal): Promise<{ name: string; type: Table['type'] }[]> {

@@ -1,9 +1,10 @@
 /** The files that an app keeps: listed page by page, looked at, uploaded, downloaded and deleted. */
 import { useRef, useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import type { BlobPage, BlobRow } from '../../../storage/blobs.ts';
 import { go, hrefOf } from '../../address.ts';
 import { signedAddress } from '../../bridge/page-key.ts';
-import { get, path, remove } from '../../gateway.ts';
+import { get, remove } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Empty, Loading, Problem } from '../../ui/parts.tsx';
@@ -25,7 +26,7 @@ export function FilesView({ app, address }: AppViewProps) {
   const [sort, prefix, after] = ['sort', 'prefix', 'after'].map((name) => address.query.get(name) ?? '');
   const page = Number(address.query.get('page') ?? 1);
   const shown = address.query.get('file');
-  const base = path`/svc/${app.id}/_blobs`;
+  const base = route`/svc/${app.id}/_blobs`;
   const query = new URLSearchParams({ limit: String(PAGE_FILES) });
   for (const [name, value] of Object.entries({ sort, prefix, after })) if (value) query.set(name, value);
   const load = (signal: AbortSignal) => get<FileList>(`${base}?${query}`, signal);

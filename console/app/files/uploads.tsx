@@ -2,8 +2,8 @@
 import { useRef, useState } from 'preact/hooks';
 import { mediaTypeOf } from '../../../protocol/http/media-types.ts';
 import { LIMITS } from '../../../protocol/limits.ts';
+import { put } from '../../gateway.ts';
 import { Button, CopyButton } from '../../ui/parts.tsx';
-import { upload } from '../../upload.ts';
 import { bytes, plural } from '../../words.ts';
 
 type Upload = {
@@ -88,7 +88,8 @@ function checkRoom({ size }: File, usage: Usage): void {
 
 function send(address: string, file: File, onProgress: (done: number) => void, signal: AbortSignal) {
   const type = file.type || mediaTypeOf(file.name) || 'application/octet-stream';
-  return upload<{ sha256: string }>({ method: 'PUT', address, file, type, onProgress, signal });
+  const onSent = (sent: number) => onProgress(file.size === 0 ? 1 : sent / file.size);
+  return put<{ sha256: string }>(address, file, { headers: { 'content-type': type }, onSent, signal });
 }
 
 type Props = { uploads: readonly Upload[]; clear: () => void; hrefOfFile: (sha256: string) => string };

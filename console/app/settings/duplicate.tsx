@@ -1,9 +1,10 @@
 /** Makes another app like this one, with or without its data. */
 import { useState } from 'preact/hooks';
 import type { NewWebhook } from '../../../protocol/automations/automation.ts';
+import { route } from '../../../protocol/http/addresses.ts';
 import { freeName } from '../../../protocol/ids.ts';
 import { go, hrefOf } from '../../address.ts';
-import { path, post } from '../../gateway.ts';
+import { post } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { APP_ID, idOf } from '../../home/names.ts';
 import { showMinted } from '../../ui/minted.tsx';
@@ -36,7 +37,7 @@ function DuplicateDialog({ app, onClose }: { app: AppDetail; onClose: () => void
     event.preventDefault();
     void run(async () => {
       const body = { id, name: name.trim(), data };
-      const { webhooks } = await post<{ webhooks: NewWebhook[] }>(path`/svc/_apps/${app.id}/duplicate`, body);
+      const { webhooks } = await post<{ webhooks: NewWebhook[] }>(route`/svc/_apps/${app.id}/duplicate`, body);
       reload();
       showMinted(id, webhooks);
       notify(`${id} is live.`);

@@ -1,8 +1,9 @@
 /** What an app is called, how it looks in lists, and what visitors may use of it. Each change is published at once. */
 import { useRef, useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import { publicParts } from '../../../protocol/manifest.ts';
 import { documentHref } from '../../docs/pages.ts';
-import { path, post } from '../../gateway.ts';
+import { post } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Field, Problem, Tile } from '../../ui/parts.tsx';
@@ -19,7 +20,7 @@ function useChange({ app, onChanged }: Props) {
   const { isBusy, error, run } = useWork();
   const change = (members: Record<string, unknown>) =>
     run(async () => {
-      const { tag, version } = await post<Published>(path`/svc/_apps/${app.id}/meta`, { ...members, publish: true });
+      const { tag, version } = await post<Published>(route`/svc/_apps/${app.id}/meta`, { ...members, publish: true });
       notify(`${tag ?? version} is live.`);
       gateway.reload();
       onChanged();

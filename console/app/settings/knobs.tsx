@@ -1,8 +1,9 @@
 /** The settings of an app's page: what its manifest offers, and what is chosen. */
 import { useRef, useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import type { Knob } from '../../../protocol/manifest.ts';
 import type { GatewayError } from '../../gateway.ts';
-import { get, path, put } from '../../gateway.ts';
+import { get, put } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { Button, Card, Loading, Problem } from '../../ui/parts.tsx';
 import type { AppDetail } from '../views.ts';
@@ -11,7 +12,7 @@ type Values = Record<string, unknown>;
 type Answer = { knobs: Knob[]; prefs: Values; settings: Values };
 
 export function Knobs({ app }: { app: AppDetail }) {
-  const address = path`/svc/_apps/${app.id}/settings`;
+  const address = route`/svc/_apps/${app.id}/settings`;
   const { value, error, reload } = usePolled((signal) => get<Answer>(address, signal), address, 0);
   if (value && value.knobs.length === 0) return null;
   return (

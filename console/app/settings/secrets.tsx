@@ -1,18 +1,17 @@
 /** The secrets of an app, or of a draft of it: lists their names, sets and removes them. Values are sent, and never shown again. */
 import { useRef, useState } from 'preact/hooks';
-import { get, put, remove } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { Button, Card, Confirm, Field, Loading, Problem, State } from '../../ui/parts.tsx';
 import { ago, clock } from '../../words.ts';
 import { useWork } from '../../work.ts';
 
-type Secret = { name: string; state: 'set' | 'unreadable' | 'missing'; updatedAt: number };
+const STATES = { set: 'set', unreadable: 'cannot be read: set it again', missing: 'no value in this draft' } as const;
 
-const STATES = { unreadable: 'cannot be read: set it again', missing: 'no value in this draft' } as const;
-
-/** `address` is that of the list: `/svc/_apps/:id/secrets`, or the same of a draft. */
-export function Secrets({ address, isDraft = false }: { address: string; isDraft?: boolean }) {
-  const { value: rows, error, reload } = usePolled((signal) => get<Secret[]>(address, signal), address, 0);
+/** Of the app, or of its draft in the session. */
+export function Secrets({ app: id, session: sid }: { app: string; session?: string | undefined }) {
+  const read = (signal: AbortSignal) => gateway.call('GET /svc/_apps/:id/secrets', { params: { id, sid } }, { signal });
+  const { value: rows, error, reload } = usePolled(read, `${id} ${sid}`, 0);
   const { isBusy, error: refusal, run, clear } = useWork();
   const [name, setName] = useState('');
   const [value, setValue] = useState('');
@@ -25,7 +24,8 @@ export function Secrets({ address, isDraft = false }: { address: string; isDraft
     event.preventDefault();
     const called = name.trim();
     setSaid('');
-    if (!(await run(() => put(`${address}/${encodeURIComponent(called)}`, { value })))) return;
+    const sent = { params: { id, sid, name: called }, body: { value } };
+    if (!(await run(() => gateway.call('PUT /svc/_apps/:id/secrets/:name', sent)))) return;
     setSaid(`${called} is set`);
     setName('');
     setValue('');
@@ -35,18 +35,18 @@ export function Secrets({ address, isDraft = false }: { address: string; isDraft
   const drop = async (dropped: string) => {
     setSaid('');
     clear();
-    await remove(`${address}/${encodeURIComponent(dropped)}`);
+    await gateway.call('DELETE /svc/_apps/:id/secrets/:name', { params: { id, sid, name: dropped } });
     setSaid(`${dropped} is removed`);
     reload();
     nameField.current?.focus();
   };
   const isAtValue = refusal?.path === 'value';
   return (
-    <Card class="secrets" title={isDraft ? 'Secrets of the draft' : 'Secrets'}>
+    <Card class="secrets" title={sid === undefined ? 'Secrets' : 'Secrets of the draft'}>
       <p class="hint">
         Keys and passwords for handlers: <code>await ctx.secrets.get('NAME')</code>. They are stored encrypted, replaced
         in logs and results, and never shown again.
-        {isDraft && ' A draft never gets a value of the live app.'}
+        {sid !== undefined && ' A draft never gets a value of the live app.'}
       </p>
       {rows === undefined && (error ? <Problem error={error} retry={reload} /> : <Loading />)}
       {rows?.length === 0 && <p class="none">No secrets yet. Set the first one below.</p>}
@@ -55,7 +55,7 @@ export function Secrets({ address, isDraft = false }: { address: string; isDraft
           {rows.map(({ name: called, state, updatedAt }) => (
             <li key={called}>
               <code class="row-name">{called}</code>
-              {state === 'set' ? (
+              {updatedAt !== null && state === 'set' ? (
                 <span class="hint" title={clock(updatedAt)}>
                   set {ago(updatedAt)}
                 </span>

@@ -1,7 +1,8 @@
 /** What an app is set to, what it keeps secret, who may use it by a token, and the ways to restart and remove it. */
 import { useEffect, useState } from 'preact/hooks';
+import { route } from '../../../protocol/http/addresses.ts';
 import { go, hrefOf } from '../../address.ts';
-import { path, remove } from '../../gateway.ts';
+import { remove } from '../../gateway.ts';
 import { useGateway } from '../../gateway-state.tsx';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Confirm, Problem, State } from '../../ui/parts.tsx';
@@ -28,7 +29,7 @@ export function SettingsView({ app, address, reload }: AppViewProps) {
           <Visibility key={`visitors ${app.public}`} app={app} onChanged={reload} />
         </>
       )}
-      <Secrets address={path`/svc/_apps/${app.id}/secrets`} />
+      <Secrets app={app.id} />
       <Tokens app={app.id} />
       <Restart app={app} onDone={reload} />
       {app.activeVersion !== null && <Duplicate app={app} />}
@@ -75,7 +76,7 @@ function RemoveDialog({ app, onClose }: { app: AppDetail; onClose: () => void })
   const gateway = useGateway();
   const [isForGood, setForGood] = useState(false);
   const removeApp = async () => {
-    await remove(`${path`/svc/_apps/${app.id}`}${isForGood ? '?purge=1' : ''}`);
+    await remove(`${route`/svc/_apps/${app.id}`}${isForGood ? '?purge=1' : ''}`);
     notify(isForGood ? `${app.name} is removed, with its data` : `${app.name} is removed; its data is in the trash`);
     gateway.reload();
     go(hrefOf([]));

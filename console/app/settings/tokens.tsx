@@ -1,22 +1,14 @@
 /** Tokens for programs that may use an app: lists, makes and revokes them. The text of one is shown once. */
 import { useState } from 'preact/hooks';
-import { PAGE_ROWS } from '../../../protocol/http/client.ts';
-import { GatewayError, getAll, post, remove } from '../../gateway.ts';
+import type { RowIn } from '../../../protocol/routes/api.ts';
+import { GatewayError, gateway } from '../../gateway.ts';
 import { usePolled } from '../../polled.ts';
 import { notify } from '../../ui/notice.tsx';
 import { Button, Card, Confirm, CopyButton, Dialog, Field, Loading, Problem } from '../../ui/parts.tsx';
 import { ago, ahead, clock } from '../../words.ts';
 import { useWork } from '../../work.ts';
 
-type Token = {
-  id: string;
-  name: string;
-  apps: string[] | null;
-  tools: 'read' | 'write' | 'all';
-  createdAt: number;
-  expiresAt: number | null;
-  lastUsedAt: number | null;
-};
+type Token = RowIn<'GET /svc/_tokens'>;
 
 const TOOLS = {
   read: 'read: pages, queries, streams',
@@ -27,7 +19,7 @@ const TOOLS = {
 /** Null where the gateway's host asks who calls, and there are no tokens. */
 async function readTokens(signal: AbortSignal): Promise<Token[] | null> {
   try {
-    return await getAll<Token>(`/svc/_tokens?limit=${PAGE_ROWS}`, '&before=', signal);
+    return await gateway.all('GET /svc/_tokens', {}, ({ id }) => ({ before: id }), { signal });
   } catch (error) {
     if (error instanceof GatewayError && error.status === 404) return null;
     throw error;
@@ -40,7 +32,7 @@ export function Tokens({ app }: { app: string }) {
   const [revoking, setRevoking] = useState<Token>();
   const rows = value?.filter(({ apps }) => apps === null || apps.includes(app));
   const revoke = async ({ id, name }: Token) => {
-    await remove(`/svc/_tokens/${encodeURIComponent(id)}`);
+    await gateway.call('DELETE /svc/_tokens/:id', { params: { id } });
     notify(`The token ${name} is revoked`);
     reload();
   };
@@ -138,13 +130,13 @@ function NewToken({ app, onMade, onClose }: { app: string; onMade: () => void; o
   const make = (event: Event) => {
     event.preventDefault();
     void run(async () => {
-      const asked = {
+      const body = {
         name: name.trim(),
         tools,
         ...(isForAll ? {} : { apps: [app] }),
         ...(days === '' ? {} : { expiresInDays: Number(days) }),
       };
-      setMade((await post<{ token: string }>('/svc/_tokens', asked)).token);
+      setMade((await gateway.call('POST /svc/_tokens', { body })).token);
       onMade();
     });
   };

@@ -1,5 +1,5 @@
 /** Calls a tool of an app, and writes the same call for other programs. */
-import { call, isSignedOut, setSignedOut } from '../../gateway.ts';
+import { gateway } from '../../gateway.ts';
 import { quoted } from '../../words.ts';
 
 export type Kind = 'query' | 'action';
@@ -24,14 +24,13 @@ export async function callTool({ app, kind, tool, input }: ToolCall): Promise<Ou
   let response: Response;
   let answer: { isError?: boolean; data?: unknown; error?: Outcome['error'] };
   try {
-    response = await call(address, { method: 'POST', body: JSON.stringify({ app, [kind]: tool, input }) });
+    response = await gateway.send({ method: 'POST', path: address, json: { app, [kind]: tool, input } });
     answer = await response.json();
   } catch {
     const message = 'The gateway gave no answer. An action may have been done: check before you run it again.';
     return { status: 0, ms: performance.now() - from, isKept: false, error: { code: 'UNREACHABLE', message } };
   }
   const ms = performance.now() - from;
-  if (response.status === 401 && !isSignedOut()) setSignedOut(true);
   const timing = response.headers.get('server-timing') ?? '';
   const handler = /handler;dur=([\d.]+)/.exec(timing)?.[1];
   const { data, error } = answer;

@@ -1,6 +1,7 @@
 /** Reads an event stream as an EventSource does, but with `fetch`: an EventSource sends no header, and so no page key. */
 import { followEvents, streamPlace } from '../../../protocol/http/event-stream.ts';
 import { keyHeaders } from '../page-key.ts';
+import { chunksOf } from './chunks.ts';
 
 /** Of the page, before a script that watches its requests takes its place. */
 const { fetch: send } = globalThis;
@@ -66,14 +67,5 @@ export class EventStream extends EventTarget {
     } catch {
       // It was closed.
     }
-  }
-}
-
-/** Not every browser iterates over a body. */
-async function* chunksOf(reader: ReadableStreamDefaultReader<Uint8Array>): AsyncGenerator<Uint8Array> {
-  try {
-    for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value;
-  } catch {
-    // As if it had ended.
   }
 }

@@ -1,12 +1,12 @@
 /** The desktop program: its gateways, their windows, the tray, and links. */
 import { CommandError } from '../../../cli/failure.ts';
-import { route } from '../../../cli/gateway/api.ts';
 import { StartError } from '../../../cli/gateway/background.ts';
 import { Client } from '../../../cli/gateway/client.ts';
 import { whoListens } from '../../../cli/gateway/listener.ts';
 import { makeLink } from '../../../cli/gateway/pages.ts';
 import { readAll } from '../../../cli/resource.ts';
 import { APPS } from '../../../cli/resources.ts';
+import { route } from '../../../protocol/http/addresses.ts';
 import { DEFAULTS, LIMITS } from '../../../protocol/limits.ts';
 import { CrashLog } from './crash-log.ts';
 import { addressOf, EntryError, Gateways, isOpenToNetwork, LOCAL, type Profile } from './gateways.ts';

@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CommandError, GatewayError } from '../../../cli/failure.ts';
+import { CommandError } from '../../../cli/failure.ts';
 import {
   type Found,
   findOrStart,
@@ -13,6 +13,7 @@ import {
 } from '../../../cli/gateway/background.ts';
 import { Client } from '../../../cli/gateway/client.ts';
 import type { Surroundings } from '../../../cli/gateway/connection.ts';
+import { GatewayError } from '../../../protocol/http/gateway-error.ts';
 import { DEFAULTS } from '../../../protocol/limits.ts';
 import { compareIdentity, identityOf, type ProcessIdentity } from '../../../storage/processes/process-identity.ts';
 import { RestartPolicy } from '../../../supervisor/tree/restart.ts';
