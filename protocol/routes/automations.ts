@@ -169,7 +169,7 @@ export const showAutomation = row({
     manifest: {
       name: 'Weekly report',
       version: '1',
-      prompt: '',
+      prompt: 'Count the open todos.',
       enabled: true,
       triggers: EXAMPLE.triggers,
       requires: {},
