@@ -148,7 +148,7 @@ onEachEdge({}, (gateway, _edge, store) => {
         const { status } = await statusOf(gateway, todos, request);
         // The existence of a run is no secret, because its id cannot be guessed; neither is the store.
         const told = store === 'tarball' && /_tool|_mcp|_live/.test(route.path) ? [404, 409] : [404];
-        const wanted = /:runId|:tool|_draft.*_(?:mcp|live)/.test(route.path) ? [403, ...told] : [403];
+        const wanted = /:runId|:tool|_draft.*_(?:tool|mcp|live)/.test(route.path) ? [403, ...told] : [403];
         assert.ok(wanted.includes(status), `${request.method} ${request.path}: ${status}`);
       }
     });
