@@ -1,7 +1,7 @@
 /** Writes the pages of the HTTP reference from the rows of routes, as Markdown. */
 import type { Schema } from '../shapes/schema.ts';
 import { PARAMETERS } from './pieces.ts';
-import type { Resource, RouteRow } from './row.ts';
+import { pathsOf, type Resource, type RouteRow } from './row.ts';
 
 const WIDTH = 120;
 
@@ -30,7 +30,8 @@ export function pageOf(resource: Resource): string {
 
 function sectionOf(row: RouteRow, explained: Map<string, string>): string[] {
   const { method, path, title, does, drafts, answer, example } = row;
-  const below = drafts === undefined ? '' : `Drafts: the same at \`${path.replace('/svc/', '/svc/_draft/:sid/')}\`.`;
+  const [, draft] = pathsOf(row);
+  const below = draft === undefined ? '' : `Drafts: the same at \`${draft}\`.`;
   const differs = typeof drafts === 'string' ? `${below} ${drafts}` : below;
   return [
     `## ${title}`,

@@ -95,6 +95,11 @@ export function row<const R extends RouteRow>(declared: R): R {
   return declared;
 }
 
+/** Where a route is: its path, and with `drafts` that below `/svc/_draft/:sid`. */
+export function pathsOf({ path, drafts }: RouteRow): string[] {
+  return drafts === undefined ? [path] : [path, path.replace('/svc/', '/svc/_draft/:sid/')];
+}
+
 /** Keeps the types of the rows of a resource. */
 export function resource<R extends RouteRow>(declared: Resource<R>): Resource<R> {
   return declared;

@@ -1,8 +1,7 @@
 /** Finds the route of a request: one table, whole path segments, 405 with `Allow`, 400 for a path that cannot be decoded. */
 import { SvcError } from '../../protocol/errors.ts';
-import type { Capability, Method, RouteRow } from '../../protocol/routes/row.ts';
+import type { Capability, Method } from '../../protocol/routes/row.ts';
 import type { Exchange } from '../edge/edge.ts';
-import { ROUTE_KINDS, routeKind } from '../operations/metrics/http-meter.ts';
 import type { Caller } from './access/grants.ts';
 import type { Place } from './access/places.ts';
 
@@ -14,7 +13,7 @@ export type Needs = Capability | 'anyone' | 'route';
 
 export type Handle = (exchange: Exchange, params: Params, caller: Caller, place: Place) => void | Promise<void>;
 
-/** Each is described in docs/http-api.md. */
+/** A row declares it (`protocol/routes/`). */
 export type Route = {
   method: Method;
   /** Segments, `:name` for a parameter, `*` at the end for the rest (which may be empty). */
@@ -30,25 +29,7 @@ export type Route = {
   isFile?: true;
   /** Its place in `ROUTE_KINDS`, for metrics. */
   kind: number;
-  /** What declares it. */
-  row?: RouteRow;
 };
-
-export function route(method: Method, path: string, needs: Needs, handle: Handle): Route {
-  return { method, path, needs, handle, kind: ROUTE_KINDS.indexOf(routeKind(path)) };
-}
-
-/**
- * Each route of live apps, and the same for drafts: `/svc/…` is `/svc/_draft/:sid/…` too, which visitors never use. The parameter
- * `:sid` says whose data a request is about, see `Scope`.
- */
-export function withDrafts(...routes: Route[]): Route[] {
-  return routes.flatMap((live) => {
-    const { method, path, needs, handle, isFile } = live;
-    const draft = route(method, path.replace('/svc/', '/svc/_draft/:sid/'), needs, handle);
-    return [live, isFile === undefined ? draft : { ...draft, isFile }];
-  });
-}
 
 /** First segments that belong to the gateway; everything else is the host's. */
 const OUR_PREFIXES = new Set(['svc', '_svc-user', '_svc-hook', '_svc-conversations']);

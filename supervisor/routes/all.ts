@@ -31,7 +31,7 @@ export function allRoutes(services: Services): Route[] {
   const { apps, automations } = services;
   const { catalog, enablement, fires, runs, runEvents, webhooks } = automations;
   const registered = (app: string) => apps.of(app).exists();
-  const routes: Route[] = [
+  return [
     ...toolRoutes(services),
     ...mcpRoutes(services),
     ...registryRoutes(services),
@@ -60,7 +60,7 @@ export function allRoutes(services: Services): Route[] {
     ...settingsRoutes(services),
     ...secretRoutes(services),
     ...blobRoutes(services),
-    ...systemRoutes(services, () => routes),
+    ...systemRoutes(services),
     ...agentRoutes(services),
     ...tokenRoutes(services),
     ...noticeRoutes(services),
@@ -73,5 +73,4 @@ export function allRoutes(services: Services): Route[] {
     ...signInRoutes(services),
     ...pageRoutes(services),
   ];
-  return routes;
 }

@@ -1,13 +1,14 @@
 /** Serves the routes that rows declare: checks what is sent as the row says, asks for the right, and sends what the handler gives. */
-import type {
-  AnswerOf,
-  BodyOf,
-  Capability,
-  Given,
-  NeedsOf,
-  ParamsOf,
-  QueryOf,
-  RouteRow,
+import {
+  type AnswerOf,
+  type BodyOf,
+  type Capability,
+  type Given,
+  type NeedsOf,
+  type ParamsOf,
+  pathsOf,
+  type QueryOf,
+  type RouteRow,
 } from '../../protocol/routes/row.ts';
 import type { Schema } from '../../protocol/shapes/schema.ts';
 import { Shape } from '../../protocol/shapes/shape.ts';
@@ -15,7 +16,8 @@ import type { Exchange, ResponseHeaders } from '../edge/edge.ts';
 import { type Caller, demand } from '../http/access/grants.ts';
 import type { Place } from '../http/access/places.ts';
 import { answerJson, NO_STORE } from '../http/answers.ts';
-import { type Handle, type Needs, type Route, route } from '../http/router.ts';
+import type { Handle, Needs, Route } from '../http/router.ts';
+import { ROUTE_KINDS, routeKind } from '../operations/metrics/http-meter.ts';
 import { type Body, bodyOf, nameIn, paramsOf, queryOf, readJson } from './requests.ts';
 
 /** A request that is as its row says. `headers` has those that the row names, and `host`. */
@@ -66,13 +68,14 @@ export function serve<R extends RouteRow>(row: R, work: Work<R>): Route[] {
 
 /** The same for a handler that reads and answers by itself: streams, files, and the calls of tools. */
 export function serveRaw(row: RouteRow, handle: Handle): Route[] {
-  const { method, path, visitors, isFile } = row;
+  const { method, visitors, isFile } = row;
   const needs: Needs = typeof row.needs === 'string' ? row.needs : 'route';
   const file = isFile === undefined ? {} : { isFile };
-  const live = { ...route(method, path, needs, handle), row, ...file, ...(visitors === undefined ? {} : { visitors }) };
-  if (row.drafts === undefined) return [live];
-  // Visitors never use drafts.
-  return [live, { ...route(method, path.replace('/svc/', '/svc/_draft/:sid/'), needs, handle), row, ...file }];
+  return pathsOf(row).map((path): Route => {
+    // Visitors never use drafts.
+    const open = visitors === undefined || path !== row.path ? {} : { visitors };
+    return { method, path, needs, handle, kind: ROUTE_KINDS.indexOf(routeKind(path)), ...file, ...open };
+  });
 }
 
 /** Reads what a row names: first what the edge has only in this turn, then the body. */

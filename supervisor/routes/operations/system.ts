@@ -41,8 +41,7 @@ const METRICS_HEADERS = constantHeaders({
 const LOG_QUERY = new Shape<QueryOf<typeof readLogs>>(readLogs.query);
 const LOGS_FOLLOW = Buffer.from(': log entries follow\n\n');
 
-/** `allRoutes` are those that the OpenAPI document of the gateway describes. */
-export function systemRoutes(services: Services, allRoutes: () => readonly Route[]): Route[] {
+export function systemRoutes(services: Services): Route[] {
   const { apps, scopes, version } = services;
   const metrics = new Metrics(services);
   // The same for as long as the gateway runs.
@@ -67,7 +66,7 @@ export function systemRoutes(services: Services, allRoutes: () => readonly Route
       await answerSql(services, exchange, id, bytes);
     }),
     ...serveRaw(describeGateway, (exchange) => {
-      gatewayText ??= Buffer.from(JSON.stringify(gatewayDocument(allRoutes(), version)));
+      gatewayText ??= Buffer.from(JSON.stringify(gatewayDocument(version)));
       exchange.send(200, { 'cache-control': 'no-cache' }, gatewayText, JSON_HEADERS);
     }),
     ...serve(describeTools, async ({ params: { id } }) => {
