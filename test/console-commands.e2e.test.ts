@@ -46,16 +46,16 @@ const OTHERWISE: Record<string, string> = {
   '/_svc-conversations/apps/:/blobs/:': 'svc chat --attach: a picture that was sent',
 };
 
-/** The addresses in the sources of a folder, with `:` for their variable parts. */
+/** The addresses in the sources of a folder, those in keys of routes too, with `:` for their variable parts. */
 function addressesIn(folder: string): Set<string> {
   const names = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' });
   const texts = names
     .filter((name) => /\.tsx?$/.test(name) && !name.includes('.test.'))
     .map((name) => readFileSync(join(root, folder, name), 'utf8').replace(/\/\*\*[\s\S]*?\*\//g, ''));
   const found = texts.flatMap((text) =>
-    [...text.matchAll(/[`'"](\/_?svc[/_-][^`'"\s<]*)/g)].map(([, address = '']) =>
+    [...text.matchAll(/[`'"](?:[A-Z]+ )?(\/_?svc[/_-][^`'"\s<]*)/g)].map(([, address = '']) =>
       address
-        .replace(/\$\{[^}]*\}?/g, ':')
+        .replace(/\$\{[^}]*\}?|:\w+/g, ':')
         .replace(/[?#].*/, '')
         .replace(/(?<=[^/_:]):+$/, ''),
     ),
