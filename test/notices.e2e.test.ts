@@ -265,7 +265,7 @@ describe('notices', () => {
     for (const [subscription, path] of [
       [{ ...receiver.subscription('http://127.0.0.1/x') }, 'subscription.endpoint'],
       [{ endpoint, keys: { p256dh: 'AAAA', auth: 'AAAA' } }, 'subscription.keys.p256dh'],
-      [null, 'subscription.endpoint'],
+      [null, 'subscription'],
     ] as const) {
       const { error } = (await gateway.call('POST', '/svc/_notices/browsers', { body: { subscription } })).json;
       assert.deepEqual([error.code, error.path], ['BAD_REQUEST', path]);
