@@ -12,6 +12,7 @@ import { startLedger } from '../../../testing/run-ledger.ts';
 import { type ScriptedRunner, scriptedRunner } from '../../../testing/scripted-runner.ts';
 import { inTime } from '../../../testing/waiting.ts';
 import { RunEngine } from '../../runs/engine.ts';
+import type { RunLedger } from '../../runs/ledger.ts';
 import { ChatStore } from '../conversations/chat-store.ts';
 import { type AskedRunner, type HeldTurn, Turns, type TurnsOptions } from './turns.ts';
 
@@ -20,6 +21,7 @@ type Scene = {
   runner: ScriptedRunner;
   windows: ChatStore;
   engine: RunEngine;
+  ledger: RunLedger;
   /** Runs of turns that have ended. */
   ended: RunRecord[];
   /** What turns asked their runner for. */
@@ -45,7 +47,7 @@ async function sceneOf(
     if (event.type === 'run.end') ended.push(event.run);
   };
   const log = pino({ enabled: false });
-  const engine = new RunEngine({ ledger, events: { publish }, log });
+  const engine = new RunEngine({ ledger, events: { publish }, log, pause: async () => {} });
   const asked: AskedRunner[] = [];
   const open = new Set<OpenConversation>();
   const turns = new Turns({
@@ -71,7 +73,7 @@ async function sceneOf(
     log,
     ...(permissionMs === undefined ? {} : { permissionMs }),
   });
-  return { turns, runner, windows, engine, ended, asked, open };
+  return { turns, runner, windows, engine, ledger, ended, asked, open };
 }
 
 /** Turns that run or wait. */
@@ -268,6 +270,32 @@ test('a full disk in the middle ends the turn with that error, which followers s
   left = 100;
   const next = await eventsOf(await turns.accept(nameOf('w'), { message: 'say:b' }));
   assert.deepEqual(next.at(-2), { type: 'final', text: 'b' });
+});
+
+test('the end of a turn that cannot be stored is tried again, together with its run', async (t) => {
+  const { turns, engine, ledger, windows, ended } = await sceneOf(t);
+  const end = ledger.end.bind(ledger);
+  let faults = LIMITS.runEndTries - 1;
+  ledger.end = async (...args) => {
+    if (faults-- > 0) throw Object.assign(new Error('no space left'), { code: 'ENOSPC' });
+    await end(...args);
+  };
+  const held = await turns.accept(nameOf('w'), { message: 'say:a' });
+  assert.deepEqual((await eventsOf(held)).at(-2), { type: 'final', text: 'a' });
+  await engine.idle('chat');
+  const { turnId } = held.turn;
+  const [row] = await windows.history(nameOf('w'));
+  assert.deepEqual([row?.kind === 'user' && row.state, ended[0]?.state], ['ok', 'ok']);
+  const stored = await ledger.get(turnId);
+  assert.deepEqual([stored?.state, stored?.summary], ['ok', 'a']);
+});
+
+test('a turn is cancelled by the id of its run', async (t) => {
+  const { turns, engine } = await sceneOf(t);
+  const held = await turns.accept(nameOf('w'), { message: 'say:a hang' });
+  const { kind, state, error } = await engine.cancel(held.turn.turnId);
+  assert.deepEqual([kind, state, error], ['chat', 'aborted', null]);
+  assert.deepEqual((await eventsOf(held)).at(-2), { type: 'aborted' });
 });
 
 test('a conversation is open only while it is in use', async (t) => {
